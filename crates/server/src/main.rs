@@ -1,0 +1,2 @@
+//! The `qiang` binary.
+fn main() {}
