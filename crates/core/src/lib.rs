@@ -1,1 +1,17 @@
-//! Qiang core.
+//! Qiang's pure core: the words of the domain, the splitting rules, the state machine of one partition, and
+//! the ports through which engines, ledgers and logs meet.
+//!
+//! Architecture invariant: nothing here performs IO, reads a clock, draws randomness of its own, or depends on an
+//! async runtime, SQL or Redis. Everything is a function of its arguments, so that [`book::Book`] can serve as the
+//! reference model of every engine.
+
+pub mod book;
+pub mod campaign;
+pub mod event;
+pub mod id;
+pub mod money;
+pub mod order;
+pub mod outcome;
+pub mod ports;
+pub mod split;
+pub mod time;

@@ -1,0 +1,148 @@
+//! What a book is asked, and what it answers.
+
+use crate::{
+    campaign::{Campaign, Kind, Tally, TransitionError},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
+    order::OrderStepError,
+    outcome::{Grant, Outcome},
+};
+
+/// A user's attempt to get something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// From which campaign.
+    pub campaign: CampaignId,
+    /// What the user takes it for; a campaign of the other kind is unknown.
+    pub kind: Kind,
+    /// Who claims.
+    pub user: UserId,
+    /// Units, at least 1; always 1 for a red packet.
+    pub quantity: u32,
+    /// The request's idempotency key.
+    pub key: Option<IdempotencyKey>,
+}
+
+/// A campaign as an engine takes it up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// The campaign.
+    pub campaign: Campaign,
+    /// The shares' amounts in the order in which they are handed out; empty for sales and lazy packets.
+    pub shares: Vec<i64>,
+}
+
+/// What an operator does to a campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steer {
+    /// Stop granting for now.
+    Pause,
+    /// Grant again.
+    Resume,
+    /// End now, and give back what is left.
+    Close,
+}
+
+/// One command to a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Take a campaign up. Doing it again changes nothing.
+    Open(Box<Setup>),
+    /// Decide a claim.
+    Claim(Claim),
+    /// A payment arrived for an order.
+    Pay {
+        /// The order.
+        order: OrderId,
+        /// The payment; the same one twice is a replay, another one is owed back.
+        payment: PaymentRef,
+    },
+    /// Give an order's units back.
+    Cancel {
+        /// The order.
+        order: OrderId,
+    },
+    /// Pause, resume or close a campaign.
+    Steer {
+        /// The campaign.
+        campaign: CampaignId,
+        /// What to do.
+        steer: Steer,
+    },
+    /// Do what the time has made due: end windows, close campaigns, expire holds.
+    Tick {
+        /// At most about this many events; the reply says whether more is due.
+        events_max: usize,
+    },
+}
+
+/// What became of a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaymentOutcome {
+    /// The order is paid by it.
+    Paid,
+    /// The order had expired and could be reserved again: it is paid by it.
+    Reinstated,
+    /// It buys nothing any more and is owed back.
+    RefundDue,
+}
+
+impl PaymentOutcome {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Paid => "paid",
+            Self::Reinstated => "reinstated",
+            Self::RefundDue => "refund_due",
+        }
+    }
+}
+
+/// An order and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderView {
+    /// The buyer.
+    pub user: UserId,
+    /// The grant, with its order.
+    pub grant: Grant,
+}
+
+/// The answer to a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// To `Open`.
+    Opened,
+    /// To `Claim`.
+    Claimed(Outcome),
+    /// To `Pay`.
+    Payment(PaymentOutcome, OrderView),
+    /// To `Cancel`.
+    Cancelled(OrderView),
+    /// To `Steer`: the campaign's numbers afterwards.
+    Steered(Tally),
+    /// To `Tick`.
+    Ticked {
+        /// Whether more is due at once.
+        more: bool,
+    },
+}
+
+/// A command that cannot be carried out. Nothing changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such campaign.
+    #[error("there is no such campaign")]
+    UnknownCampaign,
+    /// No such order.
+    #[error("there is no such order")]
+    UnknownOrder,
+    /// The idempotency key was used for another request.
+    #[error("this idempotency key was used before, for a different request")]
+    KeyReused,
+    /// The campaign's phase does not allow it.
+    #[error(transparent)]
+    Phase(#[from] TransitionError),
+    /// The order's state does not allow it.
+    #[error(transparent)]
+    Order(#[from] OrderStepError),
+}

@@ -1,0 +1,319 @@
+//! One campaign inside the book: its numbers, its phase, its grants.
+
+use std::collections::HashMap;
+
+use super::{
+    command::{Claim, OrderView, PaymentOutcome, Setup},
+    grants::{Found, Grants, NewGrant, Row},
+};
+use crate::{
+    campaign::{Campaign, Kind, Phase, Rules, Tally},
+    event::{Event, Seq},
+    id::{PaymentRef, UserId},
+    order::{OrderState, OrderStep},
+    outcome::{Grant, Order, Outcome},
+    split::{SplitRule, lazy_amount},
+    time::Timestamp,
+};
+
+/// How many orders one user may give back (cancel, or let expire) in one sale before further claims of theirs are
+/// answered `limit_reached`: without a bound, one user could fill the log by claiming and cancelling.
+pub const RETURNED_ORDERS_PER_USER_MAX: usize = 16;
+
+/// What a decision about a claim came to, before it is recorded.
+pub(super) enum Decision {
+    Answer(Outcome),
+    Grant { found: Found, amount_minor: i64 },
+}
+
+/// The claim's idempotency key was used before, with another quantity.
+pub(super) struct KeyReused;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) campaign: Campaign,
+    /// As recorded; [`State::phase_at`] adds what follows from the time.
+    phase: Phase,
+    remaining: u32,
+    granted: u32,
+    returned: u32,
+    claimed_minor: i64,
+    refunded_minor: i64,
+    /// Amounts in the order of grants; empty for lazy packets and sales.
+    shares: Vec<i64>,
+    grants: Grants,
+    payments: HashMap<u32, Vec<(u64, PaymentOutcome)>>,
+    /// Every order before this number has left `held`, and been seen to.
+    first_held: u32,
+    /// The last entry that changed this campaign.
+    pub(super) touched: Seq,
+    /// Where the campaign stands in the book's agenda.
+    pub(super) due: Option<Timestamp>,
+}
+
+impl State {
+    pub(super) fn new(setup: Setup) -> Self {
+        let supply = setup.campaign.supply();
+        Self {
+            campaign: setup.campaign,
+            phase: Phase::Scheduled,
+            remaining: supply,
+            granted: 0,
+            returned: 0,
+            claimed_minor: 0,
+            refunded_minor: 0,
+            shares: setup.shares,
+            grants: Grants::for_supply(supply),
+            payments: HashMap::new(),
+            first_held: 1,
+            touched: 0,
+            due: None,
+        }
+    }
+
+    /// The phase at an instant: what was recorded, and what the window makes of it.
+    pub(super) fn phase_at(&self, now: Timestamp) -> Phase {
+        let window = self.campaign.window;
+        match self.phase {
+            Phase::Scheduled | Phase::Paused if now >= window.ends_at() => Phase::Ended,
+            Phase::Scheduled if now >= window.starts_at() => Phase::Live,
+            phase => phase,
+        }
+    }
+
+    fn remaining_minor(&self) -> i64 {
+        self.campaign.funded_minor() - self.claimed_minor - self.refunded_minor
+    }
+
+    pub(super) fn tally_at(&self, now: Timestamp) -> Tally {
+        Tally {
+            phase: self.phase_at(now),
+            supply: self.campaign.supply(),
+            granted: self.granted,
+            remaining: self.remaining,
+            returned: self.returned,
+            funded_minor: self.campaign.funded_minor(),
+            claimed_minor: self.claimed_minor,
+            remaining_minor: self.remaining_minor(),
+            refunded_minor: self.refunded_minor,
+            grants: self.grants.len(),
+        }
+    }
+
+    /// Decides a claim, without changing anything. The checks stand in the outcomes' order of precedence.
+    pub(super) fn decide(&self, claim: &Claim, now: Timestamp) -> Result<Decision, KeyReused> {
+        if claim.kind != self.campaign.kind() {
+            return Ok(Decision::Answer(Outcome::UnknownCampaign));
+        }
+        let found = self.grants.find(&claim.user);
+        if let Some(grant) = self.replay(claim, found)? {
+            return Ok(Decision::Answer(Outcome::AlreadyGranted(grant)));
+        }
+        match self.phase_at(now) {
+            Phase::Paused => return Ok(Decision::Answer(Outcome::Paused)),
+            Phase::Draft | Phase::Scheduled => {
+                let starts_at = self.campaign.window.starts_at();
+                return Ok(Decision::Answer(Outcome::NotStarted { starts_at }));
+            }
+            Phase::Ended | Phase::Closed => return Ok(Decision::Answer(Outcome::Ended)),
+            Phase::Live => {}
+        }
+        let limit = self.campaign.per_user_limit();
+        let (held, returned_orders) = self.holdings(found);
+        let over = claim.quantity > limit.saturating_sub(held);
+        if over || returned_orders >= RETURNED_ORDERS_PER_USER_MAX {
+            return Ok(Decision::Answer(Outcome::LimitReached { limit, held }));
+        }
+        if claim.quantity > self.remaining || !self.grants.has_room() {
+            return Ok(Decision::Answer(Outcome::SoldOut { remaining: self.remaining }));
+        }
+        Ok(Decision::Grant { found, amount_minor: self.amount_of_next(claim.quantity) })
+    }
+
+    /// The grant that this claim repeats: the one made under the same key, or, where a user can have only one,
+    /// the one that still has its units.
+    fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, KeyReused> {
+        if found.newest == 0 {
+            return Ok(None);
+        }
+        if let Some(key) = &claim.key {
+            let same = self.grants.chain(found).find(|(_, row)| self.grants.has_key(row, key));
+            if let Some((number, row)) = same {
+                return if row.quantity == claim.quantity { Ok(Some(self.grant(number, row))) } else { Err(KeyReused) };
+            }
+        }
+        let row = self.grants.row(found.newest);
+        let only_one = self.campaign.per_user_limit() == 1;
+        Ok((only_one && self.keeps_units(row)).then(|| self.grant(found.newest, row)))
+    }
+
+    /// Units the user has, and how many of the user's orders gave theirs back.
+    fn holdings(&self, found: Found) -> (u32, usize) {
+        self.grants.chain(found).fold((0, 0), |(held, returned), (_, row)| {
+            if self.keeps_units(row) { (held + row.quantity, returned) } else { (held, returned + 1) }
+        })
+    }
+
+    fn keeps_units(&self, row: &Row) -> bool {
+        self.campaign.kind() == Kind::RedPacket || row.state.keeps_units()
+    }
+
+    fn amount_of_next(&self, quantity: u32) -> i64 {
+        let number = self.grants.len() + 1;
+        match &self.campaign.rules {
+            // The price of the whole stock fits, so that of a part does.
+            Rules::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
+            Rules::RedPacket(packet) => match packet.split.rule() {
+                SplitRule::Lazy { min } => {
+                    lazy_amount(&packet.seed, u64::from(number), self.remaining_minor(), self.remaining, min)
+                }
+                _ => self.shares[number as usize - 1],
+            },
+        }
+    }
+
+    /// Records a grant: takes its units and its money.
+    pub(super) fn record_grant(&mut self, found: Found, grant: &NewGrant<'_>) -> Grant {
+        let number = self.grants.push(found, grant);
+        self.remaining -= grant.quantity;
+        self.granted += grant.quantity;
+        if self.campaign.kind() == Kind::RedPacket {
+            self.claimed_minor += grant.amount_minor;
+        }
+        self.grant(number, self.grants.row(number))
+    }
+
+    pub(super) fn find(&self, user: &UserId) -> Found {
+        self.grants.find(user)
+    }
+
+    fn grant(&self, number: u32, row: &Row) -> Grant {
+        let order = match &self.campaign.rules {
+            Rules::RedPacket(_) => None,
+            Rules::Sale(sale) => Some(Order {
+                state: row.state,
+                hold_until: row.granted_at.plus_millis(sale.hold_ms()),
+                refunds_due: self.refunds_due(number),
+            }),
+        };
+        Grant {
+            campaign: self.campaign.id,
+            number,
+            quantity: row.quantity,
+            amount_minor: row.amount_minor,
+            granted_at: row.granted_at,
+            order,
+        }
+    }
+
+    fn refunds_due(&self, number: u32) -> u32 {
+        let payments = self.payments.get(&number).map_or(&[][..], Vec::as_slice);
+        payments.iter().filter(|(_, outcome)| *outcome == PaymentOutcome::RefundDue).count() as u32
+    }
+
+    pub(super) fn order(&self, number: u32) -> Option<OrderView> {
+        let row = self.grants.get(number).filter(|_| self.campaign.kind() == Kind::Sale)?;
+        Some(OrderView { user: self.grants.user(row)?, grant: self.grant(number, row) })
+    }
+
+    /// What became of a payment that arrived before, if it did.
+    pub(super) fn payment(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
+        let fingerprint = self.grants.fingerprint(payment.as_str());
+        self.payments.get(&number)?.iter().find(|p| p.0 == fingerprint).map(|p| p.1)
+    }
+
+    /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
+    pub(super) fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
+        let row = self.grants.row(number);
+        let (held, _) = self.holdings(self.grants.find(user));
+        let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
+        let limit = self.campaign.per_user_limit();
+        open && row.quantity <= self.remaining && row.quantity <= limit.saturating_sub(held)
+    }
+
+    /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        let end = (self.phase != Phase::Closed).then_some(self.campaign.window.ends_at());
+        end.into_iter().chain(self.oldest_hold().map(|(_, until)| until)).min()
+    }
+
+    /// The oldest order that may still be held, and when its hold ends.
+    pub(super) fn oldest_hold(&self) -> Option<(u32, Timestamp)> {
+        let Rules::Sale(sale) = &self.campaign.rules else { return None };
+        let row = self.grants.get(self.first_held)?;
+        Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
+    }
+
+    /// Steps past orders that have left `held`.
+    pub(super) fn skip_settled_orders(&mut self) {
+        while self.grants.get(self.first_held).is_some_and(|row| row.state != OrderState::Held) {
+            self.first_held += 1;
+        }
+    }
+
+    /// Takes over what an event says. Deciding and replaying both end here, so that a rebuilt book equals the
+    /// one that was lost.
+    pub(super) fn evolve(&mut self, event: &Event, at: Timestamp) {
+        match event {
+            Event::Opened => {}
+            Event::Granted { user, quantity, amount_minor, key, .. } => {
+                let grant = NewGrant {
+                    user,
+                    quantity: *quantity,
+                    amount_minor: *amount_minor,
+                    key: key.as_ref(),
+                    granted_at: at,
+                };
+                self.record_grant(self.grants.find(user), &grant);
+            }
+            Event::Paid { number, payment } => {
+                self.step(*number, OrderStep::Pay);
+                self.note_payment(*number, payment, PaymentOutcome::Paid);
+            }
+            Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
+            Event::Expired { number } => self.step(*number, OrderStep::Expire),
+            Event::Reinstated { number, payment } => {
+                self.step(*number, OrderStep::Reinstate);
+                self.note_payment(*number, payment, PaymentOutcome::Reinstated);
+            }
+            Event::RefundDue { number, payment } => self.note_payment(*number, payment, PaymentOutcome::RefundDue),
+            Event::Paused => self.phase = Phase::Paused,
+            Event::Resumed => self.phase = Phase::Scheduled, // live again as soon as the window says so: now
+            Event::Ended => self.phase = Phase::Ended,
+            Event::Closed { returned, refunded_minor } => {
+                self.phase = Phase::Closed;
+                self.remaining -= returned;
+                self.returned += returned;
+                self.refunded_minor += refunded_minor;
+            }
+        }
+    }
+
+    /// Moves an order, and its units with it. The step was checked when it was decided.
+    fn step(&mut self, number: u32, step: OrderStep) {
+        let closed = self.phase == Phase::Closed;
+        let row = self.grants.row_mut(number);
+        let Ok(after) = row.state.after(step) else { return };
+        let (before, quantity) = (std::mem::replace(&mut row.state, after), row.quantity);
+        match (before.keeps_units(), after.keeps_units()) {
+            (true, false) if closed => {
+                self.granted -= quantity;
+                self.returned += quantity;
+            }
+            (true, false) => {
+                self.granted -= quantity;
+                self.remaining += quantity;
+            }
+            (false, true) => {
+                self.remaining -= quantity;
+                self.granted += quantity;
+            }
+            _ => {}
+        }
+    }
+
+    fn note_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
+        let fingerprint = self.grants.fingerprint(payment.as_str());
+        self.payments.entry(number).or_default().push((fingerprint, outcome));
+    }
+}

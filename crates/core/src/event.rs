@@ -1,0 +1,110 @@
+//! What happened in a partition: the entries of its append-only log.
+
+use crate::{
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    time::Timestamp,
+};
+
+/// The place of an entry in its partition's log, from 1, without gaps. 0 stands before the first.
+pub type Seq = u64;
+
+/// A partition: the unit of serialisation, placement and ordering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u16);
+
+/// One entry of a partition's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place in the log.
+    pub seq: Seq,
+    /// When it was decided, by the engine's clock. Not always increasing: clocks jump.
+    pub at: Timestamp,
+    /// The campaign it belongs to.
+    pub campaign: CampaignId,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened to a campaign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// An engine took the campaign up.
+    Opened,
+    /// A claim was granted.
+    Granted {
+        /// The grant's number in its campaign, from 1.
+        number: u32,
+        /// Who has it.
+        user: UserId,
+        /// Units; 1 for a share.
+        quantity: u32,
+        /// Minor units: the share's money, or the price of the order.
+        amount_minor: i64,
+        /// The key of the request, if it had one.
+        key: Option<IdempotencyKey>,
+    },
+    /// An order was paid during its hold.
+    Paid {
+        /// The order's number in its campaign.
+        number: u32,
+        /// The payment.
+        payment: PaymentRef,
+    },
+    /// An order was given back; its units returned to the stock.
+    Cancelled {
+        /// The order's number in its campaign.
+        number: u32,
+    },
+    /// An order was not paid in time; its units returned to the stock.
+    Expired {
+        /// The order's number in its campaign.
+        number: u32,
+    },
+    /// A payment arrived after expiry and the units could be reserved again: the order is paid.
+    Reinstated {
+        /// The order's number in its campaign.
+        number: u32,
+        /// The payment.
+        payment: PaymentRef,
+    },
+    /// A payment arrived that buys nothing any more (too late, cancelled, or paid twice): it is owed back.
+    RefundDue {
+        /// The order's number in its campaign.
+        number: u32,
+        /// The payment.
+        payment: PaymentRef,
+    },
+    /// An operator stopped the campaign.
+    Paused,
+    /// An operator let it go on.
+    Resumed,
+    /// Nothing is handed out any more.
+    Ended,
+    /// What was left went back to the owner.
+    Closed {
+        /// Shares or units that went back.
+        returned: u32,
+        /// Minor units that went back.
+        refunded_minor: i64,
+    },
+}
+
+impl Event {
+    /// The word for it, as in the ledger.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Granted { .. } => "granted",
+            Self::Paid { .. } => "paid",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Expired { .. } => "expired",
+            Self::Reinstated { .. } => "reinstated",
+            Self::RefundDue { .. } => "refund_due",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::Ended => "ended",
+            Self::Closed { .. } => "closed",
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Identifiers: parsed once at the edge, impossible to hold in a bad form afterwards.
+
+use std::{fmt, str::FromStr};
+
+use compact_str::CompactString;
+use uuid::Uuid;
+
+/// The longest user id, in characters.
+pub const USER_ID_CHARS_MAX: usize = 128;
+/// The longest idempotency key or payment reference, in characters.
+pub const KEY_CHARS_MAX: usize = 128;
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Not a UUID of version 7.
+    #[error("a campaign id is a UUID of version 7, such as 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80")]
+    CampaignId,
+    /// Not `<campaign id>-<number>`.
+    #[error("an order id is a campaign id, a dash and the order's number")]
+    OrderId,
+    /// Empty, too long, or with characters that cannot be seen.
+    #[error("a {what} is 1 to {chars_max} visible ASCII characters without spaces")]
+    Text {
+        /// What the text should have been.
+        what: &'static str,
+        /// The longest allowed, in characters.
+        chars_max: usize,
+    },
+}
+
+/// A campaign's id: a UUID of version 7, so ids sort by the time of creation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CampaignId(Uuid);
+
+impl CampaignId {
+    /// Takes a UUID, which must be of version 7.
+    ///
+    /// # Errors
+    /// [`IdError::CampaignId`] for any other version.
+    pub fn new(uuid: Uuid) -> Result<Self, IdError> {
+        (uuid.get_version_num() == 7).then_some(Self(uuid)).ok_or(IdError::CampaignId)
+    }
+
+    /// The UUID.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        self.0
+    }
+
+    /// The UUID's 16 bytes, in network order.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+impl FromStr for CampaignId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Uuid::parse_str(text).map_err(|_| IdError::CampaignId).and_then(Self::new)
+    }
+}
+
+impl fmt::Display for CampaignId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for CampaignId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An order's id: the campaign and the grant's number in it, printed `<campaign id>-<number>`.
+///
+/// Because the number is part of the decision and of the log, a replay can never show a different one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OrderId {
+    /// The sale.
+    pub campaign: CampaignId,
+    /// The grant's number in the sale, from 1.
+    pub number: u32,
+}
+
+impl FromStr for OrderId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let (campaign, number) = text.rsplit_once('-').ok_or(IdError::OrderId)?;
+        let campaign = campaign.parse().map_err(|_| IdError::OrderId)?;
+        let number = number.parse().ok().filter(|n| *n > 0).ok_or(IdError::OrderId)?;
+        Ok(Self { campaign, number })
+    }
+}
+
+impl fmt::Display for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.campaign, self.number)
+    }
+}
+
+macro_rules! visible_text {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $chars_max:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(CompactString);
+
+        impl $name {
+            /// Parses the text.
+            ///
+            /// # Errors
+            /// [`IdError::Text`] when it is empty, too long, or has characters that cannot be seen.
+            pub fn new(text: &str) -> Result<Self, IdError> {
+                let visible = text.bytes().all(|b| b.is_ascii_graphic());
+                if visible && (1..=$chars_max).contains(&text.len()) {
+                    Ok(Self(CompactString::new(text)))
+                } else {
+                    Err(IdError::Text { what: $what, chars_max: $chars_max })
+                }
+            }
+
+            /// The text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+visible_text! {
+    /// A user, opaque to Qiang: 1 to 128 visible ASCII characters, without spaces.
+    UserId, "user id", USER_ID_CHARS_MAX
+}
+visible_text! {
+    /// What a client sends as `Idempotency-Key`: 1 to 128 visible ASCII characters, without spaces.
+    IdempotencyKey, "idempotency key", KEY_CHARS_MAX
+}
+visible_text! {
+    /// The payment service's name for one payment; two payments of one order have two references.
+    PaymentRef, "payment reference", KEY_CHARS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_parse_and_print() {
+        let check = |text: &str, good: bool| {
+            let parsed = text.parse::<OrderId>();
+            assert_eq!(parsed.is_ok(), good, "{text}");
+            if let Ok(id) = parsed {
+                assert_eq!(id.to_string(), text);
+            }
+        };
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1", true);
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-4294967295", true);
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-0", false);
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-4294967296", false);
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", false);
+        check("01932c07-8e5a-4a3c-9f1e-2b7c5d4e6f80-1", false); // version 4
+        check("", false);
+    }
+
+    #[test]
+    fn texts_are_visible_and_bounded() {
+        let check = |text: &str, good: bool| assert_eq!(UserId::new(text).is_ok(), good, "{text:?}");
+        check("a", true);
+        check(&"x".repeat(128), true);
+        check("alice@example", true);
+        check("", false);
+        check(&"x".repeat(129), false);
+        check("a b", false);
+        check("a\n", false);
+        check("李雷", false);
+    }
+}

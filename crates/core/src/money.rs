@@ -1,0 +1,166 @@
+//! Money: whole minor units of one currency, and arithmetic that refuses instead of wrapping.
+
+use std::{fmt, str::FromStr};
+
+/// Why money could not be made or combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MoneyError {
+    /// Not an ISO 4217 code.
+    #[error("a currency is an ISO 4217 code in capitals, such as CNY")]
+    UnknownCurrency,
+    /// Two currencies in one sum.
+    #[error("{0} and {1} cannot be added: the currencies differ")]
+    CurrencyMismatch(Currency, Currency),
+    /// The result does not fit in 64 bits of minor units.
+    #[error("the amount does not fit in 64 bits of minor units")]
+    Overflow,
+}
+
+/// An ISO 4217 currency.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Currency(iso_currency::Currency);
+
+impl Currency {
+    /// How many decimal digits the minor unit stands for: 2 for CNY, 0 for JPY.
+    #[must_use]
+    pub fn exponent(self) -> u32 {
+        self.0.exponent().map_or(0, u32::from)
+    }
+
+    /// The three-letter code.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        self.0.code()
+    }
+}
+
+impl FromStr for Currency {
+    type Err = MoneyError;
+    fn from_str(code: &str) -> Result<Self, MoneyError> {
+        iso_currency::Currency::from_code(code).map(Self).ok_or(MoneyError::UnknownCurrency)
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// An amount in whole minor units (fen, cents) of one currency. May be negative; never a float.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Money {
+    /// Minor units.
+    pub minor: i64,
+    /// The currency that the minor units belong to.
+    pub currency: Currency,
+}
+
+impl Money {
+    /// An amount in minor units.
+    #[must_use]
+    pub fn new(minor: i64, currency: Currency) -> Self {
+        Self { minor, currency }
+    }
+
+    /// The sum.
+    ///
+    /// # Errors
+    /// When the currencies differ, or the sum does not fit.
+    pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
+        self.same_currency(other)?;
+        let minor = self.minor.checked_add(other.minor).ok_or(MoneyError::Overflow)?;
+        Ok(Self { minor, ..self })
+    }
+
+    /// The difference, which may be negative.
+    ///
+    /// # Errors
+    /// When the currencies differ, or the difference does not fit.
+    pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
+        self.same_currency(other)?;
+        let minor = self.minor.checked_sub(other.minor).ok_or(MoneyError::Overflow)?;
+        Ok(Self { minor, ..self })
+    }
+
+    /// The amount for a number of units.
+    ///
+    /// # Errors
+    /// When the product does not fit.
+    pub fn checked_mul(self, units: u32) -> Result<Self, MoneyError> {
+        let minor = self.minor.checked_mul(i64::from(units)).ok_or(MoneyError::Overflow)?;
+        Ok(Self { minor, ..self })
+    }
+
+    fn same_currency(self, other: Self) -> Result<(), MoneyError> {
+        if self.currency == other.currency {
+            Ok(())
+        } else {
+            Err(MoneyError::CurrencyMismatch(self.currency, other.currency))
+        }
+    }
+}
+
+impl fmt::Display for Money {
+    /// Major units with the currency's digits, then the code: `12.30 CNY`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.minor < 0 { "-" } else { "" };
+        let digits = self.currency.exponent();
+        let scale = 10_u64.pow(digits);
+        let (major, minor) = (self.minor.unsigned_abs() / scale, self.minor.unsigned_abs() % scale);
+        if digits == 0 {
+            write!(f, "{sign}{major} {}", self.currency)
+        } else {
+            write!(f, "{sign}{major}.{minor:0width$} {}", self.currency, width = digits as usize)
+        }
+    }
+}
+
+impl fmt::Debug for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn money(minor: i64, code: &str) -> Money {
+        Money::new(minor, code.parse().unwrap())
+    }
+
+    #[test]
+    fn prints_by_the_currencys_digits() {
+        let check = |minor, code, text: &str| assert_eq!(money(minor, code).to_string(), text);
+        check(1230, "CNY", "12.30 CNY");
+        check(-5, "CNY", "-0.05 CNY");
+        check(1230, "JPY", "1230 JPY");
+        check(1230, "KWD", "1.230 KWD");
+        check(i64::MIN, "CNY", "-92233720368547758.08 CNY");
+    }
+
+    #[test]
+    fn arithmetic_refuses_instead_of_wrapping() {
+        let cny = |minor| money(minor, "CNY");
+        assert_eq!(cny(1).checked_add(cny(2)), Ok(cny(3)));
+        assert_eq!(cny(1).checked_sub(cny(2)), Ok(cny(-1)));
+        assert_eq!(cny(i64::MAX).checked_add(cny(1)), Err(MoneyError::Overflow));
+        assert_eq!(cny(i64::MIN).checked_sub(cny(1)), Err(MoneyError::Overflow));
+        assert_eq!(cny(i64::MAX / 2).checked_mul(3), Err(MoneyError::Overflow));
+        assert!(matches!(cny(1).checked_add(money(1, "USD")), Err(MoneyError::CurrencyMismatch(..))));
+    }
+
+    #[test]
+    fn currencies_are_iso_4217() {
+        assert_eq!("cny".parse::<Currency>(), Err(MoneyError::UnknownCurrency));
+        assert_eq!("QQQ".parse::<Currency>(), Err(MoneyError::UnknownCurrency));
+        assert_eq!("CNY".parse::<Currency>().map(Currency::exponent), Ok(2));
+    }
+}

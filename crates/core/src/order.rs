@@ -1,0 +1,105 @@
+//! The life of an order: `held → paid | cancelled | expired`; the last two return the units.
+
+use std::fmt;
+
+/// Where an order stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum OrderState {
+    /// The units are reserved until the hold ends.
+    Held = 0,
+    /// Paid for; the units are the buyer's.
+    Paid = 1,
+    /// Cancelled by the buyer or an operator; the units went back.
+    Cancelled = 2,
+    /// Not paid in time; the units went back.
+    Expired = 3,
+}
+
+/// What can happen to an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderStep {
+    /// A payment arrived during the hold.
+    Pay,
+    /// The buyer or an operator gave the units back.
+    Cancel,
+    /// The hold ended without a payment.
+    Expire,
+    /// A payment arrived after expiry, and the units could be reserved again.
+    Reinstate,
+}
+
+/// A step that the order's state does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an order that is {from} cannot {step}")]
+pub struct OrderStepError {
+    /// Where the order stands.
+    pub from: OrderState,
+    /// What was asked.
+    pub step: OrderStep,
+}
+
+impl OrderState {
+    /// The state after a step.
+    ///
+    /// # Errors
+    /// When the step is not allowed from here.
+    pub fn after(self, step: OrderStep) -> Result<Self, OrderStepError> {
+        match (self, step) {
+            (Self::Held, OrderStep::Pay) | (Self::Expired, OrderStep::Reinstate) => Ok(Self::Paid),
+            (Self::Held, OrderStep::Cancel) => Ok(Self::Cancelled),
+            (Self::Held, OrderStep::Expire) => Ok(Self::Expired),
+            (from, step) => Err(OrderStepError { from, step }),
+        }
+    }
+
+    /// Whether the order has its units: they are not for sale while it does.
+    #[must_use]
+    pub fn keeps_units(self) -> bool {
+        matches!(self, Self::Held | Self::Paid)
+    }
+
+    /// The word for it, as in the API and the ledger.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Paid => "paid",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+impl fmt::Display for OrderState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for OrderStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pay => "be paid",
+            Self::Cancel => "be cancelled",
+            Self::Expire => "expire",
+            Self::Reinstate => "be reinstated",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OrderState::*, OrderStep::*, *};
+
+    #[test]
+    fn every_step_from_every_state() {
+        let allowed = [(Held, Pay, Paid), (Held, Cancel, Cancelled), (Held, Expire, Expired), (Expired, Reinstate, Paid)];
+        for from in [Held, Paid, Cancelled, Expired] {
+            for step in [Pay, Cancel, Expire, Reinstate] {
+                let expected = allowed.iter().find(|a| (a.0, a.1) == (from, step)).map(|a| a.2);
+                assert_eq!(from.after(step).ok(), expected, "{from} {step}");
+            }
+        }
+    }
+}

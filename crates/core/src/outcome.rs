@@ -1,0 +1,120 @@
+//! What a claim ends in.
+
+use crate::{
+    id::{CampaignId, OrderId},
+    order::OrderState,
+    time::Timestamp,
+};
+
+/// A success: a share of a red packet, or units of a flash sale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The campaign that granted.
+    pub campaign: CampaignId,
+    /// The grant's number in its campaign, from 1, without gaps.
+    pub number: u32,
+    /// Units granted; 1 for a share.
+    pub quantity: u32,
+    /// Minor units of the campaign's currency: the share's money, or the price of the order.
+    pub amount_minor: i64,
+    /// When it was decided.
+    pub granted_at: Timestamp,
+    /// For a sale: the order's state.
+    pub order: Option<Order>,
+}
+
+/// The payment side of a sale's grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// Where the order stands.
+    pub state: OrderState,
+    /// When the hold ends, if it has not been paid by then.
+    pub hold_until: Timestamp,
+    /// Payments that arrived and could not be honoured: each is owed back, at the order's price.
+    pub refunds_due: u32,
+}
+
+impl Grant {
+    /// The order's id; meaningful for sales.
+    #[must_use]
+    pub fn order_id(&self) -> OrderId {
+        OrderId { campaign: self.campaign, number: self.number }
+    }
+}
+
+/// What a claim ends in: exactly one of these. The variants stand in order of precedence: where several
+/// would be true, the first is the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// No such campaign, or not of the kind that was asked for.
+    UnknownCampaign,
+    /// The claim was granted before; this is that grant.
+    AlreadyGranted(Grant),
+    /// An operator stopped the campaign for now.
+    Paused,
+    /// The window has not opened.
+    NotStarted {
+        /// When it opens.
+        starts_at: Timestamp,
+    },
+    /// The window is over, or the campaign was closed.
+    Ended,
+    /// The user would have more than the campaign allows.
+    LimitReached {
+        /// Units a user may have.
+        limit: u32,
+        /// Units this user has.
+        held: u32,
+    },
+    /// Fewer units are left than were asked for.
+    SoldOut {
+        /// Units left.
+        remaining: u32,
+    },
+    /// Granted now.
+    Granted(Grant),
+}
+
+impl Outcome {
+    /// Every outcome's name, in order of precedence.
+    pub const NAMES: [&'static str; 8] = [
+        "unknown_campaign",
+        "already_granted",
+        "paused",
+        "not_started",
+        "ended",
+        "limit_reached",
+        "sold_out",
+        "granted",
+    ];
+
+    /// The word for it, as in the API, the metrics and the log.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        Self::NAMES[self.precedence()]
+    }
+
+    /// Its place in the order of precedence, from 0.
+    #[must_use]
+    pub fn precedence(&self) -> usize {
+        match self {
+            Self::UnknownCampaign => 0,
+            Self::AlreadyGranted(_) => 1,
+            Self::Paused => 2,
+            Self::NotStarted { .. } => 3,
+            Self::Ended => 4,
+            Self::LimitReached { .. } => 5,
+            Self::SoldOut { .. } => 6,
+            Self::Granted(_) => 7,
+        }
+    }
+
+    /// The grant that the user has, whether made now or before.
+    #[must_use]
+    pub fn grant(&self) -> Option<&Grant> {
+        match self {
+            Self::Granted(grant) | Self::AlreadyGranted(grant) => Some(grant),
+            _ => None,
+        }
+    }
+}

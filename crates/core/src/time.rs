@@ -1,0 +1,75 @@
+//! Time: instants in milliseconds, the window of a campaign, and the clock as a port.
+
+/// Milliseconds since the Unix epoch, UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The latest instant accepted from outside: the end of the year 9999.
+    pub const MAX: Self = Self(253_402_300_799_999);
+
+    /// From milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// This instant and `millis` later; stops at the ends of the range.
+    #[must_use]
+    pub const fn plus_millis(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// Milliseconds from `earlier` to this instant; negative when it lies before.
+    #[must_use]
+    pub const fn millis_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// A window that ends before it starts, or lies outside what a calendar can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a window must end after it starts, between the years 1970 and 9999")]
+pub struct WindowError;
+
+/// When claims are accepted: from `starts_at` on, up to but without `ends_at`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    starts_at: Timestamp,
+    ends_at: Timestamp,
+}
+
+impl Window {
+    /// A window that is not empty.
+    ///
+    /// # Errors
+    /// When it is empty or outside the calendar.
+    pub fn new(starts_at: Timestamp, ends_at: Timestamp) -> Result<Self, WindowError> {
+        let sound = Timestamp(0) <= starts_at && starts_at < ends_at && ends_at <= Timestamp::MAX;
+        sound.then_some(Self { starts_at, ends_at }).ok_or(WindowError)
+    }
+
+    /// The first instant at which claims are accepted.
+    #[must_use]
+    pub fn starts_at(&self) -> Timestamp {
+        self.starts_at
+    }
+
+    /// The first instant at which claims are no longer accepted.
+    #[must_use]
+    pub fn ends_at(&self) -> Timestamp {
+        self.ends_at
+    }
+}
+
+/// Where the time comes from. Nothing else in Qiang reads the system clock.
+pub trait Clock: Send + Sync + 'static {
+    /// The present instant. May jump in either direction, as system clocks do.
+    fn now(&self) -> Timestamp;
+}
