@@ -1,1 +1,2 @@
 //! Qiang core.
+pub mod split;
