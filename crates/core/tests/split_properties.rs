@@ -285,7 +285,7 @@ fn a_million_shares() {
 
 /// Run it with `--release -- --ignored --nocapture` to see how long each rule takes.
 #[test]
-#[ignore = "takes minutes without optimisation"]
+#[ignore = "slow without optimisation"]
 fn ten_million_shares() {
     let seed = Seed::from_bytes([7; 32]);
     for rule in rules(1, 10_000) {

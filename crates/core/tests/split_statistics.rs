@@ -196,6 +196,46 @@ fn normal_keeps_its_bounds_and_mean_when_skewed() {
     }
 }
 
+/// A largest share beyond what the total allows is as good as the largest that it does allow.
+#[test]
+fn normal_is_not_squeezed_by_bounds_out_of_reach() {
+    let rule = SplitRule::Normal {
+        min: 1,
+        max: i64::MAX,
+    };
+    let split = Split::new(10_000, 10, rule).unwrap();
+    let shares: Vec<i64> = (0..1000)
+        .flat_map(|index| split.shares(&seed(index)))
+        .collect();
+    let above = |least: i64| shares.iter().filter(|share| **share >= least).count();
+    // One share in ten is on the high side, a fifth of them beyond two fifths of the way to the largest.
+    assert!(
+        above(4000) > 100 && above(6000) > 10,
+        "{} {}",
+        above(4000),
+        above(6000)
+    );
+    let below = shares.len() - above(500);
+    assert!(below > 500, "{below}");
+}
+
+/// Between bounds one unit off the mean, a distance counts by the chance of rounding it up.
+#[test]
+fn normal_spreads_over_three_amounts() {
+    let count = 100_000;
+    let split = Split::new(200_000, count, SplitRule::Normal { min: 1, max: 3 }).unwrap();
+    let shares = split.shares(&seed(0));
+    // The mean distance is 7/30 of the width.
+    let expected = f64::from(count) * 7.0 / 60.0;
+    for amount in [1, 3] {
+        let found = shares.iter().filter(|share| **share == amount).count() as f64;
+        assert!(
+            (found - expected).abs() <= SIGMAS * expected.sqrt(),
+            "{amount}: {found}, not {expected}"
+        );
+    }
+}
+
 /// With few shares: the first draw decides, and it is uniform up to twice the mean.
 #[test]
 fn double_average_is_uniform_up_to_twice_the_mean() {
