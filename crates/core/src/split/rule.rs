@@ -1,0 +1,122 @@
+//! The rules by which a total is split, and their names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// How a total is split. Bounds are in minor units and inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SplitRule {
+    /// Bell-shaped around the mean, inside `min..=max`.
+    Normal {
+        /// The smallest share; at least 1.
+        min: i64,
+        /// The largest share; at least `min`.
+        max: i64,
+    },
+    /// Each share uniform between `min` and twice the mean of what is left, less `min`; then shuffled.
+    DoubleAverage {
+        /// The smallest share; at least 1.
+        min: i64,
+    },
+    /// All shares alike; when the count does not divide the total, randomly chosen shares are 1 unit larger.
+    Equal,
+    /// Like `DoubleAverage`, but each amount is drawn when it is claimed, from what then is left.
+    Lazy {
+        /// The smallest share; at least 1.
+        min: i64,
+    },
+}
+
+impl SplitRule {
+    /// The rule without its bounds.
+    pub fn name(&self) -> RuleName {
+        match self {
+            Self::Normal { .. } => RuleName::Normal,
+            Self::DoubleAverage { .. } => RuleName::DoubleAverage,
+            Self::Equal => RuleName::Equal,
+            Self::Lazy { .. } => RuleName::Lazy,
+        }
+    }
+
+    /// The smallest share in minor units; 1 for a rule without such a bound, since no share is empty.
+    pub fn min(&self) -> i64 {
+        match *self {
+            Self::Normal { min, .. } | Self::DoubleAverage { min } | Self::Lazy { min } => min,
+            Self::Equal => 1,
+        }
+    }
+
+    /// The largest share in minor units, for the rule that has such a bound.
+    pub fn max(&self) -> Option<i64> {
+        match *self {
+            Self::Normal { max, .. } => Some(max),
+            Self::DoubleAverage { .. } | Self::Equal | Self::Lazy { .. } => None,
+        }
+    }
+}
+
+/// The name of a rule, as it is written in requests, in the ledger and on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RuleName {
+    /// `normal`: [`SplitRule::Normal`].
+    Normal,
+    /// `double_average`: [`SplitRule::DoubleAverage`].
+    DoubleAverage,
+    /// `equal`: [`SplitRule::Equal`].
+    Equal,
+    /// `lazy`: [`SplitRule::Lazy`].
+    Lazy,
+}
+
+impl RuleName {
+    /// Every name, in the order of [`SplitRule`].
+    pub const ALL: [Self; 4] = [Self::Normal, Self::DoubleAverage, Self::Equal, Self::Lazy];
+
+    /// The name in writing.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::DoubleAverage => "double_average",
+            Self::Equal => "equal",
+            Self::Lazy => "lazy",
+        }
+    }
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for RuleName {
+    type Err = UnknownRule;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.as_str() == text)
+            .ok_or(UnknownRule)
+    }
+}
+
+/// The text names no rule.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("expected one of normal, double_average, equal, lazy")]
+pub struct UnknownRule;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for name in RuleName::ALL {
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+        assert_eq!("Normal".parse::<RuleName>(), Err(UnknownRule));
+        assert_eq!("".parse::<RuleName>(), Err(UnknownRule));
+    }
+}

@@ -1,0 +1,130 @@
+//! The values of version 1. Published commitments rest on them: when one of these tests fails, the algorithm has
+//! changed and needs a new version; the expected values here are never edited.
+#![allow(clippy::unwrap_used)]
+
+use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit};
+
+fn check(total: i64, count: u32, rule: SplitRule, commitment: &str, shares: &[i64]) {
+    assert_eq!(SPLIT_VERSION, 1);
+    let seed = Seed::from_bytes(std::array::from_fn(|index| index as u8));
+    let split = Split::new(total, count, rule).unwrap();
+    assert_eq!(split.shares(&seed), shares, "{split:?}");
+    assert_eq!(commit(&seed, &split).to_string(), commitment, "{split:?}");
+}
+
+#[test]
+fn normal() {
+    check(
+        10_000,
+        10,
+        SplitRule::Normal {
+            min: 500,
+            max: 2000,
+        },
+        "f65d9e5aebfc9009a931d599e2be5c5f1a1d816249108162149c58870196d0ed",
+        &[1223, 873, 1493, 891, 882, 945, 811, 860, 894, 1128],
+    );
+    check(
+        10_007,
+        10,
+        SplitRule::Normal {
+            min: 1,
+            max: i64::MAX,
+        },
+        "dd491c4cf424c001819ddeaa4e5555044bc40342ce17e9301e9b79d7a5127712",
+        &[647, 767, 696, 484, 613, 401, 574, 4624, 682, 519],
+    );
+    check(
+        17,
+        10,
+        SplitRule::Normal { min: 1, max: 3 },
+        "e4f6c9c5b639a30743e8f51bed1462e5976144eba14918eb1186954137fd05d7",
+        &[2, 2, 1, 2, 2, 2, 1, 2, 2, 1],
+    );
+    check(
+        i64::MAX,
+        4,
+        SplitRule::Normal {
+            min: 1,
+            max: i64::MAX,
+        },
+        "0d4ae6aa3ce4018bb3b14c722e54a17371a9d2a4a6392c1a05dbf8cfa6b0cbf5",
+        &[
+            1209173568353961457,
+            1625633720908107388,
+            3298047069881226953,
+            3090517677711480009,
+        ],
+    );
+}
+
+#[test]
+fn double_average() {
+    check(
+        10_000,
+        10,
+        SplitRule::DoubleAverage { min: 1 },
+        "a044ac9c3bad8cbfa51b79a95d381005bf78077045a49ca78643dd1c0127577c",
+        &[1368, 2388, 829, 105, 826, 584, 395, 1089, 1191, 1225],
+    );
+    check(
+        17,
+        10,
+        SplitRule::DoubleAverage { min: 1 },
+        "489c19ccef705f39f48f4ae8160b785a2dfd96f9fef8fabd6f4353fa8a15b2b9",
+        &[2, 3, 3, 1, 1, 1, 2, 2, 1, 1],
+    );
+    check(
+        i64::MAX,
+        4,
+        SplitRule::DoubleAverage { min: 1 },
+        "8296f34c73d408a61e6d5ff5391be4835b0084f5a388306687c861691d5ccf44",
+        &[
+            1719823315232140306,
+            3522172421469969448,
+            2661057250684127330,
+            1320319049468538723,
+        ],
+    );
+}
+
+#[test]
+fn equal() {
+    check(
+        10_000,
+        10,
+        SplitRule::Equal,
+        "67dc453370a5f2e89f0c93e1a5f6164977e222e4097a43f211501e27092e00ca",
+        &[1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000],
+    );
+    check(
+        10_003,
+        10,
+        SplitRule::Equal,
+        "9990302ad0f26c90e2147de78aca4294675cb82fb85aeeb189ac6ee140f42899",
+        &[1000, 1000, 1000, 1001, 1001, 1000, 1000, 1000, 1001, 1000],
+    );
+}
+
+#[test]
+fn lazy() {
+    check(
+        10_000,
+        10,
+        SplitRule::Lazy { min: 1 },
+        "f4403d1dd2ec3926c4b7283dfcd2944c0397cec0d83406f02e32181b0b92b6cd",
+        &[1075, 51, 112, 1163, 1858, 2043, 367, 1702, 1346, 283],
+    );
+    check(
+        i64::MAX,
+        4,
+        SplitRule::Lazy { min: 500 },
+        "b178fd28b27c634ed4467023b26bc75e7a736c4cef00a12e9e7c779ba05df090",
+        &[
+            4043027142824186671,
+            321684520602057960,
+            2977644713344242306,
+            1881015660084288870,
+        ],
+    );
+}
