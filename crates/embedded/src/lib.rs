@@ -1,1 +1,127 @@
-//! Embedded engine.
+//! Engine, event log and ledger in one process, on one SQLite file.
+//!
+//! A writer thread owns the [`Book`] and the file. Claims gather in a bounded queue while it commits and are decided
+//! together in the next turn: one transaction appends their log entries with `synchronous=FULL`, and only then are
+//! they answered. The ledger's tables follow from the log right behind it, by idempotent settlement.
+//!
+//! See `docs/DATA_MODEL.md` for the tables.
+
+mod clock;
+mod engine;
+mod error;
+mod file;
+mod ledger;
+mod log;
+mod pace;
+mod port;
+mod queue;
+mod reader;
+mod rebuild;
+mod task;
+mod writer;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use parking_lot::{Mutex, RwLock};
+use qiang_core::{book::Book, event::Seq, ports::Clock};
+use tokio::sync::watch;
+
+pub use self::{clock::SystemClock, error::StoreError};
+use self::{log::Refs, queue::Queue, reader::Readers, task::Task, writer::Writer};
+
+/// Claims and commands that may wait for the writer; more are turned away as overload.
+pub const QUEUED_TASKS_MAX: usize = 65_536;
+
+/// What the writer and the callers share.
+struct Shared {
+    queue: Queue<Task>,
+    /// Changed by the writer alone. Between a decision and its commit it is ahead of the file.
+    book: RwLock<Book>,
+    /// The last log entry that is committed.
+    committed: AtomicU64,
+    /// The last log entry that is settled.
+    settled: watch::Sender<Seq>,
+    /// Why nothing is granted, while nothing is.
+    stopped: RwLock<Option<String>>,
+}
+
+impl Shared {
+    fn stop(&self, reason: &str) {
+        *self.stopped.write() = Some(reason.to_owned());
+    }
+
+    fn resume(&self, book: Book) {
+        let mut shared = self.book.write();
+        self.committed.store(book.head(), Ordering::Release);
+        *shared = book;
+        *self.stopped.write() = None;
+    }
+}
+
+/// The embedded engine, log and ledger. Cloning gives another handle to the same one; the writer stops when
+/// [`Embedded::close`] is called.
+#[derive(Clone)]
+pub struct Embedded {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    readers: Arc<Readers>,
+    writer: Arc<Mutex<Option<(JoinHandle<()>, file::WriterLock)>>>,
+}
+
+impl Embedded {
+    /// Opens the file, creating or migrating it as needed, makes the book again from its log, and starts the writer.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let lock = file::lock(path)?;
+        let conn = file::open_writer(path)?;
+        let mut refs = Refs::default();
+        let book = rebuild::rebuild(&conn, &mut refs)?;
+        let shared = Arc::new(Shared {
+            queue: Queue::new(QUEUED_TASKS_MAX),
+            committed: AtomicU64::new(book.head()),
+            book: RwLock::new(book),
+            settled: watch::Sender::new(0),
+            stopped: RwLock::new(None),
+        });
+        let readers = Arc::new(Readers::new(path));
+        let writer = Writer::new(path.to_owned(), Arc::clone(&shared), Arc::clone(&clock), conn, refs)?;
+        let thread = std::thread::Builder::new().name("writer".to_owned()).spawn(move || writer.run_to_the_end())?;
+        Ok(Self { shared, clock, readers, writer: Arc::new(Mutex::new(Some((thread, lock)))) })
+    }
+
+    /// Answers everything that was accepted, refuses what comes after, and stops the writer. Blocks meanwhile.
+    pub fn close(&self) {
+        self.shared.queue.close();
+        if let Some((thread, _lock)) = self.writer.lock().take() {
+            // A panic of the writer has been reported by its hook; nothing is left to do about it here.
+            drop(thread.join());
+        }
+    }
+
+    /// Tasks that wait for the writer.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.shared.queue.len()
+    }
+
+    /// The last committed log entry, and the last settled one.
+    #[must_use]
+    pub fn positions(&self) -> (Seq, Seq) {
+        (self.shared.committed.load(Ordering::Acquire), *self.shared.settled.borrow())
+    }
+
+    /// Why nothing is granted at the moment, if that is so.
+    #[must_use]
+    pub fn stopped(&self) -> Option<String> {
+        self.shared.stopped.read().clone()
+    }
+}

@@ -25,7 +25,7 @@ use self::{
     state::{Decision, State},
 };
 use crate::{
-    campaign::{Phase, Tally, Transition},
+    campaign::{AckLevel, Phase, Tally, Transition},
     event::{Entry, Event, Seq},
     id::{CampaignId, OrderId, PaymentRef},
     order::{OrderState, OrderStep},
@@ -128,6 +128,12 @@ impl Book {
     #[must_use]
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
         self.campaigns.get(&campaign).map(|state| state.tally_at(now))
+    }
+
+    /// The acknowledgement level that a campaign asks for.
+    #[must_use]
+    pub fn ack(&self, campaign: CampaignId) -> Option<AckLevel> {
+        self.campaigns.get(&campaign).map(|state| state.campaign.ack)
     }
 
     /// An order and whose it is.

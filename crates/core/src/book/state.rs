@@ -183,10 +183,6 @@ impl State {
         self.grant(number, self.grants.row(number))
     }
 
-    pub(super) fn find(&self, user: &UserId) -> Found {
-        self.grants.find(user)
-    }
-
     fn grant(&self, number: u32, row: &Row) -> Grant {
         let order = match &self.campaign.rules {
             Rules::RedPacket(_) => None,

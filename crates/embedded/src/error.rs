@@ -1,0 +1,64 @@
+//! What can go wrong with the file.
+
+use qiang_core::ports::LedgerError;
+
+/// The embedded file cannot be used, or not for this.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite or the disk below it.
+    #[error("SQLite failed")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file system.
+    #[error("the file system failed")]
+    Io(#[from] std::io::Error),
+    /// Another process has the file open for writing.
+    #[error("another process is serving {path}; two writers would hand out the same units")]
+    InUse {
+        /// The file.
+        path: String,
+    },
+    /// The file was made by a newer Qiang.
+    #[error("the file's schema is version {found}, and this program understands up to {known}: use a newer qiang")]
+    TooNew {
+        /// The file's schema version.
+        found: u32,
+        /// The newest version that this program understands.
+        known: u32,
+    },
+    /// The rows contradict each other.
+    #[error("the file is damaged: {reason}")]
+    Damaged {
+        /// What was found.
+        reason: String,
+    },
+    /// A rule of the ledger refused; nothing is wrong with the file.
+    #[error(transparent)]
+    Refused(LedgerError),
+}
+
+impl StoreError {
+    pub(crate) fn damaged(reason: impl Into<String>) -> Self {
+        Self::Damaged { reason: reason.into() }
+    }
+
+    /// The error and everything below it, on one line.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            text = format!("{text}: {error}");
+            source = error.source();
+        }
+        text
+    }
+}
+
+impl From<StoreError> for LedgerError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused(refusal) => refusal,
+            StoreError::Damaged { reason } => Self::Damaged { reason },
+            other => Self::Unavailable { reason: other.chain() },
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Opening the file: its lock, its settings, its schema.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    path::Path,
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::StoreError;
+
+/// Migrations in order; the file's `user_version` says how many it has. Append only.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_init.sql")];
+
+/// Pages in the write-ahead log after which SQLite carries them into the file: 64 MiB at 4 KiB a page. Fewer would
+/// stop a rush more often; more would make the first start after a crash slower.
+const CHECKPOINT_PAGES: u32 = 16_384;
+/// Page cache, in KiB.
+const CACHE_KIB: u32 = 65_536;
+/// Prepared statements kept by a connection.
+const STATEMENTS_MAX: usize = 64;
+/// How long a reader waits for a lock; the single writer never has to.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// Held for as long as the process may write: two writers would each hand out the same units.
+#[derive(Debug)]
+pub(crate) struct WriterLock {
+    _file: File,
+}
+
+/// Takes the lock beside the file.
+pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push(".lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(WriterLock { _file: file }),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: path.display().to_string() }),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// Opens the file for writing, creating and migrating it as needed.
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    let mut conn = Connection::open(path)?;
+    conn.busy_timeout(BUSY_MAX)?;
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "foreign_keys", "OFF")?; // written by one code path, proved by the audit
+    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    conn.pragma_update(None, "cache_size", -i64::from(CACHE_KIB))?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    migrate(&mut conn)?;
+    Ok(conn)
+}
+
+/// Opens the file for reading, beside a writer or alone.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    conn.busy_timeout(BUSY_MAX)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(conn)
+}
+
+fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
+    let known = MIGRATIONS.len() as u32;
+    let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > known {
+        return Err(StoreError::TooNew { found, known });
+    }
+    for (version, migration) in (1..).zip(MIGRATIONS).skip(found as usize) {
+        let tx = conn.transaction()?;
+        tx.execute_batch(migration)?;
+        tx.pragma_update(None, "user_version", version)?;
+        tx.commit()?;
+    }
+    Ok(())
+}

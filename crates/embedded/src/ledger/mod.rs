@@ -1,0 +1,6 @@
+//! The ledger's tables. Everything here works inside a transaction that somebody else opened and will commit.
+
+pub(crate) mod accounts;
+pub(crate) mod campaigns;
+pub(crate) mod keys;
+pub(crate) mod settle;

@@ -1,0 +1,51 @@
+//! When the writer may settle.
+//!
+//! Settlement costs about ten times what a grant costs, and both need the one writer. So claims come first: while
+//! they keep coming, settlement gets a fixed share of the time; when it is quiet, all of it; and past a bound of
+//! unsettled entries it takes turns with the batches, so that the log cannot run away from the ledger.
+
+use std::time::{Duration, Instant};
+
+/// While claims keep coming, a slice that took `t` is followed by at least this many `t` without one: a tenth of
+/// the time is for settlement.
+const SERVE_PER_SETTLE: u32 = 9;
+/// Unsettled entries past which every batch is followed by a slice.
+pub(crate) const BACKLOG_MAX: u64 = 2_000_000;
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    quiet: bool,
+    last_slice_ended: Instant,
+    last_slice_took: Duration,
+}
+
+impl Pace {
+    pub(crate) fn new() -> Self {
+        Self { quiet: false, last_slice_ended: Instant::now(), last_slice_took: Duration::ZERO }
+    }
+
+    /// A batch was served.
+    pub(crate) fn served(&mut self) {
+        self.quiet = false;
+    }
+
+    /// Nobody came for a while.
+    pub(crate) fn quiet(&mut self) {
+        self.quiet = true;
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    pub(crate) fn may_settle(&self, backlog: u64) -> bool {
+        let rested = self.last_slice_ended.elapsed() >= self.last_slice_took * SERVE_PER_SETTLE;
+        self.quiet || rested || backlog > BACKLOG_MAX
+    }
+
+    /// A slice was settled.
+    pub(crate) fn settled(&mut self, took: Duration) {
+        self.last_slice_took = took;
+        self.last_slice_ended = Instant::now();
+    }
+}

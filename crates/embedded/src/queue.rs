@@ -1,0 +1,128 @@
+//! The bounded queue between the callers and the writer thread.
+//!
+//! Callers push one by one and never wait; the writer takes everything that has gathered since it last looked, in
+//! one exchange of buffers. That is the whole of batching: no timer, and no added latency when idle.
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Why a task was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The bound is reached.
+    Overloaded,
+    /// The queue is closed.
+    Closed,
+}
+
+/// What the writer finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// At least one task.
+    Tasks,
+    /// Nothing within the time it was willing to wait.
+    Nothing,
+    /// Nothing, and nothing will ever come.
+    Closed,
+}
+
+#[derive(Debug)]
+struct Inner<T> {
+    tasks: Vec<T>,
+    closed: bool,
+    writer_waits: bool,
+}
+
+/// A bounded queue with many producers and one consumer.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    inner: Mutex<Inner<T>>,
+    filled: Condvar,
+    tasks_max: usize,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(tasks_max: usize) -> Self {
+        let inner = Inner { tasks: Vec::new(), closed: false, writer_waits: false };
+        Self { inner: Mutex::new(inner), filled: Condvar::new(), tasks_max }
+    }
+
+    /// Adds a task, or gives it back with the reason.
+    pub(crate) fn push(&self, task: T) -> Result<(), (Full, T)> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err((Full::Closed, task));
+        }
+        if inner.tasks.len() >= self.tasks_max {
+            return Err((Full::Overloaded, task));
+        }
+        inner.tasks.push(task);
+        if inner.writer_waits {
+            inner.writer_waits = false;
+            drop(inner);
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Exchanges the gathered tasks for the empty `inbox`, waiting up to `wait_max` for a first one.
+    pub(crate) fn take(&self, inbox: &mut Vec<T>, wait_max: Duration) -> Taken {
+        debug_assert!(inbox.is_empty(), "the last batch was not finished");
+        let mut inner = self.inner.lock();
+        if inner.tasks.is_empty() && !inner.closed && !wait_max.is_zero() {
+            inner.writer_waits = true;
+            self.filled.wait_for(&mut inner, wait_max);
+            inner.writer_waits = false;
+        }
+        if !inner.tasks.is_empty() {
+            std::mem::swap(&mut inner.tasks, inbox);
+            Taken::Tasks
+        } else if inner.closed {
+            Taken::Closed
+        } else {
+            Taken::Nothing
+        }
+    }
+
+    /// Refuses further tasks; those gathered are still taken.
+    pub(crate) fn close(&self) {
+        self.inner.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inner.lock().tasks.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_bounded_and_drains_after_close() {
+        let queue = Queue::new(2);
+        assert_eq!(queue.push(1), Ok(()));
+        assert_eq!(queue.push(2), Ok(()));
+        assert_eq!(queue.push(3), Err((Full::Overloaded, 3)));
+        queue.close();
+        assert_eq!(queue.push(4), Err((Full::Closed, 4)));
+        let mut inbox = Vec::new();
+        assert_eq!(queue.take(&mut inbox, Duration::ZERO), Taken::Tasks);
+        assert_eq!(inbox, [1, 2]);
+        inbox.clear();
+        assert_eq!(queue.take(&mut inbox, Duration::from_secs(9)), Taken::Closed);
+    }
+
+    #[test]
+    fn a_waiting_writer_is_woken() {
+        let queue = std::sync::Arc::new(Queue::new(2));
+        let producer = std::sync::Arc::clone(&queue);
+        let thread = std::thread::spawn(move || producer.push(7));
+        let mut inbox = Vec::new();
+        assert_eq!(queue.take(&mut inbox, Duration::from_secs(60)), Taken::Tasks);
+        assert_eq!(inbox, [7]);
+        assert!(matches!(thread.join(), Ok(Ok(()))));
+    }
+}

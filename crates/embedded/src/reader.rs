@@ -1,0 +1,49 @@
+//! Read-only connections, used off the async threads.
+
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use qiang_core::ports::LedgerError;
+
+use crate::{error::StoreError, file};
+
+/// Connections kept open between uses; more are opened when they are needed at once, and closed afterwards.
+const KEPT_MAX: usize = 4;
+
+pub(crate) struct Readers {
+    path: PathBuf,
+    kept: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), kept: Mutex::new(Vec::new()) }
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let kept = self.kept.lock().pop();
+        let conn = match kept {
+            Some(conn) => conn,
+            None => file::open_reader(&self.path)?,
+        };
+        let result = read(&conn);
+        let mut kept = self.kept.lock();
+        if kept.len() < KEPT_MAX && result.is_ok() {
+            kept.push(conn);
+        }
+        result
+    }
+}
+
+/// Runs a query on a thread where blocking is allowed.
+pub(crate) async fn query<T: Send + 'static>(
+    readers: &std::sync::Arc<Readers>,
+    read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, LedgerError> {
+    let readers = std::sync::Arc::clone(readers);
+    match tokio::task::spawn_blocking(move || readers.with(read)).await {
+        Ok(result) => result.map_err(LedgerError::from),
+        Err(error) => Err(LedgerError::Unavailable { reason: error.to_string() }),
+    }
+}

@@ -1,0 +1,400 @@
+//! The writer thread: it alone changes the book and the file.
+//!
+//! One turn takes everything that has gathered, decides it in the book, writes the entries and the ledger jobs in
+//! one transaction, and answers after the commit. Between batches it settles: all the time when nobody is waiting,
+//! and a bounded share of the time when the rush is on.
+//!
+//! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been made again
+//! from the file and a commit has succeeded.
+
+use std::{
+    panic::{self, AssertUnwindSafe},
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    book::{Command, Refusal, Reply},
+    campaign::AckLevel,
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    outcome::Outcome,
+    ports::{Answer, Claimed, Clock, EngineError},
+    time::Timestamp,
+};
+use rusqlite::Connection;
+
+use crate::{
+    Shared,
+    error::StoreError,
+    file, ledger, log,
+    log::Refs,
+    pace::Pace,
+    queue::Taken,
+    rebuild,
+    task::{Desk, LedgerJob, Task},
+};
+
+/// The only partition of the embedded engine.
+pub(crate) const PARTITION: PartitionId = PartitionId(0);
+
+/// Entries carried into the ledger in one transaction: a claim that arrives meanwhile waits for at most this many.
+const SETTLE_ENTRIES_MAX: usize = 512;
+/// Events that one tick may make before claims get their turn again.
+const TICK_EVENTS_MAX: usize = 1_024;
+/// How long the writer sleeps when there is nothing to do and nothing due.
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long it waits for claims before it takes the quiet as leave to settle.
+const QUIET_BEFORE_SETTLING: Duration = Duration::from_millis(2);
+/// How often a stopped engine looks whether the disk is well again.
+const REPAIR_EVERY: Duration = Duration::from_millis(250);
+
+pub(crate) struct Writer {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    conn: Connection,
+    refs: Refs,
+    settled: Seq,
+    pace: Pace,
+    entries: Vec<Entry>,
+    /// Grants whose campaign asks for the ledger's commit, in the order of the log.
+    parked: std::collections::VecDeque<(Seq, Answer<Claimed>, Outcome)>,
+    last_ack: Option<(CampaignId, AckLevel)>,
+    stopped: Option<Stopped>,
+}
+
+/// Why and since when nothing is granted.
+struct Stopped {
+    reason: String,
+    repair_at: Instant,
+}
+
+/// A task that was decided and waits for the commit.
+enum Decided {
+    Claim(Result<Outcome, Refusal>, Option<CampaignId>, Answer<Claimed>),
+    Command(Result<Reply, Refusal>, Answer<Reply>),
+    Probe(Answer<()>),
+    Ledger(Box<dyn LedgerJob>),
+}
+
+impl Writer {
+    pub(crate) fn new(
+        path: PathBuf,
+        shared: Arc<Shared>,
+        clock: Arc<dyn Clock>,
+        conn: Connection,
+        refs: Refs,
+    ) -> Result<Self, StoreError> {
+        let settled = ledger::settle::position(&conn, PARTITION)?;
+        shared.settled.send_replace(settled);
+        Ok(Self {
+            path,
+            shared,
+            clock,
+            conn,
+            refs,
+            settled,
+            pace: Pace::new(),
+            entries: Vec::new(),
+            parked: std::collections::VecDeque::new(),
+            last_ack: None,
+            stopped: None,
+        })
+    }
+
+    /// Works until the queue is closed and empty. Should the writer itself fail, nothing is granted any more and
+    /// everybody who waits is told.
+    pub(crate) fn run_to_the_end(self) {
+        let shared = Arc::clone(&self.shared);
+        if panic::catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
+            let reason = "the writer failed; restart the service".to_owned();
+            tracing::error!(reason, "stopped granting for good");
+            shared.stop(&reason);
+            shared.queue.close();
+            let mut left = Vec::new();
+            shared.queue.take(&mut left, Duration::ZERO);
+            for task in left {
+                task.refuse(&EngineError::Unavailable { reason: reason.clone() });
+            }
+        }
+    }
+
+    fn run(mut self) {
+        let mut inbox = Vec::new();
+        let mut decided = Vec::new();
+        loop {
+            match self.shared.queue.take(&mut inbox, self.wait_max()) {
+                Taken::Tasks if self.stopped.is_some() => self.turn_away(&mut inbox),
+                Taken::Tasks => {
+                    self.batch(&mut inbox, &mut decided);
+                    self.pace.served();
+                }
+                Taken::Nothing => self.pace.quiet(),
+                Taken::Closed => break,
+            }
+            self.housekeeping();
+        }
+        self.settle_parked();
+    }
+
+    fn wait_max(&self) -> Duration {
+        if let Some(stopped) = &self.stopped {
+            return stopped.repair_at.saturating_duration_since(Instant::now());
+        }
+        if self.backlog() > 0 {
+            return if self.pace.is_quiet() { Duration::ZERO } else { QUIET_BEFORE_SETTLING };
+        }
+        let due = self.shared.book.read().next_due();
+        due.map_or(IDLE_WAIT_MAX, |due| {
+            let millis = due.millis_since(self.clock.now()).max(0);
+            IDLE_WAIT_MAX.min(Duration::from_millis(millis.unsigned_abs()))
+        })
+    }
+
+    fn backlog(&self) -> u64 {
+        self.shared.committed.load(Ordering::Acquire) - self.settled
+    }
+
+    /// What the time has made due, repair, and settlement.
+    fn housekeeping(&mut self) {
+        if self.stopped.is_some() {
+            self.try_repair();
+            return;
+        }
+        self.tick();
+        let backlog = self.backlog();
+        if self.stopped.is_none() && backlog > 0 && (self.pace.may_settle(backlog) || !self.parked.is_empty()) {
+            let started = Instant::now();
+            if let Err(error) = self.settle_slice() {
+                self.stop(&error);
+            }
+            self.pace.settled(started.elapsed());
+        }
+    }
+
+    fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+        let now = self.clock.now();
+        self.decide(now, inbox, decided);
+        let needs_commit = !self.entries.is_empty()
+            || decided.iter().any(|task| matches!(task, Decided::Ledger(_) | Decided::Probe(_)));
+        let committed = if needs_commit { self.commit(now, decided) } else { Ok(()) };
+        match committed {
+            Ok(()) => self.answer(decided),
+            Err(error) => {
+                // A failed commit may still have been kept: only the file can tell, and a retry will.
+                let uncertain = EngineError::Uncertain { reason: error.chain() };
+                self.stop(&error);
+                for task in decided.drain(..) {
+                    task.refuse(&uncertain);
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+        let mut book = self.shared.book.write();
+        for task in inbox.drain(..) {
+            decided.push(match task {
+                Task::Claim(claim, answer) => {
+                    let outcome = book.claim(now, &claim, &mut self.entries);
+                    let granted = matches!(&outcome, Ok(outcome) if outcome.grant().is_some());
+                    Decided::Claim(outcome, granted.then_some(claim.campaign), answer)
+                }
+                Task::Command(command, answer) => {
+                    Decided::Command(book.apply(now, &command, &mut self.entries), answer)
+                }
+                Task::Probe(answer) => Decided::Probe(answer),
+                Task::Ledger(job) => Decided::Ledger(job),
+            });
+        }
+    }
+
+    fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
+        let Self { conn, refs, entries, settled, .. } = self;
+        let settled_before = *settled;
+        let tx = conn.unchecked_transaction()?;
+        let mut probe = false;
+        for task in decided {
+            match task {
+                Decided::Ledger(job) => {
+                    let mut desk = Desk { conn: &tx, refs: &mut *refs, now, settled: &mut *settled };
+                    run_job(job.as_mut(), &mut desk)?;
+                }
+                Decided::Probe(_) => probe = true,
+                Decided::Claim(..) | Decided::Command(..) => {}
+            }
+        }
+        if probe {
+            tx.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?.execute([now.as_millis()])?;
+        }
+        log::append(&tx, refs, entries)?;
+        tx.commit()?;
+        if let Some(last) = entries.last() {
+            self.shared.committed.store(last.seq, Ordering::Release);
+        }
+        if *settled != settled_before {
+            self.shared.settled.send_replace(*settled);
+        }
+        entries.clear();
+        Ok(())
+    }
+
+    fn answer(&mut self, decided: &mut Vec<Decided>) {
+        let head = self.shared.committed.load(Ordering::Acquire);
+        for task in decided.drain(..) {
+            match task {
+                Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
+                Decided::Claim(Ok(outcome), granted, answer) => match granted.map(|id| self.ack_of(id)) {
+                    Some(AckLevel::Ledger) if self.settled < head => self.parked.push_back((head, answer, outcome)),
+                    Some(AckLevel::Ledger) => answer.send(Ok(Claimed { outcome, ack: AckLevel::Ledger })),
+                    _ => answer.send(Ok(Claimed { outcome, ack: AckLevel::Fsync })),
+                },
+                Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
+                Decided::Probe(answer) => answer.send(Ok(())),
+                Decided::Ledger(job) => job.answer(Ok(())),
+            }
+        }
+    }
+
+    fn ack_of(&mut self, id: CampaignId) -> AckLevel {
+        match self.last_ack {
+            Some((last, ack)) if last == id => ack,
+            _ => {
+                let ack = self.shared.book.read().ack(id).unwrap_or(AckLevel::Fsync);
+                self.last_ack = Some((id, ack));
+                ack
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        if self.shared.book.read().next_due().is_none_or(|due| due > now) {
+            return;
+        }
+        let command = Command::Tick { events_max: TICK_EVENTS_MAX };
+        // A tick is never refused.
+        drop(self.shared.book.write().apply(now, &command, &mut self.entries));
+        if let Err(error) = self.commit(now, &mut []) {
+            self.stop(&error);
+        }
+    }
+
+    fn settle_slice(&mut self) -> Result<(), StoreError> {
+        let Self { conn, refs, .. } = self;
+        let mut entries = Vec::with_capacity(SETTLE_ENTRIES_MAX);
+        log::read(conn, refs, self.settled, SETTLE_ENTRIES_MAX, |entry| entries.push(entry))?;
+        let tx = conn.unchecked_transaction()?;
+        let settled = ledger::settle::settle(&tx, refs, PARTITION, &entries)?;
+        tx.commit()?;
+        self.settled = settled;
+        self.shared.settled.send_replace(settled);
+        while self.parked.front().is_some_and(|parked| parked.0 <= settled) {
+            if let Some((_, answer, outcome)) = self.parked.pop_front() {
+                answer.send(Ok(Claimed { outcome, ack: AckLevel::Ledger }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Before going down: whoever waits for the ledger gets it.
+    fn settle_parked(&mut self) {
+        while self.stopped.is_none() && !self.parked.is_empty() {
+            if let Err(error) = self.settle_slice() {
+                self.stop(&error);
+            }
+        }
+    }
+
+    /// Stops granting.
+    fn stop(&mut self, error: &StoreError) {
+        let reason = error.chain();
+        tracing::error!(reason, "stopped granting: a commit failed");
+        self.entries.clear();
+        self.shared.stop(&reason);
+        for (_, answer, _) in self.parked.drain(..) {
+            answer.send(Err(EngineError::Uncertain { reason: reason.clone() }));
+        }
+        self.stopped = Some(Stopped { reason, repair_at: Instant::now() + REPAIR_EVERY });
+    }
+
+    fn turn_away(&self, inbox: &mut Vec<Task>) {
+        let reason = self.stopped.as_ref().map_or_else(String::new, |stopped| stopped.reason.clone());
+        let unavailable = EngineError::Unavailable { reason };
+        for task in inbox.drain(..) {
+            task.refuse(&unavailable);
+        }
+    }
+
+    fn try_repair(&mut self) {
+        let Some(stopped) = self.stopped.as_mut().filter(|stopped| stopped.repair_at <= Instant::now()) else {
+            return;
+        };
+        stopped.repair_at = Instant::now() + REPAIR_EVERY;
+        match self.repair() {
+            Ok(()) => {
+                self.stopped = None;
+                tracing::warn!(head = self.shared.committed.load(Ordering::Acquire), "granting again");
+            }
+            Err(error) => {
+                tracing::debug!(reason = error.chain(), "not repaired yet");
+                stopped_reason(&mut self.stopped, error.chain());
+            }
+        }
+    }
+
+    /// Opens the file anew, proves that it takes a commit, and makes the book again from what it holds.
+    fn repair(&mut self) -> Result<(), StoreError> {
+        self.conn = file::open_writer(&self.path)?;
+        let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
+        self.conn.execute(probe, [self.clock.now().as_millis()])?;
+        let mut refs = Refs::default();
+        let book = rebuild::rebuild(&self.conn, &mut refs)?;
+        self.refs = refs;
+        self.settled = ledger::settle::position(&self.conn, PARTITION)?;
+        self.shared.resume(book);
+        self.shared.settled.send_replace(self.settled);
+        Ok(())
+    }
+}
+
+fn stopped_reason(stopped: &mut Option<Stopped>, reason: String) {
+    if let Some(stopped) = stopped {
+        stopped.reason = reason;
+    }
+}
+
+/// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
+fn run_job(job: &mut dyn LedgerJob, desk: &mut Desk<'_>) -> Result<(), StoreError> {
+    desk.conn.execute_batch("SAVEPOINT job")?;
+    match job.run(desk) {
+        Ok(()) => desk.conn.execute_batch("RELEASE job")?,
+        Err(StoreError::Refused(_)) => desk.conn.execute_batch("ROLLBACK TO job; RELEASE job")?,
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+impl Task {
+    pub(crate) fn refuse(self, error: &EngineError) {
+        match self {
+            Self::Claim(_, answer) => answer.send(Err(error.clone())),
+            Self::Command(_, answer) => answer.send(Err(error.clone())),
+            Self::Probe(answer) => answer.send(Err(error.clone())),
+            Self::Ledger(job) => job.answer(Err(error)),
+        }
+    }
+}
+
+impl Decided {
+    fn refuse(self, error: &EngineError) {
+        match self {
+            Self::Claim(_, _, answer) => answer.send(Err(error.clone())),
+            Self::Command(_, answer) => answer.send(Err(error.clone())),
+            Self::Probe(answer) => answer.send(Err(error.clone())),
+            Self::Ledger(job) => job.answer(Err(error)),
+        }
+    }
+}
