@@ -1,9 +1,10 @@
-//! The project's own commands: `cargo xtask test`, `deny`, `openapi`.
+//! The project's own commands: `cargo xtask test`, `tidy`, `deny`, `openapi`.
 
 mod needs;
 mod openapi;
 mod steps;
 mod suite;
+mod tidy;
 mod tools;
 
 use std::path::Path;
@@ -26,6 +27,8 @@ enum Task {
         #[arg(long)]
         embedded: bool,
     },
+    /// Check the layout of the code: crate direction, dead files, docs, lines, links
+    Tidy,
     /// Check licences, banned crates and sources of dependencies
     Deny,
     /// Write the server's OpenAPI document to docs/openapi.json
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let root = project_root();
     let done = match Cli::parse().task {
         Task::Test { embedded } => suite::test(root, embedded),
+        Task::Tidy => tidy::run(root),
         Task::Deny => suite::deny(root),
         Task::Openapi { check } => openapi::run(root, check),
     };

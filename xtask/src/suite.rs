@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::needs::{self, NEEDS};
-use crate::steps::{Step, run_all};
-use crate::{openapi, tools};
+use crate::steps::{Done, Step, run_all};
+use crate::{openapi, tidy, tools};
 
 /// Everything: what the machine misses, then all checks, cheap ones first, then all tests.
 ///
@@ -24,6 +24,9 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         "rustup component add rustfmt clippy",
         move || tools::components(root, !embedded),
     ));
+    steps.push(Step::new("tidy", "cargo xtask tidy", || {
+        tidy::run(root).map(|()| Done::Passed)
+    }));
     steps.push(Step::command("format", "cargo fmt --all --check", root));
     steps.push(Step::command(
         "clippy",
