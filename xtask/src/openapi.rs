@@ -13,6 +13,7 @@ const PRINT: &str = "cargo run --quiet --package qiang -- openapi";
 /// Writes the document, or with `check` compares it.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     let printed = Call::new(PRINT).read(root)?;
+    check_document(&printed)?;
     let path = root.join(DOCUMENT);
     if !check {
         return fs::write(&path, printed).with_context(|| format!("write {DOCUMENT}"));
@@ -33,6 +34,16 @@ pub(crate) fn step(root: &Path) -> Result<Done> {
         return Ok(Done::Skipped(format!("there is no {DOCUMENT}")));
     }
     run(root, true).map(|()| Done::Passed)
+}
+
+/// A server that does not know the subcommand, or logs to standard output, must not pass for a document.
+fn check_document(printed: &str) -> Result<()> {
+    let document: serde_json::Value = serde_json::from_str(printed)
+        .with_context(|| format!("`{PRINT}` printed something else than JSON"))?;
+    if document.get("openapi").is_none() {
+        bail!("`{PRINT}` printed JSON that is no OpenAPI document");
+    }
+    Ok(())
 }
 
 /// The number of the first line in which the texts differ.
@@ -61,6 +72,14 @@ mod tests {
         check("{\n}\n", "{\n1}\n", Some(2));
         check("{\n", "{\n}\n", Some(2));
         check("{\n}\n", "{\n}", Some(3));
+    }
+
+    #[test]
+    fn only_an_openapi_document_is_taken() {
+        assert!(check_document("{\"openapi\": \"3.1.0\"}\n").is_ok());
+        for other in ["", "started\n{\"openapi\": \"3.1.0\"}", "{}", "[]"] {
+            assert!(check_document(other).is_err(), "{other}");
+        }
     }
 
     #[test]
