@@ -1,0 +1,73 @@
+//! Which steps `test` and `deny` are made of, and in what order.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::needs::{self, NEEDS};
+use crate::steps::{Done, Step, run_all};
+use crate::{openapi, tidy, tools};
+
+/// Everything: what the machine misses, then all checks, cheap ones first, then all tests.
+///
+/// With `embedded` nothing is installed, and only what needs no server is run.
+pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
+    let mut steps = Vec::new();
+    if !embedded {
+        steps.push(Step::new("packages", "cargo xtask test", || {
+            needs::install(NEEDS)
+        }));
+    }
+    steps.push(Step::new(
+        "toolchain",
+        "rustup component add rustfmt clippy",
+        move || tools::components(root, !embedded),
+    ));
+    steps.push(Step::new("tidy", "cargo xtask tidy", || {
+        tidy::run(root).map(|()| Done::Passed)
+    }));
+    steps.push(Step::command("format", "cargo fmt --all --check", root));
+    steps.push(Step::command(
+        "clippy",
+        "cargo clippy --workspace --all-targets -- -D warnings",
+        root,
+    ));
+    if !embedded {
+        steps.extend(deny_steps(root));
+    }
+    steps.push(Step::command(
+        "tests",
+        "cargo test --workspace --all-targets",
+        root,
+    ));
+    steps.push(Step::command(
+        "doc tests",
+        "cargo test --workspace --doc",
+        root,
+    ));
+    steps.push(Step::new("openapi", "cargo xtask openapi --check", || {
+        openapi::step(root)
+    }));
+    run_all(steps, &mut io::stdout())
+}
+
+/// Licences, bans and sources of the dependencies.
+pub(crate) fn deny(root: &Path) -> Result<()> {
+    run_all(deny_steps(root), &mut io::stdout())
+}
+
+fn deny_steps(root: &Path) -> Vec<Step<'_>> {
+    vec![
+        Step::new("cargo-deny", tools::INSTALL_CARGO_DENY, || {
+            tools::cargo_deny(root)
+        }),
+        // The check reads the manifests of every platform's dependencies; a build fetches only our own platform's.
+        Step::command("fetch", "cargo fetch --locked", root),
+        Step::command(
+            "deny",
+            "cargo deny --offline check licenses bans sources",
+            root,
+        ),
+    ]
+}

@@ -1,0 +1,104 @@
+//! Tidy: the rules of layout that neither the compiler nor clippy holds, as functions of the repository's text.
+//!
+//! Each check takes files in memory and returns breaches, and has a test with a planted breach that it must catch.
+
+mod manifests;
+mod markdown;
+mod modules;
+mod text;
+mod tree;
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use manifests::Metadata;
+use tree::Tree;
+
+/// A rule broken somewhere.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Breach {
+    path: String,
+    /// Counted from 1; none when the file as a whole is meant.
+    line: Option<usize>,
+    what: String,
+}
+
+impl Breach {
+    fn file(path: &str, what: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: None,
+            what: what.into(),
+        }
+    }
+
+    fn line(path: &str, line: usize, what: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: Some(line),
+            what: what.into(),
+        }
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.path, self.what),
+            None => write!(f, "{}: {}", self.path, self.what),
+        }
+    }
+}
+
+/// Checks the repository at `root` and prints every breach.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let breaches = breaches(root)?;
+    for breach in &breaches {
+        println!("{breach}");
+    }
+    match breaches.len() {
+        0 => Ok(()),
+        1 => bail!("one breach"),
+        count => bail!("{count} breaches"),
+    }
+}
+
+fn breaches(root: &Path) -> Result<Vec<Breach>> {
+    let tree = Tree::read(root)?;
+    let metadata = Metadata::read(root)?;
+    let mut breaches = Vec::new();
+    for (path, text) in tree.texts() {
+        text::check(path, text, &mut breaches);
+    }
+    manifests::check_star(&metadata, &mut breaches);
+    manifests::check_core(&metadata, &mut breaches);
+    manifests::check_lints(&tree, &mut breaches);
+    modules::check_dead_files(&tree, &mut breaches);
+    markdown::check_links(&tree, &mut breaches);
+    markdown::check_decisions(&tree, &mut breaches);
+    breaches.sort();
+    Ok(breaches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let breaches = breaches(crate::project_root()).unwrap();
+        let lines: Vec<String> = breaches.iter().map(Breach::to_string).collect();
+        assert!(lines.is_empty(), "\n{}", lines.join("\n"));
+    }
+
+    #[test]
+    fn a_breach_is_printed_the_way_editors_follow() {
+        assert_eq!(
+            Breach::line("a/b.rs", 3, "odd").to_string(),
+            "a/b.rs:3: odd"
+        );
+        assert_eq!(Breach::file("a/b.rs", "odd").to_string(), "a/b.rs: odd");
+    }
+}

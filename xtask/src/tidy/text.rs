@@ -1,0 +1,229 @@
+//! Checks of one text file at a time: lines, endings, headers, length, and text that must not be committed.
+
+use super::Breach;
+
+/// For any text. rustfmt keeps code at 100; the rest of the room is for comments and prose.
+const LINE_CHARS_MAX: usize = 120;
+
+/// Past this, look for the seam.
+const FILE_LINES_MAX: usize = 500;
+
+/// Files that are longer than that, each with the reason beside it.
+const LONG_FILES: &[&str] = &[];
+
+/// What people write and read as code.
+const CODE: &[&str] = &["css", "html", "js", "lua", "mjs", "rs", "sh", "sql", "ts"];
+
+/// Written by programs, or data: its form is not ours.
+const GENERATED: &[&str] = &[
+    "csv",
+    "json",
+    "jsonl",
+    "lock",
+    "patch",
+    "proptest-regressions",
+    "snap",
+    "svg",
+];
+
+/// All checks of one file.
+pub(super) fn check(path: &str, text: &str, breaches: &mut Vec<Breach>) {
+    check_committable(path, text, breaches);
+    if is_generated(path) {
+        return;
+    }
+    check_lines(path, text, breaches);
+    check_length(path, text, LONG_FILES, breaches);
+    check_header(path, text, breaches);
+}
+
+fn is_generated(path: &str) -> bool {
+    GENERATED.contains(&extension(path)) || path.split('/').any(|part| part == "vendor")
+}
+
+fn extension(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.rsplit_once('.').map_or("", |(_, extension)| extension)
+}
+
+/// Merge-conflict markers and paths of somebody's machine. The patterns are put together here, so
+/// that this file is clean.
+fn check_committable(path: &str, text: &str, breaches: &mut Vec<Breach>) {
+    let markers = ['<', '|', '>'].map(|mark| mark.to_string().repeat(7));
+    let homes = ["root", "home", "Users"].map(|name| format!("/{name}/"));
+    for (number, line) in numbered(text) {
+        let conflict = |marker: &String| {
+            line.strip_prefix(marker.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        if markers.iter().any(conflict) {
+            breaches.push(Breach::line(path, number, "merge-conflict marker"));
+        }
+        if homes.iter().any(|home| names_absolute(line, home)) {
+            breaches.push(Breach::line(path, number, "a path of somebody's machine"));
+        }
+    }
+}
+
+/// Whether `line` holds the absolute path `prefix`, not as a later part of a longer path or address.
+fn names_absolute(line: &str, prefix: &str) -> bool {
+    line.match_indices(prefix).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || "._-~}*".contains(c))
+    })
+}
+
+fn check_lines(path: &str, text: &str, breaches: &mut Vec<Breach>) {
+    for (number, line) in numbered(text) {
+        if line.chars().next_back().is_some_and(char::is_whitespace) {
+            breaches.push(Breach::line(path, number, "whitespace at the end"));
+        }
+        let chars = line.chars().count();
+        if chars > LINE_CHARS_MAX && !is_unbreakable(path, line) {
+            let what = format!("{chars} characters, more than {LINE_CHARS_MAX}");
+            breaches.push(Breach::line(path, number, what));
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        breaches.push(Breach::file(path, "no newline at the end"));
+    }
+}
+
+/// A row of a Markdown table, or an address.
+fn is_unbreakable(path: &str, line: &str) -> bool {
+    (extension(path) == "md" && line.starts_with('|')) || line.contains("https://")
+}
+
+fn check_length(path: &str, text: &str, allowed: &[&str], breaches: &mut Vec<Breach>) {
+    let lines = text.lines().count();
+    if CODE.contains(&extension(path)) && lines > FILE_LINES_MAX && !allowed.contains(&path) {
+        let what = format!("{lines} lines, more than {FILE_LINES_MAX}: look for the seam");
+        breaches.push(Breach::file(path, what));
+    }
+}
+
+/// Tests and benches are crates of their own and say what they are about as well: there is no exception.
+fn check_header(path: &str, text: &str, breaches: &mut Vec<Breach>) {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    let documented = first.and_then(|line| line.strip_prefix("//!"));
+    if extension(path) == "rs" && documented.is_none_or(|words| words.trim().is_empty()) {
+        breaches.push(Breach::line(
+            path,
+            1,
+            "does not start with `//!` and what the file is for",
+        ));
+    }
+}
+
+fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    // Not `lines`, which would hide a carriage return.
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    body.split('\n')
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expects exactly one breach in `line` (0: the file as a whole) that says `what`; no `what`, no breach.
+    fn check_one(path: &str, text: &str, line: usize, what: &str) {
+        let mut breaches = Vec::new();
+        check(path, text, &mut breaches);
+        match breaches.as_slice() {
+            [] => assert_eq!(what, "", "{path}: not caught in {text:?}"),
+            [one] => {
+                assert!(
+                    !what.is_empty() && one.what.contains(what),
+                    "{one} in {text:?}"
+                );
+                assert_eq!(one.line.unwrap_or(0), line, "{one}");
+            }
+            many => panic!("{many:?} in {text:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_and_endings() {
+        check_one("a.rs", "//! Doc.\nfn f() {}\n", 0, "");
+        check_one("a.rs", "//! Doc.\nfn f() {} \n", 2, "whitespace");
+        check_one("a.toml", "a = 1\t\n", 1, "whitespace");
+        check_one("a.md", "text\r\n", 1, "whitespace");
+        check_one("a.toml", "a = 1", 0, "no newline");
+        check_one("a.toml", "", 0, "");
+        check_one("a.snap", "x \n", 0, "");
+    }
+
+    #[test]
+    fn long_lines_by_characters_and_not_bytes() {
+        let at_most = "抢".repeat(120);
+        check_one("a.md", &format!("{at_most}\n"), 0, "");
+        check_one("a.md", &format!("{at_most}x\n"), 1, "121 characters");
+        check_one("a.md", &format!("|{at_most}|\n"), 0, "");
+        check_one(
+            "a.rs",
+            &format!("//! Doc.\n// |{at_most}|\n"),
+            2,
+            "characters",
+        );
+        check_one("Cargo.lock", &format!("{at_most}x\n"), 0, "");
+        check_one("docs/openapi.json", &format!("{at_most}x\n"), 0, "");
+        check_one("crates/server/vendor/a.js", &format!("{at_most}x\n"), 0, "");
+    }
+
+    #[test]
+    fn long_files() {
+        let long = format!("--\n{}", "select 1;\n".repeat(500));
+        check_one("a.sql", &long, 0, "501 lines");
+        check_one("a.md", &long, 0, "");
+        check_one("a.sql", &long[..long.len() - "select 1;\n".len()], 0, "");
+        let mut breaches = Vec::new();
+        check_length("a.sql", &long, &["a.sql"], &mut breaches);
+        assert!(breaches.is_empty());
+    }
+
+    #[test]
+    fn files_without_a_header() {
+        check_one("a.rs", "fn f() {}\n", 1, "//!");
+        check_one("tests/a.rs", "use a;\n//! Late.\n", 1, "//!");
+        check_one("a.rs", "//!\nfn f() {}\n", 1, "//!");
+        check_one("a.rs", "", 1, "//!");
+        check_one("a.rs", "\n//! Doc.\n", 0, "");
+    }
+
+    #[test]
+    fn merge_conflicts() {
+        for mark in ["<", "|", ">"] {
+            let marker = mark.repeat(7);
+            check_one(
+                "a.toml",
+                &format!("a = 1\n{marker} theirs\n"),
+                2,
+                "merge-conflict",
+            );
+            check_one("a.json", &format!("{marker}\n"), 1, "merge-conflict");
+            check_one("a.toml", &format!("{marker}{mark}\n"), 0, "");
+        }
+    }
+
+    #[test]
+    fn machine_paths() {
+        let home = |name: &str| format!("/{name}/");
+        check_one(
+            "a.md",
+            &format!("see `{}me/x`\n", home("home")),
+            1,
+            "machine",
+        );
+        check_one("a.json", &format!("\"{}x\"\n", home("root")), 1, "machine");
+        check_one("a.toml", &format!("{}x\n", home("Users")), 1, "machine");
+        check_one("a.md", &format!("crates/x{}y\n", home("root")), 0, "");
+        check_one(
+            "a.md",
+            &format!("https://a.example{}y\n", home("home")),
+            0,
+            "",
+        );
+    }
+}
