@@ -64,7 +64,10 @@ impl FromStr for AckLevel {
         [Self::Memory, Self::Replica, Self::Fsync, Self::Ledger]
             .into_iter()
             .find(|level| level.name() == word)
-            .ok_or_else(|| WordError { word: word.to_owned(), expected: "memory, replica, fsync, ledger" })
+            .ok_or_else(|| WordError {
+                word: word.to_owned(),
+                expected: "memory, replica, fsync, ledger",
+            })
     }
 }
 
@@ -104,7 +107,9 @@ pub enum CampaignError {
     #[error("a hold is 1 ms up to 30 days")]
     Hold,
     /// Price negative, or the whole stock's price does not fit.
-    #[error("a unit price is 0 or more, and the price of the whole stock must fit in 64 bits of minor units")]
+    #[error(
+        "a unit price is 0 or more, and the price of the whole stock must fit in 64 bits of minor units"
+    )]
     Price,
 }
 
@@ -133,7 +138,12 @@ impl Sale {
     ///
     /// # Errors
     /// The first rule that does not hold.
-    pub fn new(stock: u32, per_user_limit: u32, unit_price: Money, hold_ms: i64) -> Result<Self, CampaignError> {
+    pub fn new(
+        stock: u32,
+        per_user_limit: u32,
+        unit_price: Money,
+        hold_ms: i64,
+    ) -> Result<Self, CampaignError> {
         if !(1..=STOCK_MAX).contains(&stock) {
             return Err(CampaignError::Stock);
         }
@@ -146,7 +156,12 @@ impl Sale {
         if !(1..=HOLD_MS_MAX).contains(&hold_ms) {
             return Err(CampaignError::Hold);
         }
-        Ok(Self { stock, per_user_limit, unit_price, hold_ms })
+        Ok(Self {
+            stock,
+            per_user_limit,
+            unit_price,
+            hold_ms,
+        })
     }
 
     /// Units for sale.
@@ -209,7 +224,11 @@ impl Campaign {
     /// [`CampaignError::Title`].
     pub fn check(&self) -> Result<(), CampaignError> {
         let chars = self.title.chars().count();
-        if (1..=TITLE_CHARS_MAX).contains(&chars) { Ok(()) } else { Err(CampaignError::Title) }
+        if (1..=TITLE_CHARS_MAX).contains(&chars) {
+            Ok(())
+        } else {
+            Err(CampaignError::Title)
+        }
     }
 
     /// Which kind it is.
@@ -323,7 +342,9 @@ impl Phase {
     pub fn after(self, transition: Transition) -> Result<Self, TransitionError> {
         match (self, transition) {
             (Self::Draft, Transition::Schedule) => Ok(Self::Scheduled),
-            (Self::Scheduled, Transition::Start) | (Self::Paused, Transition::Resume) => Ok(Self::Live),
+            (Self::Scheduled, Transition::Start) | (Self::Paused, Transition::Resume) => {
+                Ok(Self::Live)
+            }
             (Self::Live, Transition::Pause) => Ok(Self::Paused),
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
@@ -395,7 +416,10 @@ impl Tally {
     #[must_use]
     pub fn conserves(&self) -> bool {
         let units = u64::from(self.granted) + u64::from(self.remaining) + u64::from(self.returned);
-        let money = self.claimed_minor.checked_add(self.remaining_minor).and_then(|m| m.checked_add(self.refunded_minor));
+        let money = self
+            .claimed_minor
+            .checked_add(self.remaining_minor)
+            .and_then(|m| m.checked_add(self.refunded_minor));
         units == u64::from(self.supply) && money == Some(self.funded_minor)
     }
 }
@@ -419,7 +443,10 @@ mod tests {
         ];
         for from in [Draft, Scheduled, Live, Paused, Ended, Closed] {
             for transition in [Schedule, Start, Pause, Resume, End, Close] {
-                let expected = allowed.iter().find(|a| (a.0, a.1) == (from, transition)).map(|a| a.2);
+                let expected = allowed
+                    .iter()
+                    .find(|a| (a.0, a.1) == (from, transition))
+                    .map(|a| a.2);
                 assert_eq!(from.after(transition).ok(), expected, "{from} {transition}");
             }
         }
@@ -430,11 +457,17 @@ mod tests {
         let cny = |minor| Money::new(minor, "CNY".parse().unwrap());
         assert!(Sale::new(100, 1, cny(0), 1).is_ok());
         assert_eq!(Sale::new(0, 1, cny(1), 1), Err(CampaignError::Stock));
-        assert_eq!(Sale::new(STOCK_MAX + 1, 1, cny(1), 1), Err(CampaignError::Stock));
+        assert_eq!(
+            Sale::new(STOCK_MAX + 1, 1, cny(1), 1),
+            Err(CampaignError::Stock)
+        );
         assert_eq!(Sale::new(10, 11, cny(1), 1), Err(CampaignError::Limit));
         assert_eq!(Sale::new(10, 0, cny(1), 1), Err(CampaignError::Limit));
         assert_eq!(Sale::new(10, 1, cny(-1), 1), Err(CampaignError::Price));
-        assert_eq!(Sale::new(10, 1, cny(i64::MAX / 2), 1), Err(CampaignError::Price));
+        assert_eq!(
+            Sale::new(10, 1, cny(i64::MAX / 2), 1),
+            Err(CampaignError::Price)
+        );
         assert_eq!(Sale::new(10, 1, cny(1), 0), Err(CampaignError::Hold));
     }
 }

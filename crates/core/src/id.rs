@@ -39,7 +39,9 @@ impl CampaignId {
     /// # Errors
     /// [`IdError::CampaignId`] for any other version.
     pub fn new(uuid: Uuid) -> Result<Self, IdError> {
-        (uuid.get_version_num() == 7).then_some(Self(uuid)).ok_or(IdError::CampaignId)
+        (uuid.get_version_num() == 7)
+            .then_some(Self(uuid))
+            .ok_or(IdError::CampaignId)
     }
 
     /// The UUID.
@@ -58,7 +60,9 @@ impl CampaignId {
 impl FromStr for CampaignId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        Uuid::parse_str(text).map_err(|_| IdError::CampaignId).and_then(Self::new)
+        Uuid::parse_str(text)
+            .map_err(|_| IdError::CampaignId)
+            .and_then(Self::new)
     }
 }
 
@@ -90,7 +94,11 @@ impl FromStr for OrderId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let (campaign, number) = text.rsplit_once('-').ok_or(IdError::OrderId)?;
         let campaign = campaign.parse().map_err(|_| IdError::OrderId)?;
-        let number = number.parse().ok().filter(|n| *n > 0).ok_or(IdError::OrderId)?;
+        let number = number
+            .parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .ok_or(IdError::OrderId)?;
         Ok(Self { campaign, number })
     }
 }
@@ -180,7 +188,8 @@ mod tests {
 
     #[test]
     fn texts_are_visible_and_bounded() {
-        let check = |text: &str, good: bool| assert_eq!(UserId::new(text).is_ok(), good, "{text:?}");
+        let check =
+            |text: &str, good: bool| assert_eq!(UserId::new(text).is_ok(), good, "{text:?}");
         check("a", true);
         check(&"x".repeat(128), true);
         check("alice@example", true);

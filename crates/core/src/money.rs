@@ -37,7 +37,9 @@ impl Currency {
 impl FromStr for Currency {
     type Err = MoneyError;
     fn from_str(code: &str) -> Result<Self, MoneyError> {
-        iso_currency::Currency::from_code(code).map(Self).ok_or(MoneyError::UnknownCurrency)
+        iso_currency::Currency::from_code(code)
+            .map(Self)
+            .ok_or(MoneyError::UnknownCurrency)
     }
 }
 
@@ -75,7 +77,10 @@ impl Money {
     /// When the currencies differ, or the sum does not fit.
     pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
         self.same_currency(other)?;
-        let minor = self.minor.checked_add(other.minor).ok_or(MoneyError::Overflow)?;
+        let minor = self
+            .minor
+            .checked_add(other.minor)
+            .ok_or(MoneyError::Overflow)?;
         Ok(Self { minor, ..self })
     }
 
@@ -85,7 +90,10 @@ impl Money {
     /// When the currencies differ, or the difference does not fit.
     pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
         self.same_currency(other)?;
-        let minor = self.minor.checked_sub(other.minor).ok_or(MoneyError::Overflow)?;
+        let minor = self
+            .minor
+            .checked_sub(other.minor)
+            .ok_or(MoneyError::Overflow)?;
         Ok(Self { minor, ..self })
     }
 
@@ -94,7 +102,10 @@ impl Money {
     /// # Errors
     /// When the product does not fit.
     pub fn checked_mul(self, units: u32) -> Result<Self, MoneyError> {
-        let minor = self.minor.checked_mul(i64::from(units)).ok_or(MoneyError::Overflow)?;
+        let minor = self
+            .minor
+            .checked_mul(i64::from(units))
+            .ok_or(MoneyError::Overflow)?;
         Ok(Self { minor, ..self })
     }
 
@@ -113,11 +124,19 @@ impl fmt::Display for Money {
         let sign = if self.minor < 0 { "-" } else { "" };
         let digits = self.currency.exponent();
         let scale = 10_u64.pow(digits);
-        let (major, minor) = (self.minor.unsigned_abs() / scale, self.minor.unsigned_abs() % scale);
+        let (major, minor) = (
+            self.minor.unsigned_abs() / scale,
+            self.minor.unsigned_abs() % scale,
+        );
         if digits == 0 {
             write!(f, "{sign}{major} {}", self.currency)
         } else {
-            write!(f, "{sign}{major}.{minor:0width$} {}", self.currency, width = digits as usize)
+            write!(
+                f,
+                "{sign}{major}.{minor:0width$} {}",
+                self.currency,
+                width = digits as usize
+            )
         }
     }
 }
@@ -154,7 +173,10 @@ mod tests {
         assert_eq!(cny(i64::MAX).checked_add(cny(1)), Err(MoneyError::Overflow));
         assert_eq!(cny(i64::MIN).checked_sub(cny(1)), Err(MoneyError::Overflow));
         assert_eq!(cny(i64::MAX / 2).checked_mul(3), Err(MoneyError::Overflow));
-        assert!(matches!(cny(1).checked_add(money(1, "USD")), Err(MoneyError::CurrencyMismatch(..))));
+        assert!(matches!(
+            cny(1).checked_add(money(1, "USD")),
+            Err(MoneyError::CurrencyMismatch(..))
+        ));
     }
 
     #[test]

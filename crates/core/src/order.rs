@@ -90,14 +90,22 @@ impl fmt::Display for OrderStep {
 
 #[cfg(test)]
 mod tests {
-    use super::{OrderState::*, OrderStep::*, *};
+    use super::{OrderState::*, OrderStep::*};
 
     #[test]
     fn every_step_from_every_state() {
-        let allowed = [(Held, Pay, Paid), (Held, Cancel, Cancelled), (Held, Expire, Expired), (Expired, Reinstate, Paid)];
+        let allowed = [
+            (Held, Pay, Paid),
+            (Held, Cancel, Cancelled),
+            (Held, Expire, Expired),
+            (Expired, Reinstate, Paid),
+        ];
         for from in [Held, Paid, Cancelled, Expired] {
             for step in [Pay, Cancel, Expire, Reinstate] {
-                let expected = allowed.iter().find(|a| (a.0, a.1) == (from, step)).map(|a| a.2);
+                let expected = allowed
+                    .iter()
+                    .find(|a| (a.0, a.1) == (from, step))
+                    .map(|a| a.2);
                 assert_eq!(from.after(step).ok(), expected, "{from} {step}");
             }
         }

@@ -38,7 +38,10 @@ impl Grant {
     /// The order's id; meaningful for sales.
     #[must_use]
     pub fn order_id(&self) -> OrderId {
-        OrderId { campaign: self.campaign, number: self.number }
+        OrderId {
+            campaign: self.campaign,
+            number: self.number,
+        }
     }
 }
 

@@ -96,12 +96,14 @@ impl<T: Unpin> Future for Ticket<T> {
     type Output = Result<T, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let lost = || EngineError::Uncertain { reason: "the engine dropped the request".to_owned() };
+        let lost = || EngineError::Uncertain {
+            reason: "the engine dropped the request".to_owned(),
+        };
         match &mut self.0 {
             TicketState::Ready(answer) => Poll::Ready(answer.take().unwrap_or_else(|| Err(lost()))),
-            TicketState::Waiting(receiver) => {
-                Pin::new(receiver).poll(context).map(|answer| answer.unwrap_or_else(|_| Err(lost())))
-            }
+            TicketState::Waiting(receiver) => Pin::new(receiver)
+                .poll(context)
+                .map(|answer| answer.unwrap_or_else(|_| Err(lost()))),
         }
     }
 }
@@ -144,7 +146,12 @@ pub trait EventLog: Send + Sync + 'static {
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
 
     /// Up to `limit` entries after `after`, in order, without gaps.
-    async fn read(&self, partition: PartitionId, after: Seq, limit: usize) -> Result<Vec<Entry>, LedgerError>;
+    async fn read(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entry>, LedgerError>;
 }
 
 /// Why the ledger did not do it. Nothing changed.
@@ -256,13 +263,23 @@ pub trait Ledger: Send + Sync + 'static {
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError>;
 
     /// Up to `limit` settled grants of a campaign with numbers above `after`.
-    async fn grants(&self, id: CampaignId, after: u32, limit: u32) -> Result<Vec<GrantRecord>, LedgerError>;
+    async fn grants(
+        &self,
+        id: CampaignId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<GrantRecord>, LedgerError>;
 
     /// The position up to which a partition is settled.
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
 
     /// Waits until a partition is settled up to `seq`, at most `wait_max`; tells whether it is.
-    async fn await_settled(&self, partition: PartitionId, seq: Seq, wait_max: Duration) -> Result<bool, LedgerError>;
+    async fn await_settled(
+        &self,
+        partition: PartitionId,
+        seq: Seq,
+        wait_max: Duration,
+    ) -> Result<bool, LedgerError>;
 
     /// Carries entries into the books, in one transaction with the new position. Entries that are settled already
     /// change nothing. Returns the position afterwards.

@@ -52,7 +52,9 @@ impl Window {
     /// When it is empty or outside the calendar.
     pub fn new(starts_at: Timestamp, ends_at: Timestamp) -> Result<Self, WindowError> {
         let sound = Timestamp(0) <= starts_at && starts_at < ends_at && ends_at <= Timestamp::MAX;
-        sound.then_some(Self { starts_at, ends_at }).ok_or(WindowError)
+        sound
+            .then_some(Self { starts_at, ends_at })
+            .ok_or(WindowError)
     }
 
     /// The first instant at which claims are accepted.

@@ -11,7 +11,11 @@ use qiang_core::{
 use crate::{Embedded, queue::Full, task::Task};
 
 impl Embedded {
-    pub(crate) fn enqueue<T>(&self, ticket: (Answer<T>, Ticket<T>), task: impl FnOnce(Answer<T>) -> Task) -> Ticket<T> {
+    pub(crate) fn enqueue<T>(
+        &self,
+        ticket: (Answer<T>, Ticket<T>),
+        task: impl FnOnce(Answer<T>) -> Task,
+    ) -> Ticket<T> {
         let (answer, ticket) = ticket;
         self.push(task(answer));
         ticket
@@ -29,7 +33,9 @@ impl Embedded {
 
     fn check_granting(&self) -> Result<(), EngineError> {
         match &*self.shared.stopped.read() {
-            Some(reason) => Err(EngineError::Unavailable { reason: reason.clone() }),
+            Some(reason) => Err(EngineError::Unavailable {
+                reason: reason.clone(),
+            }),
             None => Ok(()),
         }
     }
@@ -48,17 +54,26 @@ impl Engine for Embedded {
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();
         let book = self.shared.book.try_read()?;
-        let committed = self.shared.committed.load(std::sync::atomic::Ordering::Acquire);
+        let committed = self
+            .shared
+            .committed
+            .load(std::sync::atomic::Ordering::Acquire);
         book.peek(now, claim, committed)
     }
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
         let now = self.clock.now();
-        Ticket::ready(self.check_granting().map(|()| self.shared.book.read().tally(now, campaign)))
+        Ticket::ready(
+            self.check_granting()
+                .map(|()| self.shared.book.read().tally(now, campaign)),
+        )
     }
 
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(self.check_granting().map(|()| self.shared.book.read().order(order)))
+        Ticket::ready(
+            self.check_granting()
+                .map(|()| self.shared.book.read().order(order)),
+        )
     }
 
     fn probe(&self) -> Ticket<()> {

@@ -18,7 +18,9 @@ pub enum StoreError {
         path: String,
     },
     /// The file was made by a newer Qiang.
-    #[error("the file's schema is version {found}, and this program understands up to {known}: use a newer qiang")]
+    #[error(
+        "the file's schema is version {found}, and this program understands up to {known}: use a newer qiang"
+    )]
     TooNew {
         /// The file's schema version.
         found: u32,
@@ -38,7 +40,9 @@ pub enum StoreError {
 
 impl StoreError {
     pub(crate) fn damaged(reason: impl Into<String>) -> Self {
-        Self::Damaged { reason: reason.into() }
+        Self::Damaged {
+            reason: reason.into(),
+        }
     }
 
     /// The error and everything below it, on one line.
@@ -58,7 +62,9 @@ impl From<StoreError> for LedgerError {
         match error {
             StoreError::Refused(refusal) => refusal,
             StoreError::Damaged { reason } => Self::Damaged { reason },
-            other => Self::Unavailable { reason: other.chain() },
+            other => Self::Unavailable {
+                reason: other.chain(),
+            },
         }
     }
 }

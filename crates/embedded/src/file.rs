@@ -33,10 +33,16 @@ pub(crate) struct WriterLock {
 pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path)?;
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(lock_path)?;
     match file.try_lock() {
         Ok(()) => Ok(WriterLock { _file: file }),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: path.display().to_string() }),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
+            path: path.display().to_string(),
+        }),
         Err(TryLockError::Error(error)) => Err(error.into()),
     }
 }

@@ -93,9 +93,22 @@ impl Embedded {
             stopped: RwLock::new(None),
         });
         let readers = Arc::new(Readers::new(path));
-        let writer = Writer::new(path.to_owned(), Arc::clone(&shared), Arc::clone(&clock), conn, refs)?;
-        let thread = std::thread::Builder::new().name("writer".to_owned()).spawn(move || writer.run_to_the_end())?;
-        Ok(Self { shared, clock, readers, writer: Arc::new(Mutex::new(Some((thread, lock)))) })
+        let writer = Writer::new(
+            path.to_owned(),
+            Arc::clone(&shared),
+            Arc::clone(&clock),
+            conn,
+            refs,
+        )?;
+        let thread = std::thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || writer.run_to_the_end())?;
+        Ok(Self {
+            shared,
+            clock,
+            readers,
+            writer: Arc::new(Mutex::new(Some((thread, lock)))),
+        })
     }
 
     /// Answers everything that was accepted, refuses what comes after, and stops the writer. Blocks meanwhile.
@@ -116,7 +129,10 @@ impl Embedded {
     /// The last committed log entry, and the last settled one.
     #[must_use]
     pub fn positions(&self) -> (Seq, Seq) {
-        (self.shared.committed.load(Ordering::Acquire), *self.shared.settled.borrow())
+        (
+            self.shared.committed.load(Ordering::Acquire),
+            *self.shared.settled.borrow(),
+        )
     }
 
     /// Why nothing is granted at the moment, if that is so.

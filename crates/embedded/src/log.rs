@@ -38,9 +38,14 @@ impl Refs {
         let r = match self.by_id.get(&id) {
             Some(r) => *r,
             None => {
-                let mut statement = conn.prepare_cached("SELECT ref FROM campaigns WHERE id = ?1")?;
-                let r = statement.query_row([id.to_string()], |row| row.get(0)).optional()?;
-                let r = r.ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?;
+                let mut statement =
+                    conn.prepare_cached("SELECT ref FROM campaigns WHERE id = ?1")?;
+                let r = statement
+                    .query_row([id.to_string()], |row| row.get(0))
+                    .optional()?;
+                let r = r.ok_or_else(|| {
+                    StoreError::damaged(format!("campaign {id} is not in the ledger"))
+                })?;
                 self.insert(id, r);
                 r
             }
@@ -56,10 +61,13 @@ impl Refs {
         let id = match self.by_ref.get(&r) {
             Some(id) => *id,
             None => {
-                let mut statement = conn.prepare_cached("SELECT id FROM campaigns WHERE ref = ?1")?;
+                let mut statement =
+                    conn.prepare_cached("SELECT id FROM campaigns WHERE ref = ?1")?;
                 let id: Option<String> = statement.query_row([r], |row| row.get(0)).optional()?;
                 let id = id.and_then(|text| text.parse().ok());
-                let id = id.ok_or_else(|| StoreError::damaged(format!("campaign row {r} is missing or bad")))?;
+                let id = id.ok_or_else(|| {
+                    StoreError::damaged(format!("campaign row {r} is missing or bad"))
+                })?;
                 self.insert(id, r);
                 id
             }
@@ -70,14 +78,24 @@ impl Refs {
 }
 
 /// Appends entries, in the transaction that is open.
-pub(crate) fn append(conn: &Connection, refs: &mut Refs, entries: &[Entry]) -> Result<(), StoreError> {
+pub(crate) fn append(
+    conn: &Connection,
+    refs: &mut Refs,
+    entries: &[Entry],
+) -> Result<(), StoreError> {
     let mut statement = conn.prepare_cached(APPEND)?;
     for entry in entries {
         let (seq, at) = (entry.seq as i64, entry.at.as_millis());
         let campaign = refs.of(conn, entry.campaign)?;
         let kind = kind_of(&entry.event);
         match &entry.event {
-            Event::Granted { number, user, quantity, amount_minor, key } => statement.execute(params![
+            Event::Granted {
+                number,
+                user,
+                quantity,
+                amount_minor,
+                key,
+            } => statement.execute(params![
                 seq,
                 at,
                 campaign,
@@ -101,18 +119,23 @@ pub(crate) fn append(conn: &Connection, refs: &mut Refs, entries: &[Entry]) -> R
                 None::<i64>,
                 payment.as_str(),
             ])?,
-            Event::Cancelled { number } | Event::Expired { number } => statement.execute(params![
-                seq,
-                at,
-                campaign,
-                kind,
-                number,
-                None::<&str>,
-                None::<i64>,
-                None::<i64>,
-                None::<&str>,
-            ])?,
-            Event::Closed { returned, refunded_minor } => statement.execute(params![
+            Event::Cancelled { number } | Event::Expired { number } => {
+                statement.execute(params![
+                    seq,
+                    at,
+                    campaign,
+                    kind,
+                    number,
+                    None::<&str>,
+                    None::<i64>,
+                    None::<i64>,
+                    None::<&str>,
+                ])?
+            }
+            Event::Closed {
+                returned,
+                refunded_minor,
+            } => statement.execute(params![
                 seq,
                 at,
                 campaign,
@@ -123,17 +146,19 @@ pub(crate) fn append(conn: &Connection, refs: &mut Refs, entries: &[Entry]) -> R
                 refunded_minor,
                 None::<&str>,
             ])?,
-            Event::Opened | Event::Paused | Event::Resumed | Event::Ended => statement.execute(params![
-                seq,
-                at,
-                campaign,
-                kind,
-                None::<u32>,
-                None::<&str>,
-                None::<i64>,
-                None::<i64>,
-                None::<&str>,
-            ])?,
+            Event::Opened | Event::Paused | Event::Resumed | Event::Ended => {
+                statement.execute(params![
+                    seq,
+                    at,
+                    campaign,
+                    kind,
+                    None::<u32>,
+                    None::<&str>,
+                    None::<i64>,
+                    None::<i64>,
+                    None::<&str>,
+                ])?
+            }
         };
     }
     Ok(())
@@ -148,23 +173,22 @@ pub(crate) fn read(
     mut each: impl FnMut(Entry),
 ) -> Result<(), StoreError> {
     let mut statement = conn.prepare_cached(READ)?;
-    let mut rows = statement.query(params![after as i64, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let mut rows = statement.query(params![
+        after as i64,
+        i64::try_from(limit).unwrap_or(i64::MAX)
+    ])?;
     let mut expected = after;
     while let Some(row) = rows.next()? {
         expected += 1;
         let entry = entry_of(conn, refs, row)?;
         if entry.seq != expected {
-            return Err(StoreError::damaged(format!("entry {expected} is missing from the log")));
+            return Err(StoreError::damaged(format!(
+                "entry {expected} is missing from the log"
+            )));
         }
         each(entry);
     }
     Ok(())
-}
-
-/// The last entry's place; 0 when the log is empty.
-pub(crate) fn head(conn: &Connection) -> Result<Seq, StoreError> {
-    let head: i64 = conn.query_row("SELECT coalesce(max(seq), 0) FROM events", [], |row| row.get(0))?;
-    Ok(head as Seq)
 }
 
 fn kind_of(event: &Event) -> u8 {
@@ -204,17 +228,34 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
                 None => None,
             },
         },
-        2 => Event::Paid { number: number()?, payment: payment()? },
+        2 => Event::Paid {
+            number: number()?,
+            payment: payment()?,
+        },
         3 => Event::Cancelled { number: number()? },
         4 => Event::Expired { number: number()? },
-        5 => Event::Reinstated { number: number()?, payment: payment()? },
-        6 => Event::RefundDue { number: number()?, payment: payment()? },
+        5 => Event::Reinstated {
+            number: number()?,
+            payment: payment()?,
+        },
+        6 => Event::RefundDue {
+            number: number()?,
+            payment: payment()?,
+        },
         7 => Event::Paused,
         8 => Event::Resumed,
         9 => Event::Ended,
-        10 => Event::Closed { returned: row.get(6)?, refunded_minor: row.get(7)? },
+        10 => Event::Closed {
+            returned: row.get(6)?,
+            refunded_minor: row.get(7)?,
+        },
         _ => return Err(bad("kind")),
     };
     let campaign = refs.id(conn, row.get(2)?)?;
-    Ok(Entry { seq, at: Timestamp::from_millis(row.get(1)?), campaign, event })
+    Ok(Entry {
+        seq,
+        at: Timestamp::from_millis(row.get(1)?),
+        campaign,
+        event,
+    })
 }

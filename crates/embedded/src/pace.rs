@@ -21,7 +21,11 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new() -> Self {
-        Self { quiet: false, last_slice_ended: Instant::now(), last_slice_took: Duration::ZERO }
+        Self {
+            quiet: false,
+            last_slice_ended: Instant::now(),
+            last_slice_took: Duration::ZERO,
+        }
     }
 
     /// A batch was served.

@@ -33,12 +33,17 @@ impl Embedded {
     ) -> Result<T, LedgerError> {
         let (task, receiver) = Job::task(work);
         self.push(task);
-        receiver.await.unwrap_or_else(|_| Err(LedgerError::Unavailable { reason: "the writer is gone".to_owned() }))
+        receiver.await.unwrap_or_else(|_| {
+            Err(LedgerError::Unavailable {
+                reason: "the writer is gone".to_owned(),
+            })
+        })
     }
 
     async fn try_create(&self, setup: &Setup) -> Result<(), LedgerError> {
         let setup = setup.clone();
-        self.job(move |desk| campaigns::create(desk.conn, desk.now, &setup)).await
+        self.job(move |desk| campaigns::create(desk.conn, desk.now, &setup))
+            .await
     }
 }
 
@@ -52,12 +57,14 @@ impl Ledger for Embedded {
         id: Uuid,
     ) -> Result<KeyBinding, LedgerError> {
         let (scope, key) = (scope.to_owned(), key.clone());
-        self.job(move |desk| keys::bind(desk.conn, desk.now, &scope, &key, &fingerprint, id)).await
+        self.job(move |desk| keys::bind(desk.conn, desk.now, &scope, &key, &fingerprint, id))
+            .await
     }
 
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
         let user = user.clone();
-        self.job(move |desk| accounts::deposit(desk.conn, desk.now, id, &user, amount)).await
+        self.job(move |desk| accounts::deposit(desk.conn, desk.now, id, &user, amount))
+            .await
     }
 
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
@@ -69,7 +76,8 @@ impl Ledger for Embedded {
         match self.try_create(setup).await {
             // The missing money may have been claimed and not settled yet.
             Err(LedgerError::InsufficientFunds { .. }) => {
-                self.await_settled(PARTITION, self.positions().0, FUNDS_WAIT_MAX).await?;
+                self.await_settled(PARTITION, self.positions().0, FUNDS_WAIT_MAX)
+                    .await?;
                 self.try_create(setup).await
             }
             result => result,
@@ -83,23 +91,39 @@ impl Ledger for Embedded {
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
         reader::query(&self.readers, |conn| {
             let mut drafts = Vec::new();
-            campaigns::each_setup(conn, campaigns::Which::Drafts, |_, setup| drafts.push(setup))?;
+            campaigns::each_setup(conn, campaigns::Which::Drafts, |_, setup| {
+                drafts.push(setup)
+            })?;
             Ok(drafts)
         })
         .await
     }
 
-    async fn grants(&self, id: CampaignId, after: u32, limit: u32) -> Result<Vec<GrantRecord>, LedgerError> {
-        reader::query(&self.readers, move |conn| campaigns::grants(conn, id, after, limit)).await
+    async fn grants(
+        &self,
+        id: CampaignId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<GrantRecord>, LedgerError> {
+        reader::query(&self.readers, move |conn| {
+            campaigns::grants(conn, id, after, limit)
+        })
+        .await
     }
 
     async fn settled(&self, _partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.positions().1)
     }
 
-    async fn await_settled(&self, _: PartitionId, seq: Seq, wait_max: Duration) -> Result<bool, LedgerError> {
+    async fn await_settled(
+        &self,
+        _: PartitionId,
+        seq: Seq,
+        wait_max: Duration,
+    ) -> Result<bool, LedgerError> {
         let mut settled = self.shared.settled.subscribe();
-        let reached = tokio::time::timeout(wait_max, settled.wait_for(|position| *position >= seq)).await;
+        let reached =
+            tokio::time::timeout(wait_max, settled.wait_for(|position| *position >= seq)).await;
         Ok(matches!(reached, Ok(Ok(_))))
     }
 
@@ -126,10 +150,17 @@ impl EventLog for Embedded {
         Ok(self.positions().0)
     }
 
-    async fn read(&self, _partition: PartitionId, after: Seq, limit: usize) -> Result<Vec<Entry>, LedgerError> {
+    async fn read(
+        &self,
+        _partition: PartitionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entry>, LedgerError> {
         reader::query(&self.readers, move |conn| {
             let mut entries = Vec::new();
-            log::read(conn, &mut Refs::default(), after, limit, |entry| entries.push(entry))?;
+            log::read(conn, &mut Refs::default(), after, limit, |entry| {
+                entries.push(entry)
+            })?;
             Ok(entries)
         })
         .await

@@ -44,8 +44,16 @@ pub(crate) struct Queue<T> {
 
 impl<T> Queue<T> {
     pub(crate) fn new(tasks_max: usize) -> Self {
-        let inner = Inner { tasks: Vec::new(), closed: false, writer_waits: false };
-        Self { inner: Mutex::new(inner), filled: Condvar::new(), tasks_max }
+        let inner = Inner {
+            tasks: Vec::new(),
+            closed: false,
+            writer_waits: false,
+        };
+        Self {
+            inner: Mutex::new(inner),
+            filled: Condvar::new(),
+            tasks_max,
+        }
     }
 
     /// Adds a task, or gives it back with the reason.
@@ -112,7 +120,10 @@ mod tests {
         assert_eq!(queue.take(&mut inbox, Duration::ZERO), Taken::Tasks);
         assert_eq!(inbox, [1, 2]);
         inbox.clear();
-        assert_eq!(queue.take(&mut inbox, Duration::from_secs(9)), Taken::Closed);
+        assert_eq!(
+            queue.take(&mut inbox, Duration::from_secs(9)),
+            Taken::Closed
+        );
     }
 
     #[test]
@@ -121,7 +132,10 @@ mod tests {
         let producer = std::sync::Arc::clone(&queue);
         let thread = std::thread::spawn(move || producer.push(7));
         let mut inbox = Vec::new();
-        assert_eq!(queue.take(&mut inbox, Duration::from_secs(60)), Taken::Tasks);
+        assert_eq!(
+            queue.take(&mut inbox, Duration::from_secs(60)),
+            Taken::Tasks
+        );
         assert_eq!(inbox, [7]);
         assert!(matches!(thread.join(), Ok(Ok(()))));
     }

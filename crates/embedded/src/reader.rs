@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use rusqlite::Connection;
 use qiang_core::ports::LedgerError;
+use rusqlite::Connection;
 
 use crate::{error::StoreError, file};
 
@@ -18,10 +18,16 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), kept: Mutex::new(Vec::new()) }
+        Self {
+            path: path.to_owned(),
+            kept: Mutex::new(Vec::new()),
+        }
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn with<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let kept = self.kept.lock().pop();
         let conn = match kept {
             Some(conn) => conn,
@@ -44,6 +50,8 @@ pub(crate) async fn query<T: Send + 'static>(
     let readers = std::sync::Arc::clone(readers);
     match tokio::task::spawn_blocking(move || readers.with(read)).await {
         Ok(result) => result.map_err(LedgerError::from),
-        Err(error) => Err(LedgerError::Unavailable { reason: error.to_string() }),
+        Err(error) => Err(LedgerError::Unavailable {
+            reason: error.to_string(),
+        }),
     }
 }

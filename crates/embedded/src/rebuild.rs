@@ -14,9 +14,13 @@ pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreE
     })?;
     log::read(conn, refs, 0, usize::MAX, |entry| book.replay(&entry))?;
     for id in book.campaigns() {
-        let sound = book.tally(qiang_core::time::Timestamp::from_millis(0), id).is_some_and(|tally| tally.conserves());
+        let sound = book
+            .tally(qiang_core::time::Timestamp::from_millis(0), id)
+            .is_some_and(|tally| tally.conserves());
         if !sound {
-            return Err(StoreError::damaged(format!("the log of campaign {id} does not add up")));
+            return Err(StoreError::damaged(format!(
+                "the log of campaign {id} does not add up"
+            )));
         }
     }
     Ok(book)

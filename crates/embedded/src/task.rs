@@ -54,7 +54,14 @@ where
 {
     pub(crate) fn task(work: F) -> (Task, tokio::sync::oneshot::Receiver<Result<T, LedgerError>>) {
         let (answer, receiver) = tokio::sync::oneshot::channel();
-        (Task::Ledger(Box::new(Self { work, result: None, answer })), receiver)
+        (
+            Task::Ledger(Box::new(Self {
+                work,
+                result: None,
+                answer,
+            })),
+            receiver,
+        )
     }
 }
 
@@ -79,7 +86,11 @@ where
     }
 
     fn answer(self: Box<Self>, committed: Committed<'_>) {
-        let unavailable = |error: &EngineError| Err(LedgerError::Unavailable { reason: error.to_string() });
+        let unavailable = |error: &EngineError| {
+            Err(LedgerError::Unavailable {
+                reason: error.to_string(),
+            })
+        };
         let result = match (committed, self.result) {
             (Err(error), _) => unavailable(error),
             (Ok(()), Some(result)) => result,

@@ -73,7 +73,11 @@ struct Stopped {
 
 /// A task that was decided and waits for the commit.
 enum Decided {
-    Claim(Result<Outcome, Refusal>, Option<CampaignId>, Answer<Claimed>),
+    Claim(
+        Result<Outcome, Refusal>,
+        Option<CampaignId>,
+        Answer<Claimed>,
+    ),
     Command(Result<Reply, Refusal>, Answer<Reply>),
     Probe(Answer<()>),
     Ledger(Box<dyn LedgerJob>),
@@ -116,7 +120,9 @@ impl Writer {
             let mut left = Vec::new();
             shared.queue.take(&mut left, Duration::ZERO);
             for task in left {
-                task.refuse(&EngineError::Unavailable { reason: reason.clone() });
+                task.refuse(&EngineError::Unavailable {
+                    reason: reason.clone(),
+                });
             }
         }
     }
@@ -144,7 +150,11 @@ impl Writer {
             return stopped.repair_at.saturating_duration_since(Instant::now());
         }
         if self.backlog() > 0 {
-            return if self.pace.is_quiet() { Duration::ZERO } else { QUIET_BEFORE_SETTLING };
+            return if self.pace.is_quiet() {
+                Duration::ZERO
+            } else {
+                QUIET_BEFORE_SETTLING
+            };
         }
         let due = self.shared.book.read().next_due();
         due.map_or(IDLE_WAIT_MAX, |due| {
@@ -165,7 +175,10 @@ impl Writer {
         }
         self.tick();
         let backlog = self.backlog();
-        if self.stopped.is_none() && backlog > 0 && (self.pace.may_settle(backlog) || !self.parked.is_empty()) {
+        if self.stopped.is_none()
+            && backlog > 0
+            && (self.pace.may_settle(backlog) || !self.parked.is_empty())
+        {
             let started = Instant::now();
             if let Err(error) = self.settle_slice() {
                 self.stop(&error);
@@ -178,13 +191,21 @@ impl Writer {
         let now = self.clock.now();
         self.decide(now, inbox, decided);
         let needs_commit = !self.entries.is_empty()
-            || decided.iter().any(|task| matches!(task, Decided::Ledger(_) | Decided::Probe(_)));
-        let committed = if needs_commit { self.commit(now, decided) } else { Ok(()) };
+            || decided
+                .iter()
+                .any(|task| matches!(task, Decided::Ledger(_) | Decided::Probe(_)));
+        let committed = if needs_commit {
+            self.commit(now, decided)
+        } else {
+            Ok(())
+        };
         match committed {
             Ok(()) => self.answer(decided),
             Err(error) => {
                 // A failed commit may still have been kept: only the file can tell, and a retry will.
-                let uncertain = EngineError::Uncertain { reason: error.chain() };
+                let uncertain = EngineError::Uncertain {
+                    reason: error.chain(),
+                };
                 self.stop(&error);
                 for task in decided.drain(..) {
                     task.refuse(&uncertain);
@@ -212,14 +233,25 @@ impl Writer {
     }
 
     fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
-        let Self { conn, refs, entries, settled, .. } = self;
+        let Self {
+            conn,
+            refs,
+            entries,
+            settled,
+            ..
+        } = self;
         let settled_before = *settled;
         let tx = conn.unchecked_transaction()?;
         let mut probe = false;
         for task in decided {
             match task {
                 Decided::Ledger(job) => {
-                    let mut desk = Desk { conn: &tx, refs: &mut *refs, now, settled: &mut *settled };
+                    let mut desk = Desk {
+                        conn: &tx,
+                        refs: &mut *refs,
+                        now,
+                        settled: &mut *settled,
+                    };
                     run_job(job.as_mut(), &mut desk)?;
                 }
                 Decided::Probe(_) => probe = true,
@@ -227,7 +259,8 @@ impl Writer {
             }
         }
         if probe {
-            tx.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?.execute([now.as_millis()])?;
+            tx.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
+                .execute([now.as_millis()])?;
         }
         log::append(&tx, refs, entries)?;
         tx.commit()?;
@@ -246,11 +279,21 @@ impl Writer {
         for task in decided.drain(..) {
             match task {
                 Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
-                Decided::Claim(Ok(outcome), granted, answer) => match granted.map(|id| self.ack_of(id)) {
-                    Some(AckLevel::Ledger) if self.settled < head => self.parked.push_back((head, answer, outcome)),
-                    Some(AckLevel::Ledger) => answer.send(Ok(Claimed { outcome, ack: AckLevel::Ledger })),
-                    _ => answer.send(Ok(Claimed { outcome, ack: AckLevel::Fsync })),
-                },
+                Decided::Claim(Ok(outcome), granted, answer) => {
+                    match granted.map(|id| self.ack_of(id)) {
+                        Some(AckLevel::Ledger) if self.settled < head => {
+                            self.parked.push_back((head, answer, outcome))
+                        }
+                        Some(AckLevel::Ledger) => answer.send(Ok(Claimed {
+                            outcome,
+                            ack: AckLevel::Ledger,
+                        })),
+                        _ => answer.send(Ok(Claimed {
+                            outcome,
+                            ack: AckLevel::Fsync,
+                        })),
+                    }
+                }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
                 Decided::Probe(answer) => answer.send(Ok(())),
                 Decided::Ledger(job) => job.answer(Ok(())),
@@ -271,12 +314,25 @@ impl Writer {
 
     fn tick(&mut self) {
         let now = self.clock.now();
-        if self.shared.book.read().next_due().is_none_or(|due| due > now) {
+        if self
+            .shared
+            .book
+            .read()
+            .next_due()
+            .is_none_or(|due| due > now)
+        {
             return;
         }
-        let command = Command::Tick { events_max: TICK_EVENTS_MAX };
+        let command = Command::Tick {
+            events_max: TICK_EVENTS_MAX,
+        };
         // A tick is never refused.
-        drop(self.shared.book.write().apply(now, &command, &mut self.entries));
+        drop(
+            self.shared
+                .book
+                .write()
+                .apply(now, &command, &mut self.entries),
+        );
         if let Err(error) = self.commit(now, &mut []) {
             self.stop(&error);
         }
@@ -285,15 +341,24 @@ impl Writer {
     fn settle_slice(&mut self) -> Result<(), StoreError> {
         let Self { conn, refs, .. } = self;
         let mut entries = Vec::with_capacity(SETTLE_ENTRIES_MAX);
-        log::read(conn, refs, self.settled, SETTLE_ENTRIES_MAX, |entry| entries.push(entry))?;
+        log::read(conn, refs, self.settled, SETTLE_ENTRIES_MAX, |entry| {
+            entries.push(entry)
+        })?;
         let tx = conn.unchecked_transaction()?;
         let settled = ledger::settle::settle(&tx, refs, PARTITION, &entries)?;
         tx.commit()?;
         self.settled = settled;
         self.shared.settled.send_replace(settled);
-        while self.parked.front().is_some_and(|parked| parked.0 <= settled) {
+        while self
+            .parked
+            .front()
+            .is_some_and(|parked| parked.0 <= settled)
+        {
             if let Some((_, answer, outcome)) = self.parked.pop_front() {
-                answer.send(Ok(Claimed { outcome, ack: AckLevel::Ledger }));
+                answer.send(Ok(Claimed {
+                    outcome,
+                    ack: AckLevel::Ledger,
+                }));
             }
         }
         Ok(())
@@ -315,13 +380,21 @@ impl Writer {
         self.entries.clear();
         self.shared.stop(&reason);
         for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::Uncertain { reason: reason.clone() }));
+            answer.send(Err(EngineError::Uncertain {
+                reason: reason.clone(),
+            }));
         }
-        self.stopped = Some(Stopped { reason, repair_at: Instant::now() + REPAIR_EVERY });
+        self.stopped = Some(Stopped {
+            reason,
+            repair_at: Instant::now() + REPAIR_EVERY,
+        });
     }
 
     fn turn_away(&self, inbox: &mut Vec<Task>) {
-        let reason = self.stopped.as_ref().map_or_else(String::new, |stopped| stopped.reason.clone());
+        let reason = self
+            .stopped
+            .as_ref()
+            .map_or_else(String::new, |stopped| stopped.reason.clone());
         let unavailable = EngineError::Unavailable { reason };
         for task in inbox.drain(..) {
             task.refuse(&unavailable);
@@ -329,14 +402,21 @@ impl Writer {
     }
 
     fn try_repair(&mut self) {
-        let Some(stopped) = self.stopped.as_mut().filter(|stopped| stopped.repair_at <= Instant::now()) else {
+        let Some(stopped) = self
+            .stopped
+            .as_mut()
+            .filter(|stopped| stopped.repair_at <= Instant::now())
+        else {
             return;
         };
         stopped.repair_at = Instant::now() + REPAIR_EVERY;
         match self.repair() {
             Ok(()) => {
                 self.stopped = None;
-                tracing::warn!(head = self.shared.committed.load(Ordering::Acquire), "granting again");
+                tracing::warn!(
+                    head = self.shared.committed.load(Ordering::Acquire),
+                    "granting again"
+                );
             }
             Err(error) => {
                 tracing::debug!(reason = error.chain(), "not repaired yet");

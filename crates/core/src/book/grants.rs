@@ -77,8 +77,13 @@ impl Grants {
     pub(super) fn find(&self, user: &UserId) -> Found {
         let hash = self.hasher.hash_one(user.as_str().as_bytes());
         let name = user.as_str().as_bytes();
-        let newest = self.newest.find(hash, |number| self.name(self.row(*number)) == name);
-        Found { hash, newest: newest.copied().unwrap_or(0) }
+        let newest = self
+            .newest
+            .find(hash, |number| self.name(self.row(*number)) == name);
+        Found {
+            hash,
+            newest: newest.copied().unwrap_or(0),
+        }
     }
 
     /// The row of a grant that exists. Numbers count from 1.
@@ -95,13 +100,17 @@ impl Grants {
     }
 
     pub(super) fn user(&self, row: &Row) -> Option<UserId> {
-        std::str::from_utf8(self.name(row)).ok().and_then(|name| UserId::new(name).ok())
+        std::str::from_utf8(self.name(row))
+            .ok()
+            .and_then(|name| UserId::new(name).ok())
     }
 
     /// The user's grants, newest first, with their numbers.
     pub(super) fn chain(&self, found: Found) -> impl Iterator<Item = (u32, &Row)> {
         let first = self.get(found.newest).map(|row| (found.newest, row));
-        std::iter::successors(first, |(_, row)| self.get(row.previous).map(|before| (row.previous, before)))
+        std::iter::successors(first, |(_, row)| {
+            self.get(row.previous).map(|before| (row.previous, before))
+        })
     }
 
     /// Whether the grant was made under this very key.
@@ -143,7 +152,12 @@ impl Grants {
     }
 
     fn index(&mut self, found: Found, number: u32) {
-        let Self { rows, names, newest, hasher } = self;
+        let Self {
+            rows,
+            names,
+            newest,
+            hasher,
+        } = self;
         if found.newest == 0 {
             newest.insert_unique(found.hash, number, |n| {
                 let row = &rows[*n as usize - 1];

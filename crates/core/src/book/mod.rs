@@ -59,7 +59,12 @@ impl Book {
     ///
     /// # Errors
     /// When the command cannot be carried out; then nothing has changed.
-    pub fn apply(&mut self, now: Timestamp, command: &Command, log: &mut Vec<Entry>) -> Result<Reply, Refusal> {
+    pub fn apply(
+        &mut self,
+        now: Timestamp,
+        command: &Command,
+        log: &mut Vec<Entry>,
+    ) -> Result<Reply, Refusal> {
         match command {
             Command::Open(setup) => {
                 self.open(now, setup, log);
@@ -68,8 +73,12 @@ impl Book {
             Command::Claim(claim) => self.claim(now, claim, log).map(Reply::Claimed),
             Command::Pay { order, payment } => self.pay(now, *order, payment, log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
-            Command::Steer { campaign, steer } => self.steer(now, *campaign, *steer, log).map(Reply::Steered),
-            Command::Tick { events_max } => Ok(Reply::Ticked { more: self.tick(now, *events_max, log) }),
+            Command::Steer { campaign, steer } => {
+                self.steer(now, *campaign, *steer, log).map(Reply::Steered)
+            }
+            Command::Tick { events_max } => Ok(Reply::Ticked {
+                more: self.tick(now, *events_max, log),
+            }),
         }
     }
 
@@ -77,11 +86,21 @@ impl Book {
     ///
     /// # Errors
     /// [`Refusal::KeyReused`].
-    pub fn claim(&mut self, now: Timestamp, claim: &Claim, log: &mut Vec<Entry>) -> Result<Outcome, Refusal> {
-        let Some(state) = self.campaigns.get_mut(&claim.campaign) else { return Ok(Outcome::UnknownCampaign) };
+    pub fn claim(
+        &mut self,
+        now: Timestamp,
+        claim: &Claim,
+        log: &mut Vec<Entry>,
+    ) -> Result<Outcome, Refusal> {
+        let Some(state) = self.campaigns.get_mut(&claim.campaign) else {
+            return Ok(Outcome::UnknownCampaign);
+        };
         let (found, amount_minor) = match state.decide(claim, now) {
             Ok(Decision::Answer(outcome)) => return Ok(outcome),
-            Ok(Decision::Grant { found, amount_minor }) => (found, amount_minor),
+            Ok(Decision::Grant {
+                found,
+                amount_minor,
+            }) => (found, amount_minor),
             Err(state::KeyReused) => return Err(Refusal::KeyReused),
         };
         let grant = state.record_grant(
@@ -117,7 +136,10 @@ impl Book {
     /// what may yet be undone.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
-        let state = self.campaigns.get(&claim.campaign).filter(|state| state.touched <= committed)?;
+        let state = self
+            .campaigns
+            .get(&claim.campaign)
+            .filter(|state| state.touched <= committed)?;
         match state.decide(claim, now) {
             Ok(Decision::Answer(outcome)) => Some(outcome),
             Ok(Decision::Grant { .. }) | Err(state::KeyReused) => None,
@@ -127,13 +149,17 @@ impl Book {
     /// A campaign's numbers.
     #[must_use]
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
-        self.campaigns.get(&campaign).map(|state| state.tally_at(now))
+        self.campaigns
+            .get(&campaign)
+            .map(|state| state.tally_at(now))
     }
 
     /// The acknowledgement level that a campaign asks for.
     #[must_use]
     pub fn ack(&self, campaign: CampaignId) -> Option<AckLevel> {
-        self.campaigns.get(&campaign).map(|state| state.campaign.ack)
+        self.campaigns
+            .get(&campaign)
+            .map(|state| state.campaign.ack)
     }
 
     /// An order and whose it is.
@@ -177,7 +203,11 @@ impl Book {
             self.restore(setup.clone());
         }
         // A campaign that was restored but never opened still owes the log this entry.
-        if self.campaigns.get(&id).is_some_and(|state| state.touched == 0) {
+        if self
+            .campaigns
+            .get(&id)
+            .is_some_and(|state| state.touched == 0)
+        {
             self.record(now, id, Event::Opened, log);
         }
     }
@@ -189,21 +219,32 @@ impl Book {
         payment: &PaymentRef,
         log: &mut Vec<Entry>,
     ) -> Result<Reply, Refusal> {
-        let state = self.campaigns.get(&id.campaign).ok_or(Refusal::UnknownOrder)?;
+        let state = self
+            .campaigns
+            .get(&id.campaign)
+            .ok_or(Refusal::UnknownOrder)?;
         let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
             None => {
-                let order_state = view.grant.order.map(|order| order.state).ok_or(Refusal::UnknownOrder)?;
-                let reinstate =
-                    order_state == OrderState::Expired && state.can_reinstate(id.number, &view.user, now);
+                let order_state = view
+                    .grant
+                    .order
+                    .map(|order| order.state)
+                    .ok_or(Refusal::UnknownOrder)?;
+                let reinstate = order_state == OrderState::Expired
+                    && state.can_reinstate(id.number, &view.user, now);
                 let (number, payment) = (id.number, payment.clone());
                 let (outcome, event) = match order_state {
                     OrderState::Held => (PaymentOutcome::Paid, Event::Paid { number, payment }),
-                    OrderState::Expired if reinstate => {
-                        (PaymentOutcome::Reinstated, Event::Reinstated { number, payment })
-                    }
-                    _ => (PaymentOutcome::RefundDue, Event::RefundDue { number, payment }),
+                    OrderState::Expired if reinstate => (
+                        PaymentOutcome::Reinstated,
+                        Event::Reinstated { number, payment },
+                    ),
+                    _ => (
+                        PaymentOutcome::RefundDue,
+                        Event::RefundDue { number, payment },
+                    ),
                 };
                 self.record(now, id.campaign, event, log);
                 outcome
@@ -213,12 +254,26 @@ impl Book {
         Ok(Reply::Payment(outcome, view))
     }
 
-    fn cancel(&mut self, now: Timestamp, id: OrderId, log: &mut Vec<Entry>) -> Result<OrderView, Refusal> {
+    fn cancel(
+        &mut self,
+        now: Timestamp,
+        id: OrderId,
+        log: &mut Vec<Entry>,
+    ) -> Result<OrderView, Refusal> {
         let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
-        let state = view.grant.order.map(|order| order.state).ok_or(Refusal::UnknownOrder)?;
+        let state = view
+            .grant
+            .order
+            .map(|order| order.state)
+            .ok_or(Refusal::UnknownOrder)?;
         if state != OrderState::Cancelled {
             state.after(OrderStep::Cancel)?;
-            self.record(now, id.campaign, Event::Cancelled { number: id.number }, log);
+            self.record(
+                now,
+                id.campaign,
+                Event::Cancelled { number: id.number },
+                log,
+            );
         }
         self.order(id).ok_or(Refusal::UnknownOrder)
     }
@@ -230,10 +285,16 @@ impl Book {
         steer: Steer,
         log: &mut Vec<Entry>,
     ) -> Result<Tally, Refusal> {
-        let phase = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?.phase_at(now);
+        let phase = self
+            .campaigns
+            .get(&id)
+            .ok_or(Refusal::UnknownCampaign)?
+            .phase_at(now);
         match (steer, phase) {
             // Already so: a retry is a replay.
-            (Steer::Pause, Phase::Paused) | (Steer::Resume, Phase::Live) | (Steer::Close, Phase::Closed) => {}
+            (Steer::Pause, Phase::Paused)
+            | (Steer::Resume, Phase::Live)
+            | (Steer::Close, Phase::Closed) => {}
             (Steer::Pause, phase) => {
                 phase.after(Transition::Pause)?;
                 self.record(now, id, Event::Paused, log);
@@ -251,7 +312,10 @@ impl Book {
     fn close(&mut self, now: Timestamp, id: CampaignId, log: &mut Vec<Entry>) {
         self.record(now, id, Event::Ended, log);
         if let Some(tally) = self.tally(now, id) {
-            let event = Event::Closed { returned: tally.remaining, refunded_minor: tally.remaining_minor };
+            let event = Event::Closed {
+                returned: tally.remaining,
+                refunded_minor: tally.remaining_minor,
+            };
             self.record(now, id, event, log);
         }
     }
@@ -270,17 +334,29 @@ impl Book {
         false
     }
 
-    fn tick_campaign(&mut self, now: Timestamp, id: CampaignId, enough: usize, log: &mut Vec<Entry>) {
+    fn tick_campaign(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        enough: usize,
+        log: &mut Vec<Entry>,
+    ) {
         // Holds first: units that expire while the campaign is still open return to the stock.
         while log.len() < enough {
-            let Some(state) = self.campaigns.get_mut(&id) else { return };
+            let Some(state) = self.campaigns.get_mut(&id) else {
+                return;
+            };
             state.skip_settled_orders();
             match state.oldest_hold() {
-                Some((number, until)) if until <= now => self.record(now, id, Event::Expired { number }, log),
+                Some((number, until)) if until <= now => {
+                    self.record(now, id, Event::Expired { number }, log)
+                }
                 _ => break,
             }
         }
-        let Some(state) = self.campaigns.get_mut(&id) else { return };
+        let Some(state) = self.campaigns.get_mut(&id) else {
+            return;
+        };
         let over = state.phase_at(now) == Phase::Ended && log.len() < enough;
         if over {
             self.close(now, id, log);
@@ -290,7 +366,12 @@ impl Book {
     }
 
     fn record(&mut self, now: Timestamp, campaign: CampaignId, event: Event, log: &mut Vec<Entry>) {
-        let entry = Entry { seq: self.head + 1, at: now, campaign, event };
+        let entry = Entry {
+            seq: self.head + 1,
+            at: now,
+            campaign,
+            event,
+        };
         self.replay(&entry);
         log.push(entry);
     }

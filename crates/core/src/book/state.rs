@@ -125,9 +125,14 @@ impl State {
             return Ok(Decision::Answer(Outcome::LimitReached { limit, held }));
         }
         if claim.quantity > self.remaining || !self.grants.has_room() {
-            return Ok(Decision::Answer(Outcome::SoldOut { remaining: self.remaining }));
+            return Ok(Decision::Answer(Outcome::SoldOut {
+                remaining: self.remaining,
+            }));
         }
-        Ok(Decision::Grant { found, amount_minor: self.amount_of_next(claim.quantity) })
+        Ok(Decision::Grant {
+            found,
+            amount_minor: self.amount_of_next(claim.quantity),
+        })
     }
 
     /// The grant that this claim repeats: the one made under the same key, or, where a user can have only one,
@@ -137,9 +142,16 @@ impl State {
             return Ok(None);
         }
         if let Some(key) = &claim.key {
-            let same = self.grants.chain(found).find(|(_, row)| self.grants.has_key(row, key));
+            let same = self
+                .grants
+                .chain(found)
+                .find(|(_, row)| self.grants.has_key(row, key));
             if let Some((number, row)) = same {
-                return if row.quantity == claim.quantity { Ok(Some(self.grant(number, row))) } else { Err(KeyReused) };
+                return if row.quantity == claim.quantity {
+                    Ok(Some(self.grant(number, row)))
+                } else {
+                    Err(KeyReused)
+                };
             }
         }
         let row = self.grants.row(found.newest);
@@ -149,9 +161,15 @@ impl State {
 
     /// Units the user has, and how many of the user's orders gave theirs back.
     fn holdings(&self, found: Found) -> (u32, usize) {
-        self.grants.chain(found).fold((0, 0), |(held, returned), (_, row)| {
-            if self.keeps_units(row) { (held + row.quantity, returned) } else { (held, returned + 1) }
-        })
+        self.grants
+            .chain(found)
+            .fold((0, 0), |(held, returned), (_, row)| {
+                if self.keeps_units(row) {
+                    (held + row.quantity, returned)
+                } else {
+                    (held, returned + 1)
+                }
+            })
     }
 
     fn keeps_units(&self, row: &Row) -> bool {
@@ -164,9 +182,13 @@ impl State {
             // The price of the whole stock fits, so that of a part does.
             Rules::Sale(sale) => sale.unit_price().minor * i64::from(quantity),
             Rules::RedPacket(packet) => match packet.split.rule() {
-                SplitRule::Lazy { min } => {
-                    lazy_amount(&packet.seed, u64::from(number), self.remaining_minor(), self.remaining, min)
-                }
+                SplitRule::Lazy { min } => lazy_amount(
+                    &packet.seed,
+                    u64::from(number),
+                    self.remaining_minor(),
+                    self.remaining,
+                    min,
+                ),
                 _ => self.shares[number as usize - 1],
             },
         }
@@ -204,18 +226,31 @@ impl State {
 
     fn refunds_due(&self, number: u32) -> u32 {
         let payments = self.payments.get(&number).map_or(&[][..], Vec::as_slice);
-        payments.iter().filter(|(_, outcome)| *outcome == PaymentOutcome::RefundDue).count() as u32
+        payments
+            .iter()
+            .filter(|(_, outcome)| *outcome == PaymentOutcome::RefundDue)
+            .count() as u32
     }
 
     pub(super) fn order(&self, number: u32) -> Option<OrderView> {
-        let row = self.grants.get(number).filter(|_| self.campaign.kind() == Kind::Sale)?;
-        Some(OrderView { user: self.grants.user(row)?, grant: self.grant(number, row) })
+        let row = self
+            .grants
+            .get(number)
+            .filter(|_| self.campaign.kind() == Kind::Sale)?;
+        Some(OrderView {
+            user: self.grants.user(row)?,
+            grant: self.grant(number, row),
+        })
     }
 
     /// What became of a payment that arrived before, if it did.
     pub(super) fn payment(&self, number: u32, payment: &PaymentRef) -> Option<PaymentOutcome> {
         let fingerprint = self.grants.fingerprint(payment.as_str());
-        self.payments.get(&number)?.iter().find(|p| p.0 == fingerprint).map(|p| p.1)
+        self.payments
+            .get(&number)?
+            .iter()
+            .find(|p| p.0 == fingerprint)
+            .map(|p| p.1)
     }
 
     /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
@@ -230,19 +265,27 @@ impl State {
     /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let end = (self.phase != Phase::Closed).then_some(self.campaign.window.ends_at());
-        end.into_iter().chain(self.oldest_hold().map(|(_, until)| until)).min()
+        end.into_iter()
+            .chain(self.oldest_hold().map(|(_, until)| until))
+            .min()
     }
 
     /// The oldest order that may still be held, and when its hold ends.
     pub(super) fn oldest_hold(&self) -> Option<(u32, Timestamp)> {
-        let Rules::Sale(sale) = &self.campaign.rules else { return None };
+        let Rules::Sale(sale) = &self.campaign.rules else {
+            return None;
+        };
         let row = self.grants.get(self.first_held)?;
         Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
     }
 
     /// Steps past orders that have left `held`.
     pub(super) fn skip_settled_orders(&mut self) {
-        while self.grants.get(self.first_held).is_some_and(|row| row.state != OrderState::Held) {
+        while self
+            .grants
+            .get(self.first_held)
+            .is_some_and(|row| row.state != OrderState::Held)
+        {
             self.first_held += 1;
         }
     }
@@ -252,7 +295,13 @@ impl State {
     pub(super) fn evolve(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::Opened => {}
-            Event::Granted { user, quantity, amount_minor, key, .. } => {
+            Event::Granted {
+                user,
+                quantity,
+                amount_minor,
+                key,
+                ..
+            } => {
                 let grant = NewGrant {
                     user,
                     quantity: *quantity,
@@ -272,11 +321,16 @@ impl State {
                 self.step(*number, OrderStep::Reinstate);
                 self.note_payment(*number, payment, PaymentOutcome::Reinstated);
             }
-            Event::RefundDue { number, payment } => self.note_payment(*number, payment, PaymentOutcome::RefundDue),
+            Event::RefundDue { number, payment } => {
+                self.note_payment(*number, payment, PaymentOutcome::RefundDue)
+            }
             Event::Paused => self.phase = Phase::Paused,
             Event::Resumed => self.phase = Phase::Scheduled, // live again as soon as the window says so: now
             Event::Ended => self.phase = Phase::Ended,
-            Event::Closed { returned, refunded_minor } => {
+            Event::Closed {
+                returned,
+                refunded_minor,
+            } => {
                 self.phase = Phase::Closed;
                 self.remaining -= returned;
                 self.returned += returned;
@@ -289,7 +343,9 @@ impl State {
     fn step(&mut self, number: u32, step: OrderStep) {
         let closed = self.phase == Phase::Closed;
         let row = self.grants.row_mut(number);
-        let Ok(after) = row.state.after(step) else { return };
+        let Ok(after) = row.state.after(step) else {
+            return;
+        };
         let (before, quantity) = (std::mem::replace(&mut row.state, after), row.quantity);
         match (before.keeps_units(), after.keeps_units()) {
             (true, false) if closed => {
@@ -310,6 +366,9 @@ impl State {
 
     fn note_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
         let fingerprint = self.grants.fingerprint(payment.as_str());
-        self.payments.entry(number).or_default().push((fingerprint, outcome));
+        self.payments
+            .entry(number)
+            .or_default()
+            .push((fingerprint, outcome));
     }
 }

@@ -61,7 +61,10 @@ pub(crate) fn add(
         "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (owner, purpose, currency) DO UPDATE SET balance = balance + excluded.balance RETURNING id",
     )?;
-    Ok(statement.query_row(params![owner, purpose.name(), currency.code(), amount], |row| row.get(0))?)
+    Ok(statement.query_row(
+        params![owner, purpose.name(), currency.code(), amount],
+        |row| row.get(0),
+    )?)
 }
 
 /// Takes from an account that exists, and returns its row. Below zero is refused by the table. Not done by [`add`]:
@@ -76,7 +79,10 @@ pub(crate) fn take(
     let mut statement = conn.prepare_cached(
         "UPDATE accounts SET balance = balance - ?4 WHERE owner = ?1 AND purpose = ?2 AND currency = ?3 RETURNING id",
     )?;
-    Ok(statement.query_row(params![owner, purpose.name(), currency.code(), amount], |row| row.get(0))?)
+    Ok(statement.query_row(
+        params![owner, purpose.name(), currency.code(), amount],
+        |row| row.get(0),
+    )?)
 }
 
 /// Writes a posting; the accounts' balances are moved by [`add`].
@@ -85,14 +91,35 @@ pub(crate) fn post(conn: &Connection, posting: &Posting<'_>) -> Result<(), Store
         "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
-    let Posting { source, seq, kind, debit, credit, amount, campaign, number, at } = posting;
-    statement.execute(params![source, seq, kind, debit, credit, amount, campaign, number, at.as_millis()])?;
+    let Posting {
+        source,
+        seq,
+        kind,
+        debit,
+        credit,
+        amount,
+        campaign,
+        number,
+        at,
+    } = posting;
+    statement.execute(params![
+        source,
+        seq,
+        kind,
+        debit,
+        credit,
+        amount,
+        campaign,
+        number,
+        at.as_millis()
+    ])?;
     Ok(())
 }
 
 /// The next free place among postings that follow from no log entry.
 pub(crate) fn next_direct(conn: &Connection) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM postings WHERE source = ?1")?;
+    let mut statement =
+        conn.prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM postings WHERE source = ?1")?;
     Ok(statement.query_row([DIRECT], |row| row.get(0))?)
 }
 
@@ -103,9 +130,12 @@ pub(crate) fn balance(
     purpose: Purpose,
     currency: Currency,
 ) -> Result<i64, StoreError> {
-    let mut statement =
-        conn.prepare_cached("SELECT balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3")?;
-    let balance = statement.query_row(params![owner, purpose.name(), currency.code()], |row| row.get(0));
+    let mut statement = conn.prepare_cached(
+        "SELECT balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
+    )?;
+    let balance = statement.query_row(params![owner, purpose.name(), currency.code()], |row| {
+        row.get(0)
+    });
     Ok(balance.optional()?.unwrap_or(0))
 }
 
@@ -118,17 +148,33 @@ pub(crate) fn deposit(
     amount: Money,
 ) -> Result<(), StoreError> {
     let seq = next_direct(conn)?;
-    let mut statement = conn.prepare_cached("INSERT OR IGNORE INTO deposits (id, posting) VALUES (?1, ?2)")?;
+    let mut statement =
+        conn.prepare_cached("INSERT OR IGNORE INTO deposits (id, posting) VALUES (?1, ?2)")?;
     if statement.execute(params![id.to_string(), seq])? == 0 {
         return Ok(());
     }
     let held = balance(conn, user.as_str(), Purpose::User, amount.currency)?;
     // Half of the range keeps room for what claims and refunds will add.
-    if held.checked_add(amount.minor).is_none_or(|sum| sum > i64::MAX / 2) {
+    if held
+        .checked_add(amount.minor)
+        .is_none_or(|sum| sum > i64::MAX / 2)
+    {
         return Err(StoreError::Refused(LedgerError::Overflow));
     }
-    let debit = add(conn, OUTSIDE, Purpose::Outside, amount.currency, -amount.minor)?;
-    let credit = add(conn, user.as_str(), Purpose::User, amount.currency, amount.minor)?;
+    let debit = add(
+        conn,
+        OUTSIDE,
+        Purpose::Outside,
+        amount.currency,
+        -amount.minor,
+    )?;
+    let credit = add(
+        conn,
+        user.as_str(),
+        Purpose::User,
+        amount.currency,
+        amount.minor,
+    )?;
     let posting = Posting {
         source: DIRECT,
         seq,
@@ -154,7 +200,9 @@ pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>,
     let mut balances = Vec::new();
     while let Some(row) = rows.next()? {
         let currency: String = row.get(0)?;
-        let currency = currency.parse().map_err(|_| StoreError::damaged(format!("account in {currency}")))?;
+        let currency = currency
+            .parse()
+            .map_err(|_| StoreError::damaged(format!("account in {currency}")))?;
         balances.push(Balance {
             available: Money::new(row.get::<_, Option<i64>>(1)?.unwrap_or(0), currency),
             refunds_due_minor: row.get::<_, Option<i64>>(2)?.unwrap_or(0),

@@ -30,10 +30,15 @@ pub(crate) enum Which {
 /// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow.
 pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result<(), StoreError> {
     let campaign = &setup.campaign;
-    let Some(r) = insert(conn, campaign)? else { return Ok(()) };
-    let Rules::RedPacket(packet) = &campaign.rules else { return Ok(()) };
+    let Some(r) = insert(conn, campaign)? else {
+        return Ok(());
+    };
+    let Rules::RedPacket(packet) = &campaign.rules else {
+        return Ok(());
+    };
 
-    let mut share = conn.prepare_cached("INSERT INTO shares (campaign, number, amount) VALUES (?1, ?2, ?3)")?;
+    let mut share =
+        conn.prepare_cached("INSERT INTO shares (campaign, number, amount) VALUES (?1, ?2, ?3)")?;
     for number in 1..=packet.split.count() {
         let amount = setup.shares.get(number as usize - 1);
         share.execute(params![r, number, amount])?;
@@ -43,11 +48,23 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
     let owner = campaign.owner.as_str();
     let held = accounts::balance(conn, owner, Purpose::User, packet.currency)?;
     if held < total {
-        let (held, needed) = (Money::new(held, packet.currency), Money::new(total, packet.currency));
-        return Err(StoreError::Refused(LedgerError::InsufficientFunds { held, needed }));
+        let (held, needed) = (
+            Money::new(held, packet.currency),
+            Money::new(total, packet.currency),
+        );
+        return Err(StoreError::Refused(LedgerError::InsufficientFunds {
+            held,
+            needed,
+        }));
     }
     let debit = accounts::take(conn, owner, Purpose::User, packet.currency, total)?;
-    let credit = accounts::add(conn, &campaign.id.to_string(), Purpose::Escrow, packet.currency, total)?;
+    let credit = accounts::add(
+        conn,
+        &campaign.id.to_string(),
+        Purpose::Escrow,
+        packet.currency,
+        total,
+    )?;
     let posting = Posting {
         source: DIRECT,
         seq: accounts::next_direct(conn)?,
@@ -118,8 +135,12 @@ fn bounds(rule: SplitRule) -> (Option<i64>, Option<i64>) {
 }
 
 /// One campaign.
-pub(crate) fn campaign(conn: &Connection, id: CampaignId) -> Result<Option<CampaignRecord>, StoreError> {
-    let mut statement = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM campaigns WHERE id = ?1"))?;
+pub(crate) fn campaign(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<CampaignRecord>, StoreError> {
+    let mut statement =
+        conn.prepare_cached(&format!("SELECT {COLUMNS} FROM campaigns WHERE id = ?1"))?;
     let mut rows = statement.query([id.to_string()])?;
     rows.next()?.map(record_of).transpose()
 }
@@ -133,10 +154,14 @@ pub(crate) fn each_setup(
     let condition = match which {
         Which::Drafts => "phase = 'draft'",
         // The phase is as settled: a campaign opened a moment ago may still read `draft`.
-        Which::Opened => "phase <> 'draft' OR ref IN (SELECT campaign FROM events WHERE kind = 0 AND seq > \
-                          (SELECT seq FROM settled WHERE partition = 0))",
+        Which::Opened => {
+            "phase <> 'draft' OR ref IN (SELECT campaign FROM events WHERE kind = 0 AND seq > \
+                          (SELECT seq FROM settled WHERE partition = 0))"
+        }
     };
-    let mut statement = conn.prepare(&format!("SELECT {COLUMNS} FROM campaigns WHERE {condition} ORDER BY ref"))?;
+    let mut statement = conn.prepare(&format!(
+        "SELECT {COLUMNS} FROM campaigns WHERE {condition} ORDER BY ref"
+    ))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let campaign = record_of(row)?.campaign;
@@ -148,14 +173,24 @@ pub(crate) fn each_setup(
 }
 
 fn shares(conn: &Connection, r: i64, campaign: &Campaign) -> Result<Vec<i64>, StoreError> {
-    let Rules::RedPacket(packet) = &campaign.rules else { return Ok(Vec::new()) };
+    let Rules::RedPacket(packet) = &campaign.rules else {
+        return Ok(Vec::new());
+    };
     if matches!(packet.split.rule(), SplitRule::Lazy { .. }) {
         return Ok(Vec::new());
     }
-    let mut statement = conn.prepare_cached("SELECT amount FROM shares WHERE campaign = ?1 ORDER BY number")?;
-    let shares: Vec<i64> = statement.query_map([r], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    if shares.len() != packet.split.count() as usize || shares.iter().sum::<i64>() != packet.split.total() {
-        return Err(StoreError::damaged(format!("the shares of red packet {} do not add up", campaign.id)));
+    let mut statement =
+        conn.prepare_cached("SELECT amount FROM shares WHERE campaign = ?1 ORDER BY number")?;
+    let shares: Vec<i64> = statement
+        .query_map([r], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    if shares.len() != packet.split.count() as usize
+        || shares.iter().sum::<i64>() != packet.split.total()
+    {
+        return Err(StoreError::damaged(format!(
+            "the shares of red packet {} do not add up",
+            campaign.id
+        )));
     }
     Ok(shares)
 }
@@ -163,37 +198,64 @@ fn shares(conn: &Connection, r: i64, campaign: &Campaign) -> Result<Vec<i64>, St
 fn record_of(row: &Row<'_>) -> Result<CampaignRecord, StoreError> {
     let id: String = row.get("id")?;
     let bad = |what: &str| StoreError::damaged(format!("campaign {id} has a bad {what}"));
-    let currency: Currency = row.get::<_, String>("currency")?.parse().map_err(|_| bad("currency"))?;
+    let currency: Currency = row
+        .get::<_, String>("currency")?
+        .parse()
+        .map_err(|_| bad("currency"))?;
     let time = |column: &str| row.get(column).map(Timestamp::from_millis);
     let rules = match row.get::<_, String>("kind")?.as_str() {
         "red_packet" => {
             if row.get::<_, u8>("split_version")? != SPLIT_VERSION {
-                return Err(bad("split version: it was made by another release of the splitting rules"));
+                return Err(bad(
+                    "split version: it was made by another release of the splitting rules",
+                ));
             }
             let rule = rule_of(row)?.ok_or_else(|| bad("splitting rule"))?;
-            let split = Split::new(row.get("total")?, row.get("supply")?, rule).map_err(|_| bad("split"))?;
-            Rules::RedPacket(RedPacket { split, currency, seed: Seed::from_bytes(row.get("seed")?) })
+            let split = Split::new(row.get("total")?, row.get("supply")?, rule)
+                .map_err(|_| bad("split"))?;
+            Rules::RedPacket(RedPacket {
+                split,
+                currency,
+                seed: Seed::from_bytes(row.get("seed")?),
+            })
         }
         "sale" => {
             let price = Money::new(row.get("unit_price")?, currency);
-            let sale = Sale::new(row.get("supply")?, row.get("per_user_limit")?, price, row.get("hold_ms")?);
+            let sale = Sale::new(
+                row.get("supply")?,
+                row.get("per_user_limit")?,
+                price,
+                row.get("hold_ms")?,
+            );
             Rules::Sale(sale.map_err(|_| bad("sale"))?)
         }
         _ => return Err(bad("kind")),
     };
     let phase = row.get::<_, String>("phase")?;
-    let phases = [Phase::Draft, Phase::Scheduled, Phase::Paused, Phase::Ended, Phase::Closed];
+    let phases = [
+        Phase::Draft,
+        Phase::Scheduled,
+        Phase::Paused,
+        Phase::Ended,
+        Phase::Closed,
+    ];
     Ok(CampaignRecord {
         campaign: Campaign {
             id: id.parse().map_err(|_| bad("id"))?,
             owner: UserId::new(&row.get::<_, String>("owner")?).map_err(|_| bad("owner"))?,
             title: row.get("title")?,
             window: Window::new(time("starts_at")?, time("ends_at")?).map_err(|_| bad("window"))?,
-            ack: row.get::<_, String>("ack")?.parse().map_err(|_| bad("acknowledgement level"))?,
+            ack: row
+                .get::<_, String>("ack")?
+                .parse()
+                .map_err(|_| bad("acknowledgement level"))?,
             created_at: time("created_at")?,
             rules,
         },
-        phase: phases.into_iter().find(|p| p.name() == phase).ok_or_else(|| bad("phase"))?,
+        phase: phases
+            .into_iter()
+            .find(|p| p.name() == phase)
+            .ok_or_else(|| bad("phase"))?,
         granted: row.get("granted")?,
         returned: row.get("returned")?,
         refunded_minor: row.get("refunded")?,
@@ -220,9 +282,12 @@ pub(crate) fn grants(
     limit: u32,
 ) -> Result<Vec<GrantRecord>, StoreError> {
     let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
-    let found: Option<(i64, String)> =
-        campaign.query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((r, kind)) = found else { return Ok(Vec::new()) };
+    let found: Option<(i64, String)> = campaign
+        .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((r, kind)) = found else {
+        return Ok(Vec::new());
+    };
     let sql = if kind == Kind::RedPacket.name() {
         "SELECT number, user, 1, amount, granted_at FROM shares \
          WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3"
@@ -237,7 +302,8 @@ pub(crate) fn grants(
         let user: String = row.get(1)?;
         grants.push(GrantRecord {
             number: row.get(0)?,
-            user: UserId::new(&user).map_err(|_| StoreError::damaged(format!("a grant of {id} has a bad user")))?,
+            user: UserId::new(&user)
+                .map_err(|_| StoreError::damaged(format!("a grant of {id} has a bad user")))?,
             quantity: row.get(2)?,
             amount_minor: row.get(3)?,
             granted_at: Timestamp::from_millis(row.get(4)?),

@@ -45,13 +45,21 @@ pub(crate) fn settle(
     let mut position = position(conn, partition)?;
     let mut open = BTreeMap::new();
     let settled_before = position;
-    for entry in entries.iter().skip_while(|entry| entry.seq <= settled_before) {
+    for entry in entries
+        .iter()
+        .skip_while(|entry| entry.seq <= settled_before)
+    {
         if entry.seq != position + 1 {
-            return Err(StoreError::damaged(format!("settlement at {position} was given entry {}", entry.seq)));
+            return Err(StoreError::damaged(format!(
+                "settlement at {position} was given entry {}",
+                entry.seq
+            )));
         }
         let state = match open.entry(entry.campaign) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => place.insert(load(conn, refs, entry.campaign)?),
+            std::collections::btree_map::Entry::Vacant(place) => {
+                place.insert(load(conn, refs, entry.campaign)?)
+            }
         };
         carry(conn, partition, state, entry)?;
         position = entry.seq;
@@ -67,17 +75,34 @@ pub(crate) fn settle(
 fn load(conn: &Connection, refs: &mut Refs, id: CampaignId) -> Result<Open, StoreError> {
     let r = refs.of(conn, id)?;
     let record = campaigns::campaign(conn, id)?;
-    let campaign = record.ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?.campaign;
+    let campaign = record
+        .ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?
+        .campaign;
     let escrow = match campaign.kind() {
-        Kind::RedPacket => {
-            Some(accounts::add(conn, &id.to_string(), Purpose::Escrow, campaign.currency(), 0)?)
-        }
+        Kind::RedPacket => Some(accounts::add(
+            conn,
+            &id.to_string(),
+            Purpose::Escrow,
+            campaign.currency(),
+            0,
+        )?),
         Kind::Sale => None,
     };
-    Ok(Open { r, campaign, escrow, escrow_delta: 0, granted_delta: 0 })
+    Ok(Open {
+        r,
+        campaign,
+        escrow,
+        escrow_delta: 0,
+        granted_delta: 0,
+    })
 }
 
-fn carry(conn: &Connection, partition: PartitionId, open: &mut Open, entry: &Entry) -> Result<(), StoreError> {
+fn carry(
+    conn: &Connection,
+    partition: PartitionId,
+    open: &mut Open,
+    entry: &Entry,
+) -> Result<(), StoreError> {
     match &entry.event {
         Event::Opened | Event::Resumed => open.phase(conn, "scheduled"),
         Event::Paused => open.phase(conn, "paused"),
@@ -91,22 +116,42 @@ fn carry(conn: &Connection, partition: PartitionId, open: &mut Open, entry: &Ent
             open.granted_delta += open.order(conn, entry, *number, OrderState::Paid)?;
             open.payment(conn, partition, entry, *number, payment)
         }
-        Event::RefundDue { number, payment } => open.payment(conn, partition, entry, *number, payment),
+        Event::RefundDue { number, payment } => {
+            open.payment(conn, partition, entry, *number, payment)
+        }
         Event::Cancelled { number } => open.give_back(conn, entry, *number, OrderState::Cancelled),
         Event::Expired { number } => open.give_back(conn, entry, *number, OrderState::Expired),
-        Event::Closed { returned, refunded_minor } => open.close(conn, partition, entry, *returned, *refunded_minor),
+        Event::Closed {
+            returned,
+            refunded_minor,
+        } => open.close(conn, partition, entry, *returned, *refunded_minor),
     }
 }
 
 impl Open {
     fn phase(&self, conn: &Connection, phase: &str) -> Result<(), StoreError> {
-        let mut statement = conn.prepare_cached("UPDATE campaigns SET phase = ?2 WHERE ref = ?1")?;
+        let mut statement =
+            conn.prepare_cached("UPDATE campaigns SET phase = ?2 WHERE ref = ?1")?;
         statement.execute(params![self.r, phase])?;
         Ok(())
     }
 
-    fn grant(&mut self, conn: &Connection, partition: PartitionId, entry: &Entry) -> Result<(), StoreError> {
-        let Event::Granted { number, user, quantity, amount_minor, .. } = &entry.event else { return Ok(()) };
+    fn grant(
+        &mut self,
+        conn: &Connection,
+        partition: PartitionId,
+        entry: &Entry,
+    ) -> Result<(), StoreError> {
+        let Event::Granted {
+            number,
+            user,
+            quantity,
+            amount_minor,
+            ..
+        } = &entry.event
+        else {
+            return Ok(());
+        };
         let at = entry.at.as_millis();
         self.granted_delta += i64::from(*quantity);
         if let Rules::Sale(sale) = &self.campaign.rules {
@@ -134,14 +179,37 @@ impl Open {
         )?;
         if assign.execute(params![self.r, number, user.as_str(), at, amount_minor])? != 1 {
             let id = self.campaign.id;
-            return Err(StoreError::damaged(format!("share {number} of {id} is gone, or has another amount")));
+            return Err(StoreError::damaged(format!(
+                "share {number} of {id} is gone, or has another amount"
+            )));
         }
         self.escrow_delta -= amount_minor;
-        let credit = accounts::add(conn, user.as_str(), Purpose::User, self.campaign.currency(), *amount_minor)?;
-        self.post(conn, partition, entry, "grant", self.escrow()?, credit, *amount_minor, Some(*number))
+        let credit = accounts::add(
+            conn,
+            user.as_str(),
+            Purpose::User,
+            self.campaign.currency(),
+            *amount_minor,
+        )?;
+        self.post(
+            conn,
+            partition,
+            entry,
+            "grant",
+            self.escrow()?,
+            credit,
+            *amount_minor,
+            Some(*number),
+        )
     }
 
-    fn order(&self, conn: &Connection, entry: &Entry, number: u32, state: OrderState) -> Result<i64, StoreError> {
+    fn order(
+        &self,
+        conn: &Connection,
+        entry: &Entry,
+        number: u32,
+        state: OrderState,
+    ) -> Result<i64, StoreError> {
         let mut statement = conn.prepare_cached(
             "UPDATE orders SET state = ?3, updated_at = ?4 WHERE campaign = ?1 AND number = ?2 RETURNING quantity",
         )?;
@@ -159,8 +227,9 @@ impl Open {
         let quantity = self.order(conn, entry, number, state)?;
         self.granted_delta -= quantity;
         // After the close there is no stock to go back to: the owner has the units.
-        let mut statement =
-            conn.prepare_cached("UPDATE campaigns SET returned = returned + ?2 WHERE ref = ?1 AND phase = 'closed'")?;
+        let mut statement = conn.prepare_cached(
+            "UPDATE campaigns SET returned = returned + ?2 WHERE ref = ?1 AND phase = 'closed'",
+        )?;
         statement.execute(params![self.r, quantity])?;
         Ok(())
     }
@@ -180,8 +249,10 @@ impl Open {
              RETURNING amount, (SELECT user FROM orders WHERE campaign = ?1 AND number = ?2)",
         )?;
         let at = entry.at.as_millis();
-        let (amount, user): (i64, String) = insert
-            .query_row(params![self.r, number, payment.as_str(), outcome, at], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (amount, user): (i64, String) = insert.query_row(
+            params![self.r, number, payment.as_str(), outcome, at],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
         if amount == 0 {
             return Ok(());
         }
@@ -192,7 +263,16 @@ impl Open {
         };
         let debit = accounts::add(conn, OUTSIDE, Purpose::Outside, currency, -amount)?;
         let credit = accounts::add(conn, owner, purpose, currency, amount)?;
-        self.post(conn, partition, entry, kind, debit, credit, amount, Some(number))
+        self.post(
+            conn,
+            partition,
+            entry,
+            kind,
+            debit,
+            credit,
+            amount,
+            Some(number),
+        )
     }
 
     fn close(
@@ -208,20 +288,37 @@ impl Open {
             "UPDATE campaigns SET phase = 'closed', returned = returned + ?2, refunded = refunded + ?3 WHERE ref = ?1",
         )?;
         statement.execute(params![self.r, returned, refunded_minor])?;
-        let Some(escrow) = self.escrow else { return Ok(()) };
+        let Some(escrow) = self.escrow else {
+            return Ok(());
+        };
 
         let owner = self.campaign.owner.as_str();
         let currency = self.campaign.currency();
-        let in_escrow =
-            accounts::balance(conn, &self.campaign.id.to_string(), Purpose::Escrow, currency)? + self.escrow_delta;
+        let in_escrow = accounts::balance(
+            conn,
+            &self.campaign.id.to_string(),
+            Purpose::Escrow,
+            currency,
+        )? + self.escrow_delta;
         let residue = in_escrow - refunded_minor;
         if residue < 0 {
             let id = self.campaign.id;
-            return Err(StoreError::damaged(format!("escrow of {id} holds {in_escrow}, less than {refunded_minor}")));
+            return Err(StoreError::damaged(format!(
+                "escrow of {id} holds {in_escrow}, less than {refunded_minor}"
+            )));
         }
         if refunded_minor > 0 {
             let credit = accounts::add(conn, owner, Purpose::User, currency, refunded_minor)?;
-            self.post(conn, partition, entry, "refund", escrow, credit, refunded_minor, None)?;
+            self.post(
+                conn,
+                partition,
+                entry,
+                "refund",
+                escrow,
+                credit,
+                refunded_minor,
+                None,
+            )?;
         }
         if residue > 0 {
             // Money that an earlier fault left behind goes home with the rest, in a posting of its own.
@@ -244,10 +341,14 @@ impl Open {
     }
 
     fn escrow(&self) -> Result<i64, StoreError> {
-        self.escrow.ok_or_else(|| StoreError::damaged(format!("{} has no escrow", self.campaign.id)))
+        self.escrow
+            .ok_or_else(|| StoreError::damaged(format!("{} has no escrow", self.campaign.id)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a posting has this many parts, and every caller gives them all")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a posting has this many parts, and every caller gives them all"
+    )]
     fn post(
         &self,
         conn: &Connection,
@@ -275,7 +376,8 @@ impl Open {
 
     fn write_counts(&mut self, conn: &Connection) -> Result<(), StoreError> {
         let delta = std::mem::take(&mut self.granted_delta);
-        let mut statement = conn.prepare_cached("UPDATE campaigns SET granted = granted + ?2 WHERE ref = ?1")?;
+        let mut statement =
+            conn.prepare_cached("UPDATE campaigns SET granted = granted + ?2 WHERE ref = ?1")?;
         statement.execute(params![self.r, delta])?;
         Ok(())
     }
@@ -284,7 +386,13 @@ impl Open {
         self.write_counts(conn)?;
         if self.escrow_delta != 0 {
             let id = self.campaign.id.to_string();
-            accounts::take(conn, &id, Purpose::Escrow, self.campaign.currency(), -self.escrow_delta)?;
+            accounts::take(
+                conn,
+                &id,
+                Purpose::Escrow,
+                self.campaign.currency(),
+                -self.escrow_delta,
+            )?;
         }
         Ok(())
     }

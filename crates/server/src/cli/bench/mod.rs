@@ -1,0 +1,19 @@
+//! `qiang bench`: measurements that anybody can repeat.
+
+mod engine;
+mod stage;
+
+use std::process::ExitCode;
+
+/// What to measure.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Bench {
+    /// The embedded engine alone: durable grants per second, no HTTP.
+    Engine(engine::EngineArgs),
+}
+
+pub(crate) fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
+    match bench {
+        Bench::Engine(args) => engine::run(args),
+    }
+}

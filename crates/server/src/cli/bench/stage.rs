@@ -1,0 +1,81 @@
+//! What the benchmarks set up: a folder, a funded red packet, a sale.
+
+use std::{path::Path, time::Duration};
+
+use anyhow::Context as _;
+use qiang_core::{
+    book::{Command, Setup},
+    campaign::{AckLevel, Campaign, RedPacket, Rules},
+    event::PartitionId,
+    id::{CampaignId, UserId},
+    money::{Currency, Money},
+    ports::{Clock as _, Engine, EventLog as _, Ledger},
+    split::{Seed, Split, SplitRule},
+    time::Window,
+};
+use qiang_embedded::{Embedded, SystemClock};
+use uuid::Uuid;
+
+/// A folder of the caller's, or a temporary one that is removed at the end.
+pub(crate) enum Folder {
+    Given(std::path::PathBuf),
+    Temporary(tempfile::TempDir),
+}
+
+impl Folder {
+    pub(crate) fn new(given: Option<&Path>) -> anyhow::Result<Self> {
+        match given {
+            Some(path) => {
+                std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+                Ok(Self::Given(path.to_owned()))
+            }
+            None => Ok(Self::Temporary(tempfile::tempdir()?)),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+}
+
+/// Funds a sender and opens a red packet of `shares` shares, ¥1.00 on average.
+pub(crate) async fn red_packet(embedded: &Embedded, shares: u32) -> anyhow::Result<CampaignId> {
+    let currency: Currency = "CNY".parse()?;
+    let total = Money::new(i64::from(shares) * 100, currency);
+    let sender = UserId::new("sender")?;
+    let now = SystemClock.now();
+    let new_id = || {
+        let millis = now.as_millis().unsigned_abs();
+        let at = uuid::Timestamp::from_unix(uuid::NoContext, millis / 1_000, (millis % 1_000) as u32 * 1_000_000);
+        Uuid::new_v7(at)
+    };
+    embedded.deposit(new_id(), &sender, total).await?;
+    let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
+    let rules = Rules::RedPacket(RedPacket { split, currency, seed: Seed::from_bytes(rand::random()) });
+    let campaign = Campaign {
+        id: CampaignId::new(new_id())?,
+        owner: sender,
+        title: "bench".to_owned(),
+        window: Window::new(now, now.plus_millis(24 * 3_600_000))?,
+        ack: AckLevel::Fsync,
+        created_at: now,
+        rules,
+    };
+    let id = campaign.id;
+    let setup = Setup { shares: campaign.shares(), campaign };
+    embedded.create(&setup).await?;
+    embedded.submit(Command::Open(Box::new(setup))).await?;
+    Ok(id)
+}
+
+/// Waits until everything granted is in the ledger's tables.
+pub(crate) async fn settle(embedded: &Embedded, wait_max: Duration) -> anyhow::Result<()> {
+    let partition = PartitionId(0);
+    let head = embedded.head(partition).await?;
+    let settled = embedded.await_settled(partition, head, wait_max).await?;
+    anyhow::ensure!(settled, "the ledger did not catch up within {} s", wait_max.as_secs());
+    Ok(())
+}
