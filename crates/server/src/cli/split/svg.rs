@@ -31,6 +31,7 @@ fn render(text: &mut String, split: &Split, shares: &[i64]) -> Drawn {
     let histogram = Histogram::of(shares, BINS_MAX);
     let mean = Summary::of(shares).mean;
     let fullest = histogram.counts.iter().copied().max().unwrap_or(0);
+    let top = fullest + fullest / 20 + 1;
     let width = histogram.width as f64;
     // A bin of one amount is drawn around that amount, so all edges lie half a unit below.
     let edge = |bin: usize| histogram.start as f64 - 0.5 + width * bin as f64;
@@ -43,24 +44,23 @@ fn render(text: &mut String, split: &Split, shares: &[i64]) -> Drawn {
         .margin(16)
         .x_label_area_size(48)
         .y_label_area_size(72)
-        .build_cartesian_2d(edge(0)..end, 0.0..fullest as f64 * 1.05)?;
+        .build_cartesian_2d(edge(0)..end, 0..top)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
         .x_desc("share, minor units")
         .y_desc("shares")
-        .x_label_formatter(&|amount| format!("{amount:.0}"))
-        .y_label_formatter(&|count| format!("{count:.0}"))
+        .x_label_formatter(&whole)
         .label_style((FONT, 14))
         .draw()?;
     chart.draw_series(histogram.counts.iter().enumerate().map(|(bin, count)| {
-        let corners = [(edge(bin), 0.0), (edge(bin + 1), *count as f64)];
+        let corners = [(edge(bin), 0), (edge(bin + 1), *count)];
         let mut bar = Rectangle::new(corners, BAR.filled());
         bar.set_margin(0, 0, 1, 1);
         bar
     }))?;
-    let line = [(mean, 0.0), (mean, fullest as f64 * 1.05)];
+    let line = [(mean, 0), (mean, top)];
     chart
         .draw_series(std::iter::once(PathElement::new(
             line,
@@ -77,4 +77,13 @@ fn render(text: &mut String, split: &Split, shares: &[i64]) -> Drawn {
         .draw()?;
     root.present()?;
     Ok(())
+}
+
+/// The label of a tick; none between whole amounts.
+fn whole(amount: &f64) -> String {
+    if amount.fract() == 0.0 {
+        format!("{amount:.0}")
+    } else {
+        String::new()
+    }
 }
