@@ -58,6 +58,32 @@ fn normal() {
     );
 }
 
+/// Bounds that the total does not let anybody reach.
+#[test]
+fn normal_tightened() {
+    check(
+        10_009,
+        40,
+        SplitRule::Normal {
+            min: 200,
+            max: 1_000_000,
+        },
+        "efb27e3742efcd43b025dd204cb3d0f5047e27e6c57623b8096ef9530dd8ce5f",
+        &[
+            264, 273, 239, 239, 242, 253, 221, 243, 252, 256, 256, 237, 257, 277, 223, 274, 253,
+            263, 227, 249, 268, 261, 231, 234, 250, 272, 252, 248, 240, 263, 247, 240, 232, 257,
+            252, 246, 257, 263, 255, 243,
+        ],
+    );
+    check(
+        109,
+        10,
+        SplitRule::Normal { min: 1, max: 11 },
+        "2ac9b07ea8e883c9362aba2127d681d1a92d1e9174d403734d039975be2ac562",
+        &[10, 11, 11, 11, 11, 11, 11, 11, 11, 11],
+    );
+}
+
 #[test]
 fn double_average() {
     check(
