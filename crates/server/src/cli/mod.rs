@@ -1,0 +1,4 @@
+//! The subcommands.
+
+pub(crate) mod bench;
+pub(crate) mod split;
