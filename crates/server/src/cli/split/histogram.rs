@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// How many shares fall into each of some equally wide ranges of amounts.
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     /// The smallest amount of the first bin.
     pub(super) start: i64,
     /// How many amounts each bin spans; the last may reach beyond the largest share.
@@ -14,7 +14,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     /// The histogram of at least one share, with about the square root of their number in bins, from 5 to `bins_max`.
-    pub(super) fn of(shares: &[i64], bins_max: u64) -> Self {
+    pub(crate) fn of(shares: &[i64], bins_max: u64) -> Self {
         let Summary { min, max, .. } = Summary::of(shares);
         // Shares are positive, so the span cannot overflow.
         let span = max.abs_diff(min) + 1;
@@ -37,7 +37,7 @@ impl Histogram {
     }
 
     /// One line a bin; the fullest bin's bar is `bar_width` columns long.
-    pub(super) fn write_bars(&self, out: &mut impl Write, bar_width: u64) -> io::Result<()> {
+    pub(crate) fn write_bars(&self, out: &mut impl Write, bar_width: u64) -> io::Result<()> {
         let fullest = self.counts.iter().copied().max().unwrap_or(0).max(1);
         let digits = self.range(self.counts.len() - 1).1.to_string().len();
         for (bin, count) in self.counts.iter().enumerate() {

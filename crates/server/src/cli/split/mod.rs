@@ -1,7 +1,7 @@
 //! `qiang split`: split a total, look at the distribution, and check a published split.
 
 mod draw;
-mod histogram;
+pub(crate) mod histogram;
 mod params;
 mod svg;
 mod verify;
