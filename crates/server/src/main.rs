@@ -1,8 +1,26 @@
-//! temp
+//! The `qiang` binary.
+
 use clap::Parser;
+
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
-mod cli { pub(crate) mod bench; }
+
+mod audit;
+mod cli {
+    pub(crate) mod audit;
+    pub(crate) mod bench;
+}
+
 #[derive(Parser)]
-enum C { #[command(subcommand)] Bench(cli::bench::Bench) }
-fn main() -> anyhow::Result<std::process::ExitCode> { let C::Bench(b) = C::parse(); cli::bench::run(&b) }
+enum Cli {
+    Audit(cli::audit::AuditArgs),
+    #[command(subcommand)]
+    Bench(cli::bench::Bench),
+}
+
+fn main() -> anyhow::Result<std::process::ExitCode> {
+    match Cli::parse() {
+        Cli::Audit(args) => cli::audit::run(&args),
+        Cli::Bench(bench) => cli::bench::run(&bench),
+    }
+}
