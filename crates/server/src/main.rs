@@ -1,8 +1,10 @@
-//! temp
-use clap::Parser;
+//! The `qiang` program.
+
+use std::process::ExitCode;
+
 #[global_allocator]
-static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
-mod cli { pub(crate) mod bench; }
-#[derive(Parser)]
-enum C { #[command(subcommand)] Bench(cli::bench::Bench) }
-fn main() -> anyhow::Result<std::process::ExitCode> { let C::Bench(b) = C::parse(); cli::bench::run(&b) }
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    qiang_server::cli::main()
+}
