@@ -71,6 +71,8 @@ const SQL_CHECKS: [(&str, &str); 36] = sql_checks![
     "idempotency_keys",
 ];
 
+/// Page cache for the ledger.
+const CACHE_KIB: i64 = 65_536;
 /// Page cache for the temporary tables; what does not fit goes to a temporary file.
 const TEMP_CACHE_KIB: i64 = 262_144;
 /// How often the audit starts again because a server began to write to a file that was at rest.
@@ -96,10 +98,12 @@ pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
 
 fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
     let conn = &ledger.conn;
-    conn.execute_batch(&format!("PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"))?;
+    conn.execute_batch(&format!(
+        "PRAGMA main.cache_size = -{CACHE_KIB}; PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"
+    ))?;
     conn.execute_batch("BEGIN")
         .context("cannot begin to read")?;
-    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + 3);
+    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
     match conn.execute_batch(PRELUDE) {
         Ok(()) => {
             for (name, sql) in SQL_CHECKS {

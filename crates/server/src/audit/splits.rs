@@ -5,6 +5,9 @@ use rusqlite::{Connection, Row};
 
 use super::report::Check;
 
+/// How many checks there are here.
+pub(super) const CHECKS: usize = 3;
+
 /// A red packet as its row has it.
 struct Packet {
     row: i64,
@@ -15,7 +18,7 @@ struct Packet {
 
 /// What is published before a packet opens binds its split; its shares, or the amounts of its
 /// grants, follow from the seed.
-pub(super) fn checks(conn: &Connection) -> rusqlite::Result<[Check; 3]> {
+pub(super) fn checks(conn: &Connection) -> rusqlite::Result<[Check; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment \
