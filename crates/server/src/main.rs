@@ -6,21 +6,20 @@ use clap::Parser;
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod audit;
-mod cli {
-    pub(crate) mod audit;
-    pub(crate) mod bench;
-}
+mod cli;
 
 #[derive(Parser)]
 enum Cli {
     Audit(cli::audit::AuditArgs),
     #[command(subcommand)]
     Bench(cli::bench::Bench),
+    Split(cli::split::SplitArgs),
 }
 
 fn main() -> anyhow::Result<std::process::ExitCode> {
     match Cli::parse() {
         Cli::Audit(args) => cli::audit::run(&args),
         Cli::Bench(bench) => cli::bench::run(&bench),
+        Cli::Split(args) => cli::split::run(args),
     }
 }

@@ -21,6 +21,7 @@ use qiang_embedded::{Embedded, SystemClock};
 use serde::Serialize;
 
 use super::stage;
+use crate::audit;
 
 /// Measure the embedded engine alone: durable grants per second, no HTTP.
 #[derive(Debug, clap::Args)]
@@ -59,7 +60,9 @@ struct Measured {
 }
 
 pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let measured = runtime.block_on(measure(args))?;
     let sound = measured.duplicates == 0
         && measured.oversold == 0
@@ -84,7 +87,11 @@ pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
             measured.settle_seconds,
         );
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
@@ -99,7 +106,8 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
         .map(|worker| {
             let embedded = embedded.clone();
             // The first workers take what does not divide.
-            let waiting = args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
+            let waiting =
+                args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
             tokio::spawn(work(embedded, campaign, worker, waiting as usize))
         })
         .collect();
@@ -118,7 +126,11 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     let settle_started = Instant::now();
     stage::settle(&embedded, Duration::from_secs(600)).await?;
     let settle_seconds = settle_started.elapsed().as_secs_f64();
-    tokio::task::spawn_blocking(move || embedded.close()).await?;
+    let audited = tokio::task::spawn_blocking(move || {
+        embedded.close();
+        audit::audit(&path)
+    });
+    let audit_ok = audited.await??.ok;
     Ok(Measured {
         granted,
         seconds,
@@ -130,7 +142,7 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
         workers: args.workers,
         in_flight: args.in_flight,
         settle_seconds,
-        audit_ok: true,
+        audit_ok,
     })
 }
 
@@ -146,7 +158,10 @@ async fn work(
     worker: u32,
     waiting: usize,
 ) -> anyhow::Result<Worked> {
-    let mut worked = Worked { numbers: Vec::new(), latency: hdrhistogram::Histogram::new(3)? };
+    let mut worked = Worked {
+        numbers: Vec::new(),
+        latency: hdrhistogram::Histogram::new(3)?,
+    };
     let mut tickets: VecDeque<(Instant, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
     let mut users = 0_u64;
     let mut empty = waiting == 0;
@@ -154,10 +169,18 @@ async fn work(
         while !empty && tickets.len() < waiting {
             users += 1;
             let user = UserId::new(&format!("u{worker}-{users}"))?;
-            let claim = Claim { campaign, kind: Kind::RedPacket, user, quantity: 1, key: None };
+            let claim = Claim {
+                campaign,
+                kind: Kind::RedPacket,
+                user,
+                quantity: 1,
+                key: None,
+            };
             tickets.push_back((Instant::now(), embedded.claim(claim)));
         }
-        let Some((asked, ticket)) = tickets.pop_front() else { return Ok(worked) };
+        let Some((asked, ticket)) = tickets.pop_front() else {
+            return Ok(worked);
+        };
         match ticket.await?.outcome {
             Outcome::Granted(grant) => worked.numbers.push(grant.number),
             Outcome::SoldOut { .. } => empty = true,

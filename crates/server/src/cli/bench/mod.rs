@@ -1,6 +1,7 @@
 //! `qiang bench`: measurements that anybody can repeat.
 
 mod engine;
+mod rebuild;
 mod stage;
 
 use std::process::ExitCode;
@@ -10,10 +11,13 @@ use std::process::ExitCode;
 pub(crate) enum Bench {
     /// The embedded engine alone: durable grants per second, no HTTP.
     Engine(engine::EngineArgs),
+    /// A start with many grants in the file, and the memory of a grant.
+    Rebuild(rebuild::RebuildArgs),
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
     match bench {
         Bench::Engine(args) => engine::run(args),
+        Bench::Rebuild(args) => rebuild::run(args),
     }
 }

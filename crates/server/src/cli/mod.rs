@@ -1,0 +1,5 @@
+//! The subcommands.
+
+pub(crate) mod audit;
+pub(crate) mod bench;
+pub(crate) mod split;
