@@ -9,6 +9,7 @@ mod audit;
 mod cli;
 
 #[derive(Parser)]
+#[expect(clippy::large_enum_variant, reason = "there is one, once")]
 enum Cli {
     Audit(cli::audit::AuditArgs),
     #[command(subcommand)]

@@ -377,6 +377,11 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             entry("@lazy", granted, "5, 'zoe', 1, 11, NULL"),
         ),
         (
+            "a draw without an amount",
+            &["draws_recomputed", "log_entries"],
+            entry("@lazy", granted, "5, 'zoe', 1, NULL, NULL"),
+        ),
+        (
             "sums that leave 64 bits",
             &["readable"],
             sql("UPDATE events SET amount = 9000000000000000000 WHERE campaign = @rush AND kind = 1"),
