@@ -187,3 +187,48 @@ fn what_is_no_ledger_is_said_in_one_line() {
         "nothing was created"
     );
 }
+
+/// The description of the tables, with its examples.
+const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
+
+#[test]
+fn the_data_model_has_queries_that_find_something_and_names_every_check() {
+    let folder = TempDir::new().unwrap();
+    let db = folder.path().join("qiang.db");
+    history::rush_and_stop(history::live(&db));
+    let conn = rusqlite::Connection::open(&db).unwrap();
+    let id = |title: &str| -> String {
+        conn.query_row(
+            "SELECT id FROM campaigns WHERE title = ?1",
+            [title],
+            |row| row.get(0),
+        )
+        .unwrap()
+    };
+    let values = [
+        (":user", "ann".to_owned()),
+        (":packet", id("lazy")),
+        (":sale", id("single")),
+    ];
+    let examples: Vec<&str> = DATA_MODEL
+        .split("```sql\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect();
+    assert_eq!(examples.len(), 8);
+    for sql in examples {
+        let mut statement = conn.prepare(sql).unwrap();
+        for (name, value) in &values {
+            if let Some(at) = statement.parameter_index(name).unwrap() {
+                statement.raw_bind_parameter(at, value).unwrap();
+            }
+        }
+        assert!(statement.raw_query().next().unwrap().is_some(), "{sql}");
+    }
+
+    let (_, report) = broken(&db);
+    for check in report["checks"].as_array().unwrap() {
+        let name = check["name"].as_str().unwrap();
+        assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
+    }
+}
