@@ -1,5 +1,70 @@
-//! The subcommands.
+//! The command line: one file a command.
 
-pub(crate) mod audit;
-pub(crate) mod bench;
-pub(crate) mod split;
+mod audit;
+mod bench;
+mod demo;
+mod local;
+mod openapi;
+mod serve;
+mod split;
+mod token;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Hands out scarce things to a crowd: red packets (抢红包) and flash sales (秒杀).
+#[derive(Debug, Parser)]
+#[command(name = "qiang", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the HTTP API.
+    Serve(serve::ServeArgs),
+    /// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
+    Demo(demo::DemoArgs),
+    /// Prove every invariant again from the rows of a ledger.
+    Audit(audit::AuditArgs),
+    /// Split a total into shares, or verify a split.
+    Split(Box<split::SplitArgs>),
+    /// Make a token.
+    Token(token::TokenArgs),
+    /// Print the OpenAPI document.
+    Openapi,
+    /// Measure.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+/// What the caller got wrong, in one line that says what to do. The program ends with status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    pub(crate) fn new(line: impl Into<String>) -> Self {
+        Self(line.into())
+    }
+}
+
+/// Runs the program: 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Audit(args) => audit::run(&args),
+        Command::Split(args) => split::run(*args),
+        Command::Token(args) => token::run(&args),
+        Command::Openapi => openapi::run(),
+        Command::Bench(bench) => bench::run(&bench),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("qiang: {error:#}");
+        ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+    })
+}

@@ -1,0 +1,181 @@
+//! The running service: engine and ledger wired to the HTTP API, on a listener, until it is told to stop.
+
+mod connections;
+mod guard;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use qiang_core::{
+    event::Seq,
+    ports::{Clock, Engine, EventLog, Ledger},
+};
+use qiang_embedded::{Embedded, SystemClock};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+use crate::{
+    config::{Config, EngineKind},
+    http::{self, App},
+};
+
+/// How often metrics are folded and quiet users forgotten.
+const UPKEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// What operators watch of an engine, beside the ports.
+pub trait Gauges: Send + Sync + 'static {
+    /// Claims and commands that wait.
+    fn queued(&self) -> usize;
+    /// The last committed log entry, and the last settled one.
+    fn positions(&self) -> (Seq, Seq);
+    /// Why nothing is granted at the moment, if that is so.
+    fn stopped(&self) -> Option<String>;
+}
+
+impl Gauges for Embedded {
+    fn queued(&self) -> usize {
+        self.queued()
+    }
+
+    fn positions(&self) -> (Seq, Seq) {
+        self.positions()
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.stopped()
+    }
+}
+
+/// What the API stands on.
+#[derive(Clone)]
+pub struct Backend {
+    /// Decides claims.
+    pub engine: Arc<dyn Engine>,
+    /// The books.
+    pub ledger: Arc<dyn Ledger>,
+    /// What the books follow from.
+    pub log: Arc<dyn EventLog>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What operators watch.
+    pub gauges: Arc<dyn Gauges>,
+    close: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Backend {
+    /// Opens the engine that the configuration names.
+    ///
+    /// # Errors
+    /// When its file cannot be used.
+    pub fn open(config: &Config) -> anyhow::Result<Self> {
+        match config.engine.kind {
+            EngineKind::Embedded => {
+                let clock = Arc::new(SystemClock);
+                let path = &config.engine.data;
+                let embedded = Embedded::open(path, clock.clone());
+                let embedded = embedded.with_context(|| format!("open {}", path.display()))?;
+                Ok(Self::embedded(embedded, clock))
+            }
+        }
+    }
+
+    /// The embedded engine, which is its own ledger and log.
+    #[must_use]
+    pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
+        let shared = Arc::new(embedded.clone());
+        Self {
+            engine: shared.clone(),
+            ledger: shared.clone(),
+            log: shared.clone(),
+            gauges: shared,
+            clock,
+            close: Arc::new(move || embedded.close()),
+        }
+    }
+
+    /// Answers everything that was accepted and stops the engine. Blocks meanwhile. Again does nothing.
+    pub fn close(&self) {
+        (self.close)();
+    }
+}
+
+/// Starts services.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Starts serving on `listener`, on the current runtime. `config.server.listen` and `config.engine` are the
+    /// caller's business and not looked at.
+    ///
+    /// # Errors
+    /// When there is no key for tokens, or campaigns that wait to be taken up cannot be.
+    pub async fn start(
+        config: Config,
+        backend: Backend,
+        listener: TcpListener,
+    ) -> anyhow::Result<Running> {
+        let addr = listener.local_addr()?;
+        let app = Arc::new(App::new(config, backend.clone())?);
+        let drafts = app
+            .open_drafts()
+            .await
+            .context("take up the campaigns that wait for an engine")?;
+        if drafts > 0 {
+            tracing::info!(drafts, "took up campaigns that were waiting");
+        }
+        let (stop, stopping) = watch::channel(false);
+        let router = http::router(Arc::clone(&app));
+        let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
+        let accepting = tokio::spawn(connections::serve(app, router, listener, stopping));
+        tracing::info!(%addr, "serving");
+        Ok(Running {
+            addr,
+            stop,
+            accepting,
+            upkeep,
+            backend,
+        })
+    }
+}
+
+/// A running service. Dropped, it goes on until its runtime ends.
+pub struct Running {
+    addr: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
+    backend: Backend,
+}
+
+impl Running {
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Stops accepting, answers what is in flight (for at most `server.drain_timeout_ms`), and closes the engine.
+    ///
+    /// # Errors
+    /// When a task of the service has panicked.
+    pub async fn shutdown(self) -> anyhow::Result<()> {
+        self.stop.send_replace(true);
+        let drained = self.accepting.await.context("the accept loop failed");
+        self.upkeep.abort();
+        let backend = self.backend;
+        tokio::task::spawn_blocking(move || backend.close())
+            .await
+            .context("the engine did not close")?;
+        drained
+    }
+}
+
+async fn upkeep(app: Arc<App>) {
+    let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let app = Arc::clone(&app);
+        // A panic there is reported by its hook; the next round tries again.
+        drop(tokio::task::spawn_blocking(move || app.upkeep()).await);
+    }
+}
