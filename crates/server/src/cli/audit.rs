@@ -21,12 +21,7 @@ const NOT_READ: u8 = 2;
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuditArgs {
     /// The ledger file.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "QIANG_DB",
-        default_value = "qiang.db"
-    )]
+    #[arg(long, value_name = "FILE", default_value = "qiang.db")]
     db: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
