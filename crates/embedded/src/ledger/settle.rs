@@ -225,12 +225,15 @@ impl Open {
         state: OrderState,
     ) -> Result<(), StoreError> {
         let quantity = self.order(conn, entry, number, state)?;
-        self.granted_delta -= quantity;
-        // After the close there is no stock to go back to: the owner has the units.
+        // After the close there is no stock to go back to: the owner has the units. Both counts move in one step,
+        // since the table refuses more units than there are; the close has written all that was granted before.
         let mut statement = conn.prepare_cached(
-            "UPDATE campaigns SET returned = returned + ?2 WHERE ref = ?1 AND phase = 'closed'",
+            "UPDATE campaigns SET granted = granted - ?2, returned = returned + ?2 \
+             WHERE ref = ?1 AND phase = 'closed'",
         )?;
-        statement.execute(params![self.r, quantity])?;
+        if statement.execute(params![self.r, quantity])? == 0 {
+            self.granted_delta -= quantity;
+        }
         Ok(())
     }
 
