@@ -1,6 +1,6 @@
 //! One campaign, recomputed from its entries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
     book::Setup,
@@ -62,6 +62,8 @@ pub struct Account {
     pub closed: bool,
     ended: bool,
     paused: bool,
+    /// The numbers of each user's grants.
+    of_user: HashMap<UserId, Vec<u32>>,
     /// Units to be had, units that users have, units returned.
     units: [i64; 3],
     /// The same in minor units.
@@ -89,6 +91,7 @@ impl Account {
             closed: false,
             ended: false,
             paused: false,
+            of_user: HashMap::new(),
             units,
             money,
         }
@@ -214,8 +217,8 @@ impl Account {
         let next = self.rows.len() as u32 + 1;
         check(number == next, "the number is not the next one")?;
         check(row.quantity > 0, "granted no unit")?;
-        let same = |other: &&Row| other.user == row.user && row.key.is_some();
-        let again = self.rows.values().filter(same).any(|r| r.key == row.key);
+        let same_key = |earlier: &Row| row.key.is_some() && earlier.key == row.key;
+        let again = self.of(&row.user).any(same_key);
         check(!again, "granted twice under one key")?;
 
         let minor = row.amount_minor;
@@ -244,15 +247,22 @@ impl Account {
             }
         }
         shift(&mut self.units, 0, 1, i64::from(row.quantity));
+        let own = self.of_user.entry(row.user.clone()).or_default();
+        own.push(number);
         self.rows.insert(number, row);
         self.within_limit(number)
+    }
+
+    fn of(&self, user: &UserId) -> impl Iterator<Item = &Row> {
+        let numbers = self.of_user.get(user).map_or(&[][..], Vec::as_slice);
+        numbers.iter().filter_map(|number| self.rows.get(number))
     }
 
     /// Whether the owner of a grant has no more than the campaign allows.
     fn within_limit(&self, number: u32) -> Checked {
         let user = &self.row(number)?.user;
-        let own = |row: &&Row| row.user == *user && row.has_units();
-        let held: u32 = self.rows.values().filter(own).map(|r| r.quantity).sum();
+        let own = self.of(user).filter(|row| row.has_units());
+        let held: u32 = own.map(|row| row.quantity).sum();
         let limit = self.setup.campaign.per_user_limit();
         check(held <= limit, "one user has more than the limit")
     }
