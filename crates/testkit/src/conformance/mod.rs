@@ -18,12 +18,15 @@ mod settled;
 mod stage;
 pub mod stock;
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use qiang_core::ports::{Engine, EventLog, Ledger};
 
 pub use self::stage::Stage;
 use crate::{ManualClock, campaign::OPENS};
+
+/// How long a case may take; it takes a second or two.
+const CASE_MAX: Duration = Duration::from_secs(120);
 
 /// What is put to the test: an engine, its log and a ledger, wired as in production.
 pub trait Subject: Sized + Send + Sync + 'static {
@@ -63,9 +66,22 @@ pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Stage<S>)) {
         let clock = ManualClock::new(OPENS);
         let subject = S::start(Arc::clone(&clock)).await;
         let mut stage = Stage::new(subject, clock);
-        case(&mut stage).await;
-        stage.finish().await;
+        let whole = async {
+            case(&mut stage).await;
+            stage.finish().await;
+        };
+        if tokio::time::timeout(CASE_MAX, whole).await.is_err() {
+            give_up();
+        }
     });
+}
+
+/// A subject that hangs would hang the whole run, going down included: says which case it was, and ends everything.
+fn give_up() -> ! {
+    let thread = std::thread::current();
+    let case = thread.name().unwrap_or("a case");
+    eprintln!("{case} has not ended within {CASE_MAX:?}");
+    std::process::abort();
 }
 
 /// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject).
