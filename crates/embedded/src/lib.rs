@@ -30,7 +30,11 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use qiang_core::{book::Book, event::Seq, ports::Clock};
+use qiang_core::{
+    book::Book,
+    event::Seq,
+    ports::{Clock, EngineError},
+};
 use tokio::sync::watch;
 
 pub use self::{clock::SystemClock, error::StoreError};
@@ -67,17 +71,37 @@ impl Shared {
     }
 }
 
-/// The running writer, and what keeps a second one out.
-type WriterThread = (JoinHandle<()>, file::WriterLock);
-
 /// The embedded engine, log and ledger. Cloning gives another handle to the same one; the writer stops when
-/// [`Embedded::close`] is called.
+/// [`Embedded::close`] is called, or when the last handle goes.
 #[derive(Clone)]
 pub struct Embedded {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     readers: Arc<Readers>,
-    writer: Arc<Mutex<Option<WriterThread>>>,
+    writer: Arc<WriterThread>,
+}
+
+/// The writer's thread. It has the file's lock and keeps it until its last word: whoever opens the file next finds
+/// nobody else writing.
+struct WriterThread {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl WriterThread {
+    fn stop(&self) {
+        self.shared.queue.close();
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic of the writer has been reported by its hook; nothing is left to do about it here.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 impl Embedded {
@@ -108,22 +132,34 @@ impl Embedded {
         )?;
         let thread = std::thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || writer.run_to_the_end())?;
+            .spawn(move || {
+                writer.run_to_the_end();
+                drop(lock);
+            })?;
+        let writer = WriterThread {
+            shared: Arc::clone(&shared),
+            thread: Mutex::new(Some(thread)),
+        };
         Ok(Self {
             shared,
             clock,
             readers,
-            writer: Arc::new(Mutex::new(Some((thread, lock)))),
+            writer: Arc::new(writer),
         })
     }
 
     /// Answers everything that was accepted, refuses what comes after, and stops the writer. Blocks meanwhile.
     pub fn close(&self) {
-        self.shared.queue.close();
-        if let Some((thread, _lock)) = self.writer.lock().take() {
-            // A panic of the writer has been reported by its hook; nothing is left to do about it here.
-            drop(thread.join());
+        self.writer.stop();
+    }
+
+    /// Refuses everything that still waits, and stops the writer at the end of its turn. Blocks meanwhile. What was
+    /// answered is kept as ever; what is not settled yet is settled after the next start.
+    pub fn abort(&self) {
+        for task in self.shared.queue.abort() {
+            task.refuse(&EngineError::Stopping);
         }
+        self.writer.stop();
     }
 
     /// Tasks that wait for the writer.

@@ -114,6 +114,14 @@ impl<T> Queue<T> {
         self.filled.notify_one();
     }
 
+    /// Refuses further tasks, and gives back those gathered.
+    pub(crate) fn abort(&self) -> Vec<T> {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        self.filled.notify_one();
+        std::mem::take(&mut inner.tasks)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.inner.lock().tasks.len()
     }

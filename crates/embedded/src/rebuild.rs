@@ -1,18 +1,47 @@
 //! Making the book again from the file.
 
-use qiang_core::book::Book;
+use qiang_core::{
+    book::Book,
+    event::{Entry, Event},
+    id::OrderId,
+};
 use rusqlite::Connection;
 
-use crate::{error::StoreError, ledger::campaigns, log, log::Refs};
+use crate::{
+    error::StoreError,
+    ledger::{campaigns, settle},
+    log,
+    log::Refs,
+    writer::PARTITION,
+};
 
-/// Puts every campaign of the ledger in place, then replays the whole log.
+/// Puts every campaign of the ledger in place, then replays the whole log. What contradicts itself is damage.
 pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreError> {
     let mut book = Book::new();
     campaigns::each_setup(conn, campaigns::Which::Opened, |r, setup| {
         refs.insert(setup.campaign.id, r);
         book.restore(setup);
     })?;
-    log::read(conn, refs, 0, usize::MAX, |entry| book.replay(&entry))?;
+    let mut damage = None;
+    log::read(conn, refs, 0, usize::MAX, |entry| {
+        if damage.is_none() {
+            damage = contradiction(&book, &entry).map(|what| (entry.seq, what));
+        }
+        if damage.is_none() {
+            book.replay(&entry);
+        }
+    })?;
+    if let Some((seq, what)) = damage {
+        return Err(StoreError::damaged(format!(
+            "entry {seq} of the log: {what}"
+        )));
+    }
+    let (head, settled) = (book.head(), settle::position(conn, PARTITION)?);
+    if settled > head {
+        return Err(StoreError::damaged(format!(
+            "settled up to entry {settled}, and the log ends at {head}"
+        )));
+    }
     for id in book.campaigns() {
         let sound = book
             .tally(qiang_core::time::Timestamp::from_millis(0), id)
@@ -24,4 +53,43 @@ pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreE
         }
     }
     Ok(book)
+}
+
+/// What is wrong with an entry, as far as the entries before it tell: a book takes over only what it could have
+/// decided.
+fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
+    let Some(tally) = book.tally(entry.at, entry.campaign) else {
+        return Some("its campaign was never opened");
+    };
+    match &entry.event {
+        Event::Granted {
+            number, quantity, ..
+        } => {
+            if *number != tally.grants + 1 {
+                return Some("its number is not the next one");
+            }
+            (*quantity > tally.remaining).then_some("it grants more than was left")
+        }
+        Event::Closed {
+            returned,
+            refunded_minor,
+        } => {
+            let all = (*returned, *refunded_minor) == (tally.remaining, tally.remaining_minor);
+            (!all).then_some("what went back is not what was left")
+        }
+        Event::Paid { number, .. }
+        | Event::Cancelled { number }
+        | Event::Expired { number }
+        | Event::Reinstated { number, .. }
+        | Event::RefundDue { number, .. } => {
+            let order = OrderId {
+                campaign: entry.campaign,
+                number: *number,
+            };
+            book.order(order)
+                .is_none()
+                .then_some("there is no such order")
+        }
+        Event::Opened | Event::Paused | Event::Resumed | Event::Ended => None,
+    }
 }

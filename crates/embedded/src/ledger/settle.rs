@@ -11,6 +11,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, PaymentRef},
     order::OrderState,
+    ports::LedgerError,
 };
 use rusqlite::{Connection, params};
 
@@ -50,10 +51,9 @@ pub(crate) fn settle(
         .skip_while(|entry| entry.seq <= settled_before)
     {
         if entry.seq != position + 1 {
-            return Err(StoreError::damaged(format!(
-                "settlement at {position} was given entry {}",
-                entry.seq
-            )));
+            // The caller's mistake: the file is sound.
+            let reason = format!("settlement at {position} was given entry {}", entry.seq);
+            return Err(StoreError::Refused(LedgerError::Damaged { reason }));
         }
         let state = match open.entry(entry.campaign) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),

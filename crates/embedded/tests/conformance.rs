@@ -1,0 +1,64 @@
+//! The embedded engine, its log and its ledger pass the suite that all engines pass.
+
+use std::{path::PathBuf, sync::Arc};
+
+use qiang_core::ports::{Engine, EventLog, Ledger};
+use qiang_embedded::Embedded;
+use qiang_testkit::{ManualClock, conformance::Subject, engine_conformance};
+
+struct OneFile {
+    directory: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    embedded: Embedded,
+}
+
+fn open(path: PathBuf, clock: &Arc<ManualClock>) -> Embedded {
+    let clock = Arc::clone(clock);
+    Embedded::open(&path, clock).unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl Subject for OneFile {
+    async fn start(clock: Arc<ManualClock>) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for the file");
+        let embedded = open(directory.path().join("qiang.db"), &clock);
+        Self {
+            directory,
+            clock,
+            embedded,
+        }
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &self.embedded
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        &self.embedded
+    }
+
+    fn log(&self) -> &dyn EventLog {
+        &self.embedded
+    }
+
+    async fn restart(self) -> Self {
+        let Self {
+            directory,
+            clock,
+            embedded,
+        } = self;
+        embedded.abort();
+        drop(embedded);
+        let embedded = open(directory.path().join("qiang.db"), &clock);
+        Self {
+            directory,
+            clock,
+            embedded,
+        }
+    }
+
+    async fn stop(self) {
+        self.embedded.close();
+    }
+}
+
+engine_conformance!(OneFile);

@@ -1,0 +1,200 @@
+//! Opening a file: one writer at a time, no damaged file, no newer one; and a long log gives the same book.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use qiang_core::{
+    book::{Command, Steer},
+    event::PartitionId,
+    ports::{Engine, EventLog, Ledger},
+    split::SplitRule,
+};
+use qiang_embedded::{Embedded, StoreError};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, red_packet, sale, user},
+};
+
+fn try_open(path: &Path) -> Result<Embedded, StoreError> {
+    Embedded::open(path, ManualClock::new(OPENS))
+}
+
+fn open(path: &Path) -> Embedded {
+    try_open(path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(future)
+}
+
+/// A packet and a sale, each with three grants, all settled.
+fn with_grants(path: &Path) {
+    let embedded = open(path);
+    let packet = red_packet(1_000, 5, SplitRule::DoubleAverage { min: 1 });
+    for (n, builder) in (1..).zip([packet, sale(5)]) {
+        let setup = builder.setup(n);
+        let funds = qiang_core::money::Money::new(1_000, setup.campaign.currency());
+        block_on(embedded.deposit(setup.campaign.id.uuid(), &user("owner"), funds)).unwrap();
+        block_on(embedded.create(&setup)).unwrap();
+        let target = Target::of(&setup);
+        block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
+        for name in ["a", "b", "c"] {
+            block_on(embedded.claim(target.one(name))).unwrap();
+        }
+    }
+    let (head, _) = embedded.positions();
+    let settled = embedded.await_settled(PartitionId(0), head, std::time::Duration::from_secs(20));
+    assert_eq!(block_on(settled), Ok(true));
+    embedded.close();
+}
+
+/// Whatever `damage` does to a sound file, the next start refuses it and says `why`.
+fn refuses(damage: &str, why: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    with_grants(&path);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(
+        file.execute(damage, []).map(|rows| rows > 0),
+        Ok(true),
+        "{damage}"
+    );
+    drop(file);
+    for _ in 0..2 {
+        match try_open(&path).err() {
+            Some(StoreError::Damaged { reason }) => assert!(reason.contains(why), "{reason}"),
+            other => panic!("{damage}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_gap_in_the_log_is_damage() {
+    refuses("DELETE FROM events WHERE seq = 3", "entry 3 is missing");
+    refuses("DELETE FROM events WHERE seq = 1", "entry 1 is missing");
+}
+
+#[test]
+fn a_log_that_ends_before_settlement_is_damage() {
+    refuses("DELETE FROM events WHERE seq >= 7", "settled up to entry 8");
+}
+
+#[test]
+fn shares_that_do_not_add_up_are_damage() {
+    let why = "do not add up";
+    refuses(
+        "UPDATE shares SET amount = amount + 1 WHERE number = 5",
+        why,
+    );
+    refuses("DELETE FROM shares WHERE number = 5", why);
+}
+
+#[test]
+fn rows_that_make_no_sense_are_damage() {
+    refuses(
+        "UPDATE events SET kind = 99 WHERE seq = 3",
+        "entry 3 of the log: bad kind",
+    );
+    refuses(
+        "UPDATE events SET user = 'a b' WHERE seq = 3",
+        "entry 3 of the log: bad user",
+    );
+    refuses(
+        "UPDATE events SET campaign = 9 WHERE seq = 3",
+        "campaign row 9 is missing",
+    );
+    refuses("UPDATE campaigns SET currency = 'XXL'", "bad currency");
+    refuses(
+        "UPDATE campaigns SET split_version = 9 WHERE ref = 1",
+        "split version",
+    );
+    refuses("UPDATE events SET quantity = 6 WHERE seq = 8", "entry 8");
+    refuses("UPDATE events SET number = 7 WHERE seq = 8", "entry 8");
+}
+
+#[test]
+fn a_second_writer_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    let first = open(&path);
+    let in_use = |path: &Path| matches!(try_open(path).err(), Some(StoreError::InUse { .. }));
+    assert!(in_use(&path));
+    let handle = first.clone();
+    drop(first);
+    assert!(in_use(&path), "another handle is left");
+    drop(handle);
+    drop(open(&path)); // the last handle stops the writer
+    let third = open(&path);
+    third.close();
+    drop(open(&path));
+    drop(third);
+}
+
+#[test]
+fn a_newer_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    with_grants(&path);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.pragma_update(None, "user_version", 99).unwrap();
+    let error = try_open(&path).err().unwrap();
+    assert!(
+        matches!(error, StoreError::TooNew { found: 99, .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("newer"), "{error}");
+}
+
+#[test]
+fn two_hundred_thousand_grants_are_the_same_after_a_restart() {
+    const GRANTS: u32 = 200_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    let embedded = open(&path);
+    let packet = red_packet(10_000_000, GRANTS, SplitRule::Equal);
+    let mut targets = Vec::new();
+    for (n, builder) in (1..).zip([packet, sale(GRANTS).limit(7)]) {
+        let setup = builder.setup(n);
+        let funds = qiang_core::money::Money::new(10_000_000, setup.campaign.currency());
+        block_on(embedded.deposit(setup.campaign.id.uuid(), &user("owner"), funds)).unwrap();
+        block_on(embedded.create(&setup)).unwrap();
+        targets.push(Target::of(&setup));
+        block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
+    }
+    let claim = |n: u32| targets[n as usize % 2].one(&format!("user-{n}"));
+    block_on(async {
+        for first in (0..GRANTS).step_by(20_000) {
+            let ask = |n| embedded.claim(claim(n));
+            let tickets: Vec<_> = (first..first + 20_000).map(ask).collect();
+            for ticket in tickets {
+                assert_eq!(ticket.await.unwrap().outcome.name(), "granted");
+            }
+        }
+        for number in (1..=GRANTS / 2).step_by(1_000) {
+            let order = targets[1].order(number);
+            embedded.submit(Command::Cancel { order }).await.unwrap();
+        }
+    });
+    let (campaign, steer) = (targets[0].id, Steer::Close);
+    block_on(embedded.submit(Command::Steer { campaign, steer })).unwrap();
+    let tallies = |embedded: &Embedded| {
+        let tally = |target: &Target| block_on(embedded.tally(target.id)).unwrap().unwrap();
+        targets.iter().map(tally).collect::<Vec<_>>()
+    };
+    let before = (tallies(&embedded), embedded.positions().0);
+    embedded.abort();
+    drop(embedded);
+
+    let embedded = open(&path);
+    assert_eq!((tallies(&embedded), embedded.positions().0), before);
+    assert_eq!(before.0[0].grants + before.0[1].grants, GRANTS);
+    assert!(before.0.iter().all(|tally| tally.conserves()));
+    let last = block_on(embedded.read(PartitionId(0), before.1 - 1, 10)).unwrap();
+    assert_eq!(last.len(), 1);
+    for n in [0, GRANTS - 2] {
+        let claimed = block_on(embedded.claim(claim(n))).unwrap();
+        assert_eq!(claimed.outcome.name(), "already_granted");
+    }
+    embedded.abort();
+}

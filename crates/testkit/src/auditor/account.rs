@@ -1,0 +1,339 @@
+//! One campaign, recomputed from its entries.
+
+use std::collections::{BTreeMap, HashMap};
+
+use qiang_core::{
+    book::Setup,
+    campaign::{Kind, Rules, Tally},
+    event::{Entry, Event},
+    id::{IdempotencyKey, UserId},
+    split::SplitRule,
+    time::Timestamp,
+};
+
+/// Where a grant stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowState {
+    /// A share, or an order that waits for its payment.
+    Had,
+    /// A paid order.
+    Paid,
+    /// A cancelled order.
+    Cancelled,
+    /// An order that was not paid in time.
+    Expired,
+}
+
+/// A grant as the log tells it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Whose it is.
+    pub user: UserId,
+    /// Units.
+    pub quantity: u32,
+    /// Minor units.
+    pub amount_minor: i64,
+    /// The key of the request.
+    pub key: Option<IdempotencyKey>,
+    /// When it was granted.
+    pub granted_at: Timestamp,
+    /// Where it stands.
+    pub state: RowState,
+    /// What became of each payment, by its reference: the name of the event.
+    pub payments: BTreeMap<String, &'static str>,
+}
+
+impl Row {
+    fn has_units(&self) -> bool {
+        matches!(self.state, RowState::Had | RowState::Paid)
+    }
+}
+
+/// A campaign as the log tells it.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// As it was entered.
+    pub setup: Setup,
+    /// Its grants by their numbers.
+    pub rows: BTreeMap<u32, Row>,
+    /// Whether an engine took it up.
+    pub opened: bool,
+    /// Whether it is closed.
+    pub closed: bool,
+    ended: bool,
+    paused: bool,
+    /// The numbers of each user's grants.
+    of_user: HashMap<UserId, Vec<u32>>,
+    /// Units to be had, units that users have, units returned.
+    units: [i64; 3],
+    /// The same in minor units.
+    money: [i64; 3],
+}
+
+type Checked = Result<(), String>;
+
+fn check(holds: bool, otherwise: &str) -> Checked {
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
+}
+
+impl Account {
+    pub(super) fn new(setup: Setup) -> Self {
+        let units = [i64::from(setup.campaign.supply()), 0, 0];
+        let money = [setup.campaign.funded_minor(), 0, 0];
+        Self {
+            setup,
+            rows: BTreeMap::new(),
+            opened: false,
+            closed: false,
+            ended: false,
+            paused: false,
+            of_user: HashMap::new(),
+            units,
+            money,
+        }
+    }
+
+    /// Units that users have.
+    #[must_use]
+    pub fn granted(&self) -> i64 {
+        self.units[1]
+    }
+
+    /// Minor units that went back to the owner.
+    #[must_use]
+    pub fn refunded_minor(&self) -> i64 {
+        self.money[2]
+    }
+
+    /// Units that went back to the owner.
+    #[must_use]
+    pub fn returned(&self) -> i64 {
+        self.units[2]
+    }
+
+    pub(super) fn enter(&mut self, entry: &Entry) -> Checked {
+        let opening = entry.event == Event::Opened;
+        check(self.opened != opening, "opened twice, or not at first")?;
+        self.opened = true;
+        match &entry.event {
+            Event::Opened => {}
+            Event::Granted {
+                number,
+                user,
+                quantity,
+                amount_minor,
+                key,
+            } => {
+                let row = Row {
+                    user: user.clone(),
+                    quantity: *quantity,
+                    amount_minor: *amount_minor,
+                    key: key.clone(),
+                    granted_at: entry.at,
+                    state: RowState::Had,
+                    payments: BTreeMap::new(),
+                };
+                self.grant(*number, row)?;
+            }
+            Event::Paid { number, payment } => {
+                self.payment(*number, payment.as_str(), "paid")?;
+                self.step(*number, RowState::Had, RowState::Paid)?;
+            }
+            Event::Reinstated { number, payment } => {
+                check(!self.ended, "reinstated after the end")?;
+                self.payment(*number, payment.as_str(), "reinstated")?;
+                self.step(*number, RowState::Expired, RowState::Paid)?;
+                self.within_limit(*number)?;
+            }
+            Event::RefundDue { number, payment } => {
+                self.payment(*number, payment.as_str(), "refund_due")?;
+                let waits = self.row(*number)?.state == RowState::Had;
+                check(
+                    !waits,
+                    "a payment was turned away though the order waited for it",
+                )?;
+            }
+            Event::Cancelled { number } => {
+                self.step(*number, RowState::Had, RowState::Cancelled)?;
+            }
+            Event::Expired { number } => {
+                let Rules::Sale(sale) = &self.setup.campaign.rules else {
+                    return Err("a share expired".to_owned());
+                };
+                let hold_ms = sale.hold_ms();
+                let until = self.row(*number)?.granted_at.plus_millis(hold_ms);
+                check(entry.at >= until, "expired before the hold was over")?;
+                self.step(*number, RowState::Had, RowState::Expired)?;
+            }
+            Event::Paused => {
+                check(!self.paused && !self.ended, "paused twice or after the end")?;
+                self.paused = true;
+            }
+            Event::Resumed => {
+                check(self.paused && !self.ended, "resumed without a pause")?;
+                self.paused = false;
+            }
+            Event::Ended => {
+                check(!self.ended, "ended twice")?;
+                self.ended = true;
+            }
+            Event::Closed {
+                returned,
+                refunded_minor,
+            } => {
+                check(
+                    self.ended && !self.closed,
+                    "closed twice, or before the end",
+                )?;
+                let all = (i64::from(*returned), *refunded_minor) == (self.units[0], self.money[0]);
+                check(all, "what was left is not what went back")?;
+                self.closed = true;
+                shift(&mut self.units, 0, 2, i64::from(*returned));
+                shift(&mut self.money, 0, 2, *refunded_minor);
+            }
+        }
+        self.conserves()
+    }
+
+    fn row(&self, number: u32) -> Result<&Row, String> {
+        self.rows
+            .get(&number)
+            .ok_or_else(|| format!("there is no grant {number}"))
+    }
+
+    fn grant(&mut self, number: u32, row: Row) -> Checked {
+        let campaign = &self.setup.campaign;
+        let window = campaign.window;
+        let open = window.starts_at() <= row.granted_at && row.granted_at < window.ends_at();
+        check(open, "granted outside the window")?;
+        check(
+            !self.ended && !self.paused,
+            "granted while paused or after the end",
+        )?;
+        let next = self.rows.len() as u32 + 1;
+        check(number == next, "the number is not the next one")?;
+        check(row.quantity > 0, "granted no unit")?;
+        let same_key = |earlier: &Row| row.key.is_some() && earlier.key == row.key;
+        let again = self.of(&row.user).any(same_key);
+        check(!again, "granted twice under one key")?;
+
+        let minor = row.amount_minor;
+        match &campaign.rules {
+            Rules::Sale(sale) => {
+                let price = sale.unit_price().minor * i64::from(row.quantity);
+                check(minor == price, "the price is wrong")?;
+            }
+            Rules::RedPacket(packet) => {
+                check(row.quantity == 1, "more than one share")?;
+                match packet.split.rule() {
+                    SplitRule::Lazy { min } => {
+                        let last = self.units[0] == 1;
+                        check(minor >= min, "a share below the smallest")?;
+                        check(
+                            !last || minor == self.money[0],
+                            "the last share leaves money",
+                        )?;
+                    }
+                    _ => {
+                        let planned = self.setup.shares.get(number as usize - 1);
+                        check(planned == Some(&minor), "not the share that was next")?;
+                    }
+                }
+                shift(&mut self.money, 0, 1, minor);
+            }
+        }
+        shift(&mut self.units, 0, 1, i64::from(row.quantity));
+        let own = self.of_user.entry(row.user.clone()).or_default();
+        own.push(number);
+        self.rows.insert(number, row);
+        self.within_limit(number)
+    }
+
+    fn of(&self, user: &UserId) -> impl Iterator<Item = &Row> {
+        let numbers = self.of_user.get(user).map_or(&[][..], Vec::as_slice);
+        numbers.iter().filter_map(|number| self.rows.get(number))
+    }
+
+    /// Whether the owner of a grant has no more than the campaign allows.
+    fn within_limit(&self, number: u32) -> Checked {
+        let user = &self.row(number)?.user;
+        let own = self.of(user).filter(|row| row.has_units());
+        let held: u32 = own.map(|row| row.quantity).sum();
+        let limit = self.setup.campaign.per_user_limit();
+        check(held <= limit, "one user has more than the limit")
+    }
+
+    fn payment(&mut self, number: u32, payment: &str, outcome: &'static str) -> Checked {
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        let before = row.payments.insert(payment.to_owned(), outcome);
+        check(before.is_none(), "one payment counted twice")
+    }
+
+    fn step(&mut self, number: u32, from: RowState, to: RowState) -> Checked {
+        let sale = self.setup.campaign.kind() == Kind::Sale;
+        check(sale, "a share was handled like an order")?;
+        let row = self.rows.get_mut(&number);
+        let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
+        check(row.state == from, "the order was not in that state")?;
+        let (had, quantity) = (row.has_units(), i64::from(row.quantity));
+        row.state = to;
+        let stock = if self.closed { 2 } else { 0 };
+        match (had, row.has_units()) {
+            (true, false) => shift(&mut self.units, 1, stock, quantity),
+            (false, true) => shift(&mut self.units, stock, 1, quantity),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn conserves(&self) -> Checked {
+        let sound = |parts: &[i64; 3], whole: i64| {
+            parts.iter().all(|part| *part >= 0) && parts.iter().sum::<i64>() == whole
+        };
+        let supply = i64::from(self.setup.campaign.supply());
+        check(sound(&self.units, supply), "more units than there are")?;
+        let funded = self.setup.campaign.funded_minor();
+        check(sound(&self.money, funded), "more money than there is")
+    }
+
+    /// How a tally differs from what the log says, if it does.
+    pub(super) fn differs(&self, tally: &Tally) -> Option<String> {
+        let told = [
+            i64::from(tally.supply),
+            i64::from(tally.remaining),
+            i64::from(tally.granted),
+            i64::from(tally.returned),
+            tally.funded_minor,
+            tally.remaining_minor,
+            tally.claimed_minor,
+            tally.refunded_minor,
+            i64::from(tally.grants),
+        ];
+        let [free, had, back] = self.units;
+        let [money_free, money_had, money_back] = self.money;
+        let campaign = &self.setup.campaign;
+        let found = [
+            i64::from(campaign.supply()),
+            free,
+            had,
+            back,
+            campaign.funded_minor(),
+            money_free,
+            money_had,
+            money_back,
+            self.rows.len() as i64,
+        ];
+        let id = campaign.id;
+        (told != found).then(|| format!("the tally of {id} says {told:?}, its log {found:?}"))
+    }
+}
+
+fn shift(parts: &mut [i64; 3], from: usize, to: usize, amount: i64) {
+    parts[from] -= amount;
+    parts[to] += amount;
+}

@@ -1,0 +1,137 @@
+//! What people were told, held against what the log says.
+
+use std::collections::HashMap;
+
+use qiang_core::{
+    book::{Claim, Command, OrderView, PaymentOutcome, Reply},
+    id::{CampaignId, OrderId, PaymentRef},
+    outcome::{Grant, Outcome},
+};
+
+use super::{Account, Books, Exchange, Row};
+
+/// Every answer that the log does not bear out.
+pub(super) fn check(books: &Books, exchanges: &[Exchange], complete: bool) -> Vec<String> {
+    let mut told: HashMap<(CampaignId, u32), u32> = HashMap::new();
+    let mut breaches = Vec::new();
+    for Exchange { command, reply } in exchanges {
+        let Ok(reply) = reply else { continue };
+        if let (Command::Claim(claim), Reply::Claimed(Outcome::Granted(grant))) = (command, reply) {
+            *told.entry((claim.campaign, grant.number)).or_default() += 1;
+        }
+        if let Err(what) = answer(books, command, reply) {
+            breaches.push(format!("{command:?} was answered {reply:?}: {what}"));
+        }
+    }
+    for ((id, number), times) in &told {
+        if *times > 1 {
+            breaches.push(format!("grant {number} of {id} was made {times} times"));
+        }
+    }
+    if complete {
+        for (id, account) in &books.accounts {
+            let silent = account
+                .rows
+                .keys()
+                .filter(|n| !told.contains_key(&(*id, **n)));
+            breaches.extend(silent.map(|n| format!("nobody was told of grant {n} of {id}")));
+        }
+    }
+    breaches
+}
+
+fn answer(books: &Books, command: &Command, reply: &Reply) -> Result<(), String> {
+    match (command, reply) {
+        (Command::Claim(claim), Reply::Claimed(outcome)) => claimed(books, claim, outcome),
+        (Command::Pay { order, payment }, Reply::Payment(outcome, view)) => {
+            paid(books, *order, payment, *outcome, view)
+        }
+        (Command::Cancel { order }, Reply::Cancelled(view)) => {
+            let row = row(books, *order)?;
+            same("user", &row.user, &view.user)?;
+            same_grant(row, &view.grant)
+        }
+        (Command::Steer { campaign, .. }, Reply::Steered(tally)) => {
+            account(books, *campaign)?;
+            same("sum", &tally.conserves(), &true)
+        }
+        (Command::Open(_), Reply::Opened) | (Command::Tick { .. }, Reply::Ticked { .. }) => Ok(()),
+        _ => Err("that is no answer to this".to_owned()),
+    }
+}
+
+fn claimed(books: &Books, claim: &Claim, outcome: &Outcome) -> Result<(), String> {
+    if matches!(outcome, Outcome::UnknownCampaign) {
+        return Ok(()); // it may not have been opened yet
+    }
+    let account = account(books, claim.campaign)?;
+    let campaign = &account.setup.campaign;
+    same("kind", &claim.kind, &campaign.kind())?;
+    let limit = campaign.per_user_limit();
+    match outcome {
+        Outcome::Granted(grant) => {
+            let row = granted(account, claim, grant)?;
+            same("quantity", &row.quantity, &claim.quantity)?;
+            same("key", &row.key, &claim.key)
+        }
+        Outcome::AlreadyGranted(grant) => {
+            let row = granted(account, claim, grant)?;
+            let by_key = claim.key.is_some() && row.key == claim.key;
+            let why = by_key && row.quantity == claim.quantity || limit == 1;
+            same("reason to replay", &why, &true)
+        }
+        Outcome::LimitReached { limit: told, held } => {
+            same("limit", told, &limit)?;
+            same("holding within the limit", &(*held <= limit), &true)
+        }
+        Outcome::SoldOut { remaining } => same("shortage", &(claim.quantity > *remaining), &true),
+        Outcome::NotStarted { starts_at } => same("start", starts_at, &campaign.window.starts_at()),
+        Outcome::UnknownCampaign | Outcome::Paused | Outcome::Ended => Ok(()),
+    }
+}
+
+fn granted<'a>(account: &'a Account, claim: &Claim, grant: &Grant) -> Result<&'a Row, String> {
+    let row = account.rows.get(&grant.number);
+    let row = row.ok_or("the log does not have this grant")?;
+    same("user", &row.user, &claim.user)?;
+    same_grant(row, grant)?;
+    Ok(row)
+}
+
+fn same_grant(row: &Row, grant: &Grant) -> Result<(), String> {
+    same("quantity", &row.quantity, &grant.quantity)?;
+    same("amount", &row.amount_minor, &grant.amount_minor)?;
+    same("time", &row.granted_at, &grant.granted_at)
+}
+
+fn paid(
+    books: &Books,
+    order: OrderId,
+    payment: &PaymentRef,
+    outcome: PaymentOutcome,
+    view: &OrderView,
+) -> Result<(), String> {
+    let row = row(books, order)?;
+    same("user", &row.user, &view.user)?;
+    same_grant(row, &view.grant)?;
+    let recorded = row.payments.get(payment.as_str());
+    same("outcome", &recorded.copied(), &Some(outcome.name()))
+}
+
+fn account(books: &Books, id: CampaignId) -> Result<&Account, String> {
+    let account = books.accounts.get(&id);
+    account.ok_or_else(|| "there is no such campaign".to_owned())
+}
+
+fn row(books: &Books, order: OrderId) -> Result<&Row, String> {
+    let row = account(books, order.campaign)?.rows.get(&order.number);
+    row.ok_or_else(|| "the log does not have this order".to_owned())
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<(), String> {
+    if one == other {
+        Ok(())
+    } else {
+        Err(format!("{what} {one:?} is not {other:?}"))
+    }
+}

@@ -1,0 +1,155 @@
+//! An independent check of what happened: from the log alone, and by arithmetic of its own, it recomputes every
+//! number and holds the answers that people got against it.
+//!
+//! It shares no code with the book. What it proves of a history are the invariants: no oversell, once per user (or as
+//! often as the limit says), conservation of units and money, every acknowledged grant kept, and a retry answered
+//! with the very same grant.
+
+mod account;
+mod answers;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use qiang_core::{
+    book::{Command, Reply, Setup},
+    campaign::Tally,
+    event::{Entry, Event},
+    id::{CampaignId, UserId},
+    ports::EngineError,
+};
+
+pub use self::account::{Account, Row, RowState};
+
+/// A command and what the engine said to it.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// What was asked.
+    pub command: Command,
+    /// What was answered.
+    pub reply: Result<Reply, EngineError>,
+}
+
+/// Everything that is to be checked.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// The campaigns, as they were entered.
+    pub setups: Vec<Setup>,
+    /// Money that came from outside: whose it is, and how many minor units.
+    pub deposits: Vec<(UserId, i64)>,
+    /// Commands with their answers, in any order.
+    pub exchanges: Vec<Exchange>,
+    /// Whether every command of the history is among the exchanges; then each grant was told to somebody.
+    pub complete: bool,
+    /// The log of each partition, from its first entry to its head.
+    pub logs: Vec<Vec<Entry>>,
+    /// The numbers that the engine shows at the end.
+    pub tallies: Vec<(CampaignId, Tally)>,
+}
+
+/// What follows from a sound history.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// Every campaign that was opened.
+    pub accounts: HashMap<CampaignId, Account>,
+    /// What each user has once all is settled: spendable minor units, and minor units owed back.
+    pub balances: BTreeMap<UserId, (i64, i64)>,
+}
+
+/// Recomputes a history.
+///
+/// # Errors
+/// Every breach that was found, one sentence each.
+pub fn audit(history: &History) -> Result<Books, Vec<String>> {
+    let mut audit = Audit::default();
+    for setup in &history.setups {
+        let account = Account::new(setup.clone());
+        audit.books.accounts.insert(setup.campaign.id, account);
+        audit.move_money(&setup.campaign.owner, -setup.campaign.funded_minor());
+    }
+    for (user, minor) in &history.deposits {
+        audit.move_money(user, *minor);
+    }
+    for log in &history.logs {
+        for (place, entry) in (1..).zip(log) {
+            if entry.seq != place {
+                let seq = entry.seq;
+                audit.breach(format!("entry {seq} stands at place {place} of its log"));
+            }
+            audit.enter(entry);
+        }
+    }
+    for (id, tally) in &history.tallies {
+        let breach = match audit.books.accounts.get(id) {
+            Some(account) => account.differs(tally),
+            None => Some(format!("{id} has a tally and was never entered")),
+        };
+        audit.breaches.extend(breach);
+    }
+    let found = answers::check(&audit.books, &history.exchanges, history.complete);
+    audit.breaches.extend(found);
+    if audit.breaches.is_empty() {
+        Ok(audit.books)
+    } else {
+        Err(audit.breaches)
+    }
+}
+
+/// Checks a history that must be sound.
+///
+/// # Panics
+/// With every breach.
+#[must_use]
+pub fn assert_sound(history: &History) -> Books {
+    audit(history).unwrap_or_else(|breaches| panic!("{}", breaches.join("\n")))
+}
+
+#[derive(Default)]
+struct Audit {
+    books: Books,
+    breaches: Vec<String>,
+}
+
+impl Audit {
+    fn breach(&mut self, what: String) {
+        self.breaches.push(what);
+    }
+
+    fn move_money(&mut self, user: &UserId, minor: i64) {
+        self.books.balances.entry(user.clone()).or_default().0 += minor;
+    }
+
+    fn enter(&mut self, entry: &Entry) {
+        let Some(account) = self.books.accounts.get_mut(&entry.campaign) else {
+            let (seq, id) = (entry.seq, entry.campaign);
+            return self.breach(format!(
+                "entry {seq} belongs to {id}, which was never entered"
+            ));
+        };
+        if let Err(what) = account.enter(entry) {
+            let (seq, id) = (entry.seq, entry.campaign);
+            return self.breach(format!("entry {seq} of {id}: {what}"));
+        }
+        let owner = account.setup.campaign.owner.clone();
+        let of_packet = account.setup.campaign.funded_minor() > 0;
+        let price = |number: &u32| account.rows.get(number).map(|row| row.amount_minor);
+        match &entry.event {
+            Event::Granted {
+                user, amount_minor, ..
+            } if of_packet => self.move_money(user, *amount_minor),
+            Event::Closed { refunded_minor, .. } => self.move_money(&owner, *refunded_minor),
+            Event::Paid { number, .. } | Event::Reinstated { number, .. } => {
+                let minor = price(number).unwrap_or(0);
+                self.move_money(&owner, minor);
+            }
+            Event::RefundDue { number, .. } => {
+                if let Some(row) = account.rows.get(number) {
+                    let (buyer, minor) = (row.user.clone(), row.amount_minor);
+                    self.books.balances.entry(buyer).or_default().1 += minor;
+                }
+            }
+            _ => {}
+        }
+    }
+}

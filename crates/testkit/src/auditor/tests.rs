@@ -1,0 +1,253 @@
+//! A sound history passes; every planted breach is found.
+
+use qiang_core::{
+    book::{Book, Claim, Command, Reply, Setup, Steer},
+    event::Event,
+    id::PaymentRef,
+    outcome::Outcome,
+    split::SplitRule,
+    time::Timestamp,
+};
+
+use super::{Exchange, History, audit};
+use crate::campaign::{HOLD_MS, OPENS, Target, red_packet, sale, user};
+
+/// Plays commands to a book.
+struct Player {
+    book: Book,
+    history: History,
+    log: Vec<qiang_core::event::Entry>,
+}
+
+impl Player {
+    fn play(&mut self, now: Timestamp, command: Command) -> Reply {
+        let reply = self.book.apply(now, &command, &mut self.log);
+        let reply = reply.expect("nothing is refused here");
+        let exchange = Exchange {
+            command,
+            reply: Ok(reply.clone()),
+        };
+        self.history.exchanges.push(exchange);
+        reply
+    }
+
+    fn claim(&mut self, claim: Claim) {
+        self.play(OPENS, Command::Claim(claim));
+    }
+}
+
+/// Two packets and a sale, with something of everything.
+fn sound() -> History {
+    let packet = red_packet(1_000, 5, SplitRule::Lazy { min: 1 }).setup(1);
+    let equal = red_packet(1_000, 4, SplitRule::Equal).setup(2);
+    let sale = sale(6).limit(3).setup(3);
+    let mut player = Player {
+        book: Book::new(),
+        history: History {
+            complete: true,
+            deposits: vec![(user("owner"), 2_000)],
+            ..History::default()
+        },
+        log: Vec::new(),
+    };
+    let open = |setup: &Setup| Command::Open(Box::new(setup.clone()));
+    for setup in [&packet, &equal, &sale] {
+        player.play(OPENS, open(setup));
+    }
+    for name in ["a", "b", "a"] {
+        player.claim(Target::of(&packet).one(name));
+        player.claim(Target::of(&equal).one(name));
+    }
+    let orders = Target::of(&sale);
+    for (name, quantity, key) in [("a", 2, "x"), ("a", 1, "y"), ("b", 1, "x"), ("a", 2, "x")] {
+        player.claim(orders.keyed(name, quantity, key));
+    }
+    let pay = |number: u32, payment: &str| Command::Pay {
+        order: orders.order(number),
+        payment: PaymentRef::new(payment).expect("well-formed"),
+    };
+    let order = orders.order(2);
+    for command in [
+        pay(1, "p"),
+        pay(1, "p"),
+        pay(1, "q"),
+        Command::Cancel { order },
+    ] {
+        player.play(OPENS, command);
+    }
+    let events_max = 100;
+    let later = OPENS.plus_millis(HOLD_MS);
+    player.play(later, Command::Tick { events_max });
+    player.play(later, pay(3, "late"));
+    for (setup, steer) in [
+        (&sale, Steer::Pause),
+        (&sale, Steer::Resume),
+        (&packet, Steer::Close),
+    ] {
+        let campaign = setup.campaign.id;
+        player.play(later, Command::Steer { campaign, steer });
+    }
+    let tally = |setup: &Setup| {
+        let id = setup.campaign.id;
+        player.book.tally(later, id).map(|tally| (id, tally))
+    };
+    let tallies = [&packet, &equal, &sale].into_iter().filter_map(tally);
+    player.history.tallies = tallies.collect();
+    player.history.logs = vec![player.log];
+    player.history.setups = vec![packet, equal, sale];
+    player.history
+}
+
+fn finds(what: &str, plant: impl FnOnce(&mut History)) {
+    let mut history = sound();
+    plant(&mut history);
+    let breaches = audit(&history).err().unwrap_or_default();
+    let found = breaches.iter().any(|breach| breach.contains(what));
+    assert!(found, "no breach says `{what}`: {breaches:#?}");
+}
+
+fn event(history: &mut History, name: &str) -> usize {
+    let log = &history.logs[0];
+    let found = log.iter().position(|entry| entry.event.name() == name);
+    found.expect("the history has one")
+}
+
+fn nth_granted(history: &mut History, n: usize) -> &mut Event {
+    let granted = |event: &&mut Event| matches!(event, Event::Granted { .. });
+    let events = history.logs[0].iter_mut().map(|entry| &mut entry.event);
+    events.filter(granted).nth(n).expect("there are as many")
+}
+
+#[test]
+fn a_sound_history_passes() {
+    let history = sound();
+    let books = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
+    let packet = &books.accounts[&history.setups[0].campaign.id];
+    assert_eq!(packet.returned(), 3);
+    assert!(packet.closed && packet.opened);
+    // All was spent on packets; then came what was left of one, and two payments for three units.
+    let owner = books.balances[&user("owner")];
+    assert_eq!(owner, (packet.refunded_minor() + 300, 0));
+    assert_eq!(books.balances[&user("a")].1, 200);
+}
+
+#[test]
+fn a_gap_in_the_log_is_found() {
+    finds("stands at place", |history| {
+        history.logs[0].remove(4);
+    });
+}
+
+#[test]
+fn a_second_share_is_found() {
+    finds("more than the limit", |history| {
+        if let Event::Granted { user: of, .. } = nth_granted(history, 2) {
+            *of = user("a");
+        }
+    });
+}
+
+#[test]
+fn overselling_is_found() {
+    finds("more units than there are", |history| {
+        history.setups[2] = sale(3).limit(3).setup(3);
+    });
+}
+
+#[test]
+fn invented_money_is_found() {
+    finds("not the share that was next", |history| {
+        if let Event::Granted { amount_minor, .. } = nth_granted(history, 1) {
+            *amount_minor += 1;
+        }
+    });
+    finds("what was left is not what went back", |history| {
+        let place = event(history, "closed");
+        if let Event::Closed { refunded_minor, .. } = &mut history.logs[0][place].event {
+            *refunded_minor -= 1;
+        }
+    });
+}
+
+#[test]
+fn a_lost_grant_is_found() {
+    finds("the log does not have this grant", |history| {
+        let place = history.logs[0].len();
+        let lost = sound()
+            .exchanges
+            .into_iter()
+            .find_map(|exchange| match exchange.reply {
+                Ok(Reply::Claimed(Outcome::Granted(mut grant))) => {
+                    grant.number = place as u32;
+                    Some(Exchange {
+                        command: exchange.command,
+                        reply: Ok(Reply::Claimed(Outcome::Granted(grant))),
+                    })
+                }
+                _ => None,
+            });
+        history.exchanges.extend(lost);
+    });
+    finds("nobody was told of grant 1", |history| {
+        let granted =
+            |exchange: &Exchange| matches!(exchange.reply, Ok(Reply::Claimed(Outcome::Granted(_))));
+        let place = history.exchanges.iter().position(granted);
+        history
+            .exchanges
+            .remove(place.expect("something was granted"));
+    });
+}
+
+#[test]
+fn a_retry_with_another_amount_is_found() {
+    finds("amount", |history| {
+        for exchange in &mut history.exchanges {
+            if let Ok(Reply::Claimed(Outcome::AlreadyGranted(grant))) = &mut exchange.reply {
+                grant.amount_minor += 1;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_grant_told_twice_is_found() {
+    finds("was made 2 times", |history| {
+        for exchange in &mut history.exchanges {
+            if let Ok(Reply::Claimed(outcome)) = &mut exchange.reply
+                && let Outcome::AlreadyGranted(grant) = outcome
+            {
+                *outcome = Outcome::Granted(*grant);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_payment_that_counts_twice_is_found() {
+    finds("one payment counted twice", |history| {
+        let place = event(history, "refund_due");
+        if let Event::RefundDue { payment, .. } = &mut history.logs[0][place].event {
+            *payment = PaymentRef::new("p").expect("well-formed");
+        }
+    });
+}
+
+#[test]
+fn an_early_expiry_is_found() {
+    finds("expired before", |history| {
+        let place = event(history, "expired");
+        history.logs[0][place].at = OPENS;
+    });
+}
+
+#[test]
+fn a_grant_outside_the_window_is_found() {
+    finds("outside the window", |history| {
+        history.logs[0][3].at = OPENS.plus_millis(-1);
+    });
+}
+
+#[test]
+fn a_wrong_tally_is_found() {
+    finds("the tally of", |history| history.tallies[0].1.granted += 1);
+}

@@ -1,0 +1,163 @@
+//! The window, the operator's hand, and the close.
+
+use qiang_core::{
+    book::{Refusal, Steer},
+    campaign::{Phase, Transition, TransitionError},
+    split::SplitRule,
+};
+
+use super::{Stage, Subject};
+use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, Target, red_packet, sale};
+
+/// From the first millisecond of the window, up to and without its end.
+pub async fn the_window_includes_its_start_and_excludes_its_end<S: Subject>(stage: &mut Stage<S>) {
+    let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
+    let targets = [stage.open(packet).await, stage.open(sale(10)).await];
+    let ends = OPENS.plus_millis(OPEN_MS);
+    let edges = [
+        (OPENS.plus_millis(-1), "not_started"),
+        (OPENS, "granted"),
+        (ends.plus_millis(-1), "granted"),
+        (ends, "ended"),
+        (ends.plus_millis(1), "ended"),
+    ];
+    for (n, (now, expected)) in (0..).zip(edges) {
+        for target in targets {
+            // Set only: the outcome follows from the time, whether or not anything has ticked.
+            stage.set_clock(now);
+            assert_eq!(stage.outcome(target.one(&format!("u{n}"))).await, expected);
+        }
+    }
+}
+
+/// A pause stops everybody but whoever has a grant; afterwards it goes on where it stopped.
+pub async fn a_pause_stops_and_a_resumption_goes_on<S: Subject>(stage: &mut Stage<S>) {
+    let packet = stage.open(red_packet(1_000, 10, SplitRule::Equal)).await;
+    let sale = stage.open(sale(10)).await;
+    for target in [packet, sale] {
+        let grant = stage.granted(target.one("a")).await;
+        assert_eq!(
+            stage.steer(target.id, Steer::Pause).await.phase,
+            Phase::Paused
+        );
+        assert_eq!(stage.outcome(target.one("b")).await, "paused");
+        assert_eq!(stage.replayed(target.one("a")).await.number, grant.number);
+        assert_eq!(
+            stage.steer(target.id, Steer::Resume).await.phase,
+            Phase::Live
+        );
+        assert_eq!(stage.granted(target.one("b")).await.number, 2);
+    }
+    // What is held can be paid or given back during a pause, and holds go on running.
+    stage.steer(sale.id, Steer::Pause).await;
+    stage.pay(sale.order(1), "p").await;
+    stage.at(OPENS.plus_millis(HOLD_MS)).await;
+    assert_eq!(stage.tally(sale.id).await.granted, 1);
+    stage.pay(sale.order(2), "late").await;
+    assert_eq!(stage.tally(sale.id).await.granted, 2);
+}
+
+/// A retry of the operator's command is a replay.
+pub async fn steering_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
+    let target = stage.open(red_packet(1_000, 10, SplitRule::Equal)).await;
+    for (steer, phase) in [
+        (Steer::Pause, Phase::Paused),
+        (Steer::Resume, Phase::Live),
+        (Steer::Close, Phase::Closed),
+    ] {
+        let first = stage.steer(target.id, steer).await;
+        let entries = stage.logs().await;
+        assert_eq!(first.phase, phase);
+        assert_eq!(stage.steer(target.id, steer).await, first);
+        assert_eq!(stage.logs().await, entries);
+    }
+}
+
+/// What the phase does not allow is refused, and changes nothing.
+pub async fn steering_against_the_phase_is_refused<S: Subject>(stage: &mut Stage<S>) {
+    let refused = |from, transition| Err(Refusal::Phase(TransitionError { from, transition }));
+    let target = stage
+        .open(sale(10).window(OPENS.plus_millis(10), OPEN_MS))
+        .await;
+    let id = target.id;
+    let early = stage.try_steer(id, Steer::Pause).await;
+    assert_eq!(early, refused(Phase::Scheduled, Transition::Pause));
+    let early = stage.try_steer(id, Steer::Resume).await;
+    assert_eq!(early, refused(Phase::Scheduled, Transition::Resume));
+    stage.steer(id, Steer::Close).await;
+    let late = stage.try_steer(id, Steer::Pause).await;
+    assert_eq!(late, refused(Phase::Closed, Transition::Pause));
+    let late = stage.try_steer(id, Steer::Resume).await;
+    assert_eq!(late, refused(Phase::Closed, Transition::Resume));
+    let unknown = Target::of(&sale(5).setup(1_000_000)).id;
+    for steer in [Steer::Pause, Steer::Resume, Steer::Close] {
+        let refusal = Refusal::UnknownCampaign;
+        assert_eq!(stage.try_steer(unknown, steer).await, Err(refusal));
+    }
+}
+
+/// A close gives back what is left, to the last minor unit, and once.
+pub async fn a_close_returns_what_is_left_exactly_once<S: Subject>(stage: &mut Stage<S>) {
+    let packet = red_packet(1_001, 10, SplitRule::Lazy { min: 1 }).owner("sender");
+    let packet = stage.open(packet).await;
+    let sale = stage.open(sale(10).hold_ms(2 * OPEN_MS)).await;
+    let mut claimed = 0;
+    for user in ["a", "b", "c"] {
+        claimed += stage.granted(packet.one(user)).await.amount_minor;
+        stage.granted(sale.one(user)).await;
+    }
+    for _ in 0..3 {
+        for target in [packet, sale] {
+            let tally = stage.steer(target.id, Steer::Close).await;
+            assert_eq!((tally.granted, tally.remaining, tally.returned), (3, 0, 7));
+            assert_eq!(stage.outcome(target.one("late")).await, "ended");
+            assert_eq!(stage.replayed(target.one("a")).await.number, 1);
+        }
+        stage.at(OPENS.plus_millis(OPEN_MS)).await;
+    }
+    let tally = stage.tally(packet.id).await;
+    assert_eq!(tally.refunded_minor, 1_001 - claimed);
+    stage.settle().await;
+    assert_eq!(stage.balance("sender").await, (1_001 - claimed, 0));
+}
+
+/// Nobody needs to close by hand: the end of the window does, for paused campaigns and untouched ones too.
+pub async fn the_end_of_the_window_closes<S: Subject>(stage: &mut Stage<S>) {
+    let mut targets = Vec::new();
+    for _ in 0..2 {
+        targets.push(stage.open(red_packet(1_000, 10, SplitRule::Equal)).await);
+        targets.push(stage.open(sale(10).hold_ms(2 * OPEN_MS)).await);
+    }
+    for target in &targets[..2] {
+        stage.granted(target.one("a")).await;
+        stage.steer(target.id, Steer::Pause).await;
+    }
+    stage.at(OPENS.plus_millis(OPEN_MS)).await;
+    for (target, granted) in targets.into_iter().zip([1, 1, 0, 0]) {
+        let tally = stage.tally(target.id).await;
+        assert_eq!(tally.phase, Phase::Closed);
+        assert_eq!((tally.granted, tally.returned), (granted, 10 - granted));
+    }
+    stage.settle().await;
+    assert_eq!(stage.balance("owner").await, (1_900, 0));
+}
+
+/// Orders outlive the close. Units that come back then have no stock to go to: they are the owner's.
+pub async fn units_given_back_after_the_close_are_the_owners<S: Subject>(stage: &mut Stage<S>) {
+    let target = stage.open(sale(10)).await;
+    for user in ["a", "b", "c"] {
+        stage.granted(target.one(user)).await;
+    }
+    stage.steer(target.id, Steer::Close).await;
+    stage.pay(target.order(1), "p").await;
+    stage
+        .try_cancel(target.order(2))
+        .await
+        .expect("b gives back");
+    let tally = stage.tally(target.id).await;
+    assert_eq!((tally.granted, tally.remaining, tally.returned), (2, 0, 8));
+    stage.at(OPENS.plus_millis(HOLD_MS)).await;
+    let tally = stage.tally(target.id).await;
+    assert_eq!((tally.granted, tally.remaining, tally.returned), (1, 0, 9));
+    assert_eq!(stage.outcome(target.one("d")).await, "ended");
+}

@@ -1,0 +1,166 @@
+//! The suite that every engine passes together with its log and its ledger, whatever they are made of.
+//!
+//! An engine's tests implement [`Subject`] and call [`engine_conformance!`](crate::engine_conformance), which makes
+//! one `#[test]` of every case. Cases move the time by a [`ManualClock`] and let an engine do what has become due by
+//! [`Command::Tick`](qiang_core::book::Command::Tick), so that none waits for a timer. Whatever a case does is
+//! recorded; at its end the auditor goes over it, and the ledger is compared with the log.
+
+pub mod clock;
+pub mod gate;
+pub mod ledger;
+pub mod lifecycle;
+pub mod limits;
+pub mod orders;
+pub mod outcomes;
+pub mod packets;
+pub mod restart;
+mod settled;
+mod stage;
+pub mod stock;
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use qiang_core::ports::{Engine, EventLog, Ledger};
+
+pub use self::stage::Stage;
+use crate::{ManualClock, campaign::OPENS};
+
+/// How long a case may take; it takes a second or two.
+const CASE_MAX: Duration = Duration::from_secs(120);
+
+/// What is put to the test: an engine, its log and a ledger, wired as in production.
+pub trait Subject: Sized + Send + Sync + 'static {
+    /// Starts one in which nothing has happened, by this clock.
+    fn start(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
+
+    /// The engine.
+    fn engine(&self) -> &dyn Engine;
+
+    /// The ledger.
+    fn ledger(&self) -> &dyn Ledger;
+
+    /// The engine's log.
+    fn log(&self) -> &dyn EventLog;
+
+    /// Goes down without a farewell, with nothing settled that was not settled before, and comes up again on what
+    /// was kept. Everything that was answered must still be there.
+    fn restart(self) -> impl Future<Output = Self> + Send;
+
+    /// Goes down for good.
+    fn stop(self) -> impl Future<Output = ()> + Send {
+        async { drop(self) }
+    }
+}
+
+/// Runs one case on a subject of its own, then audits what happened.
+///
+/// # Panics
+/// When the case fails.
+pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Stage<S>)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts");
+    runtime.block_on(async {
+        let clock = ManualClock::new(OPENS);
+        let subject = S::start(Arc::clone(&clock)).await;
+        let mut stage = Stage::new(subject, clock);
+        let whole = async {
+            case(&mut stage).await;
+            stage.finish().await;
+        };
+        if tokio::time::timeout(CASE_MAX, whole).await.is_err() {
+            give_up();
+        }
+    });
+}
+
+/// A subject that hangs would hang the whole run, going down included: says which case it was, and ends everything.
+fn give_up() -> ! {
+    let thread = std::thread::current();
+    let case = thread.name().unwrap_or("a case");
+    eprintln!("{case} has not ended within {CASE_MAX:?}");
+    std::process::abort();
+}
+
+/// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject).
+#[macro_export]
+macro_rules! engine_conformance {
+    ($subject:ty) => {
+        $crate::engine_conformance! { $subject:
+            outcomes::the_earlier_outcome_wins,
+            outcomes::a_claim_of_the_wrong_kind_knows_no_campaign,
+            outcomes::a_campaign_is_unknown_until_it_is_opened,
+            outcomes::opening_again_changes_nothing,
+            limits::a_thousand_claims_of_one_user_are_one_grant,
+            limits::a_thousand_claims_under_one_key_are_one_order,
+            limits::several_orders_of_one_user_reach_the_limit_and_no_further,
+            limits::a_key_replays_its_order_and_no_other,
+            limits::a_key_means_nothing_to_another_user_or_campaign,
+            limits::a_limit_of_one_needs_no_key,
+            stock::a_crowd_gets_the_stock_and_no_more,
+            stock::a_crowd_with_quantities_gets_the_stock_and_no_more,
+            stock::the_last_unit_is_sold_once,
+            stock::asking_for_too_much_is_no_ones_loss,
+            orders::a_hold_expires_and_its_units_are_sold_again,
+            orders::a_hold_ends_on_its_millisecond,
+            orders::a_late_payment_reinstates_while_units_are_left,
+            orders::a_late_payment_without_units_is_owed_back,
+            orders::a_late_payment_above_the_limit_is_owed_back,
+            orders::a_late_payment_after_the_end_is_owed_back,
+            orders::a_second_payment_is_owed_back,
+            orders::the_same_payment_twice_is_one_payment,
+            orders::a_thousand_payments_at_once_pay_once,
+            orders::cancelling_returns_the_units_once,
+            orders::what_is_paid_or_expired_cannot_be_cancelled,
+            orders::giving_back_is_bounded,
+            orders::an_unknown_order_is_refused,
+            orders::a_packet_has_no_orders,
+            lifecycle::the_window_includes_its_start_and_excludes_its_end,
+            lifecycle::a_pause_stops_and_a_resumption_goes_on,
+            lifecycle::steering_again_changes_nothing,
+            lifecycle::steering_against_the_phase_is_refused,
+            lifecycle::a_close_returns_what_is_left_exactly_once,
+            lifecycle::the_end_of_the_window_closes,
+            lifecycle::units_given_back_after_the_close_are_the_owners,
+            packets::every_rule_hands_out_its_total,
+            packets::every_rule_hands_out_its_total_to_a_crowd,
+            packets::a_user_has_one_share_and_the_same_one,
+            packets::what_nobody_took_is_refunded,
+            packets::a_single_share_is_the_whole_packet,
+            clock::a_clock_that_jumps_breaks_nothing,
+            clock::closed_stays_closed_when_the_clock_goes_back,
+            gate::the_gate_says_what_a_claim_would,
+            gate::the_gate_keeps_to_itself_what_is_not_kept,
+            gate::a_probe_is_answered_and_leaves_no_trace,
+            ledger::the_ledger_follows_the_log,
+            ledger::settling_again_changes_nothing,
+            ledger::settling_with_a_gap_is_refused,
+            ledger::a_sender_without_the_money_sends_nothing,
+            ledger::a_failed_campaign_can_be_entered_later,
+            ledger::entering_again_changes_nothing,
+            ledger::a_deposit_counts_once,
+            ledger::a_key_is_bound_for_good,
+            ledger::drafts_are_found_until_they_are_opened,
+            ledger::grants_are_read_in_pages,
+            ledger::the_level_of_the_ledger_is_answered_from_the_ledger,
+            ledger::the_level_asked_for_is_reached,
+            ledger::the_log_is_read_without_gaps,
+            ledger::claimed_money_can_be_sent_on,
+            restart::a_restart_in_the_middle_loses_nothing,
+            restart::replays_survive_a_restart,
+            restart::holds_and_windows_survive_a_restart,
+            restart::a_restart_with_answers_under_way_keeps_what_was_answered,
+            restart::drafts_survive_a_restart,
+        }
+    };
+    ($subject:ty: $($module:ident::$case:ident,)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::run($crate::conformance::$module::$case::<$subject>);
+            }
+        )*
+    };
+}

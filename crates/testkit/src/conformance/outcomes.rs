@@ -1,0 +1,175 @@
+//! What a claim ends in, when several outcomes would be true.
+
+use qiang_core::{
+    book::{Claim, Setup, Steer},
+    campaign::Phase,
+    outcome::Outcome,
+    split::SplitRule,
+    time::Timestamp,
+};
+
+use super::{Stage, Subject};
+use crate::campaign::{OPENS, Target, red_packet, sale};
+
+/// Milliseconds from one row's window to the next one's, and the length of each window.
+const STEP_MS: i64 = 7_200_000;
+const OPEN_MS: i64 = 3_600_000;
+
+/// What is true of a claim; each is the reason for the outcome of the same place in [`NAMES`].
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    wrong_kind: bool,
+    granted_before: bool,
+    paused: bool,
+    too_early: bool,
+    too_late: bool,
+    at_limit: bool,
+    sold_out: bool,
+}
+
+const NAMES: [&str; 7] = [
+    "unknown_campaign",
+    "already_granted",
+    "paused",
+    "not_started",
+    "ended",
+    "limit_reached",
+    "sold_out",
+];
+
+impl Row {
+    fn of(bits: u32) -> Self {
+        let bit = |place: u32| bits & (1 << place) != 0;
+        Self {
+            wrong_kind: bit(0),
+            granted_before: bit(1),
+            paused: bit(2),
+            too_early: bit(3),
+            too_late: bit(4),
+            at_limit: bit(5),
+            sold_out: bit(6),
+        }
+    }
+
+    /// No instant is both before the window and after it. When the window ends, so does a pause.
+    fn is_possible(self) -> bool {
+        !self.too_late || (!self.too_early && !self.paused)
+    }
+
+    fn expected(self) -> &'static str {
+        let reasons = [
+            self.wrong_kind,
+            self.granted_before,
+            self.paused,
+            self.too_early,
+            self.too_late,
+            self.at_limit,
+            self.sold_out,
+        ];
+        let first = reasons.iter().position(|reason| *reason);
+        first.map_or("granted", |place| NAMES[place])
+    }
+}
+
+/// Every combination of reasons: the one that stands first is the answer.
+pub async fn the_earlier_outcome_wins<S: Subject>(stage: &mut Stage<S>) {
+    let rows = (0..1 << NAMES.len()).map(Row::of);
+    for (place, row) in (0..).zip(rows.filter(|row| row.is_possible())) {
+        let opens = OPENS.plus_millis(place * STEP_MS);
+        let (target, claim) = prepare(stage, row, opens).await;
+        let outcome = stage.claim(claim).await;
+        assert_eq!(outcome.name(), row.expected(), "{row:?} of {target:?}");
+        match outcome {
+            Outcome::NotStarted { starts_at } => assert_eq!(starts_at, opens),
+            Outcome::LimitReached { limit, held } => assert_eq!((limit, held), (2, 2)),
+            Outcome::SoldOut { remaining } => assert_eq!(remaining, 0),
+            _ => {}
+        }
+    }
+}
+
+/// A sale of which the row is true, and a claim to it.
+async fn prepare<S: Subject>(stage: &mut Stage<S>, row: Row, opens: Timestamp) -> (Target, Claim) {
+    let builder = sale(4).limit(2).hold_ms(OPEN_MS).window(opens, OPEN_MS);
+    stage.at(opens).await;
+    let target = stage.open(builder).await;
+    match (row.granted_before, row.at_limit) {
+        (true, true) => {
+            stage.granted(target.keyed("u", 1, "first")).await;
+            stage.granted(target.keyed("u", 1, "second")).await;
+        }
+        (true, false) => {
+            stage.granted(target.keyed("u", 1, "first")).await;
+        }
+        (false, true) => {
+            stage.granted(target.units("u", 2)).await;
+        }
+        (false, false) => {}
+    }
+    if row.sold_out {
+        let mut left = stage.tally(target.id).await.remaining;
+        for other in ["v", "w"] {
+            let quantity = left.min(2);
+            if quantity > 0 {
+                stage.granted(target.units(other, quantity)).await;
+            }
+            left -= quantity;
+        }
+    }
+    if row.paused {
+        stage.steer(target.id, Steer::Pause).await;
+    }
+    if row.too_early {
+        stage.at(opens.plus_millis(-1)).await;
+    }
+    if row.too_late {
+        stage.at(opens.plus_millis(OPEN_MS)).await;
+    }
+    let asked = if row.wrong_kind {
+        target.mistaken()
+    } else {
+        target
+    };
+    let key = if row.granted_before { "first" } else { "new" };
+    (target, asked.keyed("u", 1, key))
+}
+
+/// A sale is no red packet, and the other way round, whatever the user has.
+pub async fn a_claim_of_the_wrong_kind_knows_no_campaign<S: Subject>(stage: &mut Stage<S>) {
+    let packet = stage.open(red_packet(100, 2, SplitRule::Equal)).await;
+    let sale = stage.open(sale(2)).await;
+    for target in [packet, sale] {
+        let wrong = target.mistaken();
+        assert_eq!(stage.outcome(wrong.one("u")).await, "unknown_campaign");
+        stage.granted(target.one("u")).await;
+        assert_eq!(stage.outcome(wrong.one("u")).await, "unknown_campaign");
+        assert_eq!(stage.tally(target.id).await.granted, 1);
+    }
+}
+
+/// What nobody has entered is unknown, and so is what has been entered and not opened.
+pub async fn a_campaign_is_unknown_until_it_is_opened<S: Subject>(stage: &mut Stage<S>) {
+    let setup = stage.enter(sale(2)).await;
+    let target = Target::of(&setup);
+    assert_eq!(stage.outcome(target.one("u")).await, "unknown_campaign");
+    assert_eq!(stage.engine().tally(target.id).await, Ok(None));
+    assert_eq!(stage.order(target.order(1)).await, None);
+    stage.take_up(&setup).await;
+    stage.granted(target.one("u")).await;
+}
+
+/// Opening is a retry like any other: it neither forgets grants nor starts anew.
+pub async fn opening_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
+    let setup: Setup = stage.enter(sale(2)).await;
+    stage.take_up(&setup).await;
+    let target = Target::of(&setup);
+    let grant = stage.granted(target.one("u")).await;
+    stage.take_up(&setup).await;
+    assert_eq!(stage.replayed(target.one("u")).await.number, grant.number);
+    stage.steer(target.id, Steer::Close).await;
+    stage.take_up(&setup).await;
+    assert_eq!(stage.tally(target.id).await.phase, Phase::Closed);
+    let log: Vec<_> = stage.logs().await.into_iter().flatten().collect();
+    let opened = log.iter().filter(|entry| entry.event.name() == "opened");
+    assert_eq!(opened.count(), 1);
+}

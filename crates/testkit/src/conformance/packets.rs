@@ -1,0 +1,105 @@
+//! Red packets: shares that add up, one a user, and the rest to the sender.
+
+use qiang_core::{book::Steer, outcome::Outcome, split::SplitRule};
+
+use super::{Stage, Subject};
+use crate::campaign::{OPEN_MS, OPENS, red_packet};
+
+/// One of each rule.
+const RULES: [SplitRule; 4] = [
+    SplitRule::Lazy { min: 3 },
+    SplitRule::Equal,
+    SplitRule::Normal { min: 3, max: 400 },
+    SplitRule::DoubleAverage { min: 3 },
+];
+
+/// Claimed one by one, the shares are the total, and the next user finds nothing.
+pub async fn every_rule_hands_out_its_total<S: Subject>(stage: &mut Stage<S>) {
+    for (seed, rule) in (1..).zip(RULES) {
+        let builder = red_packet(2_003, 20, rule).seed(seed);
+        let planned = {
+            let setup = builder.setup(0);
+            let qiang_core::campaign::Rules::RedPacket(packet) = setup.campaign.rules else {
+                unreachable!("a red packet was built")
+            };
+            packet.split.shares(&packet.seed)
+        };
+        let target = stage.open(builder).await;
+        let mut amounts = Vec::new();
+        for n in 0..20 {
+            let grant = stage.granted(target.one(&format!("u{n}"))).await;
+            amounts.push(grant.amount_minor);
+        }
+        assert_eq!(
+            amounts, planned,
+            "{rule:?}: the shares follow from the seed"
+        );
+        assert_eq!(amounts.iter().sum::<i64>(), 2_003);
+        let gone = Outcome::SoldOut { remaining: 0 };
+        assert_eq!(stage.claim(target.one("late")).await, gone);
+        assert_eq!(stage.tally(target.id).await.remaining_minor, 0);
+    }
+}
+
+/// The same with everybody at once.
+pub async fn every_rule_hands_out_its_total_to_a_crowd<S: Subject>(stage: &mut Stage<S>) {
+    for (n, rule) in (1..).zip(RULES) {
+        let target = stage.open(red_packet(20_003, 200, rule).seed(n)).await;
+        let claims = (0..600).map(|n| target.one(&format!("u{}", n % 300)));
+        let outcomes = stage.crowd(claims.collect()).await;
+        let granted = |outcome: &Outcome| match outcome {
+            Outcome::Granted(grant) => Some(grant.amount_minor),
+            _ => None,
+        };
+        let amounts: Vec<i64> = outcomes.iter().filter_map(granted).collect();
+        assert_eq!(amounts.len(), 200, "{rule:?}");
+        assert_eq!(amounts.iter().sum::<i64>(), 20_003, "{rule:?}");
+    }
+}
+
+/// Whoever has a share gets the same one again, during the rush and after the close.
+pub async fn a_user_has_one_share_and_the_same_one<S: Subject>(stage: &mut Stage<S>) {
+    for rule in RULES {
+        let target = stage.open(red_packet(1_000, 10, rule)).await;
+        let grant = stage.granted(target.one("a")).await;
+        stage.granted(target.one("b")).await;
+        assert_eq!(stage.replayed(target.one("a")).await, grant);
+        stage.steer(target.id, Steer::Close).await;
+        assert_eq!(stage.replayed(target.one("a")).await, grant);
+    }
+}
+
+/// At the end the sender has what nobody took, and the users have the rest.
+pub async fn what_nobody_took_is_refunded<S: Subject>(stage: &mut Stage<S>) {
+    let mut paid_out = 0;
+    for rule in RULES {
+        let target = stage
+            .open(red_packet(1_000, 10, rule).owner("sender"))
+            .await;
+        for user in ["a", "b", "c"] {
+            paid_out += stage.granted(target.one(user)).await.amount_minor;
+        }
+    }
+    stage.at(OPENS.plus_millis(OPEN_MS)).await;
+    stage.settle().await;
+    assert_eq!(stage.balance("sender").await, (4_000 - paid_out, 0));
+    let mut received = 0;
+    for user in ["a", "b", "c"] {
+        received += stage.balance(user).await.0;
+    }
+    assert_eq!(received, paid_out);
+}
+
+/// The smallest packets: one share of everything, and one minor unit.
+pub async fn a_single_share_is_the_whole_packet<S: Subject>(stage: &mut Stage<S>) {
+    for (total, rule) in [
+        (1, SplitRule::Equal),
+        (1, SplitRule::Lazy { min: 1 }),
+        (99, SplitRule::DoubleAverage { min: 1 }),
+        (99, SplitRule::Normal { min: 1, max: 99 }),
+    ] {
+        let target = stage.open(red_packet(total, 1, rule)).await;
+        assert_eq!(stage.granted(target.one("a")).await.amount_minor, total);
+        assert_eq!(stage.outcome(target.one("b")).await, "sold_out");
+    }
+}

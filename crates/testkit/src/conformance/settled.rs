@@ -1,0 +1,73 @@
+//! The ledger, once everything is settled, held against what the auditor found in the log.
+
+use qiang_core::{campaign::Phase, ports::Ledger};
+
+use crate::auditor::{Account, Books};
+
+/// Grants read at a time.
+const PAGE: u32 = 700;
+
+/// Compares records, grants and balances.
+pub(super) async fn compare(ledger: &dyn Ledger, books: &Books) {
+    for account in books.accounts.values() {
+        compare_campaign(ledger, account).await;
+    }
+    for (user, (available, refunds_due)) in &books.balances {
+        let balances = ledger.balances(user).await;
+        let balances = balances.expect("the ledger tells balances");
+        let found: Vec<_> = balances
+            .iter()
+            .map(|balance| (balance.available.minor, balance.refunds_due_minor))
+            .filter(|found| *found != (0, 0))
+            .collect();
+        let expected = [(*available, *refunds_due)];
+        let expected = expected.iter().filter(|sums| **sums != (0, 0));
+        assert!(found.iter().eq(expected), "{user} has {found:?}");
+    }
+}
+
+async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
+    let id = account.setup.campaign.id;
+    let record = ledger.campaign(id).await.expect("the ledger answers");
+    let record = record.expect("the campaign was entered");
+    assert_eq!(record.campaign, account.setup.campaign);
+    assert_eq!(i64::from(record.granted), account.granted(), "{id}");
+    assert_eq!(i64::from(record.returned), account.returned(), "{id}");
+    assert_eq!(record.refunded_minor, account.refunded_minor(), "{id}");
+    assert_eq!(record.phase == Phase::Draft, !account.opened, "{id}");
+    assert_eq!(record.phase == Phase::Closed, account.closed, "{id}");
+
+    let mut rows = account.rows.iter();
+    let mut after = 0;
+    loop {
+        let page = ledger.grants(id, after, PAGE).await;
+        let page = page.expect("the ledger lists grants");
+        for grant in &page {
+            let (number, row) = rows.next().expect("no grant that the log does not have");
+            let expected = (
+                *number,
+                &row.user,
+                row.quantity,
+                row.amount_minor,
+                row.granted_at,
+            );
+            let found = (
+                grant.number,
+                &grant.user,
+                grant.quantity,
+                grant.amount_minor,
+                grant.granted_at,
+            );
+            assert_eq!(found, expected, "{id}");
+        }
+        match page.last() {
+            Some(last) => after = last.number,
+            None => break,
+        }
+    }
+    assert_eq!(
+        rows.next().map(|row| row.0),
+        None,
+        "grants missing from {id}"
+    );
+}

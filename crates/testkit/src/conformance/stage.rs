@@ -1,0 +1,380 @@
+//! What a case works with: a subject, its clock, and a record of everything that was asked and answered.
+
+use std::sync::Arc;
+
+use qiang_core::{
+    book::{Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup, Steer},
+    campaign::Tally,
+    event::Entry,
+    id::{CampaignId, OrderId, PaymentRef},
+    money::Money,
+    outcome::{Grant, Outcome},
+    ports::{Claimed, Engine, EngineError, EventLog, Ledger},
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use super::{Subject, settled};
+use crate::{
+    ManualClock,
+    auditor::{Exchange, History, assert_sound},
+    campaign::{Builder, Target, currency, user},
+};
+
+/// Threads that a crowd claims from.
+const THREADS: usize = 4;
+/// Entries read from a log at a time.
+const READ_MAX: usize = 1_000;
+/// Events of one tick.
+const TICK_EVENTS_MAX: usize = 1_000;
+
+/// A subject on stage. Its methods panic when the subject gives no answer: where a refusal is expected, the cases
+/// ask with `try_`.
+pub struct Stage<S> {
+    subject: Option<S>,
+    clock: Arc<ManualClock>,
+    history: History,
+    ids: u64,
+}
+
+impl<S: Subject> Stage<S> {
+    pub(super) fn new(subject: S, clock: Arc<ManualClock>) -> Self {
+        let history = History {
+            complete: true,
+            ..History::default()
+        };
+        Self {
+            subject: Some(subject),
+            clock,
+            history,
+            ids: 0,
+        }
+    }
+
+    fn subject(&self) -> &S {
+        self.subject.as_ref().expect("the subject is up")
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &dyn Engine {
+        self.subject().engine()
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &dyn Ledger {
+        self.subject().ledger()
+    }
+
+    /// The log.
+    pub fn log(&self) -> &dyn EventLog {
+        self.subject().log()
+    }
+
+    /// Restarts the subject.
+    pub async fn restart(&mut self) {
+        let subject = self.subject.take().expect("the subject is up");
+        self.subject = Some(subject.restart().await);
+    }
+
+    /// From here on some answers may be lost: the auditor no longer asks who was told of each grant.
+    pub fn answers_may_be_lost(&mut self) {
+        self.history.complete = false;
+    }
+
+    /// The next free number for a campaign or a deposit.
+    pub fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// Gives a user money from outside.
+    pub async fn deposit(&mut self, to: &str, minor: i64) {
+        let id = Uuid::from_u128(u128::from(self.next_id()));
+        let amount = Money::new(minor, currency());
+        let deposited = self.ledger().deposit(id, &user(to), amount).await;
+        deposited.expect("a deposit is taken");
+        self.history.deposits.push((user(to), minor));
+    }
+
+    /// Tells the auditor of a deposit that a case has made itself.
+    pub fn deposited(&mut self, to: &str, minor: i64) {
+        self.history.deposits.push((user(to), minor));
+    }
+
+    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
+    pub async fn open(&mut self, builder: Builder) -> Target {
+        let setup = self.enter(builder).await;
+        self.take_up(&setup).await;
+        Target::of(&setup)
+    }
+
+    /// Enters a campaign in the ledger, with the money that its owner needs for it, and leaves it a draft.
+    pub async fn enter(&mut self, builder: Builder) -> Setup {
+        let setup = builder.setup(self.next_id());
+        let owner = setup.campaign.owner.clone();
+        if setup.campaign.funded_minor() > 0 {
+            self.deposit(owner.as_str(), setup.campaign.funded_minor())
+                .await;
+        }
+        let entered = self.ledger().create(&setup).await;
+        entered.expect("a campaign is entered");
+        self.entered(&setup);
+        setup
+    }
+
+    /// Tells the auditor of a campaign that a case has entered itself.
+    pub fn entered(&mut self, setup: &Setup) {
+        self.history.setups.push(setup.clone());
+    }
+
+    /// Opens a campaign that was entered.
+    pub async fn take_up(&mut self, setup: &Setup) {
+        let reply = self.submit(Command::Open(Box::new(setup.clone()))).await;
+        assert_eq!(reply, Ok(Reply::Opened));
+    }
+
+    /// Submits a command and records the answer.
+    pub async fn submit(&mut self, command: Command) -> Result<Reply, EngineError> {
+        let reply = match &command {
+            Command::Claim(claim) => self.engine().claim(claim.clone()).await.map(reply_of),
+            _ => self.engine().submit(command.clone()).await,
+        };
+        self.record(command, reply.clone());
+        reply
+    }
+
+    fn record(&mut self, command: Command, reply: Result<Reply, EngineError>) {
+        self.history.exchanges.push(Exchange { command, reply });
+    }
+
+    /// Claims, after a look at the gate: what it says must be what the claim ends in.
+    pub async fn try_claim(&mut self, claim: Claim) -> Result<Outcome, EngineError> {
+        let peeked = self.engine().peek(&claim);
+        let reply = self.submit(Command::Claim(claim.clone())).await;
+        let outcome = reply.map(|reply| match reply {
+            Reply::Claimed(outcome) => outcome,
+            other => panic!("a claim was answered {other:?}"),
+        });
+        if let Some(peeked) = peeked {
+            assert_eq!(
+                Ok(peeked),
+                outcome,
+                "the gate contradicts the claim {claim:?}"
+            );
+        }
+        outcome
+    }
+
+    /// Claims.
+    pub async fn claim(&mut self, claim: Claim) -> Outcome {
+        self.try_claim(claim).await.expect("a claim is answered")
+    }
+
+    /// Claims, and must be granted.
+    pub async fn granted(&mut self, claim: Claim) -> Grant {
+        match self.claim(claim.clone()).await {
+            Outcome::Granted(grant) => grant,
+            other => panic!("{claim:?} was answered {other:?}"),
+        }
+    }
+
+    /// Claims, and must get the grant made before.
+    pub async fn replayed(&mut self, claim: Claim) -> Grant {
+        match self.claim(claim.clone()).await {
+            Outcome::AlreadyGranted(grant) => grant,
+            other => panic!("{claim:?} was answered {other:?}"),
+        }
+    }
+
+    /// Claims, and tells the outcome's name.
+    pub async fn outcome(&mut self, claim: Claim) -> &'static str {
+        self.claim(claim).await.name()
+    }
+
+    /// All claims at once, from several threads; the outcomes stand in the claims' order.
+    pub async fn crowd(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
+        let commands = claims.into_iter().map(Command::Claim).collect();
+        let replies = self.storm(commands).await;
+        let outcome = |reply| match reply {
+            Ok(Reply::Claimed(outcome)) => outcome,
+            other => panic!("a claim was answered {other:?}"),
+        };
+        replies.into_iter().map(outcome).collect()
+    }
+
+    /// All commands at once, from several threads; the replies stand in the commands' order.
+    pub async fn storm(&mut self, commands: Vec<Command>) -> Vec<Result<Reply, EngineError>> {
+        let engine = self.engine();
+        let runtime = tokio::runtime::Handle::current();
+        let part = commands.len().div_ceil(THREADS).max(1);
+        let submit = |commands: &[Command]| {
+            let _inside = runtime.enter();
+            let submit = |command: &Command| match command {
+                Command::Claim(claim) => Pending::Claim(engine.claim(claim.clone())),
+                other => Pending::Command(engine.submit(other.clone())),
+            };
+            commands.iter().map(submit).collect::<Vec<_>>()
+        };
+        let pending: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = commands
+                .chunks(part)
+                .map(|commands| scope.spawn(move || submit(commands)))
+                .collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<Pending>>| {
+                thread.join().expect("submitting does not panic")
+            };
+            threads.into_iter().flat_map(join).collect()
+        });
+        let mut replies = Vec::with_capacity(commands.len());
+        for (command, pending) in commands.into_iter().zip(pending) {
+            let reply = match pending {
+                Pending::Claim(ticket) => ticket.await.map(reply_of),
+                Pending::Command(ticket) => ticket.await,
+            };
+            self.record(command, reply.clone());
+            replies.push(reply);
+        }
+        replies
+    }
+
+    /// Pays an order.
+    pub async fn pay(&mut self, order: OrderId, payment: &str) -> (PaymentOutcome, OrderView) {
+        let payment = PaymentRef::new(payment).expect("a payment in a test is well-formed");
+        match self.submit(Command::Pay { order, payment }).await {
+            Ok(Reply::Payment(outcome, view)) => (outcome, view),
+            other => panic!("a payment was answered {other:?}"),
+        }
+    }
+
+    /// Cancels an order, or is refused.
+    pub async fn try_cancel(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
+        match self.submit(Command::Cancel { order }).await {
+            Ok(Reply::Cancelled(view)) => Ok(view),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("a cancellation was answered {other:?}"),
+        }
+    }
+
+    /// Steers a campaign, or is refused.
+    pub async fn try_steer(&mut self, id: CampaignId, steer: Steer) -> Result<Tally, Refusal> {
+        let campaign = id;
+        match self.submit(Command::Steer { campaign, steer }).await {
+            Ok(Reply::Steered(tally)) => Ok(tally),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("steering was answered {other:?}"),
+        }
+    }
+
+    /// Steers a campaign.
+    pub async fn steer(&mut self, id: CampaignId, steer: Steer) -> Tally {
+        let steered = self.try_steer(id, steer).await;
+        steered.expect("the phase allows it")
+    }
+
+    /// Sets the clock, and lets the engine do all that is due then.
+    pub async fn at(&mut self, now: Timestamp) {
+        self.clock.set(now);
+        self.tick().await;
+    }
+
+    /// Sets the clock and nothing else.
+    pub fn set_clock(&self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    /// Lets the engine do all that is due.
+    pub async fn tick(&mut self) {
+        let events_max = TICK_EVENTS_MAX;
+        while self.submit(Command::Tick { events_max }).await == Ok(Reply::Ticked { more: true }) {}
+    }
+
+    /// A campaign's numbers.
+    pub async fn tally(&self, id: CampaignId) -> Tally {
+        let tally = self.engine().tally(id).await;
+        let tally = tally
+            .expect("a tally is answered")
+            .expect("the campaign is known");
+        assert!(tally.conserves(), "{tally:?}");
+        tally
+    }
+
+    /// An order.
+    pub async fn order(&self, order: OrderId) -> Option<OrderView> {
+        self.engine()
+            .order(order)
+            .await
+            .expect("an order is answered")
+    }
+
+    /// All entries of all partitions, read in runs.
+    pub async fn logs(&self) -> Vec<Vec<Entry>> {
+        let mut logs = Vec::new();
+        for partition in self.log().partitions() {
+            let mut log: Vec<Entry> = Vec::new();
+            loop {
+                let after = log.last().map_or(0, |entry| entry.seq);
+                let run = self.log().read(partition, after, READ_MAX).await;
+                let run = run.expect("the log is read");
+                if run.is_empty() {
+                    break;
+                }
+                log.extend(run);
+            }
+            let head = self.log().head(partition).await;
+            assert_eq!(head, Ok(log.last().map_or(0, |entry| entry.seq)));
+            logs.push(log);
+        }
+        logs
+    }
+
+    /// Carries everything into the ledger, beside whoever else does.
+    pub async fn settle(&self) {
+        for (partition, log) in self.log().partitions().into_iter().zip(self.logs().await) {
+            let head = log.last().map_or(0, |entry| entry.seq);
+            loop {
+                let settled = self.ledger().settled(partition).await;
+                let settled = settled.expect("the ledger tells its position");
+                if settled >= head {
+                    break;
+                }
+                let run = &log[settled as usize..];
+                let run = &run[..run.len().min(READ_MAX)];
+                let settled = self.ledger().settle(partition, run).await;
+                settled.expect("the ledger settles");
+            }
+        }
+    }
+
+    /// The balance of a user: what can be spent, and what is owed back.
+    pub async fn balance(&self, name: &str) -> (i64, i64) {
+        let balances = self.ledger().balances(&user(name)).await;
+        match balances.expect("the ledger tells balances")[..] {
+            [] => (0, 0),
+            [balance] => (balance.available.minor, balance.refunds_due_minor),
+            ref more => panic!("{name} has {more:?}"),
+        }
+    }
+
+    /// Settles, audits the history, and compares the ledger with the log.
+    pub(super) async fn finish(mut self) {
+        self.settle().await;
+        self.history.logs = self.logs().await;
+        for setup in self.history.setups.clone() {
+            let id = setup.campaign.id;
+            let tally = self.engine().tally(id).await.expect("a tally is answered");
+            self.history.tallies.extend(tally.map(|tally| (id, tally)));
+        }
+        let books = assert_sound(&self.history);
+        settled::compare(self.ledger(), &books).await;
+        self.subject.take().expect("the subject is up").stop().await;
+    }
+}
+
+enum Pending {
+    Claim(qiang_core::ports::Ticket<Claimed>),
+    Command(qiang_core::ports::Ticket<Reply>),
+}
+
+fn reply_of(claimed: Claimed) -> Reply {
+    Reply::Claimed(claimed.outcome)
+}
