@@ -10,11 +10,11 @@ mod common;
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use common::{SECRET, Service, call, packet};
+use common::{Service, call, output, packet, qiang};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -132,25 +132,6 @@ async fn requests_on_one_connection_may_be_pipelined() {
         "{answers}"
     );
     service.stop().await;
-}
-
-/// The program with an environment of its own.
-fn qiang(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
-    command
-        .current_dir(folder)
-        .args(args)
-        .env_clear()
-        .envs(env.iter().copied());
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-fn output(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
-    qiang(folder, args, env).output().unwrap()
 }
 
 #[test]
@@ -340,34 +321,4 @@ async fn what_was_acknowledged_is_there_after_a_kill() {
     let (_process, addr, token) = start_dev(folder.path());
     let replayed = call(addr, "POST", &path, Some(&token), &[], None).await;
     assert_eq!((replayed.status, replayed.body), (200, granted.body));
-}
-
-#[tokio::test]
-async fn tokens_made_by_the_program_hold() {
-    let folder = tempfile::tempdir().unwrap();
-    let secret = folder.path().join("secret");
-    std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
-    let made = output(
-        folder.path(),
-        &[
-            "token",
-            "--sub",
-            "ann",
-            "--scope",
-            "claim send",
-            "--secret-file",
-            "secret",
-            "--ttl",
-            "36500d",
-        ],
-        &[],
-    );
-    let token = String::from_utf8(made.stdout).unwrap();
-    // The service here lives at a time of its own, hence the long life.
-    let service = Service::start().await;
-    assert_eq!(
-        service.get("/v1/accounts/ann", token.trim()).await.status,
-        200
-    );
-    service.stop().await;
 }

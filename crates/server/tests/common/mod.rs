@@ -7,6 +7,8 @@
 
 use std::{
     net::SocketAddr,
+    path::Path,
+    process::{Command, Output, Stdio},
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -290,4 +292,23 @@ pub(crate) async fn send(addr: SocketAddr, request: Request<Full<Bytes>>) -> Rep
         headers: parts.headers,
         body,
     }
+}
+
+/// The program with an environment of its own.
+pub(crate) fn qiang(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
+    command
+        .current_dir(folder)
+        .args(args)
+        .env_clear()
+        .envs(env.iter().copied());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+pub(crate) fn output(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
+    qiang(folder, args, env).output().unwrap()
 }
