@@ -190,9 +190,13 @@ fn normal_keeps_its_bounds_and_mean_when_skewed() {
             .max_by_key(|(_, count)| **count)
             .unwrap()
             .0;
-        assert!((mode as i64 - 2 * tenth).abs() <= 1, "{tenth}: {counts:?}");
+        let mean = 2 * tenth as usize;
+        assert!(mode == mean || mode + 1 == mean, "{tenth}: {counts:?}");
+        // No cliff at the mean: its two sides are alike.
+        let (low, high) = (counts[mean - 1] as f64, counts[mean] as f64);
+        assert!(low / high < 2.0 && high / low < 2.0, "{tenth}: {counts:?}");
         let reach = counts.iter().filter(|count| **count > 0).count();
-        assert!(reach >= 19, "{tenth}: {counts:?}");
+        assert!(reach >= 17, "{tenth}: {counts:?}");
     }
 }
 
@@ -208,15 +212,13 @@ fn normal_is_not_squeezed_by_bounds_out_of_reach() {
         .flat_map(|index| split.shares(&seed(index)))
         .collect();
     let above = |least: i64| shares.iter().filter(|share| **share >= least).count();
-    // One share in ten is on the high side, a fifth of them beyond two fifths of the way to the largest.
+    // One share in forty is drawn from the wide high side, beyond all that the others can be.
     assert!(
-        above(4000) > 100 && above(6000) > 10,
+        above(2200) > 100 && above(4000) > 0,
         "{} {}",
-        above(4000),
-        above(6000)
+        above(2200),
+        above(4000)
     );
-    let below = shares.len() - above(500);
-    assert!(below > 500, "{below}");
 }
 
 /// Between bounds one unit off the mean, a distance counts by the chance of rounding it up.

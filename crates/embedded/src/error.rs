@@ -45,6 +45,34 @@ impl StoreError {
         }
     }
 
+    /// Whether the file could not be read or written, as opposed to rows that refuse each other.
+    pub(crate) fn is_of_the_disk(&self) -> bool {
+        use rusqlite::ErrorCode::{
+            CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
+            OutOfMemory, ReadOnly, SystemIoFailure,
+        };
+        match self {
+            Self::Sqlite(error) => error.sqlite_error_code().is_some_and(|code| {
+                matches!(
+                    code,
+                    CannotOpen
+                        | DatabaseBusy
+                        | DatabaseCorrupt
+                        | DatabaseLocked
+                        | DiskFull
+                        | NotADatabase
+                        | OutOfMemory
+                        | ReadOnly
+                        | SystemIoFailure
+                )
+            }),
+            Self::Io(_) => true,
+            Self::InUse { .. } | Self::TooNew { .. } | Self::Damaged { .. } | Self::Refused(_) => {
+                false
+            }
+        }
+    }
+
     /// The error and everything below it, on one line.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.to_string();

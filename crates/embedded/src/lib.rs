@@ -50,6 +50,8 @@ struct Shared {
     settled: watch::Sender<Seq>,
     /// Why nothing is granted, while nothing is.
     stopped: RwLock<Option<String>>,
+    /// Why settlement does not go on, while it does not.
+    stuck: RwLock<Option<String>>,
 }
 
 impl Shared {
@@ -65,6 +67,9 @@ impl Shared {
     }
 }
 
+/// The running writer, and what keeps a second one out.
+type WriterThread = (JoinHandle<()>, file::WriterLock);
+
 /// The embedded engine, log and ledger. Cloning gives another handle to the same one; the writer stops when
 /// [`Embedded::close`] is called.
 #[derive(Clone)]
@@ -72,7 +77,7 @@ pub struct Embedded {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     readers: Arc<Readers>,
-    writer: Arc<Mutex<Option<(JoinHandle<()>, file::WriterLock)>>>,
+    writer: Arc<Mutex<Option<WriterThread>>>,
 }
 
 impl Embedded {
@@ -91,6 +96,7 @@ impl Embedded {
             book: RwLock::new(book),
             settled: watch::Sender::new(0),
             stopped: RwLock::new(None),
+            stuck: RwLock::new(None),
         });
         let readers = Arc::new(Readers::new(path));
         let writer = Writer::new(
@@ -133,6 +139,12 @@ impl Embedded {
             self.shared.committed.load(Ordering::Acquire),
             *self.shared.settled.borrow(),
         )
+    }
+
+    /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to a bound.
+    #[must_use]
+    pub fn stuck(&self) -> Option<String> {
+        self.shared.stuck.read().clone()
     }
 
     /// Why nothing is granted at the moment, if that is so.

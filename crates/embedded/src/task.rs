@@ -76,12 +76,13 @@ where
                 self.result = Some(Ok(value));
                 Ok(())
             }
+            Err(error) if error.is_of_the_disk() => Err(error),
             // A rule of the ledger: this job's change is undone, the batch goes on.
-            Err(StoreError::Refused(refusal)) => {
+            Err(error) => {
+                let refusal = LedgerError::from(error);
                 self.result = Some(Err(refusal.clone()));
                 Err(StoreError::Refused(refusal))
             }
-            Err(error) => Err(error),
         }
     }
 

@@ -131,15 +131,17 @@ impl Book {
         Ok(Outcome::Granted(grant))
     }
 
-    /// The answer to a claim that needs no decision: not started, paused, ended, sold out, granted before; `None`
-    /// when only [`Book::claim`] can tell. Answers from entries up to `committed` alone, so that nobody hears of
-    /// what may yet be undone.
+    /// The answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before;
+    /// `None` when only [`Book::claim`] can tell. Answers from entries up to `committed` alone, so that nobody hears
+    /// of what may yet be undone.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
-        let state = self
-            .campaigns
-            .get(&claim.campaign)
-            .filter(|state| state.touched <= committed)?;
+        let Some(state) = self.campaigns.get(&claim.campaign) else {
+            return Some(Outcome::UnknownCampaign);
+        };
+        if state.touched > committed {
+            return None;
+        }
         match state.decide(claim, now) {
             Ok(Decision::Answer(outcome)) => Some(outcome),
             Ok(Decision::Grant { .. }) | Err(state::KeyReused) => None,
@@ -343,10 +345,9 @@ impl Book {
     ) {
         // Holds first: units that expire while the campaign is still open return to the stock.
         while log.len() < enough {
-            let Some(state) = self.campaigns.get_mut(&id) else {
+            let Some(state) = self.campaigns.get(&id) else {
                 return;
             };
-            state.skip_settled_orders();
             match state.oldest_hold() {
                 Some((number, until)) if until <= now => {
                     self.record(now, id, Event::Expired { number }, log)

@@ -43,7 +43,7 @@ pub(super) struct State {
     shares: Vec<i64>,
     grants: Grants,
     payments: HashMap<u32, Vec<(u64, PaymentOutcome)>>,
-    /// Every order before this number has left `held`, and been seen to.
+    /// The oldest order that is held; past the last one when none is.
     first_held: u32,
     /// The last entry that changed this campaign.
     pub(super) touched: Seq,
@@ -270,24 +270,13 @@ impl State {
             .min()
     }
 
-    /// The oldest order that may still be held, and when its hold ends.
+    /// The oldest order that is held, and when its hold ends.
     pub(super) fn oldest_hold(&self) -> Option<(u32, Timestamp)> {
         let Rules::Sale(sale) = &self.campaign.rules else {
             return None;
         };
         let row = self.grants.get(self.first_held)?;
         Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
-    }
-
-    /// Steps past orders that have left `held`.
-    pub(super) fn skip_settled_orders(&mut self) {
-        while self
-            .grants
-            .get(self.first_held)
-            .is_some_and(|row| row.state != OrderState::Held)
-        {
-            self.first_held += 1;
-        }
     }
 
     /// Takes over what an event says. Deciding and replaying both end here, so that a rebuilt book equals the
@@ -361,6 +350,18 @@ impl State {
                 self.granted += quantity;
             }
             _ => {}
+        }
+        self.skip_from(number);
+    }
+
+    /// Keeps `first_held` at the oldest order that is held, after order `number` has left that state. Each order is
+    /// stepped past once.
+    fn skip_from(&mut self, number: u32) {
+        if number == self.first_held {
+            let left = |row: &Row| row.state != OrderState::Held;
+            while self.grants.get(self.first_held).is_some_and(left) {
+                self.first_held += 1;
+            }
         }
     }
 

@@ -4,13 +4,17 @@
 //! large shares balance, then draw a distance from the mean that is mostly short. Here the distance is the side's
 //! width times `|u₁ + u₂ + u₃ + u₄ − 2| / 2`, the folded sum of four uniform numbers, which is close to a folded
 //! normal distribution and yet ends at the bound: with the mean in the middle, the bounds are √12 ≈ 3.5 standard
-//! deviations away. The two steps together have the mean as their expectation wherever it lies between the bounds.
+//! deviations away. Off the middle, that alone would pile up nearly all shares on the side of the near bound, with a
+//! cliff at the mean. So three shares in four look only as far as the near bound, on either side with the same
+//! chance, and one in four as far as both bounds: a bell around the mean with a tail to the far bound. In each case
+//! the expectation is the mean, wherever it lies between the bounds.
 //!
 //! In detail, with all roundings decided by chance so that expectations are exact:
 //! 1. Bounds that the total does not allow are tightened: no share exceeds what is left when all others are smallest,
 //!    and none is below what is left when all others are largest.
 //! 2. A share's centre is the floor of the mean, or one more with the probability of the mean's fraction.
-//! 3. It is on the low side with probability `(max − centre) / (max − min)`.
+//! 3. With probability 3/4 both sides are as wide as the narrower one, else each reaches to its bound. The share is on
+//!    the low side with probability `high width / (low width + high width)`.
 //! 4. Its distance from the centre is drawn and rounded as above.
 //! 5. The sum now misses the total by chance alone, by about the square root of the count. What lacks is apportioned
 //!    to the shares by their head-room, or, when there is too much, what should lie above the smallest share is
@@ -59,8 +63,11 @@ struct Bell {
 impl Bell {
     fn draw(&self, stream: &mut Stream) -> i64 {
         let centre = self.floor + i64::from(stream.chance(self.fraction, self.count));
-        let (below, above) = (centre.abs_diff(self.min), centre.abs_diff(self.max));
-        if stream.below(below + above) < above {
+        let (mut below, mut above) = (centre.abs_diff(self.min), centre.abs_diff(self.max));
+        if stream.chance(3, 4) {
+            (below, above) = (below.min(above), below.min(above));
+        }
+        if stream.chance(above, below + above) {
             centre - distance(stream, below)
         } else {
             centre + distance(stream, above)

@@ -48,6 +48,11 @@ impl SplitRule {
         }
     }
 
+    /// Whether the smallest share is a choice: so for every rule but `Equal`.
+    pub fn has_min(&self) -> bool {
+        !matches!(self, Self::Equal)
+    }
+
     /// The largest share in minor units, for the rule that has such a bound.
     pub fn max(&self) -> Option<i64> {
         match *self {

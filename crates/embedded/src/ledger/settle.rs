@@ -225,12 +225,16 @@ impl Open {
         state: OrderState,
     ) -> Result<(), StoreError> {
         let quantity = self.order(conn, entry, number, state)?;
-        self.granted_delta -= quantity;
-        // After the close there is no stock to go back to: the owner has the units.
+        // After the close there is no stock to go back to: the owner has the units. Both counts move
+        // in one statement, for between two of them there would be more units than the supply. The
+        // close has written what was added up before it.
         let mut statement = conn.prepare_cached(
-            "UPDATE campaigns SET returned = returned + ?2 WHERE ref = ?1 AND phase = 'closed'",
+            "UPDATE campaigns SET granted = granted - ?2, returned = returned + ?2 \
+             WHERE ref = ?1 AND phase = 'closed'",
         )?;
-        statement.execute(params![self.r, quantity])?;
+        if statement.execute(params![self.r, quantity])? == 0 {
+            self.granted_delta -= quantity;
+        }
         Ok(())
     }
 

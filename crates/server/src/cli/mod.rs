@@ -1,8 +1,12 @@
 //! The command line: one file a command.
 
+mod audit;
 mod bench;
+mod demo;
+mod local;
 mod openapi;
 mod serve;
+mod split;
 mod token;
 
 use std::process::ExitCode;
@@ -21,6 +25,12 @@ struct Cli {
 enum Command {
     /// Serve the HTTP API.
     Serve(serve::ServeArgs),
+    /// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
+    Demo(demo::DemoArgs),
+    /// Prove every invariant again from the rows of a ledger.
+    Audit(audit::AuditArgs),
+    /// Split a total into shares, or verify a split.
+    Split(Box<split::SplitArgs>),
     /// Make a token.
     Token(token::TokenArgs),
     /// Print the OpenAPI document.
@@ -46,6 +56,9 @@ impl UsageError {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Audit(args) => audit::run(&args),
+        Command::Split(args) => split::run(*args),
         Command::Token(args) => token::run(&args),
         Command::Openapi => openapi::run(),
         Command::Bench(bench) => bench::run(&bench),

@@ -71,18 +71,27 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
 
 /// A token with every scope, for `qiang serve --dev`.
 pub(crate) fn for_development(secret: &str, user: &str, ttl_s: i64) -> anyhow::Result<String> {
+    let key = EncodingKey::from_secret(secret.as_bytes());
+    mint(&key, user, &Scope::ALL.map(Scope::name).join(" "), ttl_s)
+}
+
+/// An HS256 token without issuer and audience.
+pub(crate) fn mint(
+    key: &EncodingKey,
+    user: &str,
+    scope: &str,
+    ttl_s: i64,
+) -> anyhow::Result<String> {
     let iat = SystemClock.now().as_millis() / 1_000;
-    let scope = Scope::ALL.map(Scope::name).join(" ");
     let claims = Claims {
         sub: user,
-        scope: &scope,
+        scope,
         iat,
         exp: iat + ttl_s,
         iss: None,
         aud: None,
     };
-    let key = EncodingKey::from_secret(secret.as_bytes());
-    jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key).context("sign the token")
+    jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, key).context("sign the token")
 }
 
 fn check_scope(scope: &str) -> Result<(), UsageError> {

@@ -21,6 +21,7 @@ use qiang_embedded::{Embedded, SystemClock};
 use serde::Serialize;
 
 use super::stage;
+use crate::audit;
 
 /// Measure the embedded engine alone: durable grants per second, no HTTP.
 #[derive(Debug, clap::Args)]
@@ -118,7 +119,11 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     let settle_started = Instant::now();
     stage::settle(&embedded, Duration::from_secs(600)).await?;
     let settle_seconds = settle_started.elapsed().as_secs_f64();
-    tokio::task::spawn_blocking(move || embedded.close()).await?;
+    let audited = tokio::task::spawn_blocking(move || {
+        embedded.close();
+        audit::audit(&path)
+    });
+    let audit_ok = audited.await??.ok;
     Ok(Measured {
         granted,
         seconds,
@@ -130,7 +135,7 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
         workers: args.workers,
         in_flight: args.in_flight,
         settle_seconds,
-        audit_ok: true,
+        audit_ok,
     })
 }
 

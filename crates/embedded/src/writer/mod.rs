@@ -7,6 +7,9 @@
 //! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been made again
 //! from the file and a commit has succeeded.
 
+mod repair;
+mod settling;
+
 use std::{
     panic::{self, AssertUnwindSafe},
     path::PathBuf,
@@ -25,30 +28,26 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
+use self::repair::Stopped;
 use crate::{
     Shared,
     error::StoreError,
-    file, ledger, log,
+    ledger, log,
     log::Refs,
     pace::Pace,
     queue::Taken,
-    rebuild,
     task::{Desk, LedgerJob, Task},
 };
 
 /// The only partition of the embedded engine.
 pub(crate) const PARTITION: PartitionId = PartitionId(0);
 
-/// Entries carried into the ledger in one transaction: a claim that arrives meanwhile waits for at most this many.
-const SETTLE_ENTRIES_MAX: usize = 512;
 /// Events that one tick may make before claims get their turn again.
 const TICK_EVENTS_MAX: usize = 1_024;
 /// How long the writer sleeps when there is nothing to do and nothing due.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long it waits for claims before it takes the quiet as leave to settle.
 const QUIET_BEFORE_SETTLING: Duration = Duration::from_millis(2);
-/// How often a stopped engine looks whether the disk is well again.
-const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) struct Writer {
     path: PathBuf,
@@ -63,12 +62,8 @@ pub(crate) struct Writer {
     parked: std::collections::VecDeque<(Seq, Answer<Claimed>, Outcome)>,
     last_ack: Option<(CampaignId, AckLevel)>,
     stopped: Option<Stopped>,
-}
-
-/// Why and since when nothing is granted.
-struct Stopped {
-    reason: String,
-    repair_at: Instant,
+    /// When to try again to settle what could not be settled.
+    settle_again_at: Option<Instant>,
 }
 
 /// A task that was decided and waits for the commit.
@@ -105,6 +100,7 @@ impl Writer {
             parked: std::collections::VecDeque::new(),
             last_ack: None,
             stopped: None,
+            settle_again_at: None,
         })
     }
 
@@ -132,7 +128,9 @@ impl Writer {
         let mut decided = Vec::new();
         loop {
             match self.shared.queue.take(&mut inbox, self.wait_max()) {
-                Taken::Tasks if self.stopped.is_some() => self.turn_away(&mut inbox),
+                Taken::Tasks if self.stopped.is_some() || self.settlement_is_too_far_behind() => {
+                    self.turn_away(&mut inbox);
+                }
                 Taken::Tasks => {
                     self.batch(&mut inbox, &mut decided);
                     self.pace.served();
@@ -149,6 +147,11 @@ impl Writer {
         if let Some(stopped) = &self.stopped {
             return stopped.repair_at.saturating_duration_since(Instant::now());
         }
+        if let Some(again_at) = self.settle_again_at {
+            return again_at
+                .saturating_duration_since(Instant::now())
+                .min(self.until_due());
+        }
         if self.backlog() > 0 {
             return if self.pace.is_quiet() {
                 Duration::ZERO
@@ -156,6 +159,10 @@ impl Writer {
                 QUIET_BEFORE_SETTLING
             };
         }
+        self.until_due()
+    }
+
+    fn until_due(&self) -> Duration {
         let due = self.shared.book.read().next_due();
         due.map_or(IDLE_WAIT_MAX, |due| {
             let millis = due.millis_since(self.clock.now()).max(0);
@@ -163,7 +170,7 @@ impl Writer {
         })
     }
 
-    fn backlog(&self) -> u64 {
+    pub(super) fn backlog(&self) -> u64 {
         self.shared.committed.load(Ordering::Acquire) - self.settled
     }
 
@@ -174,14 +181,12 @@ impl Writer {
             return;
         }
         self.tick();
-        let backlog = self.backlog();
-        if self.stopped.is_none()
-            && backlog > 0
-            && (self.pace.may_settle(backlog) || !self.parked.is_empty())
-        {
+        if self.stopped.is_none() && self.may_settle() {
             let started = Instant::now();
-            if let Err(error) = self.settle_slice() {
-                self.stop(&error);
+            match self.settle_slice() {
+                Ok(()) => self.settling_goes_on(),
+                Err(error) if error.is_of_the_disk() => self.stop(&error),
+                Err(error) => self.settling_is_stuck(&error),
             }
             self.pace.settled(started.elapsed());
         }
@@ -336,113 +341,6 @@ impl Writer {
         if let Err(error) = self.commit(now, &mut []) {
             self.stop(&error);
         }
-    }
-
-    fn settle_slice(&mut self) -> Result<(), StoreError> {
-        let Self { conn, refs, .. } = self;
-        let mut entries = Vec::with_capacity(SETTLE_ENTRIES_MAX);
-        log::read(conn, refs, self.settled, SETTLE_ENTRIES_MAX, |entry| {
-            entries.push(entry)
-        })?;
-        let tx = conn.unchecked_transaction()?;
-        let settled = ledger::settle::settle(&tx, refs, PARTITION, &entries)?;
-        tx.commit()?;
-        self.settled = settled;
-        self.shared.settled.send_replace(settled);
-        while self
-            .parked
-            .front()
-            .is_some_and(|parked| parked.0 <= settled)
-        {
-            if let Some((_, answer, outcome)) = self.parked.pop_front() {
-                answer.send(Ok(Claimed {
-                    outcome,
-                    ack: AckLevel::Ledger,
-                }));
-            }
-        }
-        Ok(())
-    }
-
-    /// Before going down: whoever waits for the ledger gets it.
-    fn settle_parked(&mut self) {
-        while self.stopped.is_none() && !self.parked.is_empty() {
-            if let Err(error) = self.settle_slice() {
-                self.stop(&error);
-            }
-        }
-    }
-
-    /// Stops granting.
-    fn stop(&mut self, error: &StoreError) {
-        let reason = error.chain();
-        tracing::error!(reason, "stopped granting: a commit failed");
-        self.entries.clear();
-        self.shared.stop(&reason);
-        for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::Uncertain {
-                reason: reason.clone(),
-            }));
-        }
-        self.stopped = Some(Stopped {
-            reason,
-            repair_at: Instant::now() + REPAIR_EVERY,
-        });
-    }
-
-    fn turn_away(&self, inbox: &mut Vec<Task>) {
-        let reason = self
-            .stopped
-            .as_ref()
-            .map_or_else(String::new, |stopped| stopped.reason.clone());
-        let unavailable = EngineError::Unavailable { reason };
-        for task in inbox.drain(..) {
-            task.refuse(&unavailable);
-        }
-    }
-
-    fn try_repair(&mut self) {
-        let Some(stopped) = self
-            .stopped
-            .as_mut()
-            .filter(|stopped| stopped.repair_at <= Instant::now())
-        else {
-            return;
-        };
-        stopped.repair_at = Instant::now() + REPAIR_EVERY;
-        match self.repair() {
-            Ok(()) => {
-                self.stopped = None;
-                tracing::warn!(
-                    head = self.shared.committed.load(Ordering::Acquire),
-                    "granting again"
-                );
-            }
-            Err(error) => {
-                tracing::debug!(reason = error.chain(), "not repaired yet");
-                stopped_reason(&mut self.stopped, error.chain());
-            }
-        }
-    }
-
-    /// Opens the file anew, proves that it takes a commit, and makes the book again from what it holds.
-    fn repair(&mut self) -> Result<(), StoreError> {
-        self.conn = file::open_writer(&self.path)?;
-        let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
-        self.conn.execute(probe, [self.clock.now().as_millis()])?;
-        let mut refs = Refs::default();
-        let book = rebuild::rebuild(&self.conn, &mut refs)?;
-        self.refs = refs;
-        self.settled = ledger::settle::position(&self.conn, PARTITION)?;
-        self.shared.resume(book);
-        self.shared.settled.send_replace(self.settled);
-        Ok(())
-    }
-}
-
-fn stopped_reason(stopped: &mut Option<Stopped>, reason: String) {
-    if let Some(stopped) = stopped {
-        stopped.reason = reason;
     }
 }
 

@@ -1,0 +1,122 @@
+//! Random histories: whatever is asked in whatever order, the invariants hold at every step.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Claim {
+        campaign: usize,
+        user: u8,
+        quantity: u32,
+        key: Option<u8>,
+    },
+    Pay {
+        campaign: usize,
+        number: u32,
+        payment: u8,
+    },
+    Cancel {
+        campaign: usize,
+        number: u32,
+    },
+    Steer {
+        campaign: usize,
+        steer: Steer,
+    },
+    Jump {
+        millis: i64,
+    },
+    Tick,
+}
+
+fn setups() -> Vec<Setup> {
+    vec![
+        packet(1, 500, 12, SplitRule::DoubleAverage { min: 1 }),
+        packet(2, 500, 12, SplitRule::Lazy { min: 1 }),
+        sale(3, 9, 1),
+        sale(4, 20, 4),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let campaign = 0_usize..4;
+    let steer =
+        prop_oneof![3 => Just(Steer::Pause), 3 => Just(Steer::Resume), 1 => Just(Steer::Close)];
+    prop_oneof![
+        12 => (campaign.clone(), 0_u8..20, 1_u32..4, proptest::option::of(0_u8..4))
+            .prop_map(|(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }),
+        4 => (2_usize..4, 1_u32..12, 0_u8..3)
+            .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
+        3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
+        1 => (campaign, steer).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
+        2 => (-HOLD..HOLD * 2).prop_map(|millis| Step::Jump { millis }),
+        2 => Just(Step::Tick),
+    ]
+}
+
+proptest! {
+    // `Bench` itself checks after each step that numbers add up and that a replay of the log gives the same book.
+    #[test]
+    fn nothing_is_given_twice_or_lost(steps in proptest::collection::vec(step(), 1..150)) {
+        let setups = setups();
+        let mut bench = Bench::with(&setups);
+        let mut grants: HashMap<(usize, u32), u8> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Claim { campaign, user, quantity, key } => {
+                    let setup = &setups[campaign];
+                    let quantity = if setup.campaign.kind() == Kind::RedPacket { 1 } else { quantity };
+                    let key = key.map(|key| format!("k{key}"));
+                    let outcome = bench.claim_with(setup, &format!("u{user}"), quantity, key.as_deref());
+                    match outcome {
+                        Ok(Outcome::Granted(grant)) => {
+                            let before = grants.insert((campaign, grant.number), user);
+                            prop_assert_eq!(before, None, "a number was given twice");
+                        }
+                        Ok(Outcome::AlreadyGranted(grant)) => {
+                            prop_assert_eq!(grants.get(&(campaign, grant.number)), Some(&user));
+                        }
+                        _ => {}
+                    }
+                    let limit = setup.campaign.per_user_limit();
+                    let mine = grants.iter().filter(|(at, owner)| at.0 == campaign && **owner == user);
+                    let held: u32 = mine.map(|((_, number), _)| units_kept(&bench, setup, *number)).sum();
+                    prop_assert!(held <= limit, "a user has {held} of {limit}");
+                }
+                Step::Pay { campaign, number, payment } => {
+                    let order = bench.order(&setups[campaign], number);
+                    let payment = PaymentRef::new(&format!("p{payment}")).unwrap();
+                    let first = bench.apply(Command::Pay { order, payment: payment.clone() });
+                    let again = bench.apply(Command::Pay { order, payment });
+                    prop_assert_eq!(first, again, "a payment's replay differs");
+                }
+                Step::Cancel { campaign, number } => {
+                    let order = bench.order(&setups[campaign], number);
+                    let _ = bench.apply(Command::Cancel { order });
+                }
+                Step::Steer { campaign, steer } => drop(bench.steer(&setups[campaign], steer)),
+                Step::Jump { millis } => bench.now = (bench.now + millis).max(0),
+                Step::Tick => bench.tick(),
+            }
+        }
+    }
+}
+
+fn units_kept(bench: &Bench, setup: &Setup, number: u32) -> u32 {
+    match bench.book.order(bench.order(setup, number)) {
+        None => 1, // a share
+        Some(view)
+            if view
+                .grant
+                .order
+                .is_some_and(|order| order.state.keeps_units()) =>
+        {
+            view.grant.quantity
+        }
+        Some(_) => 0,
+    }
+}

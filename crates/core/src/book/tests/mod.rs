@@ -1,0 +1,355 @@
+//! What a book must hold: told by scenarios, and by random histories.
+
+mod histories;
+mod orders;
+mod phases;
+
+use super::*;
+use crate::{
+    campaign::{AckLevel, Campaign, Kind, RedPacket, Rules, Sale},
+    id::{IdempotencyKey, UserId},
+    money::Money,
+    split::{Seed, Split, SplitRule},
+    time::Window,
+};
+
+const START: i64 = 1_000_000;
+const END: i64 = 2_000_000;
+const HOLD: i64 = 60_000;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn id(n: u128) -> CampaignId {
+    CampaignId::new(uuid::Uuid::from_u128(
+        0x0193_2c07_8e5a_7000_9000_0000_0000_0000 | n,
+    ))
+    .unwrap()
+}
+
+fn campaign(id: CampaignId, rules: Rules) -> Setup {
+    let campaign = Campaign {
+        id,
+        owner: UserId::new("owner").unwrap(),
+        title: "test".to_owned(),
+        window: Window::new(at(START), at(END)).unwrap(),
+        ack: AckLevel::Fsync,
+        created_at: at(0),
+        rules,
+    };
+    Setup {
+        shares: campaign.shares(),
+        campaign,
+    }
+}
+
+fn packet(n: u128, total: i64, count: u32, rule: SplitRule) -> Setup {
+    let split = Split::new(total, count, rule).unwrap();
+    let rules = RedPacket {
+        split,
+        currency: "CNY".parse().unwrap(),
+        seed: Seed::from_bytes([7; 32]),
+    };
+    campaign(id(n), Rules::RedPacket(rules))
+}
+
+fn sale(n: u128, stock: u32, limit: u32) -> Setup {
+    let price = Money::new(250, "CNY".parse().unwrap());
+    campaign(
+        id(n),
+        Rules::Sale(Sale::new(stock, limit, price, HOLD).unwrap()),
+    )
+}
+
+/// A book with its log and its clock, and a shadow that replays the log: the two must never differ.
+struct Bench {
+    book: Book,
+    shadow: Book,
+    log: Vec<Entry>,
+    now: i64,
+}
+
+impl Bench {
+    fn with(setups: &[Setup]) -> Self {
+        let (book, shadow) = (Book::new(), Book::new());
+        let mut bench = Self {
+            book,
+            shadow,
+            log: Vec::new(),
+            now: START,
+        };
+        for setup in setups {
+            bench.shadow.restore(setup.clone());
+            bench.apply(Command::Open(Box::new(setup.clone()))).unwrap();
+        }
+        bench
+    }
+
+    fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
+        let before = self.log.len();
+        let reply = self.book.apply(at(self.now), &command, &mut self.log);
+        for entry in &self.log[before..] {
+            self.shadow.replay(entry);
+        }
+        let ids: Vec<_> = self.book.campaigns().collect();
+        for id in ids {
+            let tally = self.book.tally(at(self.now), id).unwrap();
+            assert!(
+                tally.conserves(),
+                "{command:?} broke conservation: {tally:?}"
+            );
+            assert_eq!(
+                self.shadow.tally(at(self.now), id),
+                Some(tally),
+                "replay differs after {command:?}"
+            );
+        }
+        assert_eq!(self.book.head(), self.log.len() as u64);
+        assert_eq!(
+            self.book.next_due(),
+            self.shadow.next_due(),
+            "agendas differ after {command:?}"
+        );
+        reply
+    }
+
+    fn claim(&mut self, setup: &Setup, user: &str) -> Outcome {
+        self.claim_with(setup, user, 1, None).unwrap()
+    }
+
+    fn claim_with(
+        &mut self,
+        setup: &Setup,
+        user: &str,
+        quantity: u32,
+        key: Option<&str>,
+    ) -> Result<Outcome, Refusal> {
+        let claim = Claim {
+            campaign: setup.campaign.id,
+            kind: setup.campaign.kind(),
+            user: UserId::new(user).unwrap(),
+            quantity,
+            key: key.map(|key| IdempotencyKey::new(key).unwrap()),
+        };
+        let peeked = self.book.peek(at(self.now), &claim, self.book.head());
+        let reply = self.apply(Command::Claim(claim))?;
+        let Reply::Claimed(outcome) = reply else {
+            panic!("a claim was answered {reply:?}")
+        };
+        // What the gate says, the book says; what it leaves open, only the book decides.
+        assert_eq!(peeked.is_some(), !matches!(outcome, Outcome::Granted(_)));
+        assert!(peeked.is_none_or(|peeked| peeked == outcome));
+        Ok(outcome)
+    }
+
+    fn order(&self, setup: &Setup, number: u32) -> OrderId {
+        OrderId {
+            campaign: setup.campaign.id,
+            number,
+        }
+    }
+
+    fn pay(&mut self, setup: &Setup, number: u32, payment: &str) -> PaymentOutcome {
+        let order = self.order(setup, number);
+        let payment = PaymentRef::new(payment).unwrap();
+        match self.apply(Command::Pay { order, payment }).unwrap() {
+            Reply::Payment(outcome, _) => outcome,
+            reply => panic!("a payment was answered {reply:?}"),
+        }
+    }
+
+    fn steer(&mut self, setup: &Setup, steer: Steer) -> Result<Reply, Refusal> {
+        self.apply(Command::Steer {
+            campaign: setup.campaign.id,
+            steer,
+        })
+    }
+
+    fn tick(&mut self) {
+        assert_eq!(
+            self.apply(Command::Tick { events_max: 1_000 }),
+            Ok(Reply::Ticked { more: false })
+        );
+    }
+
+    fn tally(&self, setup: &Setup) -> Tally {
+        self.book.tally(at(self.now), setup.campaign.id).unwrap()
+    }
+}
+
+#[test]
+fn a_packet_is_emptied_to_the_last_share_and_the_last_minor_unit() {
+    let rules = [
+        SplitRule::Equal,
+        SplitRule::DoubleAverage { min: 1 },
+        SplitRule::Normal { min: 5, max: 50 },
+        SplitRule::Lazy { min: 2 },
+    ];
+    for rule in rules {
+        let setup = packet(1, 200, 10, rule);
+        let mut bench = Bench::with(std::slice::from_ref(&setup));
+        let mut sum = 0;
+        for n in 1..=10 {
+            let Outcome::Granted(grant) = bench.claim(&setup, &format!("user{n}")) else {
+                panic!("{rule:?}: {n}")
+            };
+            assert_eq!(grant.number, n);
+            sum += grant.amount_minor;
+        }
+        assert_eq!(sum, 200, "{rule:?}");
+        assert_eq!(
+            bench.claim(&setup, "late"),
+            Outcome::SoldOut { remaining: 0 }
+        );
+        assert_eq!(
+            (
+                bench.tally(&setup).granted,
+                bench.tally(&setup).claimed_minor
+            ),
+            (10, 200)
+        );
+    }
+}
+
+#[test]
+fn lazy_shares_are_what_the_split_would_have_been() {
+    let setup = packet(1, 1_000, 20, SplitRule::Lazy { min: 3 });
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let Rules::RedPacket(packet) = &setup.campaign.rules else {
+        unreachable!()
+    };
+    for (n, expected) in packet.split.shares(&packet.seed).into_iter().enumerate() {
+        assert_eq!(
+            bench
+                .claim(&setup, &format!("u{n}"))
+                .grant()
+                .unwrap()
+                .amount_minor,
+            expected
+        );
+    }
+}
+
+#[test]
+fn a_user_has_one_share_however_often_and_with_whatever_key() {
+    let setup = packet(1, 100, 5, SplitRule::Equal);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let Outcome::Granted(first) = bench.claim_with(&setup, "a", 1, Some("k1")).unwrap() else {
+        panic!()
+    };
+    for key in [None, Some("k1"), Some("k2")] {
+        assert_eq!(
+            bench.claim_with(&setup, "a", 1, key),
+            Ok(Outcome::AlreadyGranted(first))
+        );
+    }
+    assert_eq!(
+        bench.claim_with(&setup, "a", 2, Some("k1")),
+        Err(Refusal::KeyReused)
+    );
+    assert_eq!(bench.tally(&setup).granted, 1);
+}
+
+#[test]
+fn a_sale_of_several_a_user_replays_by_key_and_stops_at_the_limit() {
+    let setup = sale(1, 100, 3);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let Outcome::Granted(first) = bench.claim_with(&setup, "a", 2, Some("k1")).unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (first.number, first.quantity, first.amount_minor),
+        (1, 2, 500)
+    );
+    assert_eq!(
+        bench.claim_with(&setup, "a", 2, Some("k1")),
+        Ok(Outcome::AlreadyGranted(first))
+    );
+    assert_eq!(
+        bench.claim_with(&setup, "a", 1, Some("k1")),
+        Err(Refusal::KeyReused)
+    );
+    assert_eq!(
+        bench.claim_with(&setup, "a", 2, Some("k2")),
+        Ok(Outcome::LimitReached { limit: 3, held: 2 })
+    );
+    let Outcome::Granted(second) = bench.claim_with(&setup, "a", 1, Some("k3")).unwrap() else {
+        panic!()
+    };
+    assert_eq!(second.number, 2);
+    assert_eq!(
+        bench.claim_with(&setup, "a", 2, Some("k1")),
+        Ok(Outcome::AlreadyGranted(first))
+    );
+    assert_eq!(
+        bench.claim(&setup, "a"),
+        Outcome::LimitReached { limit: 3, held: 3 }
+    );
+}
+
+#[test]
+fn one_who_asks_for_too_much_does_not_sell_out_everybody() {
+    let setup = sale(1, 3, 3);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    assert!(matches!(
+        bench.claim_with(&setup, "a", 2, None),
+        Ok(Outcome::Granted(_))
+    ));
+    assert_eq!(
+        bench.claim_with(&setup, "b", 2, None),
+        Ok(Outcome::SoldOut { remaining: 1 })
+    );
+    assert!(matches!(bench.claim(&setup, "c"), Outcome::Granted(_)));
+    assert_eq!(bench.claim(&setup, "d"), Outcome::SoldOut { remaining: 0 });
+}
+
+#[test]
+fn a_campaign_of_the_other_kind_is_unknown() {
+    let setup = sale(1, 3, 1);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let claim = Claim {
+        campaign: setup.campaign.id,
+        kind: Kind::RedPacket,
+        user: UserId::new("a").unwrap(),
+        quantity: 1,
+        key: None,
+    };
+    assert_eq!(
+        bench.apply(Command::Claim(claim)),
+        Ok(Reply::Claimed(Outcome::UnknownCampaign))
+    );
+}
+
+#[test]
+fn the_gate_is_silent_about_what_is_not_committed() {
+    let setup = packet(1, 100, 1, SplitRule::Equal);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    assert!(matches!(bench.claim(&setup, "a"), Outcome::Granted(_)));
+    let claim = |user: &str| Claim {
+        campaign: setup.campaign.id,
+        kind: Kind::RedPacket,
+        user: UserId::new(user).unwrap(),
+        quantity: 1,
+        key: None,
+    };
+    let head = bench.book.head();
+    for user in ["a", "b"] {
+        assert_eq!(bench.book.peek(at(START), &claim(user), head - 1), None);
+        assert!(bench.book.peek(at(START), &claim(user), head).is_some());
+    }
+}
+
+#[test]
+fn opening_twice_changes_nothing() {
+    let setup = packet(1, 100, 5, SplitRule::Equal);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    bench.claim(&setup, "a");
+    let before = bench.log.len();
+    assert_eq!(
+        bench.apply(Command::Open(Box::new(setup.clone()))),
+        Ok(Reply::Opened)
+    );
+    assert_eq!(bench.log.len(), before);
+    assert_eq!(bench.tally(&setup).granted, 1);
+}

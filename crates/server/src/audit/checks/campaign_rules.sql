@@ -1,0 +1,16 @@
+-- A campaign's row says what its kind needs, and nothing impossible.
+SELECT campaigns FROM temp.totals;
+
+SELECT format('campaign #%d is not sound', ref)
+FROM campaigns
+WHERE NOT CASE kind
+    WHEN 'red_packet' THEN
+        per_user_limit = 1 AND coalesce(total, 0) >= supply AND split_rule IS NOT NULL AND length(seed) IS 32
+        AND length(commitment) IS 32 AND unit_price IS NULL AND hold_ms IS NULL
+    WHEN 'sale' THEN
+        per_user_limit BETWEEN 1 AND supply AND coalesce(unit_price, -1) >= 0 AND coalesce(hold_ms, 0) > 0
+        AND total IS NULL AND split_rule IS NULL AND seed IS NULL
+    ELSE 0
+END
+   OR supply < 1
+   OR starts_at >= ends_at;

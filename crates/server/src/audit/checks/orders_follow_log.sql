@@ -1,0 +1,16 @@
+-- Every settled grant of a sale has its order, and there are no other orders.
+SELECT orders FROM temp.totals;
+
+SELECT format('campaign #%d: order %d is not as entry %d granted it', g.campaign, g.number, g.seq)
+FROM campaigns c
+CROSS JOIN temp.grants g ON g.campaign = c.ref
+LEFT JOIN orders o ON o.campaign = g.campaign AND o.number = g.number
+WHERE c.kind = 'sale' AND g.settled
+  AND (o.user, o.quantity, o.amount, o.granted_at, o.hold_until, o.one_per_user)
+      IS NOT (g.user, g.quantity, g.amount, g.at, g.at + c.hold_ms, c.per_user_limit = 1)
+UNION ALL
+SELECT format('campaign #%d: order %d was granted by no settled entry', o.campaign, o.number)
+FROM orders o
+LEFT JOIN temp.grants g ON g.campaign = o.campaign AND g.number = o.number AND g.settled
+LEFT JOIN campaigns c ON c.ref = o.campaign
+WHERE g.seq IS NULL OR c.kind IS NOT 'sale';

@@ -1,0 +1,18 @@
+-- Each packet's total came from its sender into its escrow, in one posting; nothing else was funded.
+SELECT packets FROM temp.totals;
+
+SELECT format('campaign #%d has %d fundings', c.ref, count(p.seq))
+FROM campaigns c
+LEFT JOIN postings p ON p.source = -1 AND p.kind = 'fund' AND p.campaign = c.ref
+GROUP BY c.ref
+HAVING count(p.seq) <> (c.kind = 'red_packet')
+UNION ALL
+SELECT format('posting -1/%d funds no packet as it should', p.seq)
+FROM postings p
+LEFT JOIN campaigns c ON c.ref = p.campaign
+LEFT JOIN accounts d ON d.id = p.debit
+LEFT JOIN accounts k ON k.id = p.credit
+WHERE p.source = -1 AND p.kind = 'fund'
+  AND (p.amount IS NOT c.total
+       OR (d.owner, d.purpose, d.currency) IS NOT (c.owner, 'user', c.currency)
+       OR (k.owner, k.purpose, k.currency) IS NOT (c.id, 'escrow', c.currency));

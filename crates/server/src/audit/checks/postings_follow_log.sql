@@ -1,0 +1,18 @@
+-- A posting that carries a place in the log follows from the settled entry at that place.
+SELECT postings - direct FROM temp.totals;
+
+SELECT format('posting %d/%d (%s) follows from no settled entry', p.source, p.seq, p.kind)
+FROM postings p
+LEFT JOIN events e ON e.seq = p.seq
+WHERE p.source <> -1
+  AND (p.source <> 0
+       OR e.seq IS NULL
+       OR e.seq > (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
+       OR NOT CASE e.kind
+           WHEN 1 THEN p.kind = 'grant' AND e.campaign IN (SELECT ref FROM campaigns WHERE kind = 'red_packet')
+           WHEN 2 THEN p.kind = 'payment'
+           WHEN 5 THEN p.kind = 'payment'
+           WHEN 6 THEN p.kind = 'refund_due'
+           WHEN 10 THEN p.kind = 'refund'
+           ELSE 0
+       END);

@@ -1,0 +1,191 @@
+//! Opening a ledger file without changing it, whether a server runs on it, was killed on it, or
+//! closed it in good order.
+//!
+//! | beside the file | what it means | how it is read |
+//! |---|---|---|
+//! | a `-wal` with content | a server is running, or was killed | together with the `-wal`, read-only |
+//! | none, or an empty one | all is in the file | as immutable: no lock, no file beside it |
+//!
+//! Reading a file in WAL mode in the ordinary way makes a `-wal` and a `-shm` beside it, which a
+//! read-only connection then leaves behind; hence the second row. A server that starts while the
+//! file is read as immutable would pull it from under the reader: that is found out afterwards.
+
+use std::{
+    fs::Metadata,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+/// The schema that the audit knows: `user_version` of the file.
+const SCHEMA_VERSION: u32 = 1;
+/// How long to wait for a lock; a server holds one only while it recovers.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// Why there is nothing to audit, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CannotOpen {
+    #[error("{}: there is no such file; name the ledger file with --db", .path.display())]
+    Missing { path: PathBuf },
+    #[error(
+        "{} cannot be read ({source}); check the permissions, or copy it with its -wal elsewhere",
+        .path.display()
+    )]
+    Unreadable {
+        path: PathBuf,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("{} is not a ledger of Qiang; name the ledger file with --db", .path.display())]
+    NotALedger { path: PathBuf },
+    #[error(
+        "{} has schema version {found}, and this program audits version {SCHEMA_VERSION}; \
+         use the program that wrote it",
+        .path.display()
+    )]
+    Version { path: PathBuf, found: u32 },
+    #[error("{} kept being taken up by a server while it was read; run the audit again", .path.display())]
+    Restless { path: PathBuf },
+}
+
+/// A ledger that is open for reading.
+pub(super) struct Ledger {
+    pub(super) conn: Connection,
+    /// For a file that is read as immutable: what it looked like before.
+    rest: Option<Rest>,
+}
+
+/// What a file at rest looked like.
+struct Rest {
+    path: PathBuf,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Ledger {
+    /// Whether what was read is what the file held at one moment.
+    pub(super) fn held_still(&self) -> bool {
+        self.rest.as_ref().is_none_or(Rest::is_undisturbed)
+    }
+}
+
+impl Rest {
+    fn of(path: &Path, metadata: &Metadata) -> Self {
+        Self {
+            path: path.to_owned(),
+            len: metadata.len(),
+            modified: metadata.modified().ok(),
+        }
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        let same = self
+            .path
+            .metadata()
+            .is_ok_and(|now| now.len() == self.len && now.modified().ok() == self.modified);
+        same && !has_wal(&self.path)
+    }
+}
+
+/// Opens the file read-only, and makes sure that it is a ledger.
+pub(super) fn open(path: &Path) -> Result<Ledger, CannotOpen> {
+    let metadata = path.metadata().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => CannotOpen::Missing {
+            path: path.to_owned(),
+        },
+        _ => unreadable(path, error),
+    })?;
+    if !metadata.is_file() {
+        return Err(CannotOpen::NotALedger {
+            path: path.to_owned(),
+        });
+    }
+    let rest = (!has_wal(path)).then(|| Rest::of(path, &metadata));
+    let ledger = Ledger {
+        conn: connect(path, rest.is_some())?,
+        rest,
+    };
+    check_schema(path, &ledger.conn)?;
+    Ok(ledger)
+}
+
+fn connect(path: &Path, immutable: bool) -> Result<Connection, CannotOpen> {
+    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, error))?;
+    let mode = if immutable { "&immutable=1" } else { "" };
+    let uri = format!("file:{}?mode=ro{mode}", escaped(&absolute));
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let conn = Connection::open_with_flags(&uri, flags)?;
+        conn.busy_timeout(BUSY_MAX)?;
+        Ok(conn)
+    };
+    open().map_err(|error: rusqlite::Error| unreadable(path, error))
+}
+
+fn check_schema(path: &Path, conn: &Connection) -> Result<(), CannotOpen> {
+    let not_a_ledger = || CannotOpen::NotALedger {
+        path: path.to_owned(),
+    };
+    let found = conn.pragma_query_value(None, "user_version", |row| row.get(0));
+    let found: u32 = found.map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => not_a_ledger(),
+        _ => unreadable(path, error),
+    })?;
+    let tables = "SELECT count(*) FROM sqlite_schema \
+                  WHERE type = 'table' AND name IN ('campaigns', 'events', 'settled', 'postings')";
+    let tables: u32 = conn
+        .query_row(tables, [], |row| row.get(0))
+        .map_err(|error| unreadable(path, error))?;
+    match (found, tables) {
+        (SCHEMA_VERSION, 4) => Ok(()),
+        (0, _) | (SCHEMA_VERSION, _) => Err(not_a_ledger()),
+        _ => Err(CannotOpen::Version {
+            path: path.to_owned(),
+            found,
+        }),
+    }
+}
+
+fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> CannotOpen {
+    CannotOpen::Unreadable {
+        path: path.to_owned(),
+        source: Box::new(error),
+    }
+}
+
+/// Whether something stands in a write-ahead log beside the file.
+fn has_wal(path: &Path) -> bool {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    Path::new(&wal).metadata().is_ok_and(|wal| wal.len() > 0)
+}
+
+/// The path as it stands in a URI.
+fn escaped(path: &Path) -> String {
+    let mut uri = String::new();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(*byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_with_any_characters_become_uris() {
+        let check = |path: &str, uri: &str| assert_eq!(escaped(Path::new(path)), uri);
+        check("/data/qiang.db", "/data/qiang.db");
+        check("/a b/c?d#e%.db", "/a%20b/c%3Fd%23e%25.db");
+        check("/抢.db", "/%E6%8A%A2.db");
+    }
+}

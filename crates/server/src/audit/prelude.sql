@@ -1,0 +1,134 @@
+-- What several checks need, made once from the rows, in temporary tables: nothing is written to the file.
+
+-- Every grant, where its number leads to it.
+CREATE TEMP TABLE grants (
+    campaign INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    user     TEXT,
+    quantity INTEGER,
+    amount   INTEGER,
+    settled  INTEGER NOT NULL,
+    PRIMARY KEY (campaign, number, seq)
+) WITHOUT ROWID;
+
+INSERT INTO temp.grants
+SELECT campaign, coalesce(number, 0), seq, at, user, quantity, amount,
+       seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
+FROM events
+WHERE kind = 1
+ORDER BY campaign, number, seq;
+
+-- The log campaign by campaign, each entry with what it does to the units that users have.
+CREATE TEMP TABLE log (
+    campaign INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    kind     TEXT,     -- null: not a kind that there is
+    number   INTEGER,
+    user     TEXT,     -- of the grant, in all entries of an order
+    quantity INTEGER,
+    amount   INTEGER,
+    note     TEXT,
+    units    INTEGER NOT NULL,
+    settled  INTEGER NOT NULL,
+    PRIMARY KEY (campaign, seq)
+) WITHOUT ROWID;
+
+INSERT OR IGNORE INTO temp.log
+SELECT e.campaign, e.seq, e.at,
+       CASE e.kind
+           WHEN 0 THEN 'opened' WHEN 1 THEN 'granted' WHEN 2 THEN 'paid' WHEN 3 THEN 'cancelled'
+           WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
+           WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed'
+       END,
+       e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
+       coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
+                            WHEN 4 THEN -g.quantity END, 0),
+       e.seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
+FROM events e
+LEFT JOIN temp.grants g ON e.kind BETWEEN 2 AND 6 AND g.campaign = e.campaign AND g.number = e.number
+ORDER BY e.campaign, e.seq;
+
+-- What happened to orders after they were granted, order by order.
+CREATE TEMP TABLE steps (
+    campaign INTEGER NOT NULL,
+    number   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    at       INTEGER NOT NULL,
+    kind     TEXT    NOT NULL,
+    payment  TEXT,
+    user     TEXT,
+    amount   INTEGER,
+    settled  INTEGER NOT NULL,
+    PRIMARY KEY (campaign, number, seq)
+) WITHOUT ROWID;
+
+INSERT INTO temp.steps
+SELECT campaign, coalesce(number, 0), seq, at, kind, note, user, amount, settled
+FROM temp.log
+WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due')
+ORDER BY campaign, number, seq;
+
+-- The stretches of the log in which a campaign stood in one phase: after `since`, before `until`.
+CREATE TEMP TABLE phases AS
+SELECT campaign, seq AS since, kind AS phase, settled,
+       lag(kind) OVER (PARTITION BY campaign ORDER BY seq) AS before,
+       lead(seq, 1, 9223372036854775807) OVER (PARTITION BY campaign ORDER BY seq) AS until
+FROM temp.log
+WHERE kind IN ('opened', 'paused', 'resumed', 'ended', 'closed');
+
+-- What the log says of each campaign, in sum: all of it, and the part that is settled.
+CREATE TEMP TABLE tallies (
+    campaign         INTEGER PRIMARY KEY,
+    grants           INTEGER NOT NULL,
+    units            INTEGER NOT NULL,  -- that users have
+    units_at_close   INTEGER NOT NULL,
+    closes           INTEGER NOT NULL,
+    closed_units     INTEGER NOT NULL,  -- given back by the close
+    closed_amount    INTEGER NOT NULL,
+    claimed          INTEGER NOT NULL,  -- minor units of a packet
+    settled_units    INTEGER NOT NULL,
+    settled_returned INTEGER NOT NULL,  -- given back by the close, and by orders after it
+    settled_refunded INTEGER NOT NULL,
+    settled_claimed  INTEGER NOT NULL,
+    settled_closes   INTEGER NOT NULL
+);
+
+INSERT INTO temp.tallies
+SELECT c.ref,
+       count(l.seq) FILTER (WHERE l.kind = 'granted'),
+       coalesce(sum(l.units), 0),
+       coalesce(sum(l.units) FILTER (WHERE l.seq < p.since), 0),
+       count(l.seq) FILTER (WHERE l.kind = 'closed'),
+       coalesce(sum(l.quantity) FILTER (WHERE l.kind = 'closed'), 0),
+       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'closed'), 0),
+       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'granted' AND c.kind = 'red_packet'), 0),
+       coalesce(sum(l.units) FILTER (WHERE l.settled), 0),
+       coalesce(sum(l.quantity) FILTER (WHERE l.settled AND l.kind = 'closed'), 0)
+           - coalesce(sum(l.units) FILTER (WHERE l.settled AND l.units < 0 AND l.seq > p.since), 0),
+       coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'closed'), 0),
+       coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'granted' AND c.kind = 'red_packet'), 0),
+       count(l.seq) FILTER (WHERE l.settled AND l.kind = 'closed')
+FROM campaigns c
+LEFT JOIN (SELECT campaign, min(since) AS since FROM temp.phases WHERE phase = 'closed' GROUP BY campaign) p
+    ON p.campaign = c.ref
+LEFT JOIN temp.log l ON l.campaign = c.ref
+GROUP BY c.ref;
+
+-- How much there is to examine.
+CREATE TEMP TABLE totals AS
+SELECT (SELECT count(*) FROM events)                                    AS entries,
+       (SELECT count(*) FROM temp.grants)                               AS grants,
+       (SELECT count(*) FROM temp.steps)                                AS steps,
+       (SELECT count(*) FROM campaigns)                                 AS campaigns,
+       (SELECT count(*) FROM campaigns WHERE kind = 'red_packet')       AS packets,
+       (SELECT count(*) FROM shares)                                    AS shares,
+       (SELECT count(*) FROM orders)                                    AS orders,
+       (SELECT count(*) FROM payments)                                  AS payments,
+       (SELECT count(*) FROM accounts)                                  AS accounts,
+       (SELECT count(*) FROM postings)                                  AS postings,
+       (SELECT count(*) FROM postings WHERE source = -1)                AS direct,
+       (SELECT count(*) FROM deposits)                                  AS deposits,
+       (SELECT count(*) FROM idempotency_keys)                          AS keys;

@@ -1,0 +1,129 @@
+//! The proof behind commit and reveal: commitments and amounts recomputed from the seeds.
+
+use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit, lazy_amount};
+use rusqlite::{Connection, Row};
+
+use super::report::Check;
+
+/// A red packet as its row has it.
+struct Packet {
+    row: i64,
+    split: Split,
+    seed: Seed,
+    commitment: Vec<u8>,
+}
+
+/// What is published before a packet opens binds its split; its shares, or the amounts of its
+/// grants, follow from the seed.
+pub(super) fn checks(conn: &Connection) -> rusqlite::Result<[Check; 3]> {
+    let mut packets = Vec::new();
+    let mut statement = conn.prepare(
+        "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment \
+         FROM campaigns WHERE kind = 'red_packet' ORDER BY ref",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut unknown = Vec::new();
+    while let Some(row) = rows.next()? {
+        match packet(row) {
+            Some(packet) => packets.push(packet),
+            None => unknown.push(row.get::<_, i64>(0)?),
+        }
+    }
+
+    let mut commitments = Check::new("commitments", (packets.len() + unknown.len()) as u64);
+    for row in unknown {
+        commitments.offend(format!("campaign #{row}: its split is not one that can be"));
+    }
+    for packet in &packets {
+        if packet.commitment != commit(&packet.seed, &packet.split).as_bytes() {
+            commitments.offend(format!(
+                "campaign #{}: its commitment is to another split",
+                packet.row
+            ));
+        }
+    }
+
+    let lazy = |packet: &&Packet| matches!(packet.split.rule(), SplitRule::Lazy { .. });
+    let mut shares = Check::new("shares_recomputed", 0);
+    for packet in packets.iter().filter(|packet| !lazy(packet)) {
+        recompute_shares(conn, packet, &mut shares)?;
+    }
+    let mut draws = Check::new("draws_recomputed", 0);
+    for packet in packets.iter().filter(lazy) {
+        recompute_draws(conn, packet, &mut draws)?;
+    }
+    Ok([commitments, shares, draws])
+}
+
+/// The packet, if its row is one that can be.
+fn packet(row: &Row<'_>) -> Option<Packet> {
+    let (min, max) = (row.get("split_min").ok(), row.get("split_max").ok());
+    let rule = match row.get::<_, String>("split_rule").ok()?.as_str() {
+        "normal" => SplitRule::Normal {
+            min: min?,
+            max: max?,
+        },
+        "double_average" => SplitRule::DoubleAverage { min: min? },
+        "equal" => SplitRule::Equal,
+        "lazy" => SplitRule::Lazy { min: min? },
+        _ => return None,
+    };
+    if row.get("split_version") != Ok(SPLIT_VERSION) {
+        return None;
+    }
+    Some(Packet {
+        row: row.get("ref").ok()?,
+        split: Split::new(row.get("total").ok()?, row.get("supply").ok()?, rule).ok()?,
+        seed: Seed::from_bytes(row.get("seed").ok()?),
+        commitment: row.get("commitment").ok()?,
+    })
+}
+
+/// The amounts made with the packet are those that the seed gives.
+fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> rusqlite::Result<()> {
+    let expected = packet.split.shares(&packet.seed);
+    let mut statement = conn
+        .prepare_cached("SELECT number, amount FROM shares WHERE campaign = ?1 ORDER BY number")?;
+    let mut rows = statement.query([packet.row])?;
+    while let Some(row) = rows.next()? {
+        let (number, amount): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+        let expected = usize::try_from(number - 1)
+            .ok()
+            .and_then(|at| expected.get(at).copied());
+        check.examine();
+        if amount != expected {
+            check.offend(format!(
+                "campaign #{}: share {number} has {amount:?}, and the seed gives {expected:?}",
+                packet.row
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The amounts drawn at the claims are those that the seed gives, each from what was then left.
+fn recompute_draws(conn: &Connection, packet: &Packet, check: &mut Check) -> rusqlite::Result<()> {
+    let SplitRule::Lazy { min } = packet.split.rule() else {
+        return Ok(());
+    };
+    let mut left = packet.split.total();
+    let mut to_come = packet.split.count();
+    let mut statement = conn.prepare_cached(
+        "SELECT number, amount FROM temp.log WHERE campaign = ?1 AND kind = 'granted' ORDER BY seq",
+    )?;
+    let mut rows = statement.query([packet.row])?;
+    while let Some(row) = rows.next()? {
+        let (number, amount): (u32, i64) = (row.get(0)?, row.get(1)?);
+        let expected = lazy_amount(&packet.seed, u64::from(number), left, to_come, min);
+        check.examine();
+        if amount != expected {
+            check.offend(format!(
+                "campaign #{}: grant {number} has {amount}, and the seed gives {expected}",
+                packet.row
+            ));
+        }
+        left = left.saturating_sub(amount);
+        to_come = to_come.saturating_sub(1);
+    }
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! `qiang demo`: the main job for real, on the embedded default. A crowd grabs a red packet and buys out a flash sale
+//! over HTTP, and an audit of the ledger says whether anything was given twice or lost.
+
+mod report;
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+use serde_json::{Value, json};
+
+use self::report::{Outcome, Report};
+use super::local::Local;
+use crate::{
+    audit,
+    load::{
+        client::Client,
+        race::{self, Course, Racer},
+        verdict::{self, Verdict},
+    },
+};
+
+/// Minor units of the demonstration's red packet: ¥1,000.00.
+const TOTAL_MINOR: i64 = 100_000;
+/// How long the ledger may take to catch up before the demonstration gives up.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
+/// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Users in the crowd; each goes for the packet and for the sale.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    users: u32,
+    /// Shares of the red packet of ¥1,000.00.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    shares: u32,
+    /// Units in the flash sale.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    stock: u32,
+    /// Connections that the crowd shares.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    connections: u32,
+    /// End after the report instead of serving on.
+    #[arg(long)]
+    exit: bool,
+    /// Print one JSON object instead of the report.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(demonstrate(args))
+}
+
+async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let local = Local::start(false).await?;
+    let operator = local.token("shop", "send claim operate")?;
+    let sender = local.token("sender", "send")?;
+    let mut client = Client::connect(local.addr()).await?;
+    let packet = open_packet(&mut client, &operator, &sender, args.shares).await?;
+    let sale = open_sale(&mut client, &operator, args.stock).await?;
+
+    let racers = (0..args.users).map(|n| {
+        Ok(Racer {
+            token: local.token(&user(n), "claim")?,
+        })
+    });
+    let racers = Arc::new(racers.collect::<anyhow::Result<Vec<_>>>()?);
+    let bars = if args.json {
+        MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden())
+    } else {
+        MultiProgress::new()
+    };
+    let race = |name: &'static str, path: String, body: &'static str, seed: u64| {
+        let clicks = Arc::new(clicks(args.users, seed));
+        let bar = bars.add(ProgressBar::new(clicks.len() as u64));
+        let course = Course {
+            addr: local.addr(),
+            path,
+            body: Bytes::from_static(body.as_bytes()),
+            racers: Arc::clone(&racers),
+            clicks,
+            connections: args.connections.min(args.users) as usize,
+            per_second: None,
+            time_max: None,
+            keep_grants: true,
+        };
+        run_race(name, bar, course)
+    };
+    let packet_race = race(
+        "red packet",
+        format!("/v1/red-packets/{packet}/claims"),
+        "",
+        1,
+    )
+    .await?;
+    let sale_race = race(
+        "flash sale",
+        format!("/v1/sales/{sale}/orders"),
+        r#"{"quantity":1}"#,
+        2,
+    )
+    .await?;
+
+    let packet_verdict = verdict::judge(&packet_race.seen, u64::from(args.shares))?;
+    let sale_verdict = verdict::judge(&sale_race.seen, u64::from(args.stock))?;
+    local.settle(SETTLE_MAX).await?;
+    let packet_state = client
+        .get(&format!("/v1/red-packets/{packet}"), &operator)
+        .await?
+        .success()?;
+    let audited = {
+        let path = local.database();
+        tokio::task::spawn_blocking(move || audit::audit(&path)).await??
+    };
+    let report = Report {
+        packet: Outcome::of(args.users, args.shares, &packet_verdict, &packet_race),
+        sale: Outcome::of(args.users, args.stock, &sale_verdict, &sale_race),
+        total_minor: TOTAL_MINOR,
+        remaining_minor: minor(&packet_state, "remaining")?,
+        refunded_minor: minor(&packet_state, "refunded")?,
+        luckiest: luckiest(&packet_verdict),
+        shares: packet_verdict.grants.iter().map(|grant| grant.2).collect(),
+        audit: audited,
+        packet_race,
+        sale_race,
+    };
+    if args.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.text());
+    }
+    if !args.exit {
+        print_links(&local, &packet, &sale)?;
+        local.serve_on().await?;
+    } else {
+        local.stop().await?;
+    }
+    Ok(if report.sound() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn user(n: u32) -> String {
+    format!("user-{n}")
+}
+
+async fn open_packet(
+    client: &mut Client,
+    operator: &HeaderValue,
+    sender: &HeaderValue,
+    shares: u32,
+) -> anyhow::Result<String> {
+    let deposit = json!({ "amount": TOTAL_MINOR, "currency": "CNY" });
+    client
+        .post("/v1/accounts/sender/deposits", operator, body(&deposit))
+        .await?
+        .success()
+        .context("deposit")?;
+    let packet = json!({
+        "title": "恭喜发财",
+        "total": { "amount": TOTAL_MINOR, "currency": "CNY" },
+        "shares": shares,
+        "split": { "rule": "double_average", "min": 1 },
+    });
+    let answer = client
+        .post("/v1/red-packets", sender, body(&packet))
+        .await?
+        .success()
+        .context("red packet")?;
+    id_of(&answer)
+}
+
+async fn open_sale(
+    client: &mut Client,
+    operator: &HeaderValue,
+    stock: u32,
+) -> anyhow::Result<String> {
+    let sale = json!({
+        "title": "Phone, one a customer",
+        "stock": stock,
+        "per_user_limit": 1,
+        "unit_price": { "amount": 99_900, "currency": "CNY" },
+        "hold_seconds": 900,
+    });
+    let answer = client
+        .post("/v1/sales", operator, body(&sale))
+        .await?
+        .success()
+        .context("sale")?;
+    id_of(&answer)
+}
+
+fn body(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
+fn id_of(answer: &Value) -> anyhow::Result<String> {
+    Ok(answer["id"]
+        .as_str()
+        .context("an answer without an id")?
+        .to_owned())
+}
+
+fn minor(packet: &Value, field: &str) -> anyhow::Result<i64> {
+    let amount = packet[field]["amount"].as_i64();
+    amount.with_context(|| format!("a red packet without {field}"))
+}
+
+/// Everybody clicks once, in random order. One user in ten clicks twice at once, on two connections; another one in
+/// ten clicks again some time later.
+fn clicks(users: u32, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..users).collect();
+    order.shuffle(&mut StdRng::seed_from_u64(seed));
+    let mut clicks = Vec::with_capacity(order.len() + order.len() / 5 + 2);
+    for (place, user) in order.iter().enumerate() {
+        clicks.push(*user);
+        match user % 10 {
+            0 => clicks.push(*user),
+            1 => clicks.push(order[place / 2]), // somebody who clicked a while ago
+            _ => {}
+        }
+    }
+    clicks
+}
+
+async fn run_race(
+    name: &'static str,
+    bar: ProgressBar,
+    course: Course,
+) -> anyhow::Result<race::Results> {
+    let style = ProgressStyle::with_template("{msg:>12} {bar:40} {pos:>6}/{len} {per_sec}")?;
+    bar.set_style(style);
+    bar.set_message(name);
+    let ticker = bar.clone();
+    let results = race::run(course, move |answered| ticker.inc(answered)).await?;
+    bar.finish();
+    Ok(results)
+}
+
+fn luckiest(verdict: &Verdict) -> Option<(String, i64)> {
+    let best = verdict.grants.iter().max_by_key(|grant| grant.2)?;
+    Some((user(best.1), best.2))
+}
+
+fn print_links(local: &Local, packet: &str, sale: &str) -> anyhow::Result<()> {
+    let base = format!("http://{}", local.addr());
+    let token = local.token("you", "claim send operate")?;
+    let token = token.to_str()?;
+    eprintln!("Serving on until Ctrl-C:");
+    eprintln!("  documentation  {base}/docs");
+    eprintln!("  metrics        {base}/metrics");
+    eprintln!("  red packet     {base}/v1/campaigns/{packet}/state");
+    eprintln!("  sale           {base}/v1/campaigns/{sale}/state");
+    eprintln!(
+        "Try: curl -X POST {base}/v1/red-packets/{packet}/claims -H 'Authorization: {token}'"
+    );
+    Ok(())
+}
