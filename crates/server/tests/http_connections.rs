@@ -272,6 +272,7 @@ async fn claims_in_flight_are_answered_before_it_ends() {
         "the idle connection stayed open"
     );
     assert!(TcpStream::connect(addr).await.is_err(), "still accepting");
+    tokio::time::sleep(Duration::from_millis(400)).await;
     let mut statuses = Vec::new();
     for mut stream in claims {
         stream.write_all(b": 1}").await.unwrap();
