@@ -1,4 +1,4 @@
-//! What a repetition or a restart finishes, and what acknowledgement levels are told.
+//! What a repetition or a restart finishes, what acknowledgement levels are told, and an engine in trouble.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -9,7 +9,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Service, packet};
+use common::{Service, call, packet};
 use parking_lot::Mutex;
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
@@ -169,4 +169,67 @@ async fn one_key_sent_many_times_at_once_makes_one_packet() {
         );
     }
     assert_eq!(service.balance("sam").await, 9_000);
+}
+
+/// An engine in trouble.
+struct Ailing(EngineError);
+
+impl Engine for Ailing {
+    fn claim(&self, _: Claim) -> Ticket<Claimed> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn submit(&self, _: Command) -> Ticket<Reply> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn peek(&self, _: &Claim) -> Option<Outcome> {
+        None
+    }
+    fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn probe(&self) -> Ticket<()> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        &[AckLevel::Fsync]
+    }
+}
+
+#[tokio::test]
+async fn an_engine_in_trouble_is_told_apart() {
+    let reason = || "the disk is full".to_owned();
+    let cases = [
+        (EngineError::Overloaded, "overloaded"),
+        (EngineError::Unavailable { reason: reason() }, "unavailable"),
+        (EngineError::Uncertain { reason: reason() }, "uncertain"),
+        (EngineError::Stopping, "stopping"),
+    ];
+    for (error, kind) in cases {
+        let service =
+            Service::start_with(|_, backend| backend.engine = Arc::new(Ailing(error))).await;
+        let order = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1";
+        let campaign = &order[..36];
+        let claim = service
+            .act(
+                &format!("/v1/red-packets/{campaign}/claims"),
+                &service.token("ann", "claim"),
+            )
+            .await;
+        claim.assert_problem(503, kind);
+        assert_eq!(claim.header("retry-after"), "1");
+        assert!(!String::from_utf8_lossy(&claim.body).contains("disk"));
+        service
+            .get(&format!("/v1/orders/{order}"), &service.operator())
+            .await
+            .assert_problem(503, kind);
+        let ready = call(service.addr, "GET", "/readyz", None, &[], None).await;
+        assert_eq!(
+            (ready.status, ready.text("status")),
+            (503, "not_ready".to_owned())
+        );
+        service.stop().await;
+    }
 }

@@ -40,11 +40,12 @@ pub(super) async fn serve(
     let slots = Arc::new(Semaphore::new(connections_max as usize));
     let guard = Arc::new(Guard::new(&app.config.server));
     let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
+    let (drain, draining) = watch::channel(false);
     let service = Arc::new(Connections {
         app,
         router,
         guard,
-        stop: stop.clone(),
+        stop: draining,
     });
     loop {
         let accepted = tokio::select! {
@@ -60,7 +61,9 @@ pub(super) async fn serve(
             }
         }
     }
+    // In this order: whoever sees a connection end here finds nobody listening either.
     drop(listener);
+    drain.send_replace(true);
     let timeout = Duration::from_millis(service.app.config.server.drain_timeout_ms);
     let leftover = Leftover {
         slots,
