@@ -154,11 +154,11 @@ pub(crate) fn deposit(
         return Ok(());
     }
     let held = balance(conn, user.as_str(), Purpose::User, amount.currency)?;
-    // Half of the range keeps room for what claims and refunds will add.
-    if held
-        .checked_add(amount.minor)
-        .is_none_or(|sum| sum > i64::MAX / 2)
-    {
+    let outside = balance(conn, OUTSIDE, Purpose::Outside, amount.currency)?;
+    // Half of the range keeps room for what claims, refunds and payments will add. The outside owes
+    // what all users have together, so it would leave the range long before a user does.
+    let over = |sum: Option<i64>| sum.is_none_or(|sum| sum > i64::MAX / 2);
+    if over(held.checked_add(amount.minor)) || over(amount.minor.checked_sub(outside)) {
         return Err(StoreError::Refused(LedgerError::Overflow));
     }
     let debit = add(
@@ -209,4 +209,36 @@ pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>,
         });
     }
     Ok(balances)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outside_has_room_for_every_deposit_that_is_taken() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let conn = crate::file::open_writer(&folder.path().join("qiang.db")).unwrap();
+        let give = |n: u8, user: &str, minor: i64| {
+            let (user, amount) = (
+                UserId::new(user).unwrap(),
+                Money::new(minor, "CNY".parse().unwrap()),
+            );
+            deposit(
+                &conn,
+                Timestamp::from_millis(0),
+                Uuid::from_bytes([n; 16]),
+                &user,
+                amount,
+            )
+        };
+        give(1, "ann", i64::MAX / 2).unwrap();
+        let refused = give(2, "bob", i64::MAX / 2);
+        assert!(
+            matches!(refused, Err(StoreError::Refused(LedgerError::Overflow))),
+            "{refused:?}"
+        );
+        let outside = balance(&conn, OUTSIDE, Purpose::Outside, "CNY".parse().unwrap()).unwrap();
+        assert_eq!(outside, -(i64::MAX / 2));
+    }
 }

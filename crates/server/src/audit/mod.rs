@@ -14,10 +14,7 @@ use anyhow::Context as _;
 use rusqlite::Connection;
 
 use self::open::Ledger;
-pub(crate) use self::{
-    open::CannotOpen,
-    report::{Check, Report},
-};
+pub(crate) use self::report::{Check, Report};
 
 const PRELUDE: &str = include_str!("prelude.sql");
 
@@ -71,6 +68,8 @@ const SQL_CHECKS: [(&str, &str); 36] = sql_checks![
     "idempotency_keys",
 ];
 
+/// Page cache for the ledger.
+const CACHE_KIB: i64 = 65_536;
 /// Page cache for the temporary tables; what does not fit goes to a temporary file.
 const TEMP_CACHE_KIB: i64 = 262_144;
 /// How often the audit starts again because a server began to write to a file that was at rest.
@@ -79,7 +78,7 @@ const ATTEMPTS_MAX: usize = 3;
 /// Audits the ledger in the file at `path`.
 ///
 /// # Errors
-/// [`CannotOpen`] when the file is not a ledger that can be read; other errors when reading fails.
+/// When the file is not a ledger that can be opened, and when reading it fails.
 pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
     for _ in 0..ATTEMPTS_MAX {
         let ledger = open::open(path)?;
@@ -88,7 +87,7 @@ pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
             return Ok(report);
         }
     }
-    Err(CannotOpen::Restless {
+    Err(open::CannotOpen::Restless {
         path: path.to_owned(),
     }
     .into())
@@ -96,23 +95,26 @@ pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
 
 fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
     let conn = &ledger.conn;
-    conn.execute_batch(&format!("PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"))?;
+    conn.execute_batch(&format!(
+        "PRAGMA main.cache_size = -{CACHE_KIB}; PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"
+    ))?;
     conn.execute_batch("BEGIN")
         .context("cannot begin to read")?;
-    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + 3);
+    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
     match conn.execute_batch(PRELUDE) {
         Ok(()) => {
             for (name, sql) in SQL_CHECKS {
                 checks.push(run(conn, name, sql)?);
             }
-            checks.extend(splits::checks(conn)?);
+            checks.extend(splits::checks(conn).context("cannot read the splits")?);
         }
         // Rows that cannot even be brought together, such as sums that leave 64 bits.
-        Err(error) => {
+        Err(error) if is_of_rows(&error) => {
             let mut check = Check::new("readable", 0);
             check.offend(format!("the rows cannot be read: {error}"));
             checks.push(check);
         }
+        Err(error) => return Err(error).context("cannot read the ledger"),
     }
     conn.execute_batch("ROLLBACK")?;
     Ok(Report::new(checks))
@@ -132,12 +134,34 @@ fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check
         match rows.next() {
             Ok(Some(row)) => check.offend(row.get(0)?),
             Ok(None) => break,
-            // Sums that leave 64 bits, or values that are not what their column says.
-            Err(error) => {
+            Err(error) if is_of_rows(&error) => {
                 check.offend(format!("cannot be computed: {error}"));
                 break;
             }
+            Err(error) => return Err(error).with_context(|| format!("check {name}")),
         }
     }
     Ok(check)
+}
+
+/// Whether the rows are at fault (sums that leave 64 bits, a value that is not of its column's
+/// type, a damaged file), and not the machine that reads them.
+fn is_of_rows(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, PermissionDenied,
+        ReadOnly, SystemIoFailure,
+    };
+    !matches!(
+        error.sqlite_error_code(),
+        Some(
+            CannotOpen
+                | DatabaseBusy
+                | DatabaseLocked
+                | DiskFull
+                | OutOfMemory
+                | PermissionDenied
+                | ReadOnly
+                | SystemIoFailure
+        )
+    )
 }

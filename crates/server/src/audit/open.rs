@@ -26,7 +26,7 @@ const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Why there is nothing to audit, and what to do about it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CannotOpen {
+pub(super) enum CannotOpen {
     #[error("{}: there is no such file; name the ledger file with --db", .path.display())]
     Missing { path: PathBuf },
     #[error(

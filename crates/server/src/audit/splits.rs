@@ -3,7 +3,10 @@
 use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit, lazy_amount};
 use rusqlite::{Connection, Row};
 
-use super::report::Check;
+use super::{is_of_rows, report::Check};
+
+/// How many checks there are here.
+pub(super) const CHECKS: usize = 3;
 
 /// A red packet as its row has it.
 struct Packet {
@@ -15,7 +18,7 @@ struct Packet {
 
 /// What is published before a packet opens binds its split; its shares, or the amounts of its
 /// grants, follow from the seed.
-pub(super) fn checks(conn: &Connection) -> rusqlite::Result<[Check; 3]> {
+pub(super) fn checks(conn: &Connection) -> rusqlite::Result<[Check; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment \
@@ -43,14 +46,28 @@ pub(super) fn checks(conn: &Connection) -> rusqlite::Result<[Check; 3]> {
         }
     }
 
-    let lazy = |packet: &&Packet| matches!(packet.split.rule(), SplitRule::Lazy { .. });
     let mut shares = Check::new("shares_recomputed", 0);
-    for packet in packets.iter().filter(|packet| !lazy(packet)) {
-        recompute_shares(conn, packet, &mut shares)?;
-    }
     let mut draws = Check::new("draws_recomputed", 0);
-    for packet in packets.iter().filter(lazy) {
-        recompute_draws(conn, packet, &mut draws)?;
+    for packet in &packets {
+        let (check, recomputed) = match packet.split.rule() {
+            SplitRule::Lazy { min } => {
+                let recomputed = recompute_draws(conn, packet, min, &mut draws);
+                (&mut draws, recomputed)
+            }
+            _ => {
+                let recomputed = recompute_shares(conn, packet, &mut shares);
+                (&mut shares, recomputed)
+            }
+        };
+        match recomputed {
+            Err(error) if is_of_rows(&error) => {
+                check.offend(format!(
+                    "campaign #{}: cannot be computed: {error}",
+                    packet.row
+                ));
+            }
+            result => result?,
+        }
     }
     Ok([commitments, shares, draws])
 }
@@ -102,10 +119,12 @@ fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> ru
 }
 
 /// The amounts drawn at the claims are those that the seed gives, each from what was then left.
-fn recompute_draws(conn: &Connection, packet: &Packet, check: &mut Check) -> rusqlite::Result<()> {
-    let SplitRule::Lazy { min } = packet.split.rule() else {
-        return Ok(());
-    };
+fn recompute_draws(
+    conn: &Connection,
+    packet: &Packet,
+    min: i64,
+    check: &mut Check,
+) -> rusqlite::Result<()> {
     let mut left = packet.split.total();
     let mut to_come = packet.split.count();
     let mut statement = conn.prepare_cached(

@@ -6,26 +6,22 @@ use std::{
     process::ExitCode,
 };
 
-use crate::audit::{self, CannotOpen};
+use crate::audit;
 
 /// Something is broken.
 const BROKEN: u8 = 1;
-/// There was nothing to audit.
-const NOT_OPENED: u8 = 2;
+/// There was nothing to audit, or it could not be read to the end.
+const NOT_READ: u8 = 2;
 
 /// Prove every invariant again from the rows of a ledger file: nothing sold twice, nothing lost, every balance
 /// explained. Only reads; works beside a running server and on what a killed one left.
 ///
-/// Exits 0 when every check holds, 1 when one is broken, and 2 when the file cannot be opened.
+/// Exits 0 when every check holds, 1 when one is broken, and 2 when the file cannot be opened
+/// or read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuditArgs {
     /// The ledger file.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "QIANG_DB",
-        default_value = "qiang.db"
-    )]
+    #[arg(long, value_name = "FILE", default_value = "qiang.db")]
     db: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
@@ -35,11 +31,10 @@ pub(crate) struct AuditArgs {
 pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let report = match audit::audit(&args.db) {
         Ok(report) => report,
-        Err(error) if error.is::<CannotOpen>() => {
-            eprintln!("{error}");
-            return Ok(ExitCode::from(NOT_OPENED));
+        Err(error) => {
+            eprintln!("{error:#}");
+            return Ok(ExitCode::from(NOT_READ));
         }
-        Err(error) => return Err(error),
     };
     let mut out = io::stdout().lock();
     if args.json {

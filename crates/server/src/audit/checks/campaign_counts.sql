@@ -7,7 +7,8 @@ SELECT format('campaign #%d says %s, %d granted, %d returned, %d refunded; the l
 FROM campaigns c
 JOIN temp.tallies t ON t.campaign = c.ref
 JOIN (
-    SELECT c.ref, coalesce(CASE WHEN p.phase IN ('opened', 'resumed') THEN 'scheduled' ELSE p.phase END, 'draft') AS phase
+    SELECT c.ref,
+           CASE WHEN p.phase IN ('opened', 'resumed') THEN 'scheduled' ELSE coalesce(p.phase, 'draft') END AS phase
     FROM campaigns c
     LEFT JOIN (SELECT campaign, phase, max(since) FROM temp.phases WHERE settled GROUP BY campaign) p
         ON p.campaign = c.ref

@@ -5,6 +5,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use anyhow::Context as _;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -14,18 +16,37 @@ use crate::load::{
     race::{self, Course, Racer},
 };
 
+/// One round: its rate, and what it cost this process, clients and service together.
+#[derive(Clone, Copy)]
+struct Round {
+    per_second: f64,
+    cpu_us: f64,
+}
+
 /// One kind of round.
 #[derive(Default)]
 struct Lane {
-    per_second: Vec<f64>,
+    rounds: Vec<Round>,
     /// Each round's rate over that of the no-op round before it.
     ratios: Vec<f64>,
 }
 
 impl Lane {
-    fn add(&mut self, per_second: f64, noop: f64) {
-        self.per_second.push(per_second);
-        self.ratios.push(per_second / noop);
+    fn add(&mut self, round: Round, noop: Round) {
+        self.rounds.push(round);
+        self.ratios.push(round.per_second / noop.per_second);
+    }
+
+    fn per_second(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.per_second))
+    }
+
+    fn cpu_us(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.cpu_us))
+    }
+
+    fn ratio(&self) -> f64 {
+        median(self.ratios.iter().copied())
     }
 }
 
@@ -43,62 +64,71 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         sold_out.rsplit('/').next().unwrap_or_default()
     );
 
-    let (mut noops, mut claim, mut sold) = (Vec::new(), Lane::default(), Lane::default());
+    let (mut noops, mut claim, mut sold) = (Lane::default(), Lane::default(), Lane::default());
     // The first round of each kind warms up and does not count.
     for round in 0..=args.rounds {
         let packet = target.open_packet(racers.len() as u32).await?;
-        let before_claim = rate(args, target, &racers, &noop, 201).await?;
-        let claimed = rate(args, target, &racers, &format!("{packet}/claims"), 201).await?;
+        let before_claim = one(args, target, &racers, &noop, 201).await?;
+        let claimed = one(args, target, &racers, &format!("{packet}/claims"), 201).await?;
         if let Some(local) = &target.local {
             // What the ledger has yet to catch up on would slow the next round, which is not a claim.
             local.settle(Duration::from_secs(600)).await?;
         }
-        let before_sold_out = rate(args, target, &racers, &noop, 201).await?;
-        let refused = rate(args, target, &racers, &claims, 409).await?;
+        let before_sold_out = one(args, target, &racers, &noop, 201).await?;
+        let refused = one(args, target, &racers, &claims, 409).await?;
         if round > 0 {
-            noops.extend([before_claim, before_sold_out]);
+            noops.add(before_claim, before_claim);
+            noops.add(before_sold_out, before_claim);
             claim.add(claimed, before_claim);
             sold.add(refused, before_sold_out);
         }
     }
     let audited = target.audit().await?;
     let ok = audited.as_ref().is_none_or(|audit| audit.ok);
-    let (noop, claimed, refused) = (
-        median(&noops),
-        median(&claim.per_second),
-        median(&sold.per_second),
-    );
-    let (claim_ratio, sold_out_ratio) = (median(&claim.ratios), median(&sold.ratios));
+    let lanes = [
+        ("no-op", &noops),
+        ("durable claim", &claim),
+        ("sold out", &sold),
+    ];
     if args.json {
+        let lane = |lane: &Lane| {
+            json!({
+                "per_second": lane.per_second().round(), "ratio": lane.ratio(), "ratios": lane.ratios,
+                "cpu_us": lane.cpu_us(),
+            })
+        };
         let report = json!({
-            "noop": { "per_second": noop.round() },
-            "claim": { "per_second": claimed.round(), "ratio": claim_ratio, "ratios": claim.ratios },
-            "sold_out": { "per_second": refused.round(), "ratio": sold_out_ratio, "ratios": sold.ratios },
+            "noop": lane(&noops), "claim": lane(&claim), "sold_out": lane(&sold),
             "rounds": args.rounds, "seconds": args.seconds, "connections": args.connections,
             "audit": audited.map(|audit| json!({ "ok": audit.ok })),
         });
         println!("{report}");
     } else {
         println!(
-            "no-op          {noop:>9.0} requests/s (median of {} rounds of {} s)",
-            noops.len(),
-            args.seconds
+            "medians of {} rounds of {} s, {} connections",
+            args.rounds, args.seconds, args.connections
         );
-        println!("durable claim  {claimed:>9.0} requests/s, {claim_ratio:.3} of the no-op");
-        println!("sold out       {refused:>9.0} requests/s, {sold_out_ratio:.3} of the no-op");
-        println!("audit          {}", if ok { "ok" } else { "BROKEN" });
+        for (name, lane) in lanes {
+            println!(
+                "{name:<14}{:>8.0} requests/s, {:.3} of the no-op beside it; {:.1} µs of CPU each, clients included",
+                lane.per_second(),
+                lane.ratio(),
+                lane.cpu_us(),
+            );
+        }
+        println!("audit {}", if ok { "ok" } else { "BROKEN" });
     }
     Ok(ok)
 }
 
-/// The rate of one round in which every answer must have `status`.
-async fn rate(
+/// One round, in which every answer must have `status`.
+async fn one(
     args: &HttpArgs,
     target: &Target,
     racers: &Arc<Vec<Racer>>,
     path: &str,
     status: u16,
-) -> anyhow::Result<f64> {
+) -> anyhow::Result<Round> {
     let course = Course {
         addr: target.addr,
         path: path.to_owned(),
@@ -110,18 +140,42 @@ async fn rate(
         time_max: Some(Duration::from_secs(u64::from(args.seconds))),
         keep_grants: false,
     };
+    let cpu_before = cpu_seconds()?;
     let results = race::run(course, |_| ()).await?;
+    let cpu_us = (cpu_seconds()? - cpu_before) * 1e6 / results.requests as f64;
     let unexpected = results.requests - results.count(status);
     anyhow::ensure!(
         unexpected == 0,
         "{path}: {unexpected} answers were not {status}: {:?}",
         results.statuses
     );
-    Ok(results.per_second())
+    Ok(Round {
+        per_second: results.per_second(),
+        cpu_us,
+    })
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
+/// Processor time that this process has used, from the kernel's account in hundredths of a second.
+fn cpu_seconds() -> anyhow::Result<f64> {
+    let stat =
+        std::fs::read_to_string("/proc/self/stat").context("CPU time is measured on Linux only")?;
+    // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
+    // 14th and the 15th.
+    let fields = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .map(str::parse::<f64>)
+        .sum::<Result<_, _>>()?;
+    Ok(ticks / 100.0)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     match sorted.len() {
@@ -137,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle() {
-        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
-        assert!((median(&[4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
+        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-9);
     }
 }
