@@ -68,8 +68,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve(config, token.as_deref()))?;
-    Ok(ExitCode::SUCCESS)
+    let served = runtime.block_on(serve(config, token.as_deref()));
+    // A commit that hangs must not keep the process: what it would have kept was not acknowledged.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
 }
 
 async fn serve(config: Config, token: Option<&str>) -> anyhow::Result<()> {
@@ -80,7 +82,7 @@ async fn serve(config: Config, token: Option<&str>) -> anyhow::Result<()> {
     );
     let running = start(config).await?;
     if let Some(token) = token {
-        print_first_steps(&running, token)?;
+        print_first_steps(&running, token);
     }
     tokio::select! {
         _ = terminate.recv() => {}
@@ -124,11 +126,9 @@ fn make_development_key(config: &mut Config) -> anyhow::Result<String> {
 }
 
 /// On standard output, where logs do not go.
-fn print_first_steps(running: &Running, token: &str) -> anyhow::Result<()> {
+fn print_first_steps(running: &Running, token: &str) {
     let addr = running.addr();
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
+    let text = format!(
         "Qiang serves on http://{addr} for development; the documentation is at http://{addr}/docs\n\n\
          TOKEN={token}\n\
          curl -sX POST http://{addr}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
@@ -136,10 +136,10 @@ fn print_first_steps(running: &Running, token: &str) -> anyhow::Result<()> {
          curl -sX POST http://{addr}/v1/red-packets -H \"Authorization: Bearer $TOKEN\" \\\n  \
          -H 'Content-Type: application/json' -d '{{\"title\":\"恭喜发财\",\"total\":{{\"amount\":10000,\
          \"currency\":\"CNY\"}},\"shares\":10,\"split\":{{\"rule\":\"double_average\"}}}}'\n\
-         curl -sX POST http://{addr}/v1/red-packets/ID/claims -H \"Authorization: Bearer $TOKEN\""
-    )?;
-    out.flush()?;
-    Ok(())
+         curl -sX POST http://{addr}/v1/red-packets/ID/claims -H \"Authorization: Bearer $TOKEN\"\n"
+    );
+    // The service is for the network: that nobody reads what it prints is no reason to end.
+    drop(std::io::stdout().write_all(text.as_bytes()));
 }
 
 fn log_to_stderr(config: &LogConfig) -> anyhow::Result<()> {

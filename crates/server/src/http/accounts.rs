@@ -112,7 +112,8 @@ pub(crate) async fn deposit(
 /// What a user has. Users see their own account, operators everybody's.
 #[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
     params(("user" = String, Path, description = "Whose account")),
-    responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
+        (status = 403, body = ProblemBody)))]
 pub(crate) async fn account(
     State(app): State<Arc<App>>,
     caller: Caller,

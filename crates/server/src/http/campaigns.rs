@@ -164,7 +164,8 @@ pub(crate) async fn state(
 /// Stops granting for now. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/pause", tag = "campaigns",
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody)))]
 pub(crate) async fn pause(
     State(app): State<Arc<App>>,
@@ -185,7 +186,8 @@ pub(crate) async fn pause(
 /// Lets a paused campaign go on. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/resume", tag = "campaigns",
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody)))]
 pub(crate) async fn resume(
     State(app): State<Arc<App>>,
@@ -206,7 +208,8 @@ pub(crate) async fn resume(
 /// Ends a campaign now and gives back what is left. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody)))]
 pub(crate) async fn close(
     State(app): State<Arc<App>>,
     caller: Caller,

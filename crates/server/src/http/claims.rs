@@ -62,7 +62,8 @@ impl Default for OrderRequest {
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no decision; Retry-After says when to try again", body = ProblemBody)))]
+        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+            body = ProblemBody)))]
 pub(crate) async fn claim_share(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -95,7 +96,8 @@ pub(crate) async fn claim_share(
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no decision; Retry-After says when to try again", body = ProblemBody)))]
+        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+            body = ProblemBody)))]
 pub(crate) async fn order_units(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -126,10 +128,16 @@ pub(crate) async fn noop(
     Param(_): Param<CampaignId>,
     Key(_): Key,
 ) -> Result<Response, Problem> {
-    const BODY: &[u8] = br#"{"campaign":"01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80","number":12345,"quantity":1,"amount":{"amount":100,"currency":"CNY"},"granted_at":"2026-11-21T12:00:00.000Z","ack":"fsync"}"#;
+    const BODY: &str = concat!(
+        r#"{"campaign":"01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80","number":12345,"quantity":1,"#,
+        r#""amount":{"amount":100,"currency":"CNY"},"granted_at":"2026-11-21T12:00:00.000Z","ack":"fsync"}"#,
+    );
     caller.require(Scope::Claim)?;
     app.throttle.check(&caller.user)?;
-    Ok(json(StatusCode::CREATED, Bytes::from_static(BODY).into()))
+    Ok(json(
+        StatusCode::CREATED,
+        Bytes::from_static(BODY.as_bytes()).into(),
+    ))
 }
 
 async fn decide(app: &App, caller: &Caller, claim: Claim) -> Result<Response, Problem> {

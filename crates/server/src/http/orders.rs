@@ -96,7 +96,8 @@ pub(crate) async fn get(
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
-    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
         (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody)))]
 pub(crate) async fn pay(
     State(app): State<Arc<App>>,

@@ -232,8 +232,11 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
 
 /// What almost everybody hears in a rush; written once.
 fn sold_out() -> Response {
-    const BODY: &[u8] = br#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"outcome":"sold_out","remaining":0}"#;
-    let mut response = Response::new(Body::from(Bytes::from_static(BODY)));
+    const BODY: &str = concat!(
+        r#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"#,
+        r#""outcome":"sold_out","remaining":0}"#,
+    );
+    let mut response = Response::new(Body::from(Bytes::from_static(BODY.as_bytes())));
     *response.status_mut() = StatusCode::CONFLICT;
     response
         .headers_mut()

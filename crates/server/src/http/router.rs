@@ -19,11 +19,12 @@ use utoipa_swagger_ui::SwaggerUi;
 
 use super::{App, Kind, Problem, accounts, campaigns, claims, health, orders, red_packets, sales};
 
-/// Qiang hands out scarce things to a crowd: red packets and flash sales. Amounts are whole minor units. Every error is
-/// problem details (RFC 9457) with a stable `type`. Every POST may carry an `Idempotency-Key`: repeated with the same
-/// body it has its effect once, with another body it is refused with 422.
+/// The document, before the routes are added.
 #[derive(OpenApi)]
-#[openapi(info(title = "Qiang"), modifiers(&Bearer), security(("bearer" = [])))]
+#[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
+    Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST may \
+    carry an `Idempotency-Key`: repeated with the same body it has its effect once, with another body it is refused \
+    with 422."), modifiers(&Bearer), security(("bearer" = [])))]
 struct Document;
 
 struct Bearer;

@@ -24,25 +24,28 @@ use crate::http::{App, Kind, Problem};
 
 /// How long to wait when the system has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Waiting connections that the kernel keeps answers for after the drain was cut short.
-const LAST_ANSWERS: Duration = Duration::from_millis(500);
+/// How long connections have to write what the closing engine answered them at last.
+const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
+/// The largest head, in bytes: it bounds what a connection can hold.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Accepts until told to stop, then waits for the connections to end.
+/// Accepts until told to stop, then waits for the connections to end, though not for ever: what is left is returned.
 pub(super) async fn serve(
     app: Arc<App>,
     router: Router,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
-) {
+) -> Leftover {
     let connections_max = app.config.server.connections_max;
     let slots = Arc::new(Semaphore::new(connections_max as usize));
     let guard = Arc::new(Guard::new(&app.config.server));
     let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
+    let (drain, draining) = watch::channel(false);
     let service = Arc::new(Connections {
         app,
         router,
         guard,
-        stop: stop.clone(),
+        stop: draining,
     });
     loop {
         let accepted = tokio::select! {
@@ -58,9 +61,46 @@ pub(super) async fn serve(
             }
         }
     }
+    // In this order: whoever sees a connection end here finds nobody listening either.
     drop(listener);
-    service.drain(&slots, connections_max).await;
-    sweeper.abort();
+    drain.send_replace(true);
+    let timeout = Duration::from_millis(service.app.config.server.drain_timeout_ms);
+    let leftover = Leftover {
+        slots,
+        connections_max,
+        guard: Arc::clone(&service.guard),
+        sweeper,
+    };
+    if leftover.ended(timeout).await {
+        tracing::info!("every request in flight is answered");
+    } else {
+        tracing::warn!("some requests in flight were not answered in time");
+    }
+    leftover
+}
+
+/// Connections that did not end while draining.
+pub(super) struct Leftover {
+    slots: Arc<Semaphore>,
+    connections_max: u32,
+    guard: Arc<Guard>,
+    sweeper: tokio::task::JoinHandle<()>,
+}
+
+impl Leftover {
+    async fn ended(&self, wait_max: Duration) -> bool {
+        tokio::time::timeout(wait_max, self.slots.acquire_many(self.connections_max))
+            .await
+            .is_ok()
+    }
+
+    /// Lets connections write what they were answered at last, and closes the rest.
+    pub(super) async fn finish(self) {
+        if !self.ended(LAST_ANSWERS_MAX).await {
+            self.guard.abort_all();
+        }
+        self.sweeper.abort();
+    }
 }
 
 /// Waits until the service is told to stop.
@@ -132,6 +172,7 @@ impl Connections {
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            .max_buf_size(HEAD_BYTES_MAX)
             .half_close(false);
         let mut connection = std::pin::pin!(builder.serve_connection(io, service));
         let mut stop = self.stop.clone();
@@ -177,21 +218,6 @@ impl Connections {
         progress.idle(now);
         metrics.answered(route, response.status(), now - started);
         Ok(response)
-    }
-
-    /// Every request that was accepted is answered, as far as the time allows.
-    async fn drain(&self, slots: &Semaphore, connections_max: u32) {
-        let timeout = Duration::from_millis(self.app.config.server.drain_timeout_ms);
-        if tokio::time::timeout(timeout, slots.acquire_many(connections_max))
-            .await
-            .is_ok()
-        {
-            tracing::info!("every request in flight is answered");
-            return;
-        }
-        tracing::warn!("some requests in flight were not answered in time");
-        tokio::time::sleep(LAST_ANSWERS).await;
-        self.guard.abort_all();
     }
 }
 

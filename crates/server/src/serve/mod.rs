@@ -114,6 +114,7 @@ impl Server {
         listener: TcpListener,
     ) -> anyhow::Result<Running> {
         let addr = listener.local_addr()?;
+        let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
         let app = Arc::new(App::new(config, backend.clone())?);
         let drafts = app
             .open_drafts()
@@ -133,6 +134,7 @@ impl Server {
             accepting,
             upkeep,
             backend,
+            close_timeout,
         })
     }
 }
@@ -141,9 +143,10 @@ impl Server {
 pub struct Running {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
-    accepting: JoinHandle<()>,
+    accepting: JoinHandle<connections::Leftover>,
     upkeep: JoinHandle<()>,
     backend: Backend,
+    close_timeout: Duration,
 }
 
 impl Running {
@@ -153,19 +156,23 @@ impl Running {
         self.addr
     }
 
-    /// Stops accepting, answers what is in flight (for at most `server.drain_timeout_ms`), and closes the engine.
+    /// Stops accepting, answers what is in flight, and closes the engine; each of the two may take
+    /// `server.drain_timeout_ms`.
     ///
     /// # Errors
-    /// When a task of the service has panicked.
+    /// When a task of the service has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
-        let drained = self.accepting.await.context("the accept loop failed");
+        let leftover = self.accepting.await.context("the accept loop failed")?;
         self.upkeep.abort();
         let backend = self.backend;
-        tokio::task::spawn_blocking(move || backend.close())
-            .await
-            .context("the engine did not close")?;
-        drained
+        // The engine answers everything that it has accepted before it closes.
+        let closing = tokio::task::spawn_blocking(move || backend.close());
+        let closed = tokio::time::timeout(self.close_timeout, closing).await;
+        leftover.finish().await;
+        closed
+            .context("the engine did not close in time")?
+            .context("the engine failed while closing")
     }
 }
 

@@ -1,0 +1,69 @@
+//! What is limited or switched by configuration: a user's rate, and the route for benchmarks.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+mod common;
+
+use common::{Service, call};
+
+#[tokio::test]
+async fn a_user_in_a_hurry_is_slowed_down() {
+    let service = Service::start_with(|config, _| {
+        config.limits.claims_per_user_per_second = 1;
+        config.limits.claims_burst = 2;
+    })
+    .await;
+    let id = service.red_packet(9, |_| ()).await;
+    let path = format!("/v1/red-packets/{id}/claims");
+    let ann = service.token("ann", "claim");
+    assert_eq!(
+        [
+            service.act(&path, &ann).await.status,
+            service.act(&path, &ann).await.status
+        ],
+        [201, 200]
+    );
+    let third = service.act(&path, &ann).await;
+    third.assert_problem(429, "throttled");
+    assert_eq!(third.header("retry-after"), "1");
+    assert_eq!(
+        service
+            .act(&path, &service.token("bob", "claim"))
+            .await
+            .status,
+        201
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_noop_route_is_off_unless_asked_for() {
+    let path = "/v1/noop/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/claims";
+    let service = Service::start().await;
+    service
+        .act(path, &service.token("ann", "claim"))
+        .await
+        .assert_problem(404, "not-found");
+    service.stop().await;
+    let service = Service::start_with(|config, _| config.server.noop_route = true).await;
+    let reply = service.act(path, &service.token("ann", "claim")).await;
+    assert_eq!(reply.status, 201);
+    let id = service.red_packet(9, |_| ()).await;
+    let grant = service
+        .act(
+            &format!("/v1/red-packets/{id}/claims"),
+            &service.token("ann", "claim"),
+        )
+        .await;
+    assert!(
+        grant.body.len().abs_diff(reply.body.len()) <= 8,
+        "{grant:?} {reply:?}"
+    );
+    call(service.addr, "POST", path, None, &[], None)
+        .await
+        .assert_problem(401, "unauthenticated");
+    service.stop().await;
+}

@@ -1,0 +1,235 @@
+//! What a repetition or a restart finishes, what acknowledgement levels are told, and an engine in trouble.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Service, call, packet};
+use parking_lot::Mutex;
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply},
+    campaign::{AckLevel, Tally},
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Claimed, Engine, EngineError, Ledger, Ticket},
+};
+use serde_json::json;
+
+/// An engine that takes no commands, as if the process had ended just before.
+struct Deaf(Arc<dyn Engine>);
+
+impl Engine for Deaf {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        self.0.claim(claim)
+    }
+    fn submit(&self, _: Command) -> Ticket<Reply> {
+        Ticket::ready(Err(EngineError::Stopping))
+    }
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.peek(claim)
+    }
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.0.tally(campaign)
+    }
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.0.order(order)
+    }
+    fn probe(&self) -> Ticket<()> {
+        self.0.probe()
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        self.0.ack_levels()
+    }
+}
+
+#[tokio::test]
+async fn a_packet_that_was_paid_for_is_opened_at_the_next_start() {
+    let ledger: Mutex<Option<Arc<dyn Ledger>>> = Mutex::new(None);
+    let service = Service::start_with(|_, backend| {
+        *ledger.lock() = Some(backend.ledger.clone());
+        backend.engine = Arc::new(Deaf(backend.engine.clone()));
+    })
+    .await;
+    service.deposit("sam", 1_000).await;
+    let sam = service.token("sam", "send");
+    let broken_off = service
+        .post_key("/v1/red-packets", &sam, "k", packet(1_000, 2))
+        .await;
+    broken_off.assert_problem(503, "stopping");
+    assert_eq!(service.balance("sam").await, 0); // in escrow
+    let ledger = ledger.into_inner().unwrap();
+    let id = ledger.drafts().await.unwrap()[0].campaign.id;
+    drop(ledger);
+    let seen = service.get(&format!("/v1/red-packets/{id}"), &sam).await;
+    assert_eq!(seen.json()["state"]["phase"], json!("draft"));
+
+    let service = service.restart().await;
+    let path = format!("/v1/red-packets/{id}/claims");
+    assert_eq!(
+        service
+            .act(&path, &service.token("ann", "claim"))
+            .await
+            .status,
+        201
+    );
+    let again = service
+        .post_key("/v1/red-packets", &sam, "k", packet(1_000, 2))
+        .await;
+    assert_eq!((again.status, again.text("id")), (200, id.to_string()));
+    assert_eq!(again.json()["state"]["granted"], json!(1));
+    assert_eq!(service.balance("sam").await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_grant_says_the_level_it_reached() {
+    let service = Service::start().await;
+    // Where the file is written anyway, less than its write is never told.
+    for (asked, reached) in [
+        ("memory", "fsync"),
+        ("fsync", "fsync"),
+        ("ledger", "ledger"),
+    ] {
+        let id = service
+            .red_packet(2, |body| body["ack"] = json!(asked))
+            .await;
+        let path = format!("/v1/red-packets/{id}/claims");
+        let ann = service.token("ann", "claim");
+        let (first, again) = (
+            service.act(&path, &ann).await,
+            service.act(&path, &ann).await,
+        );
+        assert_eq!((first.status, again.status), (201, 200));
+        assert_eq!(
+            (first.text("ack"), &first.body),
+            (reached.to_owned(), &again.body),
+            "{asked}"
+        );
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn grants_are_replayed_after_a_restart() {
+    let service = Service::start().await;
+    let (packet, sale) = (
+        service.red_packet(2, |_| ()).await,
+        service.sale(2, |_| ()).await,
+    );
+    let paths = [
+        format!("/v1/red-packets/{packet}/claims"),
+        format!("/v1/sales/{sale}/orders"),
+    ];
+    let ann = service.token("ann", "claim");
+    let before = [
+        service.act(&paths[0], &ann).await,
+        service.act(&paths[1], &ann).await,
+    ];
+    let service = service.restart().await;
+    for (path, before) in paths.iter().zip(before) {
+        let after = service.act(path, &ann).await;
+        assert_eq!(
+            (before.status, after.status, before.body),
+            (201, 200, after.body)
+        );
+    }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_key_sent_many_times_at_once_makes_one_packet() {
+    let service = Arc::new(Service::start().await);
+    service.deposit("sam", 10_000).await;
+    let sam = service.token("sam", "send");
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let (service, sam) = (Arc::clone(&service), sam.clone());
+        tasks.spawn(async move {
+            service
+                .post_key("/v1/red-packets", &sam, "k", packet(1_000, 5))
+                .await
+        });
+    }
+    let replies = tasks.join_all().await;
+    assert_eq!(
+        replies.iter().filter(|reply| reply.status == 201).count(),
+        1
+    );
+    let of_first = |field: &str| replies[0].text(field);
+    for reply in &replies {
+        assert!([200, 201].contains(&reply.status), "{reply:?}");
+        assert_eq!(
+            (reply.text("id"), reply.text("commitment")),
+            (of_first("id"), of_first("commitment"))
+        );
+    }
+    assert_eq!(service.balance("sam").await, 9_000);
+}
+
+/// An engine in trouble.
+struct Ailing(EngineError);
+
+impl Engine for Ailing {
+    fn claim(&self, _: Claim) -> Ticket<Claimed> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn submit(&self, _: Command) -> Ticket<Reply> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn peek(&self, _: &Claim) -> Option<Outcome> {
+        None
+    }
+    fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn probe(&self) -> Ticket<()> {
+        Ticket::ready(Err(self.0.clone()))
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        &[AckLevel::Fsync]
+    }
+}
+
+#[tokio::test]
+async fn an_engine_in_trouble_is_told_apart() {
+    let reason = || "the disk is full".to_owned();
+    let cases = [
+        (EngineError::Overloaded, "overloaded"),
+        (EngineError::Unavailable { reason: reason() }, "unavailable"),
+        (EngineError::Uncertain { reason: reason() }, "uncertain"),
+        (EngineError::Stopping, "stopping"),
+    ];
+    for (error, kind) in cases {
+        let service =
+            Service::start_with(|_, backend| backend.engine = Arc::new(Ailing(error))).await;
+        let order = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1";
+        let campaign = &order[..36];
+        let claim = service
+            .act(
+                &format!("/v1/red-packets/{campaign}/claims"),
+                &service.token("ann", "claim"),
+            )
+            .await;
+        claim.assert_problem(503, kind);
+        assert_eq!(claim.header("retry-after"), "1");
+        assert!(!String::from_utf8_lossy(&claim.body).contains("disk"));
+        service
+            .get(&format!("/v1/orders/{order}"), &service.operator())
+            .await
+            .assert_problem(503, kind);
+        let ready = call(service.addr, "GET", "/readyz", None, &[], None).await;
+        assert_eq!(
+            (ready.status, ready.text("status")),
+            (503, "not_ready".to_owned())
+        );
+        service.stop().await;
+    }
+}
