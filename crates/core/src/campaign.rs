@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     id::{CampaignId, UserId},
-    money::{Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Currency, Money},
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
 };
@@ -150,7 +150,10 @@ impl Sale {
         if !(1..=stock).contains(&per_user_limit) {
             return Err(CampaignError::Limit);
         }
-        if unit_price.minor < 0 || unit_price.checked_mul(stock).is_err() {
+        let whole = unit_price
+            .checked_mul(stock)
+            .map_or(i64::MAX, |price| price.minor);
+        if unit_price.minor < 0 || whole > AMOUNT_MINOR_MAX {
             return Err(CampaignError::Price);
         }
         if !(1..=HOLD_MS_MAX).contains(&hold_ms) {

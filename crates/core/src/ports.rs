@@ -168,6 +168,9 @@ pub enum LedgerError {
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used before, for a different request")]
     KeyReused,
+    /// An amount that is not above 0, or larger than [`AMOUNT_MINOR_MAX`](crate::money::AMOUNT_MINOR_MAX).
+    #[error("an amount is 1 to {} minor units", crate::money::AMOUNT_MINOR_MAX)]
+    AmountOutOfRange,
     /// A sum left 64 bits.
     #[error("the account cannot hold that much")]
     Overflow,

@@ -49,7 +49,21 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
 
 /// Opens the file for writing, creating and migrating it as needed.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
-    let mut conn = Connection::open(path)?;
+    prepare(Connection::open(path)?)
+}
+
+/// Opens the file for writing again. It must be there: an empty one in its place would have forgotten every grant.
+pub(crate) fn reopen_writer(path: &Path) -> Result<Connection, StoreError> {
+    let conn = prepare(Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?)?;
+    // On a full disk the write-ahead log may be what fills it. Where this fails, the probe that follows says why.
+    drop(conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    Ok(conn)
+}
+
+fn prepare(mut conn: Connection) -> Result<Connection, StoreError> {
     conn.busy_timeout(BUSY_MAX)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;

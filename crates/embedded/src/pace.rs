@@ -6,9 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-/// While claims keep coming, a slice that took `t` is followed by at least this many `t` without one: a tenth of
-/// the time is for settlement.
-const SERVE_PER_SETTLE: u32 = 9;
+/// While claims keep coming, a slice that took `t` is followed by at least this many `t` without one: a twentieth
+/// of the time is for settlement.
+const SERVE_PER_SETTLE: u32 = 19;
+/// Entries carried into the ledger in one transaction when it is quiet. Larger slices cost less an entry.
+const QUIET_SLICE: usize = 512;
+/// The same while claims keep coming: about a millisecond for which they wait. Longer, and everybody who is connected
+/// would come to wait at once and leave the cores idle.
+const RUSH_SLICE: usize = 64;
 /// Unsettled entries past which every batch is followed by a slice.
 pub(crate) const BACKLOG_MAX: u64 = 2_000_000;
 
@@ -45,6 +50,11 @@ impl Pace {
     pub(crate) fn may_settle(&self, backlog: u64) -> bool {
         let rested = self.last_slice_ended.elapsed() >= self.last_slice_took * SERVE_PER_SETTLE;
         self.quiet || rested || backlog > BACKLOG_MAX
+    }
+
+    /// How many entries the next slice may carry.
+    pub(crate) fn slice(&self) -> usize {
+        if self.quiet { QUIET_SLICE } else { RUSH_SLICE }
     }
 
     /// A slice was settled.

@@ -5,10 +5,7 @@
 
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
-/// How often the writer lets others go first while the queue keeps growing.
-const YIELDS_MAX: u32 = 16;
+use parking_lot::{Condvar, Mutex};
 
 /// Why a task was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,18 +82,6 @@ impl<T> Queue<T> {
             inner.writer_waits = true;
             self.filled.wait_for(&mut inner, wait_max);
             inner.writer_waits = false;
-        }
-        // Where every core is busy, those who are about to push get to do so first: a larger batch costs one commit
-        // all the same. Where a core is idle this returns at once and costs nobody anything.
-        for _ in 0..YIELDS_MAX {
-            let before = inner.tasks.len();
-            if before == 0 || inner.closed {
-                break;
-            }
-            MutexGuard::unlocked(&mut inner, std::thread::yield_now);
-            if inner.tasks.len() == before {
-                break;
-            }
         }
         if !inner.tasks.is_empty() {
             std::mem::swap(&mut inner.tasks, inbox);

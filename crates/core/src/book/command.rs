@@ -136,6 +136,9 @@ pub enum Refusal {
     /// No such order.
     #[error("there is no such order")]
     UnknownOrder,
+    /// Nothing was asked for.
+    #[error("a claim is for at least 1 unit")]
+    NothingAsked,
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used before, for a different request")]
     KeyReused,

@@ -85,7 +85,7 @@ impl Book {
     /// Decides a claim: [`Command::Claim`] without the wrapping, for the rush.
     ///
     /// # Errors
-    /// [`Refusal::KeyReused`].
+    /// [`Refusal::KeyReused`] and [`Refusal::NothingAsked`].
     pub fn claim(
         &mut self,
         now: Timestamp,
@@ -101,7 +101,7 @@ impl Book {
                 found,
                 amount_minor,
             }) => (found, amount_minor),
-            Err(state::KeyReused) => return Err(Refusal::KeyReused),
+            Err(refusal) => return Err(refusal),
         };
         let grant = state.record_grant(
             found,
@@ -144,7 +144,7 @@ impl Book {
         }
         match state.decide(claim, now) {
             Ok(Decision::Answer(outcome)) => Some(outcome),
-            Ok(Decision::Grant { .. }) | Err(state::KeyReused) => None,
+            Ok(Decision::Grant { .. }) | Err(_) => None,
         }
     }
 

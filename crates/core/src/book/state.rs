@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    command::{Claim, OrderView, PaymentOutcome, Setup},
+    command::{Claim, OrderView, PaymentOutcome, Refusal, Setup},
     grants::{Found, Grants, NewGrant, Row},
 };
 use crate::{
@@ -25,9 +25,6 @@ pub(super) enum Decision {
     Answer(Outcome),
     Grant { found: Found, amount_minor: i64 },
 }
-
-/// The claim's idempotency key was used before, with another quantity.
-pub(super) struct KeyReused;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -101,7 +98,10 @@ impl State {
     }
 
     /// Decides a claim, without changing anything. The checks stand in the outcomes' order of precedence.
-    pub(super) fn decide(&self, claim: &Claim, now: Timestamp) -> Result<Decision, KeyReused> {
+    pub(super) fn decide(&self, claim: &Claim, now: Timestamp) -> Result<Decision, Refusal> {
+        if claim.quantity == 0 {
+            return Err(Refusal::NothingAsked);
+        }
         if claim.kind != self.campaign.kind() {
             return Ok(Decision::Answer(Outcome::UnknownCampaign));
         }
@@ -109,7 +109,14 @@ impl State {
         if let Some(grant) = self.replay(claim, found)? {
             return Ok(Decision::Answer(Outcome::AlreadyGranted(grant)));
         }
-        match self.phase_at(now) {
+        // As recorded, not as the window has it: `paused` stands before `ended`, and a paused campaign whose window is
+        // over stays paused until a tick has closed it.
+        let phase = if self.phase == Phase::Paused {
+            Phase::Paused
+        } else {
+            self.phase_at(now)
+        };
+        match phase {
             Phase::Paused => return Ok(Decision::Answer(Outcome::Paused)),
             Phase::Draft | Phase::Scheduled => {
                 let starts_at = self.campaign.window.starts_at();
@@ -137,7 +144,7 @@ impl State {
 
     /// The grant that this claim repeats: the one made under the same key, or, where a user can have only one,
     /// the one that still has its units.
-    fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, KeyReused> {
+    fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, Refusal> {
         if found.newest == 0 {
             return Ok(None);
         }
@@ -150,7 +157,7 @@ impl State {
                 return if row.quantity == claim.quantity {
                     Ok(Some(self.grant(number, row)))
                 } else {
-                    Err(KeyReused)
+                    Err(Refusal::KeyReused)
                 };
             }
         }

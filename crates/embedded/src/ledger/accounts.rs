@@ -2,7 +2,7 @@
 
 use qiang_core::{
     id::UserId,
-    money::{Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Currency, Money},
     ports::{Balance, LedgerError},
     time::Timestamp,
 };
@@ -50,6 +50,9 @@ pub(crate) struct Posting<'a> {
 }
 
 /// Adds to an account, opening it if need be, and returns its row.
+///
+/// Three plain statements instead of one `INSERT … ON CONFLICT … RETURNING`: the latter makes SQLite keep a temporary
+/// table for what it returns, which costs more than the rest.
 pub(crate) fn add(
     conn: &Connection,
     owner: &str,
@@ -57,14 +60,20 @@ pub(crate) fn add(
     currency: Currency,
     amount: i64,
 ) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4) \
-         ON CONFLICT (owner, purpose, currency) DO UPDATE SET balance = balance + excluded.balance RETURNING id",
+    let mut select = conn.prepare_cached(
+        "SELECT id FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
     )?;
-    Ok(statement.query_row(
-        params![owner, purpose.name(), currency.code(), amount],
-        |row| row.get(0),
-    )?)
+    let key = params![owner, purpose.name(), currency.code()];
+    if let Some(id) = select.query_row(key, |row| row.get(0)).optional()? {
+        let mut update =
+            conn.prepare_cached("UPDATE accounts SET balance = balance + ?2 WHERE id = ?1")?;
+        update.execute(params![id, amount])?;
+        return Ok(id);
+    }
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    Ok(insert.insert(params![owner, purpose.name(), currency.code(), amount])?)
 }
 
 /// Takes from an account that exists, and returns its row. Below zero is refused by the table. Not done by [`add`]:
@@ -147,6 +156,9 @@ pub(crate) fn deposit(
     user: &UserId,
     amount: Money,
 ) -> Result<(), StoreError> {
+    if !(1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
+        return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
+    }
     let seq = next_direct(conn)?;
     let mut statement =
         conn.prepare_cached("INSERT OR IGNORE INTO deposits (id, posting) VALUES (?1, ?2)")?;

@@ -4,7 +4,7 @@ use qiang_core::{
     book::Setup,
     campaign::{Campaign, Kind, Phase, RedPacket, Rules, Sale},
     id::{CampaignId, UserId},
-    money::{Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Currency, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
     split::{SPLIT_VERSION, Seed, Split, SplitRule, commit},
     time::{Timestamp, Window},
@@ -30,6 +30,9 @@ pub(crate) enum Which {
 /// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow.
 pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result<(), StoreError> {
     let campaign = &setup.campaign;
+    if campaign.funded_minor() > AMOUNT_MINOR_MAX {
+        return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
+    }
     let Some(r) = insert(conn, campaign)? else {
         return Ok(());
     };

@@ -223,6 +223,12 @@ impl Writer {
         let mut book = self.shared.book.write();
         for task in inbox.drain(..) {
             decided.push(match task {
+                Task::Command(Command::Open(setup), answer)
+                    if self.refs.of(&self.conn, setup.campaign.id).is_err() =>
+                {
+                    // Its entries would have no campaign to belong to.
+                    Decided::Command(Err(Refusal::UnknownCampaign), answer)
+                }
                 Task::Claim(claim, answer) => {
                     let outcome = book.claim(now, &claim, &mut self.entries);
                     let granted = matches!(&outcome, Ok(outcome) if outcome.grant().is_some());

@@ -74,7 +74,7 @@ impl Writer {
 
     /// Opens the file anew, proves that it takes a commit, and makes the book again from what it holds.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
-        self.conn = file::open_writer(&self.path)?;
+        self.conn = file::reopen_writer(&self.path)?;
         let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
         self.conn.execute(probe, [self.clock.now().as_millis()])?;
         let mut refs = Refs::default();

@@ -10,8 +10,6 @@ use qiang_core::{
 use super::{PARTITION, Writer};
 use crate::{error::StoreError, ledger, log, pace::BACKLOG_MAX};
 
-/// Entries carried into the ledger in one transaction: a claim that arrives meanwhile waits for at most this many.
-const SETTLE_ENTRIES_MAX: usize = 512;
 /// How long settlement rests after an entry that the books refuse.
 const SETTLE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -53,11 +51,10 @@ impl Writer {
     }
 
     pub(super) fn settle_slice(&mut self) -> Result<(), StoreError> {
+        let slice = self.pace.slice();
         let Self { conn, refs, .. } = self;
-        let mut entries = Vec::with_capacity(SETTLE_ENTRIES_MAX);
-        log::read(conn, refs, self.settled, SETTLE_ENTRIES_MAX, |entry| {
-            entries.push(entry)
-        })?;
+        let mut entries = Vec::with_capacity(slice);
+        log::read(conn, refs, self.settled, slice, |entry| entries.push(entry))?;
         let tx = conn.unchecked_transaction()?;
         let settled = ledger::settle::settle(&tx, refs, PARTITION, &entries)?;
         tx.commit()?;

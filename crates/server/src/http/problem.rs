@@ -289,6 +289,7 @@ impl From<Refusal> for Problem {
         let kind = match refusal {
             Refusal::UnknownCampaign => Kind::UnknownCampaign,
             Refusal::UnknownOrder => Kind::NotFound,
+            Refusal::NothingAsked => Kind::Invalid,
             Refusal::KeyReused => Kind::KeyReused,
             Refusal::Phase(_) => Kind::PhaseConflict,
             Refusal::Order(_) => Kind::OrderConflict,
@@ -304,7 +305,9 @@ impl From<LedgerError> for Problem {
                 Self::new(Kind::InsufficientFunds, error.to_string())
             }
             LedgerError::KeyReused => Self::new(Kind::KeyReused, ""),
-            LedgerError::Overflow => Self::new(Kind::Invalid, error.to_string()),
+            LedgerError::Overflow | LedgerError::AmountOutOfRange => {
+                Self::new(Kind::Invalid, error.to_string())
+            }
             LedgerError::Unavailable { reason } => {
                 tracing::error!(reason, "the ledger did not answer");
                 Self::new(Kind::Unavailable, "").retry_after(RETRY_AFTER_S)

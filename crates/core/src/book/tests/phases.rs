@@ -26,8 +26,10 @@ fn outcomes_come_in_their_order_of_precedence() {
     bench.steer(&setup, Steer::Pause).unwrap();
     assert_eq!(bench.claim(&setup, "b"), Outcome::Paused);
     bench.now = END;
-    assert_eq!(bench.claim(&setup, "b"), Outcome::Ended);
+    assert_eq!(bench.claim(&setup, "b"), Outcome::Paused);
     assert_eq!(bench.claim(&setup, "a"), Outcome::AlreadyGranted(grant));
+    bench.tick();
+    assert_eq!(bench.claim(&setup, "b"), Outcome::Ended);
     let unknown = sale(2, 1, 1);
     assert_eq!(bench.claim(&unknown, "a"), Outcome::UnknownCampaign);
 }

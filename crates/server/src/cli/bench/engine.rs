@@ -60,7 +60,9 @@ struct Measured {
 }
 
 pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let measured = runtime.block_on(measure(args))?;
     let sound = measured.duplicates == 0
         && measured.oversold == 0
@@ -85,7 +87,11 @@ pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
             measured.settle_seconds,
         );
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
@@ -100,7 +106,8 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
         .map(|worker| {
             let embedded = embedded.clone();
             // The first workers take what does not divide.
-            let waiting = args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
+            let waiting =
+                args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
             tokio::spawn(work(embedded, campaign, worker, waiting as usize))
         })
         .collect();
@@ -151,7 +158,10 @@ async fn work(
     worker: u32,
     waiting: usize,
 ) -> anyhow::Result<Worked> {
-    let mut worked = Worked { numbers: Vec::new(), latency: hdrhistogram::Histogram::new(3)? };
+    let mut worked = Worked {
+        numbers: Vec::new(),
+        latency: hdrhistogram::Histogram::new(3)?,
+    };
     let mut tickets: VecDeque<(Instant, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
     let mut users = 0_u64;
     let mut empty = waiting == 0;
@@ -159,10 +169,18 @@ async fn work(
         while !empty && tickets.len() < waiting {
             users += 1;
             let user = UserId::new(&format!("u{worker}-{users}"))?;
-            let claim = Claim { campaign, kind: Kind::RedPacket, user, quantity: 1, key: None };
+            let claim = Claim {
+                campaign,
+                kind: Kind::RedPacket,
+                user,
+                quantity: 1,
+                key: None,
+            };
             tickets.push_back((Instant::now(), embedded.claim(claim)));
         }
-        let Some((asked, ticket)) = tickets.pop_front() else { return Ok(worked) };
+        let Some((asked, ticket)) = tickets.pop_front() else {
+            return Ok(worked);
+        };
         match ticket.await?.outcome {
             Outcome::Granted(grant) => worked.numbers.push(grant.number),
             Outcome::SoldOut { .. } => empty = true,

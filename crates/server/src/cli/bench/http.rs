@@ -39,7 +39,7 @@ pub(crate) struct HttpArgs {
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// Connections.
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub(super) connections: u32,
     /// Seconds of each load.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=30))]

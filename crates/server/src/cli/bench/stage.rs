@@ -26,7 +26,8 @@ impl Folder {
     pub(crate) fn new(given: Option<&Path>) -> anyhow::Result<Self> {
         match given {
             Some(path) => {
-                std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+                std::fs::create_dir_all(path)
+                    .with_context(|| format!("cannot make {}", path.display()))?;
                 Ok(Self::Given(path.to_owned()))
             }
             None => Ok(Self::Temporary(tempfile::tempdir()?)),
@@ -49,12 +50,20 @@ pub(crate) async fn red_packet(embedded: &Embedded, shares: u32) -> anyhow::Resu
     let now = SystemClock.now();
     let new_id = || {
         let millis = now.as_millis().unsigned_abs();
-        let at = uuid::Timestamp::from_unix(uuid::NoContext, millis / 1_000, (millis % 1_000) as u32 * 1_000_000);
+        let at = uuid::Timestamp::from_unix(
+            uuid::NoContext,
+            millis / 1_000,
+            (millis % 1_000) as u32 * 1_000_000,
+        );
         Uuid::new_v7(at)
     };
     embedded.deposit(new_id(), &sender, total).await?;
     let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
-    let rules = Rules::RedPacket(RedPacket { split, currency, seed: Seed::from_bytes(rand::random()) });
+    let rules = Rules::RedPacket(RedPacket {
+        split,
+        currency,
+        seed: Seed::from_bytes(rand::random()),
+    });
     let campaign = Campaign {
         id: CampaignId::new(new_id())?,
         owner: sender,
@@ -65,7 +74,10 @@ pub(crate) async fn red_packet(embedded: &Embedded, shares: u32) -> anyhow::Resu
         rules,
     };
     let id = campaign.id;
-    let setup = Setup { shares: campaign.shares(), campaign };
+    let setup = Setup {
+        shares: campaign.shares(),
+        campaign,
+    };
     embedded.create(&setup).await?;
     embedded.submit(Command::Open(Box::new(setup))).await?;
     Ok(id)
@@ -76,6 +88,10 @@ pub(crate) async fn settle(embedded: &Embedded, wait_max: Duration) -> anyhow::R
     let partition = PartitionId(0);
     let head = embedded.head(partition).await?;
     let settled = embedded.await_settled(partition, head, wait_max).await?;
-    anyhow::ensure!(settled, "the ledger did not catch up within {} s", wait_max.as_secs());
+    anyhow::ensure!(
+        settled,
+        "the ledger did not catch up within {} s",
+        wait_max.as_secs()
+    );
     Ok(())
 }
