@@ -188,7 +188,8 @@ pub enum LedgerError {
     },
 }
 
-/// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is repeated.
+/// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is
+/// repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyBinding {
     /// The id bound to the key.

@@ -104,7 +104,8 @@ CREATE TABLE accounts (
 CREATE TABLE postings (
     source   INTEGER NOT NULL,
     seq      INTEGER NOT NULL,
-    kind     TEXT    NOT NULL CHECK (kind IN ('deposit', 'fund', 'grant', 'refund', 'residue', 'payment', 'refund_due')),
+    kind     TEXT    NOT NULL
+        CHECK (kind IN ('deposit', 'fund', 'grant', 'refund', 'residue', 'payment', 'refund_due')),
     debit    INTEGER NOT NULL REFERENCES accounts (id),
     credit   INTEGER NOT NULL REFERENCES accounts (id),
     amount   INTEGER NOT NULL CHECK (amount > 0),

@@ -118,7 +118,8 @@ impl Grants {
         row.key == self.fingerprint(key.as_str())
     }
 
-    /// 64 bits stand for a key: keys are only compared among one user's grants in one campaign, or one order's payments.
+    /// 64 bits stand for a key: keys are only compared among one user's grants in one campaign, or among one order's
+    /// payments.
     pub(super) fn fingerprint(&self, key: &str) -> u64 {
         self.hasher.hash_one(key.as_bytes()).max(1)
     }

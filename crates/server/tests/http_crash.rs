@@ -1,0 +1,410 @@
+//! The whole service against kill -9 and a full disk, under load: what a user was told is kept, what a user repeats is
+//! replayed, and the audit finds nothing.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use common::{SECRET, call, packet, sign};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Request, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rand::RngExt as _;
+use serde_json::json;
+use tokio::net::TcpStream;
+
+const KILLS: usize = 20;
+const CONNECTIONS: usize = 16;
+/// Far later than any test runs: the service reads the system's clock.
+const EXP: i64 = 4_000_000_000;
+const READY_MAX: Duration = Duration::from_secs(30);
+
+/// A started service, killed if the test fails.
+struct Served {
+    child: Child,
+    addr: SocketAddr,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Served {
+    /// Starts `command`, which must serve at `addr`, and waits until it does.
+    async fn start(mut command: Command, addr: SocketAddr) -> Self {
+        command
+            .env("QIANG__AUTH__HS256_SECRET", SECRET)
+            .env("QIANG__LOG__LEVEL", "off")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        let mut served = Self {
+            child: command.spawn().unwrap(),
+            addr,
+        };
+        let started = Instant::now();
+        while TcpStream::connect(addr).await.is_err() {
+            assert!(
+                served.child.try_wait().unwrap().is_none(),
+                "the service ended at its start"
+            );
+            assert!(started.elapsed() < READY_MAX, "the service does not listen");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        served
+    }
+
+    async fn open_packet(&self, shares: u32) -> String {
+        let token = token("sam", "send operate");
+        let money = json!({ "amount": shares * 10, "currency": "CNY" });
+        let path = "/v1/accounts/sam/deposits";
+        let deposited = call(self.addr, "POST", path, Some(&token), &[], Some(money)).await;
+        assert_eq!(deposited.status, 201, "{deposited:?}");
+        let body = packet(i64::from(shares) * 10, shares);
+        let opened = call(
+            self.addr,
+            "POST",
+            "/v1/red-packets",
+            Some(&token),
+            &[],
+            Some(body),
+        )
+        .await;
+        assert_eq!(opened.status, 201, "{opened:?}");
+        opened.text("id")
+    }
+}
+
+fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+fn serve(folder: &Path, addr: SocketAddr) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
+    command.current_dir(folder).args([
+        "serve",
+        "--data",
+        "qiang.db",
+        "--listen",
+        &addr.to_string(),
+    ]);
+    command
+}
+
+fn token(user: &str, scope: &str) -> String {
+    sign(&json!({ "sub": user, "scope": scope, "exp": EXP }))
+}
+
+/// Users who claim one after another on some connections, and what they were told.
+struct Crowd {
+    path: String,
+    next: AtomicU64,
+    stop: AtomicBool,
+    /// What each user was told who was told `granted`.
+    granted: Mutex<BTreeMap<u64, Bytes>>,
+    /// Users who got no decision: the connection broke, or the service said that it cannot tell.
+    undecided: Mutex<Vec<u64>>,
+}
+
+impl Crowd {
+    fn new(packet: &str) -> Arc<Self> {
+        Arc::new(Self {
+            path: format!("/v1/red-packets/{packet}/claims"),
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            granted: Mutex::default(),
+            undecided: Mutex::default(),
+        })
+    }
+
+    fn rush(self: &Arc<Self>, addr: SocketAddr) -> Vec<tokio::task::JoinHandle<()>> {
+        self.stop.store(false, Ordering::Relaxed);
+        (0..CONNECTIONS)
+            .map(|_| tokio::spawn(Arc::clone(self).one(addr)))
+            .collect()
+    }
+
+    async fn one(self: Arc<Self>, addr: SocketAddr) {
+        let Ok(stream) = TcpStream::connect(addr).await else {
+            return;
+        };
+        let Ok((mut sender, connection)) = http1::handshake(TokioIo::new(stream)).await else {
+            return;
+        };
+        let connection = tokio::spawn(connection);
+        while !self.stop.load(Ordering::Relaxed) {
+            let user = self.next.fetch_add(1, Ordering::Relaxed);
+            let request = Request::post(&self.path)
+                .header("host", "test")
+                .header(
+                    "authorization",
+                    format!("Bearer {}", token(&name(user), "claim")),
+                )
+                .body(Full::new(Bytes::new()))
+                .unwrap();
+            let answer = async {
+                let response = sender.send_request(request).await.ok()?;
+                let status = response.status().as_u16();
+                Some((
+                    status,
+                    response.into_body().collect().await.ok()?.to_bytes(),
+                ))
+            };
+            match answer.await {
+                Some((201, body)) => drop(self.granted.lock().insert(user, body)),
+                Some((503, _)) => self.undecided.lock().push(user),
+                Some((status, body)) => panic!("a new user was answered {status}: {body:?}"),
+                None => {
+                    self.undecided.lock().push(user);
+                    break;
+                }
+            }
+        }
+        connection.abort();
+    }
+
+    /// Everybody of `users` asks again: who was granted gets the same answer, who was not gets a decision.
+    async fn ask_again(&self, addr: SocketAddr, users: &[u64]) {
+        for user in users {
+            let again = call(
+                addr,
+                "POST",
+                &self.path,
+                Some(&token(&name(*user), "claim")),
+                &[],
+                None,
+            )
+            .await;
+            let mut granted = self.granted.lock();
+            match granted.get(user) {
+                Some(told) => assert_eq!(
+                    (again.status, &again.body),
+                    (200, told),
+                    "user {user} was told otherwise"
+                ),
+                None => {
+                    assert!([200, 201].contains(&again.status), "{again:?}");
+                    granted.insert(*user, again.body);
+                }
+            }
+        }
+    }
+
+    /// Everything that anybody was told is in the ledger's rows.
+    fn check_ledger(&self, database: &Path) {
+        let conn = rusqlite::Connection::open_with_flags(
+            database,
+            rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY,
+        )
+        .unwrap();
+        let mut statement = conn
+            .prepare("SELECT amount FROM events WHERE kind = 1 AND number = ?1 AND user = ?2")
+            .unwrap();
+        for (user, told) in &*self.granted.lock() {
+            let told: serde_json::Value = serde_json::from_slice(told).unwrap();
+            let number = told["number"].as_i64().unwrap();
+            let amount: i64 = statement
+                .query_row(rusqlite::params![number, name(*user)], |row| row.get(0))
+                .unwrap_or_else(|error| {
+                    panic!("the grant {number} of user {user} is lost: {error}")
+                });
+            assert_eq!(Some(amount), told["amount"]["amount"].as_i64());
+        }
+    }
+}
+
+fn name(user: u64) -> String {
+    format!("user-{user}")
+}
+
+async fn settled(addr: SocketAddr) {
+    let started = Instant::now();
+    loop {
+        let ready = call(addr, "GET", "/readyz", None, &[], None).await;
+        if ready.status == 200 && ready.json()["settlement_lag"] == json!(0) {
+            return;
+        }
+        assert!(
+            started.elapsed() < READY_MAX,
+            "the ledger does not catch up: {ready:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn audit(database: &Path) {
+    let output = Command::new(env!("CARGO_BIN_EXE_qiang"))
+        .args(["audit", "--db"])
+        .arg(database)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_kills_under_load_lose_and_double_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let addr = free_address();
+    let mut served = Served::start(serve(folder.path(), addr), addr).await;
+    let packet = served.open_packet(100_000).await;
+    let crowd = Crowd::new(&packet);
+    let mut before = 0;
+    for _ in 0..KILLS {
+        let rush = crowd.rush(addr);
+        let wait = rand::rng().random_range(5..120);
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        served.child.kill().unwrap();
+        served.child.wait().unwrap();
+        for task in rush {
+            task.await.unwrap();
+        }
+        served = Served::start(serve(folder.path(), addr), addr).await;
+        let last: Vec<u64> = crowd
+            .granted
+            .lock()
+            .keys()
+            .rev()
+            .take(40)
+            .copied()
+            .collect();
+        crowd.ask_again(addr, &last).await;
+        let undecided = std::mem::take(&mut *crowd.undecided.lock());
+        crowd.ask_again(addr, &undecided).await;
+        let granted = crowd.granted.lock().len();
+        assert!(
+            granted > before,
+            "nobody was granted anything between two kills"
+        );
+        before = granted;
+    }
+    settled(addr).await;
+    crowd.check_ledger(&folder.path().join("qiang.db"));
+    audit(&folder.path().join("qiang.db"));
+}
+
+/// Bytes of the small disk.
+const DISK_BYTES: u64 = 24 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let addr = free_address();
+    // The disk is mounted in a namespace of the service's own, where it takes no rights to do so.
+    let mut command = Command::new("unshare");
+    let script = format!(
+        "mount -t tmpfs -o size={DISK_BYTES} small-disk . && cd \"$PWD\" && exec \"$0\" \"$@\""
+    );
+    command
+        .current_dir(folder.path())
+        .args([
+            "--map-root-user",
+            "--mount",
+            "--",
+            "sh",
+            "-c",
+            &script,
+            env!("CARGO_BIN_EXE_qiang"),
+        ])
+        .args(["serve", "--data", "qiang.db", "--listen", &addr.to_string()]);
+    let served = Served::start(command, addr).await;
+    let disk = PathBuf::from(format!("/proc/{}/cwd", served.child.id()));
+    let crowd = Crowd::new(&served.open_packet(100_000).await);
+
+    let rush = crowd.rush(addr);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let ballast = disk.join("ballast");
+    fill(&ballast);
+    wait_for(addr, 503).await;
+    assert!(!crowd.granted.lock().is_empty());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let granted_while_full = crowd.granted.lock().len();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(
+        crowd.granted.lock().len(),
+        granted_while_full,
+        "a full disk kept something"
+    );
+
+    std::fs::remove_file(&ballast).unwrap();
+    wait_for(addr, 200).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    crowd.stop.store(true, Ordering::Relaxed);
+    for task in rush {
+        task.await.unwrap();
+    }
+    let granted = crowd.granted.lock().len();
+    assert!(granted > granted_while_full, "it did not go on");
+    let undecided = std::mem::take(&mut *crowd.undecided.lock());
+    assert!(!undecided.is_empty());
+    let some: Vec<u64> = undecided.iter().rev().take(200).copied().collect();
+    crowd.ask_again(addr, &some).await;
+    let told: Vec<u64> = crowd
+        .granted
+        .lock()
+        .keys()
+        .rev()
+        .take(200)
+        .copied()
+        .collect();
+    crowd.ask_again(addr, &told).await;
+    settled(addr).await;
+    crowd.check_ledger(&disk.join("qiang.db"));
+    audit(&disk.join("qiang.db"));
+}
+
+/// Takes all that is left of the disk.
+fn fill(ballast: &Path) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(ballast).unwrap();
+    let block = [0_u8; 4_096];
+    // Until the disk is full, and a little more often than it could be large.
+    for _ in 0..=DISK_BYTES / 4_096 {
+        if file.write_all(&block).is_err() {
+            return;
+        }
+    }
+    panic!("the disk is larger than it was made");
+}
+
+async fn wait_for(addr: SocketAddr, status: u16) {
+    let started = Instant::now();
+    loop {
+        let ready = call(addr, "GET", "/readyz", None, &[], None).await;
+        if ready.status == status {
+            return;
+        }
+        assert!(
+            started.elapsed() < READY_MAX,
+            "readiness stays {}: {:?}",
+            ready.status,
+            ready.body
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
