@@ -6,9 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-/// While claims keep coming, a slice that took `t` is followed by at least this many `t` without one: a twentieth
+/// While claims keep coming, a slice that took `t` is followed by at least this many `t` without one: a fiftieth
 /// of the time is for settlement.
-const SERVE_PER_SETTLE: u32 = 19;
+const SERVE_PER_SETTLE: u32 = 49;
+/// No more tasks than this are worth waiting for: past it, a commit's cost is spread thinly enough.
+const WORTHWHILE_MAX: usize = 128;
 /// Entries carried into the ledger in one transaction when it is quiet. Larger slices cost less an entry.
 const QUIET_SLICE: usize = 512;
 /// The same while claims keep coming: about a millisecond for which they wait. Longer, and everybody who is connected
@@ -20,6 +22,7 @@ pub(crate) const BACKLOG_MAX: u64 = 2_000_000;
 #[derive(Debug)]
 pub(crate) struct Pace {
     quiet: bool,
+    last_batch: usize,
     last_slice_ended: Instant,
     last_slice_took: Duration,
 }
@@ -28,19 +31,27 @@ impl Pace {
     pub(crate) fn new() -> Self {
         Self {
             quiet: false,
+            last_batch: 0,
             last_slice_ended: Instant::now(),
             last_slice_took: Duration::ZERO,
         }
     }
 
-    /// A batch was served.
-    pub(crate) fn served(&mut self) {
+    /// A batch of that many tasks was served.
+    pub(crate) fn served(&mut self, tasks: usize) {
         self.quiet = false;
+        self.last_batch = tasks;
+    }
+
+    /// How many tasks are worth a moment's wait: half of those who were just served, since they are coming back.
+    pub(crate) fn worthwhile(&self) -> usize {
+        (self.last_batch / 2).min(WORTHWHILE_MAX)
     }
 
     /// Nobody came for a while.
     pub(crate) fn quiet(&mut self) {
         self.quiet = true;
+        self.last_batch = 0;
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

@@ -114,7 +114,7 @@ impl Writer {
             shared.stop(&reason);
             shared.queue.close();
             let mut left = Vec::new();
-            shared.queue.take(&mut left, Duration::ZERO);
+            shared.queue.take(&mut left, 1, Duration::ZERO);
             for task in left {
                 task.refuse(&EngineError::Unavailable {
                     reason: reason.clone(),
@@ -127,13 +127,18 @@ impl Writer {
         let mut inbox = Vec::new();
         let mut decided = Vec::new();
         loop {
-            match self.shared.queue.take(&mut inbox, self.wait_max()) {
+            match self
+                .shared
+                .queue
+                .take(&mut inbox, self.pace.worthwhile(), self.wait_max())
+            {
                 Taken::Tasks if self.stopped.is_some() || self.settlement_is_too_far_behind() => {
                     self.turn_away(&mut inbox);
                 }
                 Taken::Tasks => {
+                    let tasks = inbox.len();
                     self.batch(&mut inbox, &mut decided);
-                    self.pace.served();
+                    self.pace.served(tasks);
                 }
                 Taken::Nothing => self.pace.quiet(),
                 Taken::Closed => break,
