@@ -103,6 +103,8 @@ impl Book {
             }) => (found, amount_minor),
             Err(refusal) => return Err(refusal),
         };
+        // Grants of one campaign are never dated backwards, even if the clock jumps: holds end in the order of numbers.
+        let at = now.max(state.last_granted_at());
         let grant = state.record_grant(
             found,
             &NewGrant {
@@ -110,14 +112,14 @@ impl Book {
                 quantity: claim.quantity,
                 amount_minor,
                 key: claim.key.as_ref(),
-                granted_at: now,
+                granted_at: at,
             },
         );
         self.head += 1;
         state.touched = self.head;
         log.push(Entry {
             seq: self.head,
-            at: now,
+            at,
             campaign: claim.campaign,
             event: Event::Granted {
                 number: grant.number,

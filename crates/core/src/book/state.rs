@@ -269,6 +269,12 @@ impl State {
         open && row.quantity <= self.remaining && row.quantity <= limit.saturating_sub(held)
     }
 
+    /// When the last grant was made; long ago if none was.
+    pub(super) fn last_granted_at(&self) -> Timestamp {
+        let last = self.grants.get(self.grants.len());
+        last.map_or(Timestamp::default(), |row| row.granted_at)
+    }
+
     /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let end = (self.phase != Phase::Closed).then_some(self.campaign.window.ends_at());

@@ -7,7 +7,7 @@ use qiang_core::{
     book::Steer,
     campaign::{AckLevel, Phase},
     id::IdempotencyKey,
-    money::Money,
+    money::{AMOUNT_MINOR_MAX, Money},
     ports::LedgerError,
     split::SplitRule,
 };
@@ -165,13 +165,15 @@ pub async fn a_deposit_counts_once<S: Subject>(stage: &mut Stage<S>) {
         assert_eq!(stage.balance("a").await, (70 + 5 * other, 0));
         stage.deposit("a", 5).await;
     }
-    // The account is full at some point, and says so instead of wrapping.
-    let all = Money::new(i64::MAX, currency());
-    let made = stage
-        .ledger()
-        .deposit(Uuid::from_u128(2 << 90), &user("a"), all)
-        .await;
-    assert_eq!(made, Err(LedgerError::Overflow));
+    // Nothing, less than nothing, and more than there can be are refused.
+    for minor in [i64::MIN, -1, 0, AMOUNT_MINOR_MAX + 1, i64::MAX] {
+        let amount = Money::new(minor, currency());
+        let made = stage
+            .ledger()
+            .deposit(Uuid::from_u128(2 << 90), &user("a"), amount)
+            .await;
+        assert_eq!(made, Err(LedgerError::AmountOutOfRange), "{minor}");
+    }
     assert_eq!(stage.balance("a").await, (85, 0));
     let gone = stage.ledger().balances(&user("b")).await;
     assert_eq!(gone, Ok(Vec::new()));

@@ -169,3 +169,18 @@ fn claiming_and_cancelling_for_ever_is_stopped() {
         "others are not concerned"
     );
 }
+
+#[test]
+fn a_clock_that_jumps_back_does_not_keep_units_from_coming_back() {
+    let setup = sale(1, 2, 1);
+    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    bench.now = START + 100;
+    bench.claim(&setup, "a");
+    bench.now = START;
+    bench.claim(&setup, "b");
+    bench.now = START + 100 + HOLD;
+    bench.tick();
+    for number in [1, 2] {
+        assert_eq!(state(&bench, &setup, number).0, OrderState::Expired);
+    }
+}
