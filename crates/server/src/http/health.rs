@@ -39,6 +39,9 @@ pub(crate) struct ReadyBody {
     queue_length: usize,
     /// Log entries that are not yet in the ledger's books.
     settlement_lag: u64,
+    /// Why settlement does not go on, while it does not. Granting goes on meanwhile, up to a bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_stuck: Option<String>,
 }
 
 /// The process answers.
@@ -58,6 +61,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, Json<Rea
         status: if probed.is_ok() { "ready" } else { "not_ready" },
         queue_length: app.gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
+        settlement_stuck: app.gauges.stuck(),
         reason: probed.err(),
     };
     let status = if body.reason.is_none() {

@@ -27,6 +27,8 @@ pub trait Gauges: Send + Sync + 'static {
     fn queued(&self) -> usize;
     /// The last committed log entry, and the last settled one.
     fn positions(&self) -> (Seq, Seq);
+    /// Why settlement is stuck, if it is.
+    fn stuck(&self) -> Option<String>;
     /// Why nothing is granted at the moment, if that is so.
     fn stopped(&self) -> Option<String>;
 }
@@ -38,6 +40,10 @@ impl Gauges for Embedded {
 
     fn positions(&self) -> (Seq, Seq) {
         self.positions()
+    }
+
+    fn stuck(&self) -> Option<String> {
+        self.stuck()
     }
 
     fn stopped(&self) -> Option<String> {
