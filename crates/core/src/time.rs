@@ -5,8 +5,9 @@
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The latest instant accepted from outside: the end of the year 9999.
-    pub const MAX: Self = Self(253_402_300_799_999);
+    /// The latest instant accepted from outside: the end of the year 9998, which every calendar can show in every
+    /// time zone.
+    pub const MAX: Self = Self(253_370_764_799_999);
 
     /// From milliseconds since the Unix epoch.
     #[must_use]
@@ -35,7 +36,7 @@ impl Timestamp {
 
 /// A window that ends before it starts, or lies outside what a calendar can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a window must end after it starts, between the years 1970 and 9999")]
+#[error("a window must end after it starts, between the years 1970 and 9998")]
 pub struct WindowError;
 
 /// When claims are accepted: from `starts_at` on, up to but without `ends_at`.

@@ -229,7 +229,10 @@ impl Writer {
         for task in inbox.drain(..) {
             decided.push(match task {
                 Task::Command(Command::Open(setup), answer)
-                    if self.refs.of(&self.conn, setup.campaign.id).is_err() =>
+                    if matches!(
+                        self.refs.of(&self.conn, setup.campaign.id),
+                        Err(StoreError::Damaged { .. })
+                    ) =>
                 {
                     // Its entries would have no campaign to belong to.
                     Decided::Command(Err(Refusal::UnknownCampaign), answer)

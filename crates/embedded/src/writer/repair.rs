@@ -38,10 +38,10 @@ impl Writer {
     }
 
     pub(super) fn turn_away(&self, inbox: &mut Vec<Task>) {
-        let reason = self
-            .stopped
-            .as_ref()
-            .map_or_else(String::new, |stopped| stopped.reason.clone());
+        let reason = match &self.stopped {
+            Some(stopped) => stopped.reason.clone(),
+            None => "settlement is stuck and the log may run no further ahead of it".to_owned(),
+        };
         let unavailable = EngineError::Unavailable { reason };
         for task in inbox.drain(..) {
             task.refuse(&unavailable);

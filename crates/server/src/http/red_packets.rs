@@ -132,7 +132,9 @@ impl RedPacketBody {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             commitment: commit(&packet.seed, &packet.split).to_string(),
-            seed: (tally.phase == Phase::Closed).then(|| packet.seed.to_string()),
+            // By the ledger's word, which follows from committed entries alone: a close that was decided and could
+            // not be kept must not have told the seed of a packet that goes on.
+            seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.clock.now()),
@@ -249,7 +251,12 @@ pub(crate) async fn get(
     _: Caller,
     Param(id): Param<CampaignId>,
 ) -> Result<Json<RedPacketBody>, Problem> {
-    let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
+    let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
+    if tally.phase == Phase::Closed && record.phase != Phase::Closed {
+        // Closed a moment ago: the ledger is about to know.
+        app.settled().await?;
+        (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
+    }
     Ok(Json(RedPacketBody::new(record, &tally, &app)?))
 }
 

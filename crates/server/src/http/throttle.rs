@@ -1,5 +1,5 @@
 //! How often one user may claim. The memory for it is bounded: users who have been quiet are forgotten, and past the
-//! bound new users pass unmetered. Supply is the engine's to guard, not this file's.
+//! bound nobody is metered until then. Supply is the engine's to guard, not this file's.
 
 use std::{
     num::NonZeroU32,

@@ -189,6 +189,11 @@ async fn upkeep(app: Arc<App>) {
         ticks.tick().await;
         let app = Arc::clone(&app);
         // A panic there is reported by its hook; the next round tries again.
-        drop(tokio::task::spawn_blocking(move || app.upkeep()).await);
+        let upkeep = Arc::clone(&app);
+        drop(tokio::task::spawn_blocking(move || upkeep.upkeep()).await);
+        // A request that was cut off between its campaign's funding and its opening has left a draft.
+        if let Err(error) = app.open_drafts().await {
+            tracing::debug!(%error, "campaigns that wait for an engine could not be taken up");
+        }
     }
 }

@@ -32,7 +32,8 @@ const SETTLE_MAX: Duration = Duration::from_secs(600);
 /// Measure the whole service over HTTP, and check every grant that a user saw.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HttpArgs {
-    /// Service to measure, such as http://127.0.0.1:8080; without it, one is started for the benchmark.
+    /// Service to measure, such as http://127.0.0.1:8080; without it, one is started for the benchmark. It needs
+    /// limits.shares_max of at least 100000 a second of load, and server.noop_route for --baseline.
     #[arg(long, requires = "secret_file")]
     url: Option<String>,
     /// File with the service's HS256 secret, to make users' tokens.
