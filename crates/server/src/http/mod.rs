@@ -123,7 +123,7 @@ impl App {
     }
 }
 
-fn id_at(now: Timestamp) -> Uuid {
+pub(crate) fn id_at(now: Timestamp) -> Uuid {
     let millis = now.as_millis().max(0).unsigned_abs();
     let seconds = millis / 1_000;
     let nanos = (millis % 1_000) as u32 * 1_000_000;

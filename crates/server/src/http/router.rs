@@ -23,8 +23,9 @@ use super::{App, Kind, Problem, accounts, campaigns, claims, health, orders, red
 #[derive(OpenApi)]
 #[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
     Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST may \
-    carry an `Idempotency-Key`: repeated with the same body it has its effect once, with another body it is refused \
-    with 422."), modifiers(&Bearer), security(("bearer" = [])))]
+    carry an `Idempotency-Key`, and with another body the same key is refused with 422. Deposits, red packets, sales \
+    and orders have their effect once a key; payments once a reference; cancelling, pausing, resuming and closing \
+    what is so already changes nothing."), modifiers(&Bearer), security(("bearer" = [])))]
 struct Document;
 
 struct Bearer;

@@ -14,7 +14,6 @@ use qiang_core::{
     time::Window,
 };
 use qiang_embedded::{Embedded, SystemClock};
-use uuid::Uuid;
 
 /// A folder of the caller's, or a temporary one that is removed at the end.
 pub(crate) enum Folder {
@@ -48,15 +47,7 @@ pub(crate) async fn red_packet(embedded: &Embedded, shares: u32) -> anyhow::Resu
     let total = Money::new(i64::from(shares) * 100, currency);
     let sender = UserId::new("sender")?;
     let now = SystemClock.now();
-    let new_id = || {
-        let millis = now.as_millis().unsigned_abs();
-        let at = uuid::Timestamp::from_unix(
-            uuid::NoContext,
-            millis / 1_000,
-            (millis % 1_000) as u32 * 1_000_000,
-        );
-        Uuid::new_v7(at)
-    };
+    let new_id = || crate::http::id_at(now);
     embedded.deposit(new_id(), &sender, total).await?;
     let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
     let rules = Rules::RedPacket(RedPacket {
