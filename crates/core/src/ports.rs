@@ -154,7 +154,7 @@ pub trait EventLog: Send + Sync + 'static {
     ) -> Result<Vec<Entry>, LedgerError>;
 }
 
-/// Why the ledger did not do it. Nothing changed.
+/// Why the ledger did not do it. Nothing changed, except perhaps after [`LedgerError::Uncertain`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     /// The account has less than is asked for.
@@ -178,6 +178,12 @@ pub enum LedgerError {
     #[error("the ledger is not available: {reason}")]
     Unavailable {
         /// What is wrong, for the operator.
+        reason: String,
+    },
+    /// The commit failed, and may have been kept all the same.
+    #[error("the ledger cannot tell whether the change was kept: {reason}")]
+    Uncertain {
+        /// What went wrong, for the operator.
         reason: String,
     },
     /// What is in the database contradicts itself.

@@ -93,6 +93,9 @@ where
             })
         };
         let result = match (committed, self.result) {
+            (Err(EngineError::Uncertain { reason }), _) => Err(LedgerError::Uncertain {
+                reason: reason.clone(),
+            }),
             (Err(error), _) => unavailable(error),
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => unavailable(&EngineError::Stopping),

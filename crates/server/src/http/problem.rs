@@ -312,6 +312,10 @@ impl From<LedgerError> for Problem {
                 tracing::error!(reason, "the ledger did not answer");
                 Self::new(Kind::Unavailable, "").retry_after(RETRY_AFTER_S)
             }
+            LedgerError::Uncertain { reason } => {
+                tracing::error!(reason, "a change's fate is unknown");
+                Self::new(Kind::Uncertain, "").retry_after(RETRY_AFTER_S)
+            }
             LedgerError::Damaged { reason } => {
                 tracing::error!(reason, "the ledger is damaged");
                 Self::new(Kind::Internal, "")
