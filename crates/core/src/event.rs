@@ -29,7 +29,11 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// An engine took the campaign up.
-    Opened,
+    Opened {
+        /// Over how many partitions the engine has spread it, 1 for most. Each of them says so in its own log, and
+        /// opens, pauses, ends and closes its part for itself.
+        parts: u16,
+    },
     /// A claim was granted.
     Granted {
         /// The grant's number in its campaign, from 1.
@@ -94,7 +98,7 @@ impl Event {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Opened => "opened",
+            Self::Opened { .. } => "opened",
             Self::Granted { .. } => "granted",
             Self::Paid { .. } => "paid",
             Self::Cancelled { .. } => "cancelled",

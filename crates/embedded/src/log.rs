@@ -146,8 +146,8 @@ pub(crate) fn append(
                 refunded_minor,
                 None::<&str>,
             ])?,
-            Event::Opened | Event::Paused | Event::Resumed | Event::Ended => {
-                statement.execute(params![
+            Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => statement
+                .execute(params![
                     seq,
                     at,
                     campaign,
@@ -157,8 +157,7 @@ pub(crate) fn append(
                     None::<i64>,
                     None::<i64>,
                     None::<&str>,
-                ])?
-            }
+                ])?,
         };
     }
     Ok(())
@@ -193,7 +192,7 @@ pub(crate) fn read(
 
 fn kind_of(event: &Event) -> u8 {
     match event {
-        Event::Opened => 0,
+        Event::Opened { .. } => 0,
         Event::Granted { .. } => 1,
         Event::Paid { .. } => 2,
         Event::Cancelled { .. } => 3,
@@ -217,7 +216,8 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
     let payment = || text(8).and_then(|text| PaymentRef::new(text).map_err(|_| bad("payment")));
     let number = || row.get::<_, u32>(4);
     let event = match row.get::<_, u8>(3)? {
-        0 => Event::Opened,
+        // This engine has one partition and spreads nothing.
+        0 => Event::Opened { parts: 1 },
         1 => Event::Granted {
             number: number()?,
             user: UserId::new(text(5)?).map_err(|_| bad("user"))?,

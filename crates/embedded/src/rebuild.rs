@@ -90,6 +90,6 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
                 .is_none()
                 .then_some("there is no such order")
         }
-        Event::Opened | Event::Paused | Event::Resumed | Event::Ended => None,
+        Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
     }
 }

@@ -212,7 +212,7 @@ impl Book {
             .get(&id)
             .is_some_and(|state| state.touched == 0)
         {
-            self.record(now, id, Event::Opened, log);
+            self.record(now, id, Event::Opened { parts: 1 }, log);
         }
     }
 

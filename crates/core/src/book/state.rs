@@ -296,7 +296,7 @@ impl State {
     /// one that was lost.
     pub(super) fn evolve(&mut self, event: &Event, at: Timestamp) {
         match event {
-            Event::Opened => {}
+            Event::Opened { .. } => {}
             Event::Granted {
                 user,
                 quantity,

@@ -104,7 +104,7 @@ fn carry(
     entry: &Entry,
 ) -> Result<(), StoreError> {
     match &entry.event {
-        Event::Opened | Event::Resumed => open.phase(conn, "scheduled"),
+        Event::Opened { .. } | Event::Resumed => open.phase(conn, "scheduled"),
         Event::Paused => open.phase(conn, "paused"),
         Event::Ended => open.phase(conn, "ended"),
         Event::Granted { .. } => open.grant(conn, partition, entry),

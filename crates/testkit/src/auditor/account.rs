@@ -116,11 +116,11 @@ impl Account {
     }
 
     pub(super) fn enter(&mut self, entry: &Entry) -> Checked {
-        let opening = entry.event == Event::Opened;
+        let opening = matches!(entry.event, Event::Opened { .. });
         check(self.opened != opening, "opened twice, or not at first")?;
         self.opened = true;
         match &entry.event {
-            Event::Opened => {}
+            Event::Opened { .. } => {}
             Event::Granted {
                 number,
                 user,

@@ -1,0 +1,1 @@
+//! The control plane: one file a reconciler, each idempotent, each on a timer and a signal.

@@ -1,0 +1,1 @@
+//! The ledger on PostgreSQL and on MySQL/MariaDB.

@@ -1,0 +1,1 @@
+//! Engine and event log on Redis 7 / Valkey: standalone, Sentinel and Cluster.
