@@ -12,21 +12,20 @@ const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 
-/// A primary that is silent for so long counts as down.
-const DOWN_AFTER_MS: u32 = 500;
+/// A primary that is silent for so long counts as down. The third Sentinel is slower: were all three candidates at the
+/// same moment, each would vote for itself, and nobody would be elected for seconds.
+const DOWN_AFTER_MS: [u32; SENTINELS] = [500, 500, 1_500];
 
 /// A failover that has not succeeded is tried again after twice this.
 const FAILOVER_MS: u32 = 2_000;
 
 /// Sentinels know each other from what they publish every 2 s, and replicas from asking every 10 s. Tests cannot wait
-/// so long.
-const SENTINEL_PERIODS: [&str; 8] = [
+/// so long. Pings stay as they are: a replica is not promoted when the last word of it is five of their periods old.
+const SENTINEL_PERIODS: [&str; 6] = [
     "PUBLISH-PERIOD",
     "100",
     "INFO-PERIOD",
-    "200",
-    "PING-PERIOD",
-    "100",
+    "1000",
     "ASK-PERIOD",
     "100",
 ];
@@ -49,8 +48,9 @@ impl SentinelSet {
         let following = [format!("replicaof 127.0.0.1 {port}")];
         let mut servers = vec![primary];
         servers.extend(Server::start_all(options, REPLICAS, &following));
-        let watching = watching(port, options.login.as_ref());
-        let sentinels = in_parallel(0..SENTINELS, |_| start_sentinel(&watching));
+        let login = options.login.as_ref();
+        let start = |down_after_ms| start_sentinel(&watching(port, down_after_ms, login));
+        let sentinels = in_parallel(DOWN_AFTER_MS, start);
         let set = Self { servers, sentinels };
         set.wait_until_watched();
         set
@@ -130,10 +130,10 @@ impl SentinelSet {
     }
 }
 
-fn watching(port: u16, login: Option<&Login>) -> Vec<String> {
+fn watching(port: u16, down_after_ms: u32, login: Option<&Login>) -> Vec<String> {
     let mut lines = vec![
         format!("sentinel monitor {MASTER} 127.0.0.1 {port} {QUORUM}"),
-        format!("sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}"),
+        format!("sentinel down-after-milliseconds {MASTER} {down_after_ms}"),
         format!("sentinel failover-timeout {MASTER} {FAILOVER_MS}"),
     ];
     if let Some(Login { user, password }) = login {
