@@ -8,6 +8,7 @@ pub mod auditor;
 pub mod campaign;
 pub mod clock;
 pub mod conformance;
+pub mod histories;
 pub mod servers;
 
 pub use clock::ManualClock;
