@@ -37,7 +37,10 @@ impl<P: Place> OnRedis<P> {
             clock: Some(clock.clone()),
             ..P::options()
         };
-        let settled = ledger.positions().await.expect("the ledger tells its positions");
+        let settled = ledger
+            .positions()
+            .await
+            .expect("the ledger tells its positions");
         let engine = RedisEngine::connect(options, &settled).await;
         let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
         Self {
