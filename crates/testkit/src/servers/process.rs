@@ -228,9 +228,17 @@ mod tests {
     #[test]
     fn a_child_outlives_the_thread_that_started_it_but_not_its_value() {
         let folder = tempfile::tempdir().unwrap();
-        let process = thread::scope(|scope| scope.spawn(|| sleeper(folder.path())).join()).unwrap();
-        // The death signal comes before the thread is seen as ended, or never.
-        assert!(process.ended().is_none());
+        let start = || {
+            let process = sleeper(folder.path());
+            // The death signal is asked for right before the program is what it is.
+            let name = format!("/proc/{}/comm", process.pid());
+            let is_itself = || (fs::read_to_string(&name).ok()? == "sleep\n").then_some(());
+            wait_for("setpriv to become the program", SIGNAL_MAX, is_itself);
+            process
+        };
+        let process = thread::scope(|scope| scope.spawn(start).join()).unwrap();
+        // A signal at the thread's end may be a little late.
+        assert_eq!(poll(Duration::from_millis(200), || process.ended()), None);
         let pid = process.pid();
         assert!(is_alive(pid));
         drop(process);
