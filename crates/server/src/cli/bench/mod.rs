@@ -20,12 +20,12 @@ pub(crate) enum Bench {
     Rebuild(rebuild::RebuildArgs),
     /// The published schemes and ours on one Redis, under the same crowd, compared.
     ///
-    /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys have
-    /// a prefix of their own and are removed. Redis's processor time is what INFO says, so nobody else should use that
-    /// Redis meanwhile.
+    /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys
+    /// have a prefix of their own and are removed. Redis's processor time is what INFO says, so nobody else should
+    /// use that Redis meanwhile.
     ///
-    /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or left
-    /// units behind although enough users asked, or its records differ from what users were told.
+    /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or
+    /// left units behind although enough users asked, or its records differ from what users were told.
     Schemes(Box<schemes::SchemesArgs>),
 }
 

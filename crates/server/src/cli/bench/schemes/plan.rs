@@ -27,7 +27,7 @@ pub(crate) struct SchemesArgs {
     /// Also on another machine than this one.
     #[arg(long)]
     pub(super) anywhere: bool,
-    /// Only this scheme; may be repeated. Without it, all but lock_printed and embedded, and row_lock if --sql is given.
+    /// Only this scheme; may be repeated. Without it: all but lock_printed and embedded, and row_lock with --sql.
     #[arg(long, value_enum, value_name = "NAME")]
     pub(super) scheme: Vec<Name>,
     /// 10,000 users who all wait at once for 100 shares. Without --rush and --drain, both are run.

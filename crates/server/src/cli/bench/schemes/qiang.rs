@@ -1,6 +1,6 @@
 //! `qiang`: ours. A red packet in an engine, claimed by tickets, counted again from the engine's log.
 //!
-//! It is written against the ports: a [`Subject`] is an engine, its log, and what else has to live while it is measured.
+//! It is written against the ports: a [`Subject`] is an engine, its log, and what else is needed to measure it.
 
 use std::sync::Arc;
 
