@@ -3,16 +3,16 @@
 //! Source: an article whose parts are named 具体实现方案, 关键技术点, 压测数据参考 and 特殊场景处理, with keys such as
 //! `red_packet:10001:total`.
 //!
-//! As there: a look at the counter (DECRBY 0), `SET NX PX 3000` of a random value, a second look, SISMEMBER, a script
-//! of SADD and DECR, and a script that releases the lock only if it is still one's own: six round trips a grant,
-//! although the article promises one. Scripts go by their hash, by their text where Redis does not know it, as Spring does it.
-//! The release also runs when the lock was not got. Locks that had expired before their release are counted, which the
-//! article asks for.
+//! As there: a look at the counter (DECRBY 0), `SET NX PX 3000` of a random value, a second look, SISMEMBER, a
+//! script of SADD and DECR, and a script that releases the lock only if it is still one's own: six round trips a
+//! grant, although the article promises one. Scripts go by their hash, by their text where Redis does not know
+//! it, as Spring does it. The release also runs when the lock was not got. Locks that had expired before their
+//! release are counted, which the article asks for.
 //!
 //! The code that is printed first, `lock_printed` here, oversells: its second look lets 0 pass, the script takes
-//! a share without looking, and its reply is thrown away. The article's last part adds a guard to the script, with a
-//! reply of -2. `lock` is that version, and it reads the reply: without that the guard would keep the stock and
-//! still tell the user of a share.
+//! a share without looking, and its reply is thrown away. The article's last part adds a guard to the script,
+//! with a reply of -2. `lock` is that version, and it reads the reply: without that the guard would keep the
+//! stock and still tell the user of a share.
 
 use std::sync::{
     Arc,

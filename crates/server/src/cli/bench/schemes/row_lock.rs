@@ -3,9 +3,9 @@
 //! Source: what the article on 云数据库Redis版缓存设计高并发的秒杀系统 calls the usual way (利用数据库的行级锁) and
 //! argues against.
 //!
-//! One transaction a claim: `UPDATE … SET stock = stock - 1 WHERE id = ? AND stock > 0`, then the order's INSERT, unique
-//! by campaign and user; on PostgreSQL, MySQL or MariaDB. All claims of a campaign wait for one row. Statements are the
-//! round trips that are counted; the preparation of each connection's statements is not.
+//! One transaction a claim: `UPDATE … SET stock = stock - 1 WHERE id = ? AND stock > 0`, then the order's INSERT,
+//! unique by campaign and user; on PostgreSQL, MySQL or MariaDB. All claims of a campaign wait for one row.
+//! Statements are the round trips that are counted; the preparation of each connection's statements is not.
 
 use std::str::FromStr as _;
 
