@@ -189,7 +189,7 @@ impl Told {
             Ok(Outcome::Refused) => self.refused += 1,
             Err(error) => {
                 self.failed += 1;
-                self.first_error.get_or_insert_with(|| format!("{error:#}"));
+                self.first_error.get_or_insert_with(|| error.to_string());
             }
         }
         let claims = self.claims();
