@@ -32,7 +32,7 @@ pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize)
     }
 }
 
-async fn decide(
+pub(crate) async fn decide(
     node: &Arc<Node>,
     slot: &mut Slot,
     partition: PartitionId,
