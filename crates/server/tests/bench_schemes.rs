@@ -1,5 +1,4 @@
-//! `qiang bench schemes` on a real Redis, as its users run it: who is exact, who is not, what it costs, and what is left
-//! behind.
+//! `qiang bench schemes` on real servers, as its users run it: who is exact, who is not, and what is left behind.
 #![allow(clippy::unwrap_used)]
 
 use std::{

@@ -3,6 +3,7 @@
 -- KEYS[2] list of the shares that somebody has, as JSON with the user in it
 -- KEYS[3] hash of the users that have one
 -- KEYS[4] the user; no key, but that is where the articles pass it
+-- ARGV none
 -- Replies: the share as JSON; nil if the user has one or none is left
 if redis.call('hexists', KEYS[3], KEYS[4]) ~= 0 then
   return nil
