@@ -92,7 +92,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
                     "{prefix:<28} {bar:40} {pos}/{len}",
                 )?);
                 bar.set_prefix(label);
-                let scheme = plan.build(*name)?;
+                let scheme = plan.build(*name).await?;
                 let run = once(&*scheme, load, &crowd, info.as_mut(), &bar).await;
                 bar.finish_and_clear();
                 row.runs
@@ -184,7 +184,7 @@ mod tests {
             let plan = plan(line).unwrap();
             let load = plan.loads[0];
             let crowd = Arc::new(Crowd::new(&load));
-            let scheme = plan.build(Name::Embedded).unwrap();
+            let scheme = plan.build(Name::Embedded).await.unwrap();
             let run = once(&*scheme, &load, &crowd, None, &ProgressBar::hidden())
                 .await
                 .unwrap();

@@ -51,6 +51,9 @@ pub(crate) struct SchemesArgs {
     /// Connections of each scheme.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(super) connections: u32,
+    /// Partitions that qiang spreads its packet over.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) partitions: u16,
     /// Runs of each scheme, taking turns; medians are quoted.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repeat: u32,
@@ -80,6 +83,8 @@ pub(super) enum Name {
     Unlocked,
     /// UPDATE … WHERE stock > 0 in a database.
     RowLock,
+    /// Ours: a batch of claims by one call.
+    Qiang,
     /// Ours without Redis, every grant on the disk.
     Embedded,
 }
@@ -94,6 +99,7 @@ impl Name {
             Self::LockPrinted => &lock::ABOUT_PRINTED,
             Self::Unlocked => &unlocked::ABOUT,
             Self::RowLock => &row_lock::ABOUT,
+            Self::Qiang => &qiang::ABOUT,
             Self::Embedded => &qiang::ABOUT_EMBEDDED,
         }
     }
@@ -110,6 +116,7 @@ impl Name {
         if sql {
             names.push(Self::RowLock);
         }
+        names.push(Self::Qiang);
         names
     }
 }
@@ -120,6 +127,8 @@ pub(super) struct Plan {
     pub(super) loads: Vec<Load>,
     pub(super) server: Option<Server>,
     pub(super) database: Option<Database>,
+    url: Option<String>,
+    partitions: u16,
 }
 
 impl Plan {
@@ -160,11 +169,13 @@ impl Plan {
             loads,
             server,
             database,
+            url: args.redis.clone(),
+            partitions: args.partitions,
         })
     }
 
-    /// A scheme for one run. This is the place where an engine is given to `qiang`.
-    pub(super) fn build(&self, name: Name) -> anyhow::Result<Box<dyn Scheme>> {
+    /// A scheme for one run.
+    pub(super) async fn build(&self, name: Name) -> anyhow::Result<Box<dyn Scheme>> {
         let random = format!("{:016x}", rand::random::<u64>());
         let site = || {
             let server = self.server.clone().context("no Redis")?;
@@ -181,6 +192,11 @@ impl Plan {
             Name::RowLock => {
                 let database = self.database.clone().context("no database")?;
                 Box::new(row_lock::RowLock::new(database, &random))
+            }
+            Name::Qiang => {
+                let url = self.url.as_deref().context("no Redis")?;
+                let subject = qiang::Subject::redis(url, site()?, self.partitions).await?;
+                Box::new(qiang::Qiang::new(subject))
             }
             Name::Embedded => Box::new(qiang::Qiang::new(qiang::Subject::embedded()?)),
         })

@@ -19,8 +19,9 @@ use qiang_core::{
 };
 
 use qiang_embedded::{Embedded, SystemClock};
+use qiang_redis::{Options, RedisEngine};
 
-use super::scheme::{About, Drive, Exact, Opened, Recount, Scheme};
+use super::scheme::{About, Drive, Exact, Opened, Recount, Scheme, Site};
 
 /// Entries of the log that are read at a time.
 const LOG_PAGE: usize = 1_000;
@@ -33,6 +34,15 @@ pub(super) const ABOUT_EMBEDDED: About = About {
     source: "this program, without Redis",
     exact: Exact::SupplyAndUsers,
     on_redis: false,
+    published: None,
+};
+
+/// Ours, on the Redis that the others are measured on.
+pub(super) const ABOUT: About = About {
+    name: "qiang",
+    source: "this program",
+    exact: Exact::SupplyAndUsers,
+    on_redis: true,
     published: None,
 };
 
@@ -49,7 +59,31 @@ pub(super) struct Subject {
     /// The Redis commands by which it speaks, in small letters; their calls are its round trips.
     pub(super) commands: &'static [&'static str],
     /// Takes down what the engine leaves behind.
-    pub(super) take_down: Box<dyn Fn() + Send + Sync>,
+    take_down: TakeDown,
+}
+
+/// What an engine leaves behind.
+enum TakeDown {
+    File(Embedded, Mutex<Option<tempfile::TempDir>>),
+    Keys(RedisEngine, Site),
+}
+
+impl TakeDown {
+    async fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Self::File(embedded, folder) => {
+                // It waits for a thread to end.
+                tokio::task::block_in_place(|| embedded.close());
+                drop(folder.lock().take());
+                Ok(())
+            }
+            Self::Keys(engine, site) => {
+                engine.close().await;
+                let mut wire = site.server.connect().await?;
+                Ok(wire.unlink_all(&site.prefix).await?)
+            }
+        }
+    }
 }
 
 impl Subject {
@@ -58,8 +92,7 @@ impl Subject {
         let folder = tempfile::tempdir()?;
         let clock = Arc::new(SystemClock);
         let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone())?;
-        let closing = embedded.clone();
-        let folder = Mutex::new(Some(folder));
+        let take_down = TakeDown::File(embedded.clone(), Mutex::new(Some(folder)));
         Ok(Self {
             about: &ABOUT_EMBEDDED,
             engine: Arc::new(embedded.clone()),
@@ -68,10 +101,30 @@ impl Subject {
             clock,
             ack: AckLevel::Fsync,
             commands: &[],
-            take_down: Box::new(move || {
-                closing.close();
-                drop(folder.lock().take());
-            }),
+            take_down,
+        })
+    }
+
+    /// The engine on Redis, with the packet spread over all of its partitions. No ledger follows its log here.
+    pub(super) async fn redis(url: &str, site: Site, partitions: u16) -> anyhow::Result<Self> {
+        let options = Options {
+            urls: vec![url.to_owned()],
+            prefix: site.prefix.trim_end_matches(':').to_owned(),
+            partitions,
+            spread_from: 1,
+            spread_over: partitions,
+            ..Options::default()
+        };
+        let engine = RedisEngine::connect(options, &[]).await?;
+        Ok(Self {
+            about: &ABOUT,
+            engine: Arc::new(engine.clone()),
+            log: Arc::new(engine.clone()),
+            ledger: None,
+            clock: Arc::new(SystemClock),
+            ack: AckLevel::Memory,
+            commands: &["evalsha"],
+            take_down: TakeDown::Keys(engine, site),
         })
     }
 }
@@ -114,7 +167,8 @@ impl Scheme for Qiang {
             id: CampaignId::new(crate::http::id_at(now))?,
             owner,
             title: "bench".to_owned(),
-            window: Window::new(now, now.plus_millis(OPEN_MS))?,
+            // Redis' clock decides, and may be a little behind.
+            window: Window::new(now.plus_millis(-OPEN_MS), now.plus_millis(OPEN_MS))?,
             ack: self.subject.ack,
             created_at: now,
             rules,
@@ -182,9 +236,7 @@ impl Scheme for Qiang {
     }
 
     async fn clean(&self) -> anyhow::Result<()> {
-        // It may wait for a thread to end.
-        tokio::task::block_in_place(|| (self.subject.take_down)());
-        Ok(())
+        self.subject.take_down.run().await
     }
 
     fn commands(&self) -> &'static [&'static str] {
