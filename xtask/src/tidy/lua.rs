@@ -48,7 +48,9 @@ fn lint_with(program: &str, root: &Path, tree: &Tree, required: bool) -> Result<
         }
         return Ok(Done::Skipped(missing));
     }
-    let mut call = Call::new(&format!("{program} --quiet --no-color --codes --config .luacheckrc"));
+    let mut call = Call::new(&format!(
+        "{program} --quiet --no-color --codes --config .luacheckrc"
+    ));
     call.words.extend(paths.into_iter().map(str::to_owned));
     call.run(root).map(|()| Done::Passed)
 }
