@@ -95,6 +95,19 @@ impl EventLog for RedisEngine {
         }
         Ok(entries)
     }
+
+    async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
+        let node = &self.node;
+        let mut reader = node.readers[usize::from(partition.0)].lock().await;
+        let mut command = redis::cmd("XTRIM");
+        command
+            .arg(node.wiring.keys.log(partition))
+            .arg("MINID")
+            .arg("~")
+            .arg(upto + 1);
+        let trimmed: Result<u64, _> = node.read_by(&mut reader, &command).await;
+        trimmed.map(drop).map_err(unavailable)
+    }
 }
 
 fn unavailable(error: RedisError) -> LedgerError {
