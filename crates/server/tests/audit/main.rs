@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod alone;
+mod alone_breaches;
 mod breaches;
 mod history;
 
