@@ -86,13 +86,33 @@ impl EventLog for RedisEngine {
             }
         }
         entries.truncate(limit);
+        let known = node.partition(partition);
+        let Some(last) = entries.last().map(|entry| entry.seq) else {
+            // Nothing new, or less than there was?
+            known.vouch(after);
+            let head = reader.head(known).await;
+            let head = head.inspect_err(|_| reader.disconnect());
+            let head = head.map_err(unavailable)?.unwrap_or(0);
+            if head < after {
+                let reason = format!(
+                    "Redis has lost the entries {} to {after} of the log",
+                    head + 1
+                );
+                self.halt(partition, &reason).await;
+                return Err(LedgerError::LogLost { head });
+            }
+            return Ok(entries);
+        };
         // What replicas do not have yet may still be lost: nobody is to build on it.
-        if !entries.is_empty()
-            && node.wiring.options.replicas > 0
-            && !reader.replicated().await.map_err(unavailable)?
-        {
-            return Ok(Vec::new());
+        if node.wiring.options.replicas > 0 {
+            let replicated = reader.replicated().await;
+            let replicated = replicated.inspect_err(|_| reader.disconnect());
+            if !replicated.map_err(unavailable)? {
+                return Ok(Vec::new());
+            }
         }
+        // Whoever reads it settles it: a log that ends before it has lost something from here on.
+        known.vouch(last);
         Ok(entries)
     }
 
