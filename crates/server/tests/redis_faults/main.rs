@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is a test's report")]
 
 mod failover;
+mod flush;
 mod lost;
+mod network;
 
 mod rig;
