@@ -65,7 +65,7 @@ pub(super) struct Subject {
 /// What an engine leaves behind.
 enum TakeDown {
     File(Embedded, Mutex<Option<tempfile::TempDir>>),
-    Keys(RedisEngine, Site),
+    Keys(RedisEngine, Box<Site>),
 }
 
 impl TakeDown {
@@ -124,7 +124,7 @@ impl Subject {
             clock: Arc::new(SystemClock),
             ack: AckLevel::Memory,
             commands: &["evalsha"],
-            take_down: TakeDown::Keys(engine, site),
+            take_down: TakeDown::Keys(engine, Box::new(site)),
         })
     }
 }
