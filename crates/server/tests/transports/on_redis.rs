@@ -96,6 +96,12 @@ impl Ends {
         reply.unwrap_or_else(|error| panic!("{words:?}: {error}"));
     }
 
+    pub(crate) fn number(&self, words: &[&str]) -> i64 {
+        let reply = self.server.primary().call(words);
+        let reply = reply.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        reply.integer().expect("a number")
+    }
+
     pub(crate) fn kill(&self) {
         self.server.kill();
     }
@@ -115,6 +121,29 @@ pub(crate) struct OnRedis<const LIST: bool>(Ends);
 
 pub(crate) type Stream = OnRedis<false>;
 pub(crate) type List = OnRedis<true>;
+
+impl<const LIST: bool> OnRedis<LIST> {
+    pub(crate) fn ends(&self) -> &Ends {
+        &self.0
+    }
+
+    /// Records that were handed out and not acknowledged.
+    pub(crate) fn pending(&self, partition: PartitionId) -> i64 {
+        const COUNT: &str = "return redis.call('XPENDING', KEYS[1], 'settlement')[1]";
+        let log = self.0.key(partition, "log");
+        self.0.number(&["EVAL", COUNT, "1", &log])
+    }
+
+    pub(crate) fn worker_on(ends: &Ends, name: &str) -> Arc<dyn Transport> {
+        let carrier = if LIST { Carrier::List } else { Carrier::Stream };
+        let carrying = Carrying {
+            lease: LEASE,
+            ..Carrying::new(carrier, name)
+        };
+        let transport = RedisTransport::new(ends.options.clone(), carrying);
+        Arc::new(transport.unwrap_or_else(|error| panic!("{error:?}")))
+    }
+}
 
 impl<const LIST: bool> TransportSubject for OnRedis<LIST> {
     const TAKEOVER_MAX: Duration = LEASE;
@@ -136,13 +165,7 @@ impl<const LIST: bool> TransportSubject for OnRedis<LIST> {
     }
 
     async fn worker(&self, name: &str) -> Arc<dyn Transport> {
-        let carrier = if LIST { Carrier::List } else { Carrier::Stream };
-        let carrying = Carrying {
-            lease: LEASE,
-            ..Carrying::new(carrier, name)
-        };
-        let transport = RedisTransport::new(self.0.options.clone(), carrying);
-        Arc::new(transport.unwrap_or_else(|error| panic!("{error:?}")))
+        Self::worker_on(&self.0, name)
     }
 
     async fn kill_servers(&self) {

@@ -47,13 +47,20 @@ pub struct Bench<S> {
 
 impl<S: TransportSubject> Bench<S> {
     pub(super) async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
-        let subject = S::start(clock, own).await;
-        Self {
-            subject,
+        let bench = Self {
+            subject: S::start(clock, own).await,
             history: Mutex::default(),
             taken: Mutex::default(),
             ids: 0,
+        };
+        // Workers are there before anything happens: they see to it that entries go their way.
+        let early = bench.worker("early").await;
+        for partition in bench.partitions() {
+            let taken = bench.try_take(&*early, partition, LIMIT, SHORT).await;
+            assert_eq!(taken, Ok(Vec::new()));
         }
+        early.leave().await;
+        bench
     }
 
     /// Another worker.
@@ -106,6 +113,14 @@ impl<S: TransportSubject> Bench<S> {
     /// The partitions.
     pub fn partitions(&self) -> Vec<PartitionId> {
         self.subject.log().partitions()
+    }
+
+    /// Nothing had to be read from the log: the transport brought everything.
+    pub fn all_was_brought(&self, worker: &dyn Transport) {
+        for partition in self.partitions() {
+            let carriage = worker.carriage(partition);
+            assert_eq!(carriage.refilled, 0, "{partition:?}: {carriage:?}");
+        }
     }
 
     /// How far the ledger has a partition.

@@ -55,6 +55,7 @@ pub async fn entries_come_in_order_and_settled_ones_never_again<S: TransportSubj
         assert_eq!((carriage.waiting, carriage.unreadable), (0, 0));
         assert_eq!(carriage.stuck, None);
     }
+    bench.all_was_brought(&*worker);
 }
 
 /// A worker that took and could not settle takes the same again.
@@ -70,6 +71,7 @@ pub async fn what_is_not_done_comes_again<S: TransportSubject>(bench: &mut Bench
         assert_eq!(first[..], more[..5]);
         assert!(worker.carriage(partition).waiting > 5);
     }
+    bench.all_was_brought(&*worker);
 }
 
 /// A worker dies after it took: before the ledger's commit in one partition, after it and before it said so in the
@@ -104,6 +106,7 @@ pub async fn what_a_dead_worker_took_comes_to_another<S: TransportSubject>(bench
         "the takeover took {took:?}"
     );
     bench.carry_all(&*heir).await;
+    bench.all_was_brought(&*heir);
 }
 
 /// A farewell saves the wait for a lease to lapse; what was taken and not done is not lost by it.
@@ -121,6 +124,7 @@ pub async fn a_worker_that_leaves_is_followed_at_once<S: TransportSubject>(bench
         bench.take(&*second, partition).await;
     }
     bench.carry_all(&*second).await;
+    bench.all_was_brought(&*second);
 }
 
 /// Two workers race over all partitions while the crowd claims.
@@ -199,6 +203,7 @@ pub async fn a_take_may_be_dropped_at_any_time<S: TransportSubject>(bench: &mut 
         drop(futures_util::future::join(claims, dropped).await);
     }
     bench.carry_all(&*worker).await;
+    bench.all_was_brought(&*worker);
 }
 
 /// One claim at a time makes records of one entry; a transaction is to take many of them.
@@ -219,6 +224,7 @@ pub async fn small_records_come_in_large_runs<S: TransportSubject>(bench: &mut B
         }
     }
     assert!(runs <= 20, "{runs} runs for 200 records");
+    bench.all_was_brought(&*worker);
 }
 
 /// The log forgets what is settled, so that it does not grow for ever; and nothing else.
