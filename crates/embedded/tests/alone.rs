@@ -238,3 +238,29 @@ async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
     let record = ledger.campaign(setup.campaign.id).await.unwrap().unwrap();
     assert_eq!(record.granted, 3);
 }
+
+/// What kill -9 leaves: the files as they are, with the write-ahead log that nobody has carried over.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_is_in_the_files_at_once() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("ledger.db");
+    let ledger = open(&path);
+    let (setup, log) = sold(1, 20);
+    ledger.create(&setup).await.unwrap();
+    for upto in 1..=log.len() {
+        let settled = ledger.settle(PartitionId(1), &log[..upto]).await;
+        assert_eq!(settled, Ok(upto as u64));
+        if upto % 5 == 0 {
+            let killed = folder.path().join(format!("killed-{upto}.db"));
+            for suffix in ["", "-wal"] {
+                let name = |path: &Path| format!("{}{suffix}", path.display());
+                std::fs::copy(name(&path), name(&killed)).unwrap();
+            }
+            let killed = open(&killed);
+            let positions = killed.positions().await.unwrap();
+            assert_eq!(positions, [(PartitionId(1), upto as u64)]);
+            let record = killed.campaign(setup.campaign.id).await.unwrap();
+            assert_eq!(record.unwrap().granted as usize, upto - 1);
+        }
+    }
+}

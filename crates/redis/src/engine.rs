@@ -161,6 +161,19 @@ impl RedisEngine {
         }
     }
 
+    /// Removes everything that this installation has in Redis: the end of a demonstration or a benchmark. Closes the
+    /// engine first.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn erase(&self) -> Result<(), EngineError> {
+        self.close().await;
+        for partition in &self.node.partitions {
+            self.node.erase(partition.id).await?;
+        }
+        Ok(())
+    }
+
     /// Claims that wait.
     #[must_use]
     pub fn queued(&self) -> usize {

@@ -55,6 +55,11 @@ impl KeySpace {
         format!("{}:{{p{:02}}}:{rest}", self.prefix, partition.0)
     }
 
+    /// The pattern of a partition's keys.
+    pub(crate) fn all(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "*")
+    }
+
     pub(crate) fn partition(&self, partition: PartitionId) -> String {
         self.in_partition(partition, "partition")
     }

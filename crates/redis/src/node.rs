@@ -30,6 +30,9 @@ use crate::{
 /// How often a plain read is tried over lost connections.
 const READS_MAX: usize = 20;
 
+/// Keys looked at by one step of a scan.
+const SCAN_COUNT: usize = 1_000;
+
 /// The engine on one node.
 pub(crate) struct Node {
     pub(crate) wiring: Arc<Wiring>,
@@ -208,6 +211,28 @@ impl Node {
         };
         let mut desk = self.desks[usize::from(partition.0)].lock().await;
         desk.call(self.partition(partition), &call).await
+    }
+
+    /// Removes a partition's keys.
+    pub(crate) async fn erase(&self, partition: PartitionId) -> Result<(), EngineError> {
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor)
+                .arg("MATCH")
+                .arg(self.wiring.keys.all(partition))
+                .arg("COUNT")
+                .arg(SCAN_COUNT);
+            let (next, keys): (String, Vec<String>) = self.read(partition, &scan).await?;
+            if !keys.is_empty() {
+                let unlink = redis::cmd("UNLINK").arg(keys).clone();
+                let _: i64 = self.read(partition, &unlink).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
     }
 
     /// Whether decisions of this campaign wait for replicas.

@@ -1,5 +1,7 @@
 //! The configuration: the annotated defaults, a file, the environment, flags; the later wins.
 
+mod redis;
+
 use std::{
     fmt,
     net::SocketAddr,
@@ -10,6 +12,7 @@ use std::{
 use anyhow::Context as _;
 use serde::Deserialize;
 
+pub use self::redis::{RedisConfig, TopologyKind, WaitKind};
 use crate::cli::UsageError;
 
 /// The annotated defaults: the configuration's documentation.
@@ -25,6 +28,7 @@ pub(crate) const SECRET_BYTES_MIN: usize = 32;
 pub struct Config {
     pub server: ServerConfig,
     pub engine: EngineConfig,
+    pub redis: RedisConfig,
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
     pub log: LogConfig,
@@ -66,6 +70,8 @@ pub struct EngineConfig {
 pub enum EngineKind {
     /// In this process, on one file.
     Embedded,
+    /// On Redis, with the ledger in one file.
+    Redis,
 }
 
 /// `[auth]`
@@ -203,6 +209,7 @@ impl Config {
             ("limits.claims_burst", u64::from(self.limits.claims_burst)),
             ("limits.shares_max", u64::from(self.limits.shares_max)),
         ];
+        self.redis.check()?;
         match positive.iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => Err(UsageError::new(format!("{key} must be at least 1"))),
             None => Ok(()),

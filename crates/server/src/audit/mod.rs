@@ -1,5 +1,8 @@
 //! The audit: proves every invariant again from the rows of a ledger file alone.
 //!
+//! An embedded engine's file has the log, and its tables are held against it. A ledger alone has no log: there the
+//! tables are held against each other, and what only a log can tell is reported as not applicable.
+//!
 //! Architecture invariant: the audit shares no logic with the engine. What it proves is written in
 //! SQL, one file a check; only the splits are recomputed with `qiang_core::split`, because that is
 //! the promise of commit and reveal. The file is only read, in one transaction.
@@ -14,58 +17,88 @@ use anyhow::Context as _;
 use rusqlite::Connection;
 
 use self::open::Ledger;
-pub(crate) use self::report::{Check, Report};
+pub(crate) use self::{
+    open::Kind,
+    report::{Check, Report},
+};
 
 const PRELUDE: &str = include_str!("prelude.sql");
+const BOOKS_PRELUDE: &str = include_str!("books.sql");
+
+/// What a file must have for a check to mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// The ledger's tables.
+    Books,
+    /// A log beside them.
+    Log,
+    /// The ledger's tables, and nothing that says more.
+    BooksAlone,
+}
+
+/// Why a check that needs a log is not made.
+const NO_LOG: &str = "this file holds no log";
 
 macro_rules! sql_checks {
-    ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("checks/", $name, ".sql")))),+]
+    ($($needs:ident $name:literal),+ $(,)?) => {
+        [$((Needs::$needs, $name, include_str!(concat!("checks/", $name, ".sql")))),+]
     };
 }
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(&str, &str); 36] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 47] = sql_checks![
     // the log by itself
-    "log_dense",
-    "log_entries",
-    "settled_position",
-    "campaign_rules",
-    "campaign_life",
-    "grants_numbered",
-    "no_oversell",
-    "user_limit",
-    "key_grants_once",
-    "grants_while_open",
-    "units_conserved",
-    "money_conserved",
-    "order_prices",
-    "order_steps",
+    Log "log_dense",
+    Log "log_entries",
+    Log "settled_position",
+    Books "campaign_rules",
+    Log "campaign_life",
+    Log "grants_numbered",
+    Log "no_oversell",
+    Log "user_limit",
+    Log "key_grants_once",
+    Log "grants_while_open",
+    Log "units_conserved",
+    Log "money_conserved",
+    Log "order_prices",
+    Log "order_steps",
     // the ledger's tables, which follow from it
-    "campaign_counts",
-    "shares_complete",
-    "share_amounts",
-    "lazy_bounds",
-    "shares_follow_log",
-    "orders_follow_log",
-    "order_states",
-    "paid_once",
-    "payments_follow_log",
+    Log "campaign_counts",
+    Books "shares_complete",
+    Log "share_amounts",
+    Log "lazy_bounds",
+    Log "shares_follow_log",
+    Log "orders_follow_log",
+    Log "order_states",
+    Log "paid_once",
+    Log "payments_follow_log",
     // the money
-    "grant_postings",
-    "payment_postings",
-    "refund_once",
-    "postings_follow_log",
-    "direct_postings",
-    "deposits",
-    "packets_funded",
-    "posting_accounts",
-    "balances",
-    "zero_sum",
-    "overdrawn",
-    "escrow",
-    "idempotency_keys",
+    Log "grant_postings",
+    Log "payment_postings",
+    Log "refund_once",
+    Log "postings_follow_log",
+    Books "direct_postings",
+    Books "deposits",
+    Books "packets_funded",
+    Books "posting_accounts",
+    Books "balances",
+    Books "zero_sum",
+    Books "overdrawn",
+    Log "escrow",
+    Books "idempotency_keys",
+    // a ledger alone: its tables against each other
+    BooksAlone "positions_known",
+    BooksAlone "parts_whole",
+    BooksAlone "counts_add_up",
+    BooksAlone "numbers_dense",
+    BooksAlone "limits_kept",
+    BooksAlone "orders_sound",
+    BooksAlone "orders_paid",
+    BooksAlone "grants_posted",
+    BooksAlone "payments_posted",
+    BooksAlone "refunds_posted",
+    BooksAlone "escrow_left",
 ];
 
 /// Page cache for the ledger.
@@ -101,12 +134,23 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
     conn.execute_batch("BEGIN")
         .context("cannot begin to read")?;
     let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
-    match conn.execute_batch(PRELUDE) {
+    let prepared = conn
+        .execute_batch(PRELUDE)
+        .and_then(|()| match ledger.kind {
+            Kind::Engine => Ok(()),
+            Kind::Ledger => conn.execute_batch(BOOKS_PRELUDE),
+        });
+    match prepared {
         Ok(()) => {
-            for (name, sql) in SQL_CHECKS {
-                checks.push(run(conn, name, sql)?);
+            for (needs, name, sql) in SQL_CHECKS {
+                match (needs, ledger.kind) {
+                    (Needs::BooksAlone, Kind::Engine) => {}
+                    (Needs::Log, Kind::Ledger) => checks.push(Check::not_applicable(name, NO_LOG)),
+                    _ => checks.push(run(conn, name, sql)?),
+                }
             }
-            checks.extend(splits::checks(conn).context("cannot read the splits")?);
+            let splits = splits::checks(conn, ledger.kind);
+            checks.extend(splits.context("cannot read the splits")?);
         }
         // Rows that cannot even be brought together, such as sums that leave 64 bits.
         Err(error) if is_of_rows(&error) => {
@@ -117,7 +161,7 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
         Err(error) => return Err(error).context("cannot read the ledger"),
     }
     conn.execute_batch("ROLLBACK")?;
-    Ok(Report::new(checks))
+    Ok(Report::new(ledger.kind, checks))
 }
 
 fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {

@@ -18,6 +18,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
 
 /// The schema that the audit knows: `user_version` of the file.
 const SCHEMA_VERSION: u32 = 2;
@@ -49,9 +50,32 @@ pub(super) enum CannotOpen {
     Restless { path: PathBuf },
 }
 
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// An embedded engine's, with its log.
+    Engine,
+    /// A ledger alone, whose logs are elsewhere.
+    Ledger,
+}
+
+impl Kind {
+    /// In words.
+    pub(super) fn described(self) -> &'static str {
+        match self {
+            Self::Engine => {
+                "the file of an embedded engine: a log, and the ledger that follows from it"
+            }
+            Self::Ledger => "the file of a ledger alone: what it follows from is elsewhere",
+        }
+    }
+}
+
 /// A ledger that is open for reading.
 pub(super) struct Ledger {
     pub(super) conn: Connection,
+    pub(super) kind: Kind,
     /// For a file that is read as immutable: what it looked like before.
     rest: Option<Rest>,
 }
@@ -102,12 +126,10 @@ pub(super) fn open(path: &Path) -> Result<Ledger, CannotOpen> {
         });
     }
     let rest = (!has_wal(path)).then(|| Rest::of(path, &metadata));
-    let ledger = Ledger {
-        conn: connect(path, rest.is_some())?,
-        rest,
-    };
-    check_schema(path, &ledger.conn)?;
-    Ok(ledger)
+    let conn = connect(path, rest.is_some())?;
+    check_schema(path, &conn)?;
+    let kind = kind(path, &conn)?;
+    Ok(Ledger { conn, kind, rest })
 }
 
 fn connect(path: &Path, immutable: bool) -> Result<Connection, CannotOpen> {
@@ -145,6 +167,18 @@ fn check_schema(path: &Path, conn: &Connection) -> Result<(), CannotOpen> {
         _ => Err(CannotOpen::Version {
             path: path.to_owned(),
             found,
+        }),
+    }
+}
+
+fn kind(path: &Path, conn: &Connection) -> Result<Kind, CannotOpen> {
+    let said = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0));
+    let said: String = said.map_err(|error| unreadable(path, error))?;
+    match said.as_str() {
+        "engine" => Ok(Kind::Engine),
+        "ledger" => Ok(Kind::Ledger),
+        _ => Err(CannotOpen::NotALedger {
+            path: path.to_owned(),
         }),
     }
 }

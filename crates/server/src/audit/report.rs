@@ -4,14 +4,18 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::Kind;
+
 /// Offending rows that a check tells; more are only counted.
 const OFFENDING_MAX: usize = 20;
 
 /// What an audit found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// Whether every check holds.
+    /// Whether every check holds that is applicable.
     pub(crate) ok: bool,
+    /// What kind of file it is.
+    pub(crate) kind: Kind,
     /// All checks, in the order in which they were made.
     pub(crate) checks: Vec<Check>,
 }
@@ -21,8 +25,11 @@ pub(crate) struct Report {
 pub(crate) struct Check {
     /// Its name: that of its file.
     pub(crate) name: &'static str,
-    /// Whether nothing offends.
-    pub(crate) ok: bool,
+    /// Whether nothing offends; null for a check that cannot be made of such a file.
+    pub(crate) ok: Option<bool>,
+    /// Why it cannot be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) not_applicable: Option<&'static str>,
     /// How many rows it looked at.
     pub(crate) examined: u64,
     /// What offends, a line each: the first of them.
@@ -32,9 +39,10 @@ pub(crate) struct Check {
 }
 
 impl Report {
-    pub(super) fn new(checks: Vec<Check>) -> Self {
+    pub(super) fn new(kind: Kind, checks: Vec<Check>) -> Self {
         Self {
-            ok: checks.iter().all(|check| check.ok),
+            ok: !checks.iter().any(Check::is_broken),
+            kind,
             checks,
         }
     }
@@ -44,11 +52,26 @@ impl Check {
     pub(super) fn new(name: &'static str, examined: u64) -> Self {
         Self {
             name,
-            ok: true,
+            ok: Some(true),
+            not_applicable: None,
             examined,
             offending: Vec::new(),
             offending_total: 0,
         }
+    }
+
+    /// A check that such a file has nothing for.
+    pub(super) fn not_applicable(name: &'static str, why: &'static str) -> Self {
+        Self {
+            ok: None,
+            not_applicable: Some(why),
+            ..Self::new(name, 0)
+        }
+    }
+
+    /// Whether something offends.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.ok == Some(false)
     }
 
     pub(super) fn examine(&mut self) {
@@ -56,7 +79,7 @@ impl Check {
     }
 
     pub(super) fn offend(&mut self, what: String) {
-        self.ok = false;
+        self.ok = Some(false);
         self.offending_total += 1;
         if self.offending.len() < OFFENDING_MAX {
             self.offending.push(what);
@@ -66,15 +89,17 @@ impl Check {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.kind.described())?;
         writeln!(f, "{:<20} {:>12}  result", "check", "examined")?;
         for check in &self.checks {
             write!(f, "{:<20} {:>12}  ", check.name, check.examined)?;
-            match check.offending_total {
-                0 => writeln!(f, "ok")?,
-                offending => writeln!(f, "BROKEN: {offending}")?,
+            match (check.not_applicable, check.offending_total) {
+                (Some(why), _) => writeln!(f, "not applicable: {why}")?,
+                (None, 0) => writeln!(f, "ok")?,
+                (None, offending) => writeln!(f, "BROKEN: {offending}")?,
             }
         }
-        for check in self.checks.iter().filter(|check| !check.ok) {
+        for check in self.checks.iter().filter(|check| check.is_broken()) {
             writeln!(f, "\n{}:", check.name)?;
             for line in &check.offending {
                 writeln!(f, "  {line}")?;
@@ -84,10 +109,15 @@ impl fmt::Display for Report {
                 writeln!(f, "  and {untold} more")?;
             }
         }
-        let broken = self.checks.iter().filter(|check| !check.ok).count();
-        match broken {
-            0 => write!(f, "\nok: {} checks hold", self.checks.len()),
-            _ => write!(f, "\nBROKEN: {broken} of {} checks", self.checks.len()),
+        let count = |so: fn(&Check) -> bool| self.checks.iter().filter(|check| so(check)).count();
+        let made = count(|check| check.ok.is_some());
+        match count(Check::is_broken) {
+            0 => write!(f, "\nok: {made} checks hold")?,
+            broken => write!(f, "\nBROKEN: {broken} of {made} checks")?,
+        }
+        match count(|check| check.ok.is_none()) {
+            0 => Ok(()),
+            others => write!(f, "; {others} are not applicable"),
         }
     }
 }

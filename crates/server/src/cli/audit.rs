@@ -14,7 +14,8 @@ const BROKEN: u8 = 1;
 const NOT_READ: u8 = 2;
 
 /// Prove every invariant again from the rows of a ledger file: nothing sold twice, nothing lost, every balance
-/// explained. Only reads; works beside a running server and on what a killed one left.
+/// explained. Takes an embedded engine's file, with its log, and a ledger alone, of which it can prove less. Only
+/// reads; works beside a running server and on what a killed one left.
 ///
 /// Exits 0 when every check holds, 1 when one is broken, and 2 when the file cannot be opened
 /// or read.

@@ -3,23 +3,17 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context as _, ensure};
 use hyper::header::HeaderValue;
 use jsonwebtoken::EncodingKey;
-use qiang_core::{
-    event::PartitionId,
-    ports::{EventLog as _, Ledger as _},
-};
-use qiang_embedded::{Embedded, SystemClock};
 use tokio::net::TcpListener;
 
 use super::token;
 use crate::{
-    config::{Config, Secret},
+    config::{Config, EngineKind, Secret},
     serve::{Backend, Running, Server},
 };
 
@@ -52,33 +46,43 @@ impl Minter {
 /// The service, and the folder that goes with it.
 pub(crate) struct Local {
     running: Running,
-    embedded: Embedded,
+    backend: Backend,
     minter: Minter,
     folder: tempfile::TempDir,
 }
 
 impl Local {
-    /// Starts it; with `noop_route`, the request that does nothing is offered too.
+    /// Starts it on the embedded engine; with `noop_route`, the request that does nothing is offered too.
     pub(crate) async fn start(noop_route: bool) -> anyhow::Result<Self> {
+        let mut config = Config::defaults()?;
+        config.server.noop_route = noop_route;
+        Self::start_with(config).await
+    }
+
+    /// Starts it on Redis, where it has keys of its own until it stops.
+    pub(crate) async fn start_on_redis(url: &str) -> anyhow::Result<Self> {
+        let mut config = Config::defaults()?;
+        config.engine.kind = EngineKind::Redis;
+        url.clone_into(&mut config.redis.urls);
+        config.redis.prefix = format!("qiang-demo-{:016x}", rand::random::<u64>());
+        Self::start_with(config).await
+    }
+
+    async fn start_with(mut config: Config) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let path = database(&folder);
-        let embedded =
-            tokio::task::spawn_blocking(move || Embedded::open(&path, Arc::new(SystemClock)))
-                .await??;
+        config.engine.data = database(&folder);
         let secret = hex::encode(rand::random::<[u8; 32]>());
         let minter = Minter::new(&secret);
-        let mut config = Config::defaults()?;
         config.auth.hs256_secret = Secret::new(secret);
-        config.server.noop_route = noop_route;
         // The crowd is one of ours: it may come with as many connections and shares as it likes.
         config.server.connections_max = u32::from(u16::MAX);
         config.limits.shares_max = qiang_core::split::SHARES_MAX;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let backend = Backend::embedded(embedded.clone(), Arc::new(SystemClock));
-        let running = Server::start(config, backend, listener).await?;
+        let backend = Backend::open(&config).await?;
+        let running = Server::start(config, backend.clone(), listener).await?;
         Ok(Self {
             running,
-            embedded,
+            backend,
             minter,
             folder,
         })
@@ -103,12 +107,7 @@ impl Local {
 
     /// Waits until everything granted so far is in the ledger's tables.
     pub(crate) async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
-        let partition = PartitionId(0);
-        let head = self.embedded.head(partition).await?;
-        let settled = self
-            .embedded
-            .await_settled(partition, head, wait_max)
-            .await?;
+        let settled = self.backend.settle(wait_max).await?;
         ensure!(
             settled,
             "the ledger did not catch up within {} s",
@@ -124,7 +123,8 @@ impl Local {
     }
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
-        self.running.shutdown().await
+        self.running.shutdown().await?;
+        self.backend.erase().await
     }
 }
 

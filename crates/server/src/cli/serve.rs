@@ -31,6 +31,12 @@ pub(crate) struct ServeArgs {
     /// Listen here instead of at `server.listen`.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
+    /// Use this engine instead of `engine.kind`: embedded or redis.
+    #[arg(long, value_name = "KIND")]
+    engine: Option<String>,
+    /// Where Redis is, instead of `redis.urls`.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
     /// Keep the data in this file instead of in `engine.data`.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -58,6 +64,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             .as_ref()
             .map(|data| ("engine.data", data.display().to_string())),
     );
+    overrides.extend(
+        args.engine
+            .as_ref()
+            .map(|kind| ("engine.kind", kind.clone())),
+    );
+    overrides.extend(args.redis.as_ref().map(|urls| ("redis.urls", urls.clone())));
     let mut config = Config::load(args.config.as_deref(), &overrides)?;
     log_to_stderr(&config.log)?;
     let token = if args.dev {
@@ -100,8 +112,7 @@ async fn start(config: Config) -> anyhow::Result<Running> {
     let listener = TcpListener::bind(listen)
         .await
         .with_context(|| format!("listen on {listen}"))?;
-    let opening = config.clone();
-    let backend = tokio::task::spawn_blocking(move || Backend::open(&opening)).await??;
+    let backend = Backend::open(&config).await?;
     Server::start(config, backend, listener).await
 }
 

@@ -34,7 +34,12 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    fn campaign(self, id: CampaignId, now: Timestamp) -> Result<Campaign, Problem> {
+    fn campaign(
+        self,
+        id: CampaignId,
+        now: Timestamp,
+        usual: AckLevel,
+    ) -> Result<Campaign, Problem> {
         let starts_at = self.starts_at.map_or(now, |when| when.0);
         let ends_at = self
             .ends_at
@@ -44,7 +49,7 @@ impl Draft {
         if ends_at <= now {
             return Err(Problem::new(Kind::Invalid, "the window is over already"));
         }
-        let ack = self.ack.map_or(AckLevel::Fsync, |ack| ack.0);
+        let ack = self.ack.map_or(usual, |ack| ack.0);
         let (owner, title, rules) = (self.owner, self.title, self.rules);
         let campaign = Campaign {
             id,
@@ -67,8 +72,15 @@ pub(crate) struct Created {
 }
 
 impl App {
+    /// The level of a campaign that asks for none: the strongest that the engine reaches without the ledger.
+    fn usual_ack(&self) -> AckLevel {
+        let offered = self.engine.ack_levels().iter().copied();
+        let own = offered.filter(|level| *level != AckLevel::Ledger);
+        own.max().unwrap_or(AckLevel::Ledger)
+    }
+
     pub(crate) fn check_ack(&self, ack: Option<Text<AckLevel>>) -> Result<(), Problem> {
-        let ack = ack.map_or(AckLevel::Fsync, |ack| ack.0);
+        let ack = ack.map_or(self.usual_ack(), |ack| ack.0);
         let offered = self.engine.ack_levels();
         if offered.contains(&ack) {
             Ok(())
@@ -89,7 +101,7 @@ impl App {
         let internal = || Problem::new(Kind::Internal, "");
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(|_| internal())?;
-        let checked = draft.campaign(unbound, now);
+        let checked = draft.campaign(unbound, now, self.usual_ack());
         let binding = match &checked {
             Ok(_) => {
                 self.bind(caller, route, key, || fingerprint("", request))

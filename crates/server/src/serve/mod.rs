@@ -1,108 +1,22 @@
 //! The running service: engine and ledger wired to the HTTP API, on a listener, until it is told to stop.
 
+mod backend;
 mod connections;
 mod guard;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use qiang_core::{
-    event::Seq,
-    ports::{Clock, Engine, EventLog, Ledger},
-};
-use qiang_embedded::{Embedded, SystemClock};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
+pub use self::backend::{Backend, Gauges};
 use crate::{
-    config::{Config, EngineKind},
+    config::Config,
     http::{self, App},
 };
 
 /// How often metrics are folded and quiet users forgotten.
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// What operators watch of an engine, beside the ports.
-pub trait Gauges: Send + Sync + 'static {
-    /// Claims and commands that wait.
-    fn queued(&self) -> usize;
-    /// The last committed log entry, and the last settled one.
-    fn positions(&self) -> (Seq, Seq);
-    /// Why settlement is stuck, if it is.
-    fn stuck(&self) -> Option<String>;
-    /// Why nothing is granted at the moment, if that is so.
-    fn stopped(&self) -> Option<String>;
-}
-
-impl Gauges for Embedded {
-    fn queued(&self) -> usize {
-        self.queued()
-    }
-
-    fn positions(&self) -> (Seq, Seq) {
-        self.positions()
-    }
-
-    fn stuck(&self) -> Option<String> {
-        self.stuck()
-    }
-
-    fn stopped(&self) -> Option<String> {
-        self.stopped()
-    }
-}
-
-/// What the API stands on.
-#[derive(Clone)]
-pub struct Backend {
-    /// Decides claims.
-    pub engine: Arc<dyn Engine>,
-    /// The books.
-    pub ledger: Arc<dyn Ledger>,
-    /// What the books follow from.
-    pub log: Arc<dyn EventLog>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// What operators watch.
-    pub gauges: Arc<dyn Gauges>,
-    close: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl Backend {
-    /// Opens the engine that the configuration names.
-    ///
-    /// # Errors
-    /// When its file cannot be used.
-    pub fn open(config: &Config) -> anyhow::Result<Self> {
-        match config.engine.kind {
-            EngineKind::Embedded => {
-                let clock = Arc::new(SystemClock);
-                let path = &config.engine.data;
-                let embedded = Embedded::open(path, clock.clone());
-                let embedded = embedded.with_context(|| format!("open {}", path.display()))?;
-                Ok(Self::embedded(embedded, clock))
-            }
-        }
-    }
-
-    /// The embedded engine, which is its own ledger and log.
-    #[must_use]
-    pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
-        let shared = Arc::new(embedded.clone());
-        Self {
-            engine: shared.clone(),
-            ledger: shared.clone(),
-            log: shared.clone(),
-            gauges: shared,
-            clock,
-            close: Arc::new(move || embedded.close()),
-        }
-    }
-
-    /// Answers everything that was accepted and stops the engine. Blocks meanwhile. Again does nothing.
-    pub fn close(&self) {
-        (self.close)();
-    }
-}
 
 /// Starts services.
 #[derive(Debug)]
@@ -173,12 +87,9 @@ impl Running {
         self.upkeep.abort();
         let backend = self.backend;
         // The engine answers everything that it has accepted before it closes.
-        let closing = tokio::task::spawn_blocking(move || backend.close());
-        let closed = tokio::time::timeout(self.close_timeout, closing).await;
+        let closed = tokio::time::timeout(self.close_timeout, backend.close()).await;
         leftover.finish().await;
-        closed
-            .context("the engine did not close in time")?
-            .context("the engine failed while closing")
+        closed.context("the engine did not close in time")?
     }
 }
 

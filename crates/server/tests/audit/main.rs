@@ -2,6 +2,8 @@
 //! process left, on files that are no ledgers, and on ledgers with one planted breach each.
 #![allow(clippy::unwrap_used)]
 
+mod alone;
+mod alone_breaches;
 mod breaches;
 mod history;
 
@@ -16,7 +18,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn qiang(args: &[&str], db: &Path) -> Output {
+pub(crate) fn qiang(args: &[&str], db: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_qiang"))
         .args(args)
         .arg("--db")

@@ -28,6 +28,46 @@ async fn claim_singly<S: TransportSubject>(bench: &mut Bench<S>) {
 }
 
 #[test]
+fn what_a_dead_worker_moved_goes_back_in_order() {
+    run(false, async |bench: &mut Bench<List>| {
+        claim_singly(bench).await;
+        let dying = bench.worker("dying").await;
+        for partition in bench.partitions() {
+            bench.take_some(&*dying, partition, usize::MAX).await;
+        }
+        drop(dying);
+        let heir = bench.worker("heir").await;
+        bench.carry_all(&*heir).await;
+        bench.all_was_brought(&*heir);
+    });
+}
+
+/// It goes on behind the ledger's position: what is settled need not come again, and nothing is left out.
+#[test]
+fn a_group_is_made_anew_from_the_right_position() {
+    run(false, async |bench: &mut Bench<Stream>| {
+        claim_singly(bench).await;
+        let worker = bench.worker("w").await;
+        for partition in bench.partitions() {
+            let run = bench.take_some(&*worker, partition, 50).await;
+            let settled = bench.ledger().settle(partition, &run).await;
+            assert_eq!(settled, Ok(50));
+        }
+        bench.subject.lose_carrier().await;
+        let after = bench.worker("after").await;
+        worker.leave().await;
+        for partition in bench.partitions() {
+            bench.take_some(&*after, partition, usize::MAX).await;
+            let pending = bench.subject.pending(partition);
+            let left = bench.head(partition).await - 50;
+            assert_eq!(pending, i64::try_from(left).expect("a small number"));
+        }
+        bench.carry_all(&*after).await;
+        bench.all_was_brought(&*after);
+    });
+}
+
+#[test]
 fn many_pending_records_of_a_dead_worker_come_in_order() {
     run(false, async |bench: &mut Bench<Stream>| {
         claim_singly(bench).await;
@@ -120,11 +160,14 @@ fn a_worker_without_its_lease_moves_nothing() {
         let lease = bench.subject.ends().key(partition, "lease");
         bench.take_some(&*slow, partition, 10).await;
         bench.subject.ends().call(&["DEL", &lease]);
-        bench.take_some(&*fast, partition, 10).await;
+        let run = bench.take_some(&*fast, partition, 150).await;
+        let settled = bench.ledger().settle(partition, &run).await;
+        let done = fast.done(partition, settled.expect("it settles")).await;
+        assert_eq!(done, Ok(()));
         let doing = bench.subject.ends().key(partition, "doing");
         let before = bench.subject.ends().number(&["LLEN", &doing]);
-        // It still believes that the partition is its own, and wants more than it has.
-        let taken = bench.try_take(&*slow, partition, 600, Duration::ZERO).await;
+        // It still believes that the partition is its own, and has nothing left.
+        let taken = bench.try_take(&*slow, partition, 10, Duration::ZERO).await;
         assert!(taken.is_ok());
         assert_eq!(bench.subject.ends().number(&["LLEN", &doing]), before);
         bench.carry_all(&*fast).await;

@@ -11,6 +11,8 @@ use qiang_core::{
     time::Timestamp,
 };
 
+use super::order;
+
 /// Where a grant stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowState {
@@ -62,6 +64,8 @@ pub struct Account {
     parts: BTreeMap<usize, Part>,
     /// How many parts it is to have; 0 before the first has opened.
     parts_in_all: usize,
+    /// What each log's entries did to the stock, in their order.
+    changes: BTreeMap<usize, Vec<i64>>,
     /// The numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
     /// Units to be had, units that users have, units returned.
@@ -97,6 +101,7 @@ impl Account {
             rows: BTreeMap::new(),
             parts: BTreeMap::new(),
             parts_in_all: 0,
+            changes: BTreeMap::new(),
             of_user: HashMap::new(),
             units,
             money,
@@ -157,6 +162,16 @@ impl Account {
 
     /// Takes over an entry of the log with this number.
     pub(super) fn enter(&mut self, log: usize, entry: &Entry) -> Checked {
+        let before = self.units[0];
+        self.take_over(log, entry)?;
+        let change = self.units[0] - before;
+        if change != 0 {
+            self.changes.entry(log).or_default().push(change);
+        }
+        Ok(())
+    }
+
+    fn take_over(&mut self, log: usize, entry: &Entry) -> Checked {
         if let Event::Opened { parts } = entry.event {
             return self.open(log, parts);
         }
@@ -361,8 +376,18 @@ impl Account {
         Ok(())
     }
 
+    /// Whether nobody can have had what was not there, as far as the logs tell: their heads, and that there is an order
+    /// in which they can have come.
+    pub(super) fn explains(&self) -> Checked {
+        self.conserves()?;
+        let supply = i64::from(self.setup.campaign.supply());
+        let changes: Vec<_> = self.changes.values().cloned().collect();
+        let explained = !self.is_spread() || order::exists(supply, &changes);
+        check(explained, "no order of its parts' entries has units enough")
+    }
+
     /// Whether there are neither more units nor more money than there were.
-    pub(super) fn conserves(&self) -> Checked {
+    fn conserves(&self) -> Checked {
         let sound = |parts: &[i64; 3], whole: i64| {
             parts.iter().all(|part| *part >= 0) && parts.iter().sum::<i64>() == whole
         };

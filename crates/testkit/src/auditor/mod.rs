@@ -7,6 +7,7 @@
 
 mod account;
 mod answers;
+mod order;
 #[cfg(test)]
 mod spread_tests;
 #[cfg(test)]
@@ -86,7 +87,7 @@ pub fn audit(history: &History) -> Result<Books, Vec<String>> {
         }
     }
     for (id, account) in &audit.books.accounts {
-        if let Err(what) = account.conserves()
+        if let Err(what) = account.explains()
             && !history.cut
         {
             audit.breaches.push(format!("all of {id}: {what}"));

@@ -43,6 +43,12 @@ pub(crate) struct DemoArgs {
     /// Connections that the crowd shares.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     connections: u32,
+    /// On this engine: embedded or redis.
+    #[arg(long, value_name = "KIND", default_value = "embedded", value_parser = ["embedded", "redis"])]
+    engine: String,
+    /// Where Redis is, for `--engine redis`. The demonstration has keys of its own there, and removes them at its end.
+    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
+    redis: String,
     /// End after the report instead of serving on.
     #[arg(long)]
     exit: bool,
@@ -59,7 +65,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
-    let local = Local::start(false).await?;
+    let local = match args.engine.as_str() {
+        "redis" => Local::start_on_redis(&args.redis).await?,
+        _ => Local::start(false).await?,
+    };
     let operator = local.token("shop", "send claim operate")?;
     let sender = local.token("sender", "send")?;
     let mut client = Client::connect(local.addr()).await?;

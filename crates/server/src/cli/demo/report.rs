@@ -185,14 +185,14 @@ impl Report {
         let checks = &self.audit.checks;
         let broken = checks
             .iter()
-            .filter(|check| !check.ok)
+            .filter(|check| check.is_broken())
             .map(|check| check.name.to_string())
             .collect::<Vec<_>>();
         if broken.is_empty() {
             writeln!(
                 out,
                 "Audit: ok, {} checks from the ledger's rows alone\n",
-                checks.len()
+                checks.iter().filter(|check| check.ok.is_some()).count()
             )
         } else {
             writeln!(out, "Audit: BROKEN: {}\n", broken.join(", "))

@@ -195,7 +195,7 @@ impl Plan {
             }
             Name::Qiang => {
                 let url = self.url.as_deref().context("no Redis")?;
-                let subject = qiang::Subject::redis(url, site()?, self.partitions).await?;
+                let subject = qiang::Subject::redis(url, &site()?, self.partitions).await?;
                 Box::new(qiang::Qiang::new(subject))
             }
             Name::Embedded => Box::new(qiang::Qiang::new(qiang::Subject::embedded()?)),

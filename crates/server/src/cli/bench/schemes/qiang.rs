@@ -65,7 +65,7 @@ pub(super) struct Subject {
 /// What an engine leaves behind.
 enum TakeDown {
     File(Embedded, Mutex<Option<tempfile::TempDir>>),
-    Keys(RedisEngine, Box<Site>),
+    Keys(RedisEngine),
 }
 
 impl TakeDown {
@@ -77,11 +77,7 @@ impl TakeDown {
                 drop(folder.lock().take());
                 Ok(())
             }
-            Self::Keys(engine, site) => {
-                engine.close().await;
-                let mut wire = site.server.connect().await?;
-                Ok(wire.unlink_all(&site.prefix).await?)
-            }
+            Self::Keys(engine) => Ok(engine.erase().await?),
         }
     }
 }
@@ -106,7 +102,7 @@ impl Subject {
     }
 
     /// The engine on Redis, with the packet spread over all of its partitions. No ledger follows its log here.
-    pub(super) async fn redis(url: &str, site: Site, partitions: u16) -> anyhow::Result<Self> {
+    pub(super) async fn redis(url: &str, site: &Site, partitions: u16) -> anyhow::Result<Self> {
         let options = Options {
             urls: vec![url.to_owned()],
             prefix: site.prefix.trim_end_matches(':').to_owned(),
@@ -124,7 +120,7 @@ impl Subject {
             clock: Arc::new(SystemClock),
             ack: AckLevel::Memory,
             commands: &["evalsha"],
-            take_down: TakeDown::Keys(engine, Box::new(site)),
+            take_down: TakeDown::Keys(engine),
         })
     }
 }

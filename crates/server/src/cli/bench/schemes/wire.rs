@@ -175,24 +175,6 @@ impl Wire {
         }
     }
 
-    /// Removes all keys that begin with a prefix.
-    pub(super) async fn unlink_all(&mut self, prefix: &str) -> RedisResult<()> {
-        let mut cursor = "0".to_owned();
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(format!("{prefix}*"));
-            let (next, keys): (String, Vec<String>) = self.ask(scan.arg("COUNT").arg(PAGE)).await?;
-            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-            if !keys.is_empty() {
-                self.unlink(&keys).await?;
-            }
-            if next == "0" {
-                return Ok(());
-            }
-            cursor = next;
-        }
-    }
-
     pub(super) async fn unlink(&mut self, keys: &[&str]) -> RedisResult<()> {
         self.ask(redis::cmd("UNLINK").arg(keys)).await
     }

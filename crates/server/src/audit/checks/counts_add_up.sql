@@ -1,0 +1,31 @@
+-- supply = granted + remaining + returned: what is granted is what people have, what is closed has nothing left, and
+-- nothing goes back before. Units that one part of a spread sale took back and another sold again may be seen with
+-- both, as long as not all is closed.
+SELECT campaigns FROM temp.totals;
+
+SELECT format('campaign #%d (%s): of %d units, %d are granted and %d returned, and people have %d',
+              c.ref, c.phase, c.supply, c.granted, c.returned, h.held)
+FROM campaigns c
+JOIN (
+    SELECT c.ref, CASE c.kind
+        WHEN 'sale' THEN (SELECT coalesce(sum(quantity), 0) FROM orders
+                          WHERE campaign = c.ref AND state IN ('held', 'paid'))
+        ELSE (SELECT count(user) FROM shares WHERE campaign = c.ref)
+    END AS held
+    FROM campaigns c
+) h ON h.ref = c.ref
+WHERE c.granted <> h.held
+   OR c.phase = 'closed' AND c.granted + c.returned <> c.supply
+   OR c.granted + c.returned > c.supply AND NOT (c.kind = 'sale' AND c.parts > 1)
+   OR c.parts = 1 AND c.phase <> 'closed' AND (c.returned, c.refunded) <> (0, 0)
+   OR c.parts = 1 AND c.phase = 'draft' AND h.held > 0
+UNION ALL
+SELECT format('campaign #%d: of %d funded, %d were claimed, %d refunded, and %d sent home', c.ref, coalesce(c.total, 0),
+              coalesce(s.claimed, 0), c.refunded, coalesce(r.residue, 0))
+FROM campaigns c
+LEFT JOIN (SELECT campaign, sum(amount) AS claimed FROM shares WHERE user IS NOT NULL GROUP BY campaign) s
+    ON s.campaign = c.ref
+LEFT JOIN (SELECT campaign, sum(amount) AS residue FROM postings WHERE kind = 'residue' GROUP BY campaign) r
+    ON r.campaign = c.ref
+WHERE coalesce(s.claimed, 0) + c.refunded + coalesce(r.residue, 0) > coalesce(c.total, 0)
+   OR c.phase = 'closed' AND coalesce(s.claimed, 0) + c.refunded + coalesce(r.residue, 0) <> coalesce(c.total, 0);

@@ -1,0 +1,18 @@
+-- A paid order was paid by one payment, at the moment from which it is paid; an order that waits has had none; and no
+-- other order was paid. A payment is for an order, and is its price.
+SELECT orders FROM temp.totals;
+
+SELECT format('campaign #%d: order %d is %s, with %d payments that count and %d that are owed back',
+              o.campaign, o.number, o.state, count(p.outcome) - coalesce(sum(p.outcome = 'refund_due'), 0),
+              coalesce(sum(p.outcome = 'refund_due'), 0))
+FROM orders o
+LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number
+GROUP BY o.campaign, o.number
+HAVING coalesce(sum(p.outcome <> 'refund_due'), 0) <> (o.state = 'paid')
+    OR o.state = 'held' AND count(p.outcome) > 0
+    OR o.state = 'paid' AND max(p.at) FILTER (WHERE p.outcome <> 'refund_due') <> o.updated_at
+UNION ALL
+SELECT format('campaign #%d: payment %s of order %d is for %d', p.campaign, p.payment, p.number, p.amount)
+FROM payments p
+LEFT JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
+WHERE p.amount IS NOT o.amount;

@@ -1,0 +1,23 @@
+-- Whatever follows from a log is settled, and says from which; and the file holds no log of its own.
+SELECT postings - direct FROM temp.totals;
+
+SELECT format('posting %d/%d (%s) is beyond what is settled of partition %d', p.source, p.seq, p.kind, p.source)
+FROM postings p
+LEFT JOIN settled s ON s.partition = p.source
+WHERE p.source <> -1 AND p.seq NOT BETWEEN 1 AND coalesce(s.seq, 0)
+UNION ALL
+SELECT format('posting %d/%d is a %s, and follows from no entry', source, seq, kind)
+FROM postings
+WHERE source <> -1 AND kind NOT IN ('grant', 'refund', 'payment', 'refund_due')
+UNION ALL
+SELECT format('campaign #%d has a part in partition %d, of which nothing is settled', p.campaign, p.partition)
+FROM parts p
+LEFT JOIN settled s ON s.partition = p.partition
+WHERE coalesce(s.seq, 0) < 1
+UNION ALL
+SELECT format('partition %d is settled up to %d', partition, seq)
+FROM settled
+WHERE seq < 1
+UNION ALL
+SELECT format('entry %d stands in a file without a log', seq)
+FROM events;

@@ -1,0 +1,233 @@
+//! The breaches that are planted in a ledger alone.
+
+/// What each breach is, the checks that must report it, and no others. `@3` stands for the row of campaign 3.
+pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static str)> {
+    vec![
+        (
+            "settled set back",
+            &["positions_known"],
+            "UPDATE settled SET seq = 3 WHERE partition = 0",
+        ),
+        (
+            "a partition forgotten",
+            &["positions_known"],
+            "DELETE FROM settled WHERE partition = 5",
+        ),
+        (
+            "a posting of a kind that follows from nothing",
+            &["positions_known"],
+            "INSERT INTO postings SELECT 8, 1, 'deposit', debit, credit, amount, NULL, NULL, at
+                 FROM postings WHERE kind = 'deposit' LIMIT 1;
+             UPDATE accounts SET balance = balance - (SELECT amount FROM postings WHERE (source, seq) = (8, 1))
+                 WHERE id = (SELECT debit FROM postings WHERE (source, seq) = (8, 1));
+             UPDATE accounts SET balance = balance + (SELECT amount FROM postings WHERE (source, seq) = (8, 1))
+                 WHERE id = (SELECT credit FROM postings WHERE (source, seq) = (8, 1))",
+        ),
+        (
+            "an entry where no log is",
+            &["positions_known"],
+            "INSERT INTO events (seq, at, campaign, kind) VALUES (1, 0, @1, 0)",
+        ),
+        (
+            "a part's count",
+            &["parts_whole"],
+            "UPDATE parts SET granted = granted + 1 WHERE campaign = @11 AND partition = 5",
+        ),
+        (
+            "closed, with a part that is not",
+            &["parts_whole"],
+            "UPDATE parts SET phase = 'ended', returned = 0, refunded = 0 WHERE campaign = @13 AND partition = 0;
+             UPDATE parts SET returned = (SELECT returned FROM campaigns WHERE ref = @13) - (SELECT sum(returned)
+                 FROM parts WHERE campaign = @13 AND partition <> 3) WHERE campaign = @13 AND partition = 3",
+        ),
+        (
+            "given back by a part that has not closed",
+            &["parts_whole"],
+            "UPDATE parts SET returned = returned + 1 WHERE campaign = @14 AND partition = 3;
+             UPDATE campaigns SET returned = returned + 1 WHERE ref = @14",
+        ),
+        (
+            "a part too many",
+            &["parts_whole"],
+            "INSERT INTO parts (campaign, partition, phase) VALUES (@14, 8, 'scheduled')",
+        ),
+        (
+            "a part of a campaign in one piece",
+            &["parts_whole"],
+            "INSERT INTO parts (campaign, partition, phase) VALUES (@4, 8, 'scheduled')",
+        ),
+        (
+            "a part of nothing",
+            &["parts_whole"],
+            "INSERT INTO parts (campaign, partition, phase) VALUES (99, 8, 'scheduled')",
+        ),
+        (
+            "a draft that is whole",
+            &["parts_whole"],
+            "UPDATE campaigns SET phase = 'draft' WHERE ref = @14",
+        ),
+        (
+            "granted to nobody",
+            &["counts_add_up"],
+            "UPDATE campaigns SET granted = granted + 1 WHERE ref = @1",
+        ),
+        (
+            "a unit lost at the close",
+            &["counts_add_up"],
+            "UPDATE campaigns SET returned = returned - 1 WHERE ref = @3",
+        ),
+        (
+            "more than there is",
+            &["counts_add_up"],
+            "UPDATE campaigns SET supply = 1 WHERE ref = @4",
+        ),
+        (
+            "more in parts than there is, when all are closed",
+            &["counts_add_up"],
+            "UPDATE campaigns SET supply = 11 WHERE ref = @13",
+        ),
+        (
+            "back before the close",
+            &["counts_add_up"],
+            "UPDATE campaigns SET returned = 1 WHERE ref = @4",
+        ),
+        (
+            "a draft that was granted from",
+            &["counts_add_up"],
+            "UPDATE campaigns SET phase = 'draft' WHERE ref = @4",
+        ),
+        (
+            "claimed more than funded",
+            &["counts_add_up", "packets_funded", "shares_complete", "commitments", "draws_recomputed",
+              "escrow_left"],
+            "UPDATE campaigns SET total = 200 WHERE ref = @1",
+        ),
+        (
+            "a number left out",
+            &["numbers_dense"],
+            "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2",
+        ),
+        (
+            "over the limit",
+            &["limits_kept"],
+            "UPDATE orders SET user = 'u0' WHERE campaign = @14 AND user = 'u1'",
+        ),
+        (
+            "two shares",
+            &["limits_kept", "grants_posted"],
+            "UPDATE shares SET user = 'u0' WHERE campaign = @11 AND user = 'u1'",
+        ),
+        (
+            "before the window",
+            &["limits_kept"],
+            "UPDATE campaigns SET starts_at = starts_at + 1 WHERE ref = @1",
+        ),
+        (
+            "after the window",
+            &["limits_kept"],
+            "UPDATE campaigns SET ends_at = starts_at + 1 WHERE ref = @4",
+        ),
+        (
+            "another price",
+            &["orders_sound"],
+            "UPDATE campaigns SET unit_price = 8 WHERE ref = @3",
+        ),
+        (
+            "expired too early",
+            &["orders_sound"],
+            "UPDATE orders SET updated_at = granted_at WHERE campaign = @13 AND state = 'expired'",
+        ),
+        (
+            "held for longer",
+            &["orders_sound"],
+            "UPDATE orders SET hold_until = hold_until + 1 WHERE campaign = @4 AND number = 1",
+        ),
+        (
+            "paid by nobody",
+            &["orders_paid"],
+            "UPDATE orders SET state = 'paid' WHERE campaign = @4 AND number = 2",
+        ),
+        (
+            "paid when it was not",
+            &["orders_paid"],
+            "UPDATE orders SET updated_at = updated_at + 1 WHERE campaign = @4 AND number = 1",
+        ),
+        (
+            "paid twice",
+            &["orders_paid", "payments_posted"],
+            "UPDATE payments SET outcome = 'paid' WHERE campaign = @3 AND payment = 'p-0-again'",
+        ),
+        (
+            "a payment of another price",
+            &["orders_paid", "payments_posted"],
+            "UPDATE payments SET amount = 1 WHERE campaign = @4",
+        ),
+        (
+            "a share that was never posted",
+            &["grants_posted", "balances"],
+            "DELETE FROM postings WHERE kind = 'grant' AND campaign = @12 AND number = 2",
+        ),
+        (
+            "a share posted for another",
+            &["grants_posted"],
+            "UPDATE postings SET number = 9 WHERE kind = 'grant' AND campaign = @12 AND number = 2",
+        ),
+        (
+            "a share posted twice",
+            &["grants_posted", "balances"],
+            "INSERT INTO postings SELECT source, 1, kind, debit, credit, amount, campaign, number, at
+                 FROM postings WHERE kind = 'grant' AND campaign = @2 AND number = 2",
+        ),
+        (
+            "a payment that was never posted",
+            &["payments_posted", "balances"],
+            "DELETE FROM postings WHERE kind = 'refund_due' AND campaign = @13 AND at =
+                 (SELECT at FROM payments WHERE campaign = @13 AND payment = 'p-1')",
+        ),
+        (
+            "a payment into another pocket",
+            &["payments_posted", "balances"],
+            "UPDATE postings SET credit = (SELECT id FROM accounts WHERE owner = 'u9' OR owner = 'u6' LIMIT 1)
+                 WHERE kind = 'payment' AND campaign = @3",
+        ),
+        (
+            "a payment posted for nothing",
+            &["payments_posted"],
+            "UPDATE postings SET number = 99 WHERE kind = 'payment' AND campaign = @3 AND number = 1",
+        ),
+        (
+            "a part's refund posted for another part",
+            &["refunds_posted"],
+            "UPDATE postings SET source = 5, seq = 1 WHERE kind = 'refund' AND campaign = @12 AND source = 0",
+        ),
+        (
+            "refunded in two pieces",
+            &["refunds_posted"],
+            "INSERT INTO postings SELECT source, 1, kind, debit, credit, 1, campaign, number, at
+                 FROM postings WHERE kind = 'refund' AND campaign = @2;
+             UPDATE postings SET amount = amount - 1 WHERE kind = 'refund' AND campaign = @2 AND seq > 1",
+        ),
+        (
+            "refunded to somebody",
+            &["refunds_posted", "balances"],
+            "UPDATE postings SET credit = (SELECT id FROM accounts WHERE owner = 'u1' AND purpose = 'user')
+                 WHERE kind = 'refund' AND campaign = @2",
+        ),
+        (
+            "left in escrow after the close",
+            &["escrow_left", "balances"],
+            "UPDATE accounts SET balance = balance + 1 WHERE owner = (SELECT id FROM campaigns WHERE ref = @12);
+             UPDATE accounts SET balance = balance - 1 WHERE owner = 'u1' AND purpose = 'user'",
+        ),
+        (
+            "an escrow of nothing",
+            &["escrow_left"],
+            "INSERT INTO accounts (owner, purpose, currency, balance) VALUES ('x', 'escrow', 'CNY', 0)",
+        ),
+        (
+            "a draw that the seed did not make",
+            &["draws_recomputed", "grants_posted"],
+            "UPDATE shares SET amount = amount + number * 2 - 3 WHERE campaign = @1 AND number <= 2",
+        ),
+    ]
+}
