@@ -12,7 +12,10 @@ use qiang_core::{
 };
 use redis::{RedisError, Value};
 
-use crate::{engine::RedisEngine, partition::Partition, reply, slot::Slot};
+use crate::{engine::RedisEngine, partition::Partition, reply, slot::Slot, transport};
+
+/// A record of a log: its id and its fields.
+pub(crate) type Record = (String, Vec<(String, Value)>);
 
 /// Records read by one call.
 const RECORDS_MAX: usize = 64;
@@ -67,7 +70,7 @@ impl EventLog for RedisEngine {
                 .arg("+")
                 .arg("COUNT")
                 .arg(RECORDS_MAX);
-            let records: Vec<(String, Vec<(String, Value)>)> = node
+            let records: Vec<Record> = node
                 .read_by(&mut reader, &command)
                 .await
                 .map_err(unavailable)?;
@@ -114,13 +117,8 @@ impl EventLog for RedisEngine {
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
         let node = &self.node;
         let mut reader = node.readers[usize::from(partition.0)].lock().await;
-        let mut command = redis::cmd("XTRIM");
-        command
-            .arg(node.wiring.keys.log(partition))
-            .arg("MINID")
-            .arg("~")
-            .arg(upto + 1);
-        let trimmed: Result<u64, _> = node.read_by(&mut reader, &command).await;
+        let trim = transport::trim(&node.wiring.keys, partition, upto);
+        let trimmed: Result<i64, RedisError> = node.read_by(&mut reader, &trim).await;
         trimmed.map(drop).map_err(unavailable)
     }
 }
@@ -153,7 +151,7 @@ fn unavailable(error: RedisError) -> LedgerError {
 }
 
 /// The entries of one record.
-fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>> {
+pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>> {
     let last: Seq = id.split('-').next()?.parse().ok()?;
     let text = |name: &str| {
         let (_, value) = fields.iter().find(|(field, _)| field == name)?;
