@@ -26,7 +26,6 @@ use crate::{
     facts::Facts,
     lane::Asked,
     node::Node,
-    reply::PartTally,
     scripts::{TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
 };
 
@@ -90,6 +89,14 @@ pub(crate) fn fetch(
     });
 }
 
+/// What a part has, read without a script: whether to look closer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stock {
+    remaining: u32,
+    supply: u32,
+    version: u64,
+}
+
 pub(crate) enum Pulled {
     /// Units have come, or were there.
     Some,
@@ -111,15 +118,15 @@ pub(crate) async fn pull(
     };
     let _turn = turn.lock().await;
     for _ in 0..LOOKS_MAX {
-        let before = node.part_tallies(facts).await?;
+        let before = node.stocks(facts).await?;
         let here = own(node, facts, taker, &before);
-        if here.is_some_and(|part| part.tally.remaining >= least) {
+        if here.is_some_and(|part| part.remaining >= least) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
         for part in 0..facts.parts {
             let partition = node.of_part(facts.id, part);
-            let remaining = before[usize::from(part)].tally.remaining;
+            let remaining = before[usize::from(part)].remaining;
             if partition != taker && remaining > giver.map_or(0, |(_, most)| most) {
                 giver = Some((partition, remaining));
             }
@@ -135,12 +142,9 @@ pub(crate) async fn pull(
             continue;
         }
         // Nothing anywhere, it seems. If nothing has moved between two looks, there was a moment when that was so.
-        let after = node.part_tallies(facts).await?;
-        let still = before.iter().zip(&after).all(|(a, b)| {
-            (a.version, a.tally.supply, a.tally.remaining)
-                == (b.version, b.tally.supply, b.tally.remaining)
-        });
-        let remaining = after.iter().map(|part| part.tally.remaining).sum();
+        let after = node.stocks(facts).await?;
+        let still = before == after;
+        let remaining = after.iter().map(|part| part.remaining).sum();
         if still && remaining < least {
             return Ok(Pulled::Dry { remaining });
         }
@@ -154,8 +158,8 @@ fn own<'a>(
     node: &Node,
     facts: &Facts,
     taker: PartitionId,
-    parts: &'a [PartTally],
-) -> Option<&'a PartTally> {
+    parts: &'a [Stock],
+) -> Option<&'a Stock> {
     let place = (0..facts.parts).find(|part| node.of_part(facts.id, *part) == taker)?;
     parts.get(usize::from(place))
 }
@@ -257,7 +261,30 @@ impl Node {
                 return Ok(false);
             }
         }
-        let parts = self.part_tallies(facts).await?;
-        Ok(parts.iter().all(|part| part.tally.remaining == 0))
+        let parts = self.stocks(facts).await?;
+        Ok(parts.iter().all(|part| part.remaining == 0))
+    }
+
+    async fn stocks(&self, facts: &Facts) -> Result<Vec<Stock>, EngineError> {
+        let mut parts = Vec::with_capacity(usize::from(facts.parts));
+        for part in 0..facts.parts {
+            let partition = self.of_part(facts.id, part);
+            let mut command = redis::cmd("HMGET");
+            command
+                .arg(self.wiring.keys.campaign(partition, facts.id))
+                .arg(&["remaining", "supply", "version"]);
+            let (remaining, supply, version): (Option<u32>, Option<u32>, Option<u64>) =
+                self.read(partition, &command).await?;
+            let stock = remaining.zip(supply).zip(version);
+            let stock = stock.map(|((remaining, supply), version)| Stock {
+                remaining,
+                supply,
+                version,
+            });
+            parts.push(stock.ok_or_else(|| EngineError::Unavailable {
+                reason: format!("part {part} of campaign {} has no numbers", facts.id),
+            })?);
+        }
+        Ok(parts)
     }
 }
