@@ -9,3 +9,4 @@ mod lost;
 mod network;
 
 mod rig;
+mod spread;
