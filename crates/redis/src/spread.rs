@@ -26,7 +26,8 @@ use crate::{
     facts::Facts,
     lane::Asked,
     node::Node,
-    scripts::{TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
+    scripts::{Script, TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
+    slot::Reply,
 };
 
 /// Units that a transfer moves at most: a script's arguments have an end.
@@ -95,10 +96,12 @@ struct Stock {
     remaining: u32,
     supply: u32,
     version: u64,
+    /// Not paused, ended or closed by anybody.
+    open: bool,
 }
 
 pub(crate) enum Pulled {
-    /// Units have come, or were there.
+    /// Units have come, or were there; or there is another reason to ask again.
     Some,
     /// All parts together have this much, which is less than what is asked for.
     Dry { remaining: u32 },
@@ -120,7 +123,8 @@ pub(crate) async fn pull(
     for _ in 0..LOOKS_MAX {
         let before = node.stocks(facts).await?;
         let here = own(node, facts, taker, &before);
-        if here.is_some_and(|part| part.remaining >= least) {
+        let over = node.now() >= facts.window.ends_at();
+        if here.is_some_and(|part| part.remaining >= least || !part.open || over) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
@@ -136,7 +140,7 @@ pub(crate) async fn pull(
             continue;
         }
         if let Some((giver, _)) = giver
-            && let Some(transfer) = out(node, facts, giver, taker, wanted).await?
+            && let Some(transfer) = out(node, facts, giver, taker, wanted.max(1)).await?
         {
             carry(node, facts, giver, taker, transfer).await?;
             continue;
@@ -164,6 +168,7 @@ fn own<'a>(
     parts.get(usize::from(place))
 }
 
+/// First step. With nothing `wanted` it only tells of a transfer that stands in the journal already.
 async fn out(
     node: &Node,
     facts: &Facts,
@@ -171,14 +176,11 @@ async fn out(
     taker: PartitionId,
     wanted: u32,
 ) -> Result<Option<Transfer>, EngineError> {
-    let wanted = wanted.clamp(1, UNITS_MAX);
+    let most = if wanted == 0 { 0 } else { UNITS_MAX };
     let arguments = |command: &mut Cmd| {
-        command.arg(taker.0).arg(wanted).arg(UNITS_MAX);
+        command.arg(taker.0).arg(wanted.min(UNITS_MAX)).arg(most);
     };
-    let wait = node.waits(facts.ack);
-    let reply = node
-        .call(giver, &TRANSFER_OUT, facts.id, wait, &arguments)
-        .await?;
+    let reply = step(node, facts, giver, &TRANSFER_OUT, &arguments).await?;
     Ok(reply
         .is_ok()
         .then(|| Transfer::parse(&reply.text()))
@@ -193,7 +195,6 @@ async fn carry(
     taker: PartitionId,
     transfer: Transfer,
 ) -> Result<(), EngineError> {
-    let wait = node.waits(facts.ack);
     let arrive = |command: &mut Cmd| {
         command
             .arg(giver.0)
@@ -203,9 +204,7 @@ async fn carry(
             command.arg(share);
         }
     };
-    let reply = node
-        .call(taker, &TRANSFER_IN, facts.id, wait, &arrive)
-        .await?;
+    let reply = step(node, facts, taker, &TRANSFER_IN, &arrive).await?;
     let end = match reply.status.as_str() {
         "ok" => "arrived",
         "closed" => "back",
@@ -216,9 +215,32 @@ async fn carry(
     let leave = |command: &mut Cmd| {
         command.arg(taker.0).arg(&transfer.number).arg(end);
     };
-    node.call(giver, &TRANSFER_END, facts.id, wait, &leave)
+    node.call(giver, &TRANSFER_END, facts.id, false, &leave)
         .await?;
     Ok(())
+}
+
+/// A step that the next one relies on, whatever the campaign asks for its grants: where there are replicas, they have
+/// it before the next step is taken. Else a failover that loses the first step would leave the units in two places,
+/// and one that loses the second in none.
+async fn step(
+    node: &Node,
+    facts: &Facts,
+    partition: PartitionId,
+    script: &'static Script,
+    arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+) -> Result<Reply, EngineError> {
+    let wait = node.wiring.options.replicas > 0;
+    let reply = node
+        .call(partition, script, facts.id, wait, arguments)
+        .await?;
+    if wait && reply.is_ok() && reply.reached < AckLevel::Replica {
+        return Err(EngineError::Unavailable {
+            reason: "units are on their way between partitions, and the replicas do not confirm it"
+                .to_owned(),
+        });
+    }
+    Ok(reply)
 }
 
 /// Finishes what stands in the journals of a campaign's parts; tells whether there was anything.
@@ -236,17 +258,16 @@ pub(crate) async fn finish(
     facts: &Facts,
     giver: PartitionId,
 ) -> Result<bool, EngineError> {
-    let command = redis::cmd("HGETALL")
+    let command = redis::cmd("HKEYS")
         .arg(node.wiring.keys.transfers(giver, facts.id))
         .clone();
-    let journal: Vec<(u16, String)> = node.read(giver, &command).await?;
-    let any = !journal.is_empty();
-    for (taker, text) in journal {
-        if let Some(transfer) = Transfer::parse(&text) {
-            carry(node, facts, giver, PartitionId(taker), transfer).await?;
+    let takers: Vec<u16> = node.read(giver, &command).await?;
+    for taker in takers.iter().copied().map(PartitionId) {
+        if let Some(transfer) = out(node, facts, giver, taker, 0).await? {
+            carry(node, facts, giver, taker, transfer).await?;
         }
     }
-    Ok(any)
+    Ok(!takers.is_empty())
 }
 
 impl Node {
@@ -272,14 +293,16 @@ impl Node {
             let mut command = redis::cmd("HMGET");
             command
                 .arg(self.wiring.keys.campaign(partition, facts.id))
-                .arg(&["remaining", "supply", "version"]);
-            let (remaining, supply, version): (Option<u32>, Option<u32>, Option<u64>) =
+                .arg(&["remaining", "supply", "version", "phase"]);
+            type Fields = (Option<u32>, Option<u32>, Option<u64>, Option<String>);
+            let (remaining, supply, version, phase): Fields =
                 self.read(partition, &command).await?;
             let stock = remaining.zip(supply).zip(version);
             let stock = stock.map(|((remaining, supply), version)| Stock {
                 remaining,
                 supply,
                 version,
+                open: phase.as_deref() == Some("s"),
             });
             parts.push(stock.ok_or_else(|| EngineError::Unavailable {
                 reason: format!("part {part} of campaign {} has no numbers", facts.id),

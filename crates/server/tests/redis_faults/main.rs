@@ -3,9 +3,14 @@
 //! One file a theme. Tests share servers where they break nothing; each has keys of its own.
 #![allow(clippy::unwrap_used, reason = "a panic is a test's report")]
 
+mod batches;
+mod clock;
 mod failover;
 mod flush;
+mod gate;
 mod lost;
 mod network;
 
+mod replicas;
 mod rig;
+mod spread;
