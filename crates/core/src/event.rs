@@ -1,5 +1,8 @@
 //! What happened in a partition: the entries of its append-only log.
 
+mod text;
+
+pub use self::text::NotAnEntry;
 use crate::{
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     time::Timestamp,

@@ -1,5 +1,7 @@
 //! The ports: where engines, ledgers, logs and clocks meet. Siblings never import each other; they implement these.
 
+mod transport;
+
 use std::{
     future::Future,
     pin::Pin,
@@ -10,6 +12,7 @@ use std::{
 use async_trait::async_trait;
 use uuid::Uuid;
 
+pub use self::transport::{Carriage, Taken, Transport};
 pub use crate::time::Clock;
 use crate::{
     book::{Claim, Command, OrderView, Refusal, Reply, Setup},

@@ -3,10 +3,14 @@
 //! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
-//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted`
-//!   with
-//!   the reason while nothing is granted.
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted` with
+//!   the reason while nothing is granted, `list` where records also go into the queue.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the last one's place.
+//! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's place,
+//!   campaign, milliseconds and kind on one line, then what the record holds.
+//! - `P:{pNN}:doing`, list: those that a worker is dealing with.
+//! - `P:{pNN}:dead`, list: the last ones that could not be read.
+//! - `P:{pNN}:lease`, string: which worker settles the partition, for as long as it says so.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:call:NODE:SLOT`, string: number and reply of a slot's last call, for 60 s: what is sent again is not done
 //!   again.
@@ -32,7 +36,7 @@ use qiang_core::{
 pub const PARTITIONS_MAX: u16 = 1_000;
 
 /// How many keys every script takes.
-pub(crate) const SCRIPT_KEYS: usize = 11;
+pub(crate) const SCRIPT_KEYS: usize = 12;
 
 /// The keys of one installation.
 #[derive(Debug, Clone)]
@@ -62,6 +66,22 @@ impl KeySpace {
 
     pub(crate) fn log(&self, partition: PartitionId) -> String {
         self.in_partition(partition, "log")
+    }
+
+    pub(crate) fn queue(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "queue")
+    }
+
+    pub(crate) fn doing(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "doing")
+    }
+
+    pub(crate) fn dead(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "dead")
+    }
+
+    pub(crate) fn lease(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "lease")
     }
 
     pub(crate) fn agenda(&self, partition: PartitionId) -> String {
@@ -117,6 +137,7 @@ impl KeySpace {
             of_campaign(":orders"),
             of_campaign(":payments"),
             of_campaign(":transfers"),
+            self.queue(partition),
         ]
     }
 

@@ -24,10 +24,12 @@ mod reply;
 mod scripts;
 mod slot;
 mod spread;
+mod transport;
 
 pub use self::{
     engine::{QUEUED_MAX, RedisEngine},
     error::ConnectError,
     keys::PARTITIONS_MAX,
     options::{Options, Topology, WaitFor},
+    transport::{Carrier, Carrying, LEASE, RedisTransport, WORKER_BYTES_MAX, carry_nothing},
 };

@@ -12,7 +12,10 @@ use qiang_core::{
 };
 use redis::{RedisError, Value};
 
-use crate::{engine::RedisEngine, reply};
+use crate::{engine::RedisEngine, partition::Partition, reply, slot::Slot, transport};
+
+/// A record of a log: its id and its fields.
+pub(crate) type Record = (String, Vec<(String, Value)>);
 
 /// Records read by one call.
 const RECORDS_MAX: usize = 64;
@@ -43,7 +46,7 @@ impl EventLog for RedisEngine {
             known.halt(&reason);
             LedgerError::Unavailable { reason }
         })?;
-        Ok(head)
+        self.kept(&mut reader, known, head).await
     }
 
     async fn read(
@@ -67,7 +70,7 @@ impl EventLog for RedisEngine {
                 .arg("+")
                 .arg("COUNT")
                 .arg(RECORDS_MAX);
-            let records: Vec<(String, Vec<(String, Value)>)> = node
+            let records: Vec<Record> = node
                 .read_by(&mut reader, &command)
                 .await
                 .map_err(unavailable)?;
@@ -87,46 +90,57 @@ impl EventLog for RedisEngine {
         }
         entries.truncate(limit);
         let known = node.partition(partition);
-        let Some(last) = entries.last().map(|entry| entry.seq) else {
+        if entries.is_empty() {
             // Nothing new, or less than there was?
-            known.vouch(after);
             let head = reader.head(known).await;
             let head = head.inspect_err(|_| reader.disconnect());
             let head = head.map_err(unavailable)?.unwrap_or(0);
-            if head < after {
+            let floor = known.floor();
+            if head < floor {
                 let reason = format!(
-                    "Redis has lost the entries {} to {after} of the log",
+                    "Redis has lost the entries {} to {floor} of the log",
                     head + 1
                 );
                 self.halt(partition, &reason).await;
                 return Err(LedgerError::LogLost { head });
             }
             return Ok(entries);
-        };
-        // What replicas do not have yet may still be lost: nobody is to build on it.
-        if node.wiring.options.replicas > 0 {
-            let replicated = reader.replicated().await;
-            let replicated = replicated.inspect_err(|_| reader.disconnect());
-            if !replicated.map_err(unavailable)? {
-                return Ok(Vec::new());
-            }
         }
+        let last = entries.last().map_or(after, |entry| entry.seq);
+        let kept = self.kept(&mut reader, known, last).await?;
+        entries.retain(|entry| entry.seq <= kept);
         // Whoever reads it settles it: a log that ends before it has lost something from here on.
-        known.vouch(last);
+        known.vouch(kept.min(last));
         Ok(entries)
     }
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
         let node = &self.node;
         let mut reader = node.readers[usize::from(partition.0)].lock().await;
-        let mut command = redis::cmd("XTRIM");
-        command
-            .arg(node.wiring.keys.log(partition))
-            .arg("MINID")
-            .arg("~")
-            .arg(upto + 1);
-        let trimmed: Result<u64, _> = node.read_by(&mut reader, &command).await;
+        let trim = transport::trim(&node.wiring.keys, partition, upto);
+        let trimmed: Result<i64, RedisError> = node.read_by(&mut reader, &trim).await;
         trimmed.map(drop).map_err(unavailable)
+    }
+}
+
+impl RedisEngine {
+    /// Up to where the log is kept for good, as far as is known, given that it reaches to `seq`. What replicas do not
+    /// have yet may still be lost, where grants wait for them: nobody is to build on it.
+    async fn kept(
+        &self,
+        reader: &mut Slot,
+        known: &Partition,
+        seq: Seq,
+    ) -> Result<Seq, LedgerError> {
+        if self.node.wiring.options.replicas == 0 || seq <= known.replicated() {
+            return Ok(seq);
+        }
+        let replicated = reader.replicated().await;
+        let replicated = replicated.inspect_err(|_| reader.disconnect());
+        if replicated.map_err(unavailable)? {
+            known.note_replicated(seq);
+        }
+        Ok(seq.min(known.replicated()))
     }
 }
 
@@ -137,7 +151,7 @@ fn unavailable(error: RedisError) -> LedgerError {
 }
 
 /// The entries of one record.
-fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>> {
+pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>> {
     let last: Seq = id.split('-').next()?.parse().ok()?;
     let text = |name: &str| {
         let (_, value) = fields.iter().find(|(field, _)| field == name)?;

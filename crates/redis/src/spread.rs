@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 use qiang_core::{
-    campaign::{AckLevel, Phase},
+    campaign::AckLevel,
     event::PartitionId,
     id::CampaignId,
     outcome::Outcome,
@@ -26,7 +26,6 @@ use crate::{
     facts::Facts,
     lane::Asked,
     node::Node,
-    reply::PartTally,
     scripts::{Script, TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
     slot::Reply,
 };
@@ -91,6 +90,19 @@ pub(crate) fn fetch(
     });
 }
 
+/// What a part has, read without a script: whether to look closer. Transfers change the version, claims the grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stock {
+    remaining: u32,
+    granted: u32,
+    grants: u32,
+    version: u64,
+    phase: String,
+}
+
+/// The phase of a part that is neither paused nor closed.
+const UNDER_WAY: &str = "s";
+
 pub(crate) enum Pulled {
     /// Units have come, or were there; or there is another reason to ask again.
     Some,
@@ -112,17 +124,15 @@ pub(crate) async fn pull(
     };
     let _turn = turn.lock().await;
     for _ in 0..LOOKS_MAX {
-        let before = node.part_tallies(facts).await?;
+        let before = node.stocks(facts).await?;
         let here = own(node, facts, taker, &before);
-        let ready =
-            |part: &PartTally| part.tally.remaining >= least || part.tally.phase != Phase::Live;
-        if here.is_some_and(ready) {
+        if here.is_some_and(|part| part.remaining >= least || part.phase != UNDER_WAY) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
         for part in 0..facts.parts {
             let partition = node.of_part(facts.id, part);
-            let remaining = before[usize::from(part)].tally.remaining;
+            let remaining = before[usize::from(part)].remaining;
             if partition != taker && remaining > giver.map_or(0, |(_, most)| most) {
                 giver = Some((partition, remaining));
             }
@@ -138,10 +148,9 @@ pub(crate) async fn pull(
             continue;
         }
         // Nothing anywhere, it seems. If nothing has moved between two looks, there was a moment when that was so.
-        let after = node.part_tallies(facts).await?;
-        let mut pairs = before.iter().zip(&after);
-        let still = pairs.all(|(a, b)| (a.version, a.tally) == (b.version, b.tally));
-        let remaining = after.iter().map(|part| part.tally.remaining).sum();
+        let after = node.stocks(facts).await?;
+        let still = before == after;
+        let remaining = after.iter().map(|part| part.remaining).sum();
         if still && remaining < least {
             return Ok(Pulled::Dry { remaining });
         }
@@ -155,8 +164,8 @@ fn own<'a>(
     node: &Node,
     facts: &Facts,
     taker: PartitionId,
-    parts: &'a [PartTally],
-) -> Option<&'a PartTally> {
+    parts: &'a [Stock],
+) -> Option<&'a Stock> {
     let place = (0..facts.parts).find(|part| node.of_part(facts.id, *part) == taker)?;
     parts.get(usize::from(place))
 }
@@ -275,7 +284,35 @@ impl Node {
                 return Ok(false);
             }
         }
-        let parts = self.part_tallies(facts).await?;
-        Ok(parts.iter().all(|part| part.tally.remaining == 0))
+        let parts = self.stocks(facts).await?;
+        Ok(parts.iter().all(|part| part.remaining == 0))
     }
+
+    async fn stocks(&self, facts: &Facts) -> Result<Vec<Stock>, EngineError> {
+        let mut parts = Vec::with_capacity(usize::from(facts.parts));
+        for part in 0..facts.parts {
+            let partition = self.of_part(facts.id, part);
+            let mut command = redis::cmd("HMGET");
+            command
+                .arg(self.wiring.keys.campaign(partition, facts.id))
+                .arg(&["remaining", "granted", "grants", "version", "phase"]);
+            let fields: [Option<String>; 5] = self.read(partition, &command).await?;
+            let stock = stock_of(&fields);
+            parts.push(stock.ok_or_else(|| EngineError::Unavailable {
+                reason: format!("part {part} of campaign {} has no numbers", facts.id),
+            })?);
+        }
+        Ok(parts)
+    }
+}
+
+fn stock_of(fields: &[Option<String>; 5]) -> Option<Stock> {
+    let [remaining, granted, grants, version, phase] = fields;
+    Some(Stock {
+        remaining: remaining.as_ref()?.parse().ok()?,
+        granted: granted.as_ref()?.parse().ok()?,
+        grants: grants.as_ref()?.parse().ok()?,
+        version: version.as_ref()?.parse().ok()?,
+        phase: phase.clone()?,
+    })
 }

@@ -2,12 +2,13 @@
 -- Sets `seq`, the partition's last log entry, and `now`. A call that comes again because its answer was lost gets the
 -- answer that was kept, so that nothing is decided twice, however long a packet was on its way.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] call, KEYS[4] agenda, KEYS[5] campaign, KEYS[6] shares, KEYS[7] sums,
--- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers: the same for every script, see keys.rs
+-- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers,
+-- KEYS[12] queue: the same for every script, see keys.rs
 -- ARGV[1] epoch, ARGV[2] the last entry that the caller vouches for, ARGV[3] milliseconds, or empty for Redis' clock,
 -- ARGV[4] the number of this call on its slot, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
 -- Replies: {"halted", reason} or the kept {"ok", text}
 -- luacheck: ignore 211 311
-local partition = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'halted')
+local partition = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'halted', 'list')
 if partition[3] then
   return {'halted', partition[3]}
 end
@@ -39,10 +40,15 @@ local function int(value)
   return string.format('%.0f', value)
 end
 
--- Appends `count` entries as one record, whose id is the last one's place.
+-- Appends `count` entries as one record, whose id is the last one's place; and to the queue, where a list carries them
+-- to the ledger.
 local function append(count, at, field, body)
   seq = seq + count
   redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', ARGV[6], 't', int(at), field, body)
+  if partition[4] then
+    local head = int(seq) .. ' ' .. ARGV[6] .. ' ' .. int(at) .. ' ' .. field
+    redis.call('RPUSH', KEYS[12], head .. '\n' .. body)
+  end
   redis.call('HSET', KEYS[1], 'seq', int(seq))
 end
 

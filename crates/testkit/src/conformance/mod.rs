@@ -18,6 +18,7 @@ pub mod restart;
 pub mod settled;
 mod stage;
 pub mod stock;
+pub mod transport;
 
 use std::{future::Future, sync::Arc, time::Duration};
 

@@ -1,0 +1,170 @@
+//! An entry as one line of text: for messages that carry it, and for tables that keep it as it came.
+//!
+//! `place milliseconds campaign event fields…`, with one space between: no id has a space in it. What is written by
+//! one version is read by all later ones; a new event gets a new word.
+
+use std::fmt::{self, Write as _};
+
+use super::{Entry, Event};
+use crate::{
+    id::{IdempotencyKey, PaymentRef, UserId},
+    time::Timestamp,
+};
+
+/// A line that is no entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is not the text of an entry")]
+pub struct NotAnEntry;
+
+impl Entry {
+    /// The entry as one line, without an end of line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut line = String::with_capacity(96);
+        // Writing to a string does not fail.
+        let _ = self.write(&mut line);
+        line
+    }
+
+    fn write(&self, line: &mut String) -> fmt::Result {
+        let (seq, at, campaign) = (self.seq, self.at.as_millis(), self.campaign);
+        write!(line, "{seq} {at} {campaign} {}", self.event.name())?;
+        match &self.event {
+            Event::Opened { parts } => write!(line, " {parts}"),
+            Event::Granted {
+                number,
+                user,
+                quantity,
+                amount_minor,
+                key,
+            } => {
+                write!(line, " {number} {user} {quantity} {amount_minor}")?;
+                key.as_ref().map_or(Ok(()), |key| write!(line, " {key}"))
+            }
+            Event::Paid { number, payment }
+            | Event::Reinstated { number, payment }
+            | Event::RefundDue { number, payment } => write!(line, " {number} {payment}"),
+            Event::Cancelled { number } | Event::Expired { number } => write!(line, " {number}"),
+            Event::Paused | Event::Resumed | Event::Ended => Ok(()),
+            Event::Closed {
+                returned,
+                refunded_minor,
+            } => write!(line, " {returned} {refunded_minor}"),
+        }
+    }
+
+    /// Reads what [`Entry::to_text`] has written.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn from_text(line: &str) -> Result<Self, NotAnEntry> {
+        let mut words = line.split(' ');
+        let entry = read(&mut words).filter(|_| words.next().is_none());
+        entry.ok_or(NotAnEntry)
+    }
+}
+
+fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Entry> {
+    let seq = words.next()?.parse().ok()?;
+    let at = Timestamp::from_millis(words.next()?.parse().ok()?);
+    let campaign = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let event = event(name, words)?;
+    Some(Entry {
+        seq,
+        at,
+        campaign,
+        event,
+    })
+}
+
+fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Event> {
+    let mut next = || words.next();
+    Some(match name {
+        "opened" => Event::Opened {
+            parts: next()?.parse().ok()?,
+        },
+        "granted" => Event::Granted {
+            number: next()?.parse().ok()?,
+            user: UserId::new(next()?).ok()?,
+            quantity: next()?.parse().ok()?,
+            amount_minor: next()?.parse().ok()?,
+            key: match next() {
+                Some(key) => Some(IdempotencyKey::new(key).ok()?),
+                None => None,
+            },
+        },
+        "paid" => Event::Paid {
+            number: next()?.parse().ok()?,
+            payment: PaymentRef::new(next()?).ok()?,
+        },
+        "reinstated" => Event::Reinstated {
+            number: next()?.parse().ok()?,
+            payment: PaymentRef::new(next()?).ok()?,
+        },
+        "refund_due" => Event::RefundDue {
+            number: next()?.parse().ok()?,
+            payment: PaymentRef::new(next()?).ok()?,
+        },
+        "cancelled" => Event::Cancelled {
+            number: next()?.parse().ok()?,
+        },
+        "expired" => Event::Expired {
+            number: next()?.parse().ok()?,
+        },
+        "paused" => Event::Paused,
+        "resumed" => Event::Resumed,
+        "ended" => Event::Ended,
+        "closed" => Event::Closed {
+            returned: next()?.parse().ok()?,
+            refunded_minor: next()?.parse().ok()?,
+        },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+
+    #[test]
+    fn lines_are_read_as_they_were_written() {
+        for rest in [
+            "opened 3",
+            "granted 7 alice@example 2 -500",
+            "granted 7 alice 2 500 key-1",
+            "paid 7 pay-1",
+            "reinstated 7 pay-1",
+            "refund_due 7 pay-1",
+            "cancelled 7",
+            "expired 4294967295",
+            "paused",
+            "resumed",
+            "ended",
+            "closed 3 99",
+        ] {
+            let line = format!("18446744073709551615 -5 {ID} {rest}");
+            let entry = Entry::from_text(&line).expect("an entry");
+            assert_eq!(entry.to_text(), line);
+        }
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        for line in [
+            String::new(),
+            format!("1 2 {ID}"),
+            format!("1 2 {ID} sold"),
+            format!("1 2 {ID} paused "),
+            format!("1 2 {ID} paused more"),
+            format!("1 2 {ID} granted 7 alice 2"),
+            format!("1 2 {ID} granted 7 alice 2 500 key more"),
+            format!("-1 2 {ID} paused"),
+            format!("1  2 {ID} paused"),
+        ] {
+            assert_eq!(Entry::from_text(&line), Err(NotAnEntry), "{line}");
+        }
+    }
+}

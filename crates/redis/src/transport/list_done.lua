@@ -1,0 +1,15 @@
+-- Forgets the items that are settled: those at the head of the list, up to the first that is not. An item begins with
+-- the place of its last entry.
+-- KEYS[1] doing
+-- ARGV[1] the last settled entry
+-- Replies: how many items were forgotten
+local count = 0
+while true do
+  local item = redis.call('LINDEX', KEYS[1], 0)
+  local last = item and tonumber(string.match(item, '^%d+'))
+  if not last or last > tonumber(ARGV[1]) then
+    return count
+  end
+  redis.call('LPOP', KEYS[1])
+  count = count + 1
+end

@@ -1,0 +1,16 @@
+-- Moves the oldest items of a partition's list into the one of those that are being dealt with.
+-- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease
+-- ARGV[1] the worker's token, ARGV[2] how many at most
+-- Replies: the items; none where the partition is another worker's by now
+local items = {}
+if redis.call('GET', KEYS[3]) ~= ARGV[1] then
+  return items
+end
+for n = 1, tonumber(ARGV[2]) do
+  local item = redis.call('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT')
+  if not item then
+    break
+  end
+  items[n] = item
+end
+return items

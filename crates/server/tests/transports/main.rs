@@ -1,0 +1,16 @@
+//! The suite that all transports pass: the log is Redis', and the ledger an SQLite file.
+
+mod on_redis;
+mod redis_only;
+
+mod stream {
+    use qiang_testkit::transport_conformance;
+
+    transport_conformance!(crate::on_redis::Stream);
+}
+
+mod list {
+    use qiang_testkit::transport_conformance;
+
+    transport_conformance!(crate::on_redis::List);
+}

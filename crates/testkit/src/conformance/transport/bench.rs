@@ -1,0 +1,250 @@
+//! What a case for transports works with: a subject, a record of what was asked, and of all that workers took.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    book::{Command, Reply},
+    event::{Entry, PartitionId, Seq},
+    money::Money,
+    ports::{Ledger, LedgerError, Taken, Transport},
+};
+use uuid::Uuid;
+
+use super::TransportSubject;
+use crate::{
+    ManualClock,
+    auditor::{Exchange, History, assert_sound},
+    campaign::{Builder, Target, currency},
+    conformance::settled,
+};
+
+/// How long everything may take to be carried, on a busy machine.
+pub(super) const CARRY_MAX: Duration = Duration::from_secs(60);
+/// How long a worker waits for entries that are there.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+/// How long a worker waits where nothing is to be had.
+pub(super) const SHORT: Duration = Duration::from_millis(100);
+/// Entries of one transaction.
+pub(super) const LIMIT: usize = 512;
+/// The pause after a failure.
+const REST: Duration = Duration::from_millis(20);
+
+/// What workers took, by partition and place.
+type Logs = BTreeMap<PartitionId, BTreeMap<Seq, Entry>>;
+
+/// A transport at work.
+pub struct Bench<S> {
+    /// What is put to the test.
+    pub subject: S,
+    history: Mutex<History>,
+    taken: Mutex<Logs>,
+    ids: u64,
+}
+
+impl<S: TransportSubject> Bench<S> {
+    pub(super) async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
+        let bench = Self {
+            subject: S::start(clock, own).await,
+            history: Mutex::default(),
+            taken: Mutex::default(),
+            ids: 0,
+        };
+        // Workers are there before anything happens: they see to it that entries go their way.
+        let early = bench.worker("early").await;
+        for partition in bench.partitions() {
+            let taken = bench.try_take(&*early, partition, LIMIT, SHORT).await;
+            assert_eq!(taken, Ok(Vec::new()));
+        }
+        early.leave().await;
+        bench
+    }
+
+    /// Another worker.
+    pub async fn worker(&self, name: &str) -> Arc<dyn Transport> {
+        self.subject.worker(name).await
+    }
+
+    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
+    pub async fn open(&mut self, builder: Builder) -> Target {
+        self.ids += 1;
+        let setup = builder.setup(self.ids);
+        let minor = setup.campaign.funded_minor();
+        let mut history = std::mem::take(&mut *self.history.lock().expect("no panic"));
+        if minor > 0 {
+            let owner = setup.campaign.owner.clone();
+            let id = Uuid::from_u128(u128::from(self.ids));
+            let amount = Money::new(minor, currency());
+            let deposited = self.ledger().deposit(id, &owner, amount).await;
+            deposited.expect("a deposit is taken");
+            history.deposits.push((owner, minor));
+        }
+        let created = self.ledger().create(&setup).await;
+        created.expect("the campaign is entered");
+        let command = Command::Open(Box::new(setup.clone()));
+        let reply = self.subject.engine().submit(command).await;
+        assert_eq!(reply, Ok(Reply::Opened));
+        history.setups.push(setup.clone());
+        *self.history.lock().expect("no panic") = history;
+        Target::of(&setup)
+    }
+
+    /// So many users claim, all at once.
+    pub async fn crowd(&self, target: Target, users: std::ops::Range<u32>) {
+        let claims: Vec<_> = users.map(|n| target.one(&format!("u{n}"))).collect();
+        let engine = self.subject.engine();
+        let tickets: Vec<_> = claims.iter().map(|c| engine.claim(c.clone())).collect();
+        for (claim, ticket) in claims.into_iter().zip(tickets) {
+            let reply = ticket.await.map(|claimed| Reply::Claimed(claimed.outcome));
+            let command = Command::Claim(claim);
+            let mut history = self.history.lock().expect("no panic");
+            history.exchanges.push(Exchange { command, reply });
+        }
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &dyn Ledger {
+        self.subject.ledger()
+    }
+
+    /// The partitions.
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        self.subject.log().partitions()
+    }
+
+    /// Nothing had to be read from the log: the transport brought everything.
+    pub fn all_was_brought(&self, worker: &dyn Transport) {
+        for partition in self.partitions() {
+            let carriage = worker.carriage(partition);
+            assert_eq!(carriage.refilled, 0, "{partition:?}: {carriage:?}");
+        }
+    }
+
+    /// How far the ledger has a partition.
+    pub async fn settled(&self, partition: PartitionId) -> Seq {
+        let settled = self.ledger().settled(partition).await;
+        settled.expect("the ledger tells its position")
+    }
+
+    /// Where a partition's log ends.
+    pub async fn head(&self, partition: PartitionId) -> Seq {
+        let head = self.subject.log().head(partition).await;
+        head.expect("the log tells its head")
+    }
+
+    /// Takes, and holds what comes against the contract.
+    pub async fn try_take(
+        &self,
+        worker: &dyn Transport,
+        partition: PartitionId,
+        limit: usize,
+        wait_max: Duration,
+    ) -> Result<Vec<Entry>, LedgerError> {
+        let after = self.settled(partition).await;
+        let began = Instant::now();
+        let taken = worker.take(partition, after, limit, wait_max).await?;
+        let took = began.elapsed();
+        assert!(
+            took < wait_max + SOON,
+            "a take of {wait_max:?} took {took:?}"
+        );
+        let Taken::Run(run) = taken else {
+            return Ok(Vec::new());
+        };
+        assert!(!run.is_empty(), "a run has entries");
+        assert!(run.len() <= limit, "{} entries of {limit}", run.len());
+        let mut logs = self.taken.lock().expect("no panic");
+        let log = logs.entry(partition).or_default();
+        for (place, entry) in (after + 1..).zip(&run) {
+            assert_eq!(entry.seq, place, "runs follow the position");
+            let known = log.entry(place).or_insert_with(|| entry.clone());
+            assert_eq!(known, entry, "an entry is the same every time");
+        }
+        Ok(run)
+    }
+
+    /// Takes, where there is something to be had.
+    pub async fn take(&self, worker: &dyn Transport, partition: PartitionId) -> Vec<Entry> {
+        self.take_some(worker, partition, LIMIT).await
+    }
+
+    /// Takes up to `limit` entries, where there is something to be had.
+    pub async fn take_some(
+        &self,
+        worker: &dyn Transport,
+        partition: PartitionId,
+        limit: usize,
+    ) -> Vec<Entry> {
+        let taken = self.try_take(worker, partition, limit, SOON).await;
+        let run = taken.expect("a worker takes");
+        assert!(!run.is_empty(), "nothing came of partition {}", partition.0);
+        run
+    }
+
+    /// Takes, settles and says so, once; tells whether anything came.
+    pub async fn step(
+        &self,
+        worker: &dyn Transport,
+        partition: PartitionId,
+        wait_max: Duration,
+    ) -> Result<bool, LedgerError> {
+        let run = self.try_take(worker, partition, LIMIT, wait_max).await?;
+        if run.is_empty() {
+            return Ok(false);
+        }
+        let settled = self.ledger().settle(partition, &run).await?;
+        worker.done(partition, settled).await?;
+        Ok(true)
+    }
+
+    /// Carries until the ledger has everything that was in the logs, over whatever goes wrong.
+    pub async fn carry_all(&self, worker: &dyn Transport) {
+        let until = Instant::now() + CARRY_MAX;
+        for partition in self.partitions() {
+            let head = self.head(partition).await;
+            let mut last = String::new();
+            while self.settled(partition).await < head {
+                assert!(Instant::now() < until, "not all is carried: {last}");
+                match self.step(worker, partition, SHORT).await {
+                    Ok(_) => {}
+                    Err(error) => {
+                        last = error.to_string();
+                        tokio::time::sleep(REST).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything is in the ledger, or is carried there; audits the history and compares the ledger with it.
+    pub(super) async fn finish(self) {
+        let worker = self.worker("last").await;
+        self.carry_all(&*worker).await;
+        worker.leave().await;
+        drop(worker);
+        let mut history = self.history.into_inner().expect("no panic");
+        history.logs = self
+            .taken
+            .into_inner()
+            .expect("no panic")
+            .into_values()
+            .map(|log| log.into_values().collect())
+            .collect();
+        history.complete = history
+            .exchanges
+            .iter()
+            .all(|exchange| exchange.reply.is_ok());
+        for setup in history.setups.clone() {
+            let id = setup.campaign.id;
+            let tally = self.subject.engine().tally(id).await;
+            let tally = tally.expect("a tally is answered");
+            history.tallies.extend(tally.map(|tally| (id, tally)));
+        }
+        let books = assert_sound(&history);
+        settled::compare(self.subject.ledger(), &books).await;
+        self.subject.stop().await;
+    }
+}
