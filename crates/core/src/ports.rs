@@ -145,13 +145,18 @@ pub trait EventLog: Send + Sync + 'static {
     /// The last entry of a partition that is kept for good; 0 when there is none.
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
 
-    /// Up to `limit` entries after `after`, in order, without gaps.
+    /// Up to `limit` entries after `after`, in order, without gaps. Entries that were released may be gone.
     async fn read(
         &self,
         partition: PartitionId,
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Entry>, LedgerError>;
+
+    /// Entries up to and with `upto` are in the ledger for good: the log may forget them.
+    async fn release(&self, _partition: PartitionId, _upto: Seq) -> Result<(), LedgerError> {
+        Ok(())
+    }
 }
 
 /// Why the ledger did not do it. Nothing changed, except perhaps after [`LedgerError::Uncertain`].
@@ -186,6 +191,12 @@ pub enum LedgerError {
         /// What went wrong, for the operator.
         reason: String,
     },
+    /// The log has lost entries that it had: a failover or a restart took it back. Nothing of it may be settled.
+    #[error("the log has lost entries, and ends at {head} now")]
+    LogLost {
+        /// Where it ends now.
+        head: Seq,
+    },
     /// What is in the database contradicts itself.
     #[error("the ledger is damaged: {reason}")]
     Damaged {
@@ -218,7 +229,8 @@ pub struct Balance {
 pub struct CampaignRecord {
     /// As it was created.
     pub campaign: Campaign,
-    /// As settled; the engine may be ahead.
+    /// As settled; the engine may be ahead. A campaign that is spread over several partitions is a draft until all its
+    /// parts have opened, then paused while a part that has not ended is, ended when all have, and closed when all are.
     pub phase: Phase,
     /// Units that users have, as settled.
     pub granted: u32,
@@ -280,8 +292,11 @@ pub trait Ledger: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<GrantRecord>, LedgerError>;
 
-    /// The position up to which a partition is settled.
+    /// The position up to which a partition is settled; 0 for one of which nothing is.
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
+
+    /// The positions of all partitions of which something is settled, in the order of their numbers.
+    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError>;
 
     /// Waits until a partition is settled up to `seq`, at most `wait_max`; tells whether it is.
     async fn await_settled(
@@ -293,5 +308,9 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Carries entries into the books, in one transaction with the new position. Entries that are settled already
     /// change nothing. Returns the position afterwards.
+    ///
+    /// Partitions are settled independently of each other, also where a campaign is spread over several: what a part
+    /// says of itself counts for that part, and what is left in escrow goes home when the last part has closed and all
+    /// units are accounted for.
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError>;
 }

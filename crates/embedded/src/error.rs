@@ -27,6 +27,16 @@ pub enum StoreError {
         /// The newest version that this program understands.
         known: u32,
     },
+    /// The file is for something else.
+    #[error("{path} is {found}, and was to be opened as {wanted}: name another file")]
+    OtherKind {
+        /// The file.
+        path: String,
+        /// What it is.
+        found: &'static str,
+        /// What was asked for.
+        wanted: &'static str,
+    },
     /// The rows contradict each other.
     #[error("the file is damaged: {reason}")]
     Damaged {
@@ -67,9 +77,11 @@ impl StoreError {
                 )
             }),
             Self::Io(_) => true,
-            Self::InUse { .. } | Self::TooNew { .. } | Self::Damaged { .. } | Self::Refused(_) => {
-                false
-            }
+            Self::InUse { .. }
+            | Self::TooNew { .. }
+            | Self::OtherKind { .. }
+            | Self::Damaged { .. }
+            | Self::Refused(_) => false,
         }
     }
 

@@ -11,7 +11,12 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::StoreError;
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_init.sql")];
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../migrations/0001_init.sql"),
+    include_str!("../migrations/0002_ledgers_alone.sql"),
+];
+/// The migration that made kinds of files.
+const KIND_SINCE: u32 = 2;
 
 /// Pages in the write-ahead log after which SQLite carries them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// stop a rush more often; more would make the first start after a crash slower.
@@ -22,6 +27,33 @@ const CACHE_KIB: u32 = 65_536;
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
 const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// What a file is for. It is written down in the file when it is made, and never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// Engine, log and ledger in one.
+    Engine,
+    /// A ledger alone, which follows logs from elsewhere.
+    Ledger,
+}
+
+impl FileKind {
+    const ALL: [Self; 2] = [Self::Engine, Self::Ledger];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Ledger => "ledger",
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Self::Engine => "an embedded engine with its log",
+            Self::Ledger => "a ledger alone",
+        }
+    }
+}
 
 /// Held for as long as the process may write: two writers would each hand out the same units.
 #[derive(Debug)]
@@ -48,22 +80,20 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
 }
 
 /// Opens the file for writing, creating and migrating it as needed.
-pub(crate) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
-    prepare(Connection::open(path)?)
+pub(crate) fn open_writer(path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
+    prepare(Connection::open(path)?, path, kind)
 }
 
 /// Opens the file for writing again. It must be there: an empty one in its place would have forgotten every grant.
-pub(crate) fn reopen_writer(path: &Path) -> Result<Connection, StoreError> {
-    let conn = prepare(Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?)?;
+pub(crate) fn reopen_writer(path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = prepare(Connection::open_with_flags(path, flags)?, path, kind)?;
     // On a full disk the write-ahead log may be what fills it. Where this fails, the probe that follows says why.
     drop(conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     Ok(conn)
 }
 
-fn prepare(mut conn: Connection) -> Result<Connection, StoreError> {
+fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
     conn.busy_timeout(BUSY_MAX)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
@@ -71,8 +101,18 @@ fn prepare(mut conn: Connection) -> Result<Connection, StoreError> {
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     conn.pragma_update(None, "cache_size", -i64::from(CACHE_KIB))?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    migrate(&mut conn)?;
-    Ok(conn)
+    migrate(&mut conn, kind)?;
+    let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
+    let found = FileKind::ALL.into_iter().find(|kind| kind.name() == found);
+    match found {
+        Some(found) if found == kind => Ok(conn),
+        Some(found) => Err(StoreError::OtherKind {
+            path: path.display().to_string(),
+            found: found.described(),
+            wanted: kind.described(),
+        }),
+        None => Err(StoreError::damaged("the file does not say what it is for")),
+    }
 }
 
 /// Opens the file for reading, beside a writer or alone.
@@ -83,17 +123,26 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-fn migrate(conn: &mut Connection) -> Result<(), StoreError> {
+/// Brings the file to the newest schema, all at once: a file that is there has a kind.
+fn migrate(conn: &mut Connection, kind: FileKind) -> Result<(), StoreError> {
     let known = MIGRATIONS.len() as u32;
     let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
         return Err(StoreError::TooNew { found, known });
     }
-    for (version, migration) in (1..).zip(MIGRATIONS).skip(found as usize) {
-        let tx = conn.transaction()?;
-        tx.execute_batch(migration)?;
-        tx.pragma_update(None, "user_version", version)?;
-        tx.commit()?;
+    if found == known {
+        return Ok(());
     }
+    let tx = conn.transaction()?;
+    for migration in &MIGRATIONS[found as usize..] {
+        tx.execute_batch(migration)?;
+    }
+    if found < KIND_SINCE {
+        // Before there were kinds, all files were engines'.
+        let kind = if found == 0 { kind } else { FileKind::Engine };
+        tx.execute("INSERT INTO file_kind (kind) VALUES (?1)", [kind.name()])?;
+    }
+    tx.pragma_update(None, "user_version", known)?;
+    tx.commit()?;
     Ok(())
 }

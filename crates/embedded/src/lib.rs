@@ -1,11 +1,15 @@
-//! Engine, event log and ledger in one process, on one SQLite file.
+//! Engine, event log and ledger in one process, on one SQLite file; or the ledger alone.
 //!
 //! A writer thread owns the [`Book`] and the file. Claims gather in a bounded queue while it commits and are decided
 //! together in the next turn: one transaction appends their log entries with `synchronous=FULL`, and only then are
 //! they answered. The ledger's tables follow from the log right behind it, by idempotent settlement.
 //!
+//! [`SqliteLedger`] is the same ledger on a file of its own, for engines whose logs are elsewhere.
+//!
 //! See `docs/DATA_MODEL.md` for the tables.
 
+mod alone;
+mod books;
 mod clock;
 mod engine;
 mod error;
@@ -18,6 +22,7 @@ mod queue;
 mod reader;
 mod rebuild;
 mod task;
+mod thread;
 mod writer;
 
 use std::{
@@ -26,10 +31,9 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread::JoinHandle,
 };
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use qiang_core::{
     book::Book,
     event::Seq,
@@ -37,8 +41,15 @@ use qiang_core::{
 };
 use tokio::sync::watch;
 
-pub use self::{clock::SystemClock, error::StoreError};
-use self::{log::Refs, queue::Queue, reader::Readers, task::Task, writer::Writer};
+pub use self::{
+    alone::{PARTITIONS_MAX, QUEUED_JOBS_MAX, SqliteLedger},
+    clock::SystemClock,
+    error::StoreError,
+};
+use self::{
+    file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task, thread::WriterThread,
+    writer::Writer,
+};
 
 /// Claims and commands that may wait for the writer; more are turned away as overload.
 pub const QUEUED_TASKS_MAX: usize = 65_536;
@@ -81,29 +92,6 @@ pub struct Embedded {
     writer: Arc<WriterThread>,
 }
 
-/// The writer's thread. It has the file's lock and keeps it until its last word: whoever opens the file next finds
-/// nobody else writing.
-struct WriterThread {
-    shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl WriterThread {
-    fn stop(&self) {
-        self.shared.queue.close();
-        if let Some(thread) = self.thread.lock().take() {
-            // A panic of the writer has been reported by its hook; nothing is left to do about it here.
-            drop(thread.join());
-        }
-    }
-}
-
-impl Drop for WriterThread {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 impl Embedded {
     /// Opens the file, creating or migrating it as needed, makes the book again from its log, and starts the writer.
     ///
@@ -111,7 +99,7 @@ impl Embedded {
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let lock = file::lock(path)?;
-        let conn = file::open_writer(path)?;
+        let conn = file::open_writer(path, FileKind::Engine)?;
         let mut refs = Refs::default();
         let book = rebuild::rebuild(&conn, &mut refs)?;
         let shared = Arc::new(Shared {
@@ -130,16 +118,12 @@ impl Embedded {
             conn,
             refs,
         )?;
-        let thread = std::thread::Builder::new()
-            .name("writer".to_owned())
-            .spawn(move || {
-                writer.run_to_the_end();
-                drop(lock);
-            })?;
-        let writer = WriterThread {
-            shared: Arc::clone(&shared),
-            thread: Mutex::new(Some(thread)),
-        };
+        let queue = Arc::clone(&shared);
+        let writer = WriterThread::start(
+            lock,
+            move || writer.run_to_the_end(),
+            move || queue.queue.close(),
+        )?;
         Ok(Self {
             shared,
             clock,

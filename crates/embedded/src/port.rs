@@ -1,6 +1,6 @@
-//! The `Ledger` and `EventLog` ports.
+//! The `Ledger` and `EventLog` ports of the embedded engine.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use qiang_core::{
@@ -14,36 +14,24 @@ use uuid::Uuid;
 
 use crate::{
     Embedded,
-    error::StoreError,
-    ledger::{accounts, campaigns, keys, settle},
+    books::{self, Books},
     log,
     log::Refs,
-    reader,
-    task::{Desk, Job},
+    reader::{self, Readers},
+    task::{LedgerJob, Task},
     writer::PARTITION,
 };
 
 /// How long a sender with too little money waits for what was just claimed to be settled.
 const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
 
-impl Embedded {
-    async fn job<T: Send + 'static>(
-        &self,
-        work: impl FnMut(&mut Desk<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, LedgerError> {
-        let (task, receiver) = Job::task(work);
-        self.push(task);
-        receiver.await.unwrap_or_else(|_| {
-            Err(LedgerError::Unavailable {
-                reason: "the writer is gone".to_owned(),
-            })
-        })
+impl Books for Embedded {
+    fn push_job(&self, job: Box<dyn LedgerJob>) {
+        self.push(Task::Ledger(job));
     }
 
-    async fn try_create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        let setup = setup.clone();
-        self.job(move |desk| campaigns::create(desk.conn, desk.now, &setup))
-            .await
+    fn readers(&self) -> &Arc<Readers> {
+        &self.readers
     }
 }
 
@@ -56,47 +44,35 @@ impl Ledger for Embedded {
         fingerprint: [u8; 32],
         id: Uuid,
     ) -> Result<KeyBinding, LedgerError> {
-        let (scope, key) = (scope.to_owned(), key.clone());
-        self.job(move |desk| keys::bind(desk.conn, desk.now, &scope, &key, &fingerprint, id))
-            .await
+        books::bind_key(self, scope, key, fingerprint, id).await
     }
 
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        let user = user.clone();
-        self.job(move |desk| accounts::deposit(desk.conn, desk.now, id, &user, amount))
-            .await
+        books::deposit(self, id, user, amount).await
     }
 
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        let user = user.clone();
-        reader::query(&self.readers, move |conn| accounts::balances(conn, &user)).await
+        books::balances(self, user).await
     }
 
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        match self.try_create(setup).await {
+        match books::create(self, setup).await {
             // The missing money may have been claimed and not settled yet.
             Err(LedgerError::InsufficientFunds { .. }) => {
                 self.await_settled(PARTITION, self.positions().0, FUNDS_WAIT_MAX)
                     .await?;
-                self.try_create(setup).await
+                books::create(self, setup).await
             }
             result => result,
         }
     }
 
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
-        reader::query(&self.readers, move |conn| campaigns::campaign(conn, id)).await
+        books::campaign(self, id).await
     }
 
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        reader::query(&self.readers, |conn| {
-            let mut drafts = Vec::new();
-            campaigns::each_setup(conn, campaigns::Which::Drafts, |_, setup| {
-                drafts.push(setup)
-            })?;
-            Ok(drafts)
-        })
-        .await
+        books::drafts(self).await
     }
 
     async fn grants(
@@ -105,14 +81,18 @@ impl Ledger for Embedded {
         after: u32,
         limit: u32,
     ) -> Result<Vec<GrantRecord>, LedgerError> {
-        reader::query(&self.readers, move |conn| {
-            campaigns::grants(conn, id, after, limit)
-        })
-        .await
+        books::grants(self, id, after, limit).await
     }
 
     async fn settled(&self, _partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.positions().1)
+    }
+
+    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
+        let settled = Embedded::positions(self).1;
+        Ok(Vec::from_iter(
+            (settled > 0).then_some((PARTITION, settled)),
+        ))
     }
 
     async fn await_settled(
@@ -128,15 +108,11 @@ impl Ledger for Embedded {
     }
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
-        let entries = entries.to_vec();
-        self.job(move |desk| {
-            let position = settle::settle(desk.conn, desk.refs, partition, &entries)?;
-            if partition == PARTITION {
-                *desk.settled = position;
-            }
-            Ok(position)
-        })
-        .await
+        if partition != PARTITION {
+            let reason = format!("this file has partition 0 alone, and not {}", partition.0);
+            return Err(LedgerError::Damaged { reason });
+        }
+        books::settle(self, partition, entries).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{Claim, Command, Reply},
-    event::Seq,
+    event::{PartitionId, Seq},
     ports::{Answer, Claimed, EngineError, LedgerError},
     time::Timestamp,
 };
@@ -27,6 +27,9 @@ pub(crate) trait LedgerJob: Send {
     /// Makes the change, inside a savepoint that is undone if it returns an error.
     fn run(&mut self, desk: &mut Desk<'_>) -> Result<(), StoreError>;
 
+    /// How many entries it settles; 0 for a job that settles none.
+    fn entries(&self) -> usize;
+
     /// Tells the caller.
     fn answer(self: Box<Self>, committed: Committed<'_>);
 }
@@ -36,12 +39,24 @@ pub(crate) struct Desk<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) refs: &'a mut Refs,
     pub(crate) now: Timestamp,
-    /// The position of settlement, which a job that settles moves.
-    pub(crate) settled: &'a mut Seq,
+    /// Where jobs that settle have moved the positions of their partitions.
+    pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,
+}
+
+/// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
+pub(crate) fn run_job(job: &mut dyn LedgerJob, desk: &mut Desk<'_>) -> Result<(), StoreError> {
+    desk.conn.execute_batch("SAVEPOINT job")?;
+    match job.run(desk) {
+        Ok(()) => desk.conn.execute_batch("RELEASE job")?,
+        Err(StoreError::Refused(_)) => desk.conn.execute_batch("ROLLBACK TO job; RELEASE job")?,
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }
 
 /// A [`LedgerJob`] made of a closure.
 pub(crate) struct Job<T, F> {
+    entries: usize,
     work: F,
     result: Option<Result<T, LedgerError>>,
     answer: tokio::sync::oneshot::Sender<Result<T, LedgerError>>,
@@ -52,16 +67,22 @@ where
     T: Send + 'static,
     F: FnMut(&mut Desk<'_>) -> Result<T, StoreError> + Send + 'static,
 {
-    pub(crate) fn task(work: F) -> (Task, tokio::sync::oneshot::Receiver<Result<T, LedgerError>>) {
+    /// A job that settles so many entries, and where its result will be.
+    pub(crate) fn boxed(
+        entries: usize,
+        work: F,
+    ) -> (
+        Box<dyn LedgerJob>,
+        tokio::sync::oneshot::Receiver<Result<T, LedgerError>>,
+    ) {
         let (answer, receiver) = tokio::sync::oneshot::channel();
-        (
-            Task::Ledger(Box::new(Self {
-                work,
-                result: None,
-                answer,
-            })),
-            receiver,
-        )
+        let job = Self {
+            entries,
+            work,
+            result: None,
+            answer,
+        };
+        (Box::new(job), receiver)
     }
 }
 
@@ -84,6 +105,10 @@ where
                 Err(StoreError::Refused(refusal))
             }
         }
+    }
+
+    fn entries(&self) -> usize {
+        self.entries
     }
 
     fn answer(self: Box<Self>, committed: Committed<'_>) {

@@ -1,1 +1,31 @@
 //! Engine and event log on Redis 7 / Valkey: standalone, Sentinel and Cluster.
+//!
+//! A partition's state and its log lie under one hash tag, and one Lua script decides a whole batch of claims: checks,
+//! grants and log entries are one atomic step, and Redis pays by the batch. Claims that arrive while a call is under
+//! way are combined into the next one. See `keys.rs` for what is kept where, and `lua/` for the scripts.
+
+mod claims;
+mod commands;
+mod directory;
+mod engine;
+mod error;
+mod facts;
+mod gate;
+mod keys;
+mod lane;
+mod log;
+mod node;
+mod open;
+mod options;
+mod partition;
+mod reply;
+mod scripts;
+mod slot;
+mod spread;
+
+pub use self::{
+    engine::{QUEUED_MAX, RedisEngine},
+    error::ConnectError,
+    keys::PARTITIONS_MAX,
+    options::{Options, Topology, WaitFor},
+};

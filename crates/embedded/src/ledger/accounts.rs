@@ -226,11 +226,13 @@ pub(crate) fn balances(conn: &Connection, user: &UserId) -> Result<Vec<Balance>,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::FileKind;
 
     #[test]
     fn the_outside_has_room_for_every_deposit_that_is_taken() {
         let folder = tempfile::TempDir::new().unwrap();
-        let conn = crate::file::open_writer(&folder.path().join("qiang.db")).unwrap();
+        let conn =
+            crate::file::open_writer(&folder.path().join("qiang.db"), FileKind::Ledger).unwrap();
         let give = |n: u128| {
             let user = UserId::new(&format!("user-{n}")).unwrap();
             let amount = Money::new(AMOUNT_MINOR_MAX, "CNY".parse().unwrap());

@@ -16,7 +16,7 @@ use crate::error::StoreError;
 
 const COLUMNS: &str = "id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
                        per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, \
-                       hold_ms, phase, granted, returned, refunded, ref";
+                       hold_ms, phase, granted, returned, refunded, parts, ref";
 
 /// Which campaigns to go through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,10 +142,21 @@ pub(crate) fn campaign(
     conn: &Connection,
     id: CampaignId,
 ) -> Result<Option<CampaignRecord>, StoreError> {
+    Ok(campaign_and_parts(conn, id)?.map(|(record, _)| record))
+}
+
+/// One campaign, and over how many partitions it is spread.
+pub(crate) fn campaign_and_parts(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<(CampaignRecord, u16)>, StoreError> {
     let mut statement =
         conn.prepare_cached(&format!("SELECT {COLUMNS} FROM campaigns WHERE id = ?1"))?;
     let mut rows = statement.query([id.to_string()])?;
-    rows.next()?.map(record_of).transpose()
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    Ok(Some((record_of(row)?, row.get("parts")?)))
 }
 
 /// Goes through campaigns with their shares, oldest first.
@@ -159,7 +170,7 @@ pub(crate) fn each_setup(
         // The phase is as settled: a campaign opened a moment ago may still read `draft`.
         Which::Opened => {
             "phase <> 'draft' OR ref IN (SELECT campaign FROM events WHERE kind = 0 AND seq > \
-                          (SELECT seq FROM settled WHERE partition = 0))"
+                          coalesce((SELECT seq FROM settled WHERE partition = 0), 0))"
         }
     };
     let mut statement = conn.prepare(&format!(

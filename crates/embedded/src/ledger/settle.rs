@@ -3,21 +3,25 @@
 //! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
 //! often it comes. What many entries do to the same row (a packet's escrow, a campaign's counts) is added up and
 //! written once.
+//!
+//! Partitions are settled independently. What an entry says of a campaign's life is true of the part in its
+//! partition; `parts.rs` makes a whole of it.
 
 use std::collections::BTreeMap;
 
 use qiang_core::{
-    campaign::{Campaign, Kind, Rules},
+    campaign::{Campaign, Kind, Phase, Rules},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, PaymentRef},
     order::OrderState,
     ports::LedgerError,
 };
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{self, OUTSIDE, Posting, Purpose},
     campaigns,
+    parts::{Counts, Life},
 };
 use crate::{error::StoreError, log::Refs};
 
@@ -25,15 +29,27 @@ use crate::{error::StoreError, log::Refs};
 struct Open {
     r: i64,
     campaign: Campaign,
+    life: Life,
     escrow: Option<i64>,
     escrow_delta: i64,
-    granted_delta: i64,
+    /// What is to be added to the campaign's counts.
+    counts: Counts,
 }
 
 /// How far a partition is settled.
 pub(crate) fn position(conn: &Connection, partition: PartitionId) -> Result<Seq, StoreError> {
     let mut statement = conn.prepare_cached("SELECT seq FROM settled WHERE partition = ?1")?;
-    Ok(statement.query_row([partition.0], |row| row.get::<_, i64>(0))? as Seq)
+    let seq = statement.query_row([partition.0], |row| row.get::<_, i64>(0));
+    Ok(seq.optional()?.unwrap_or(0) as Seq)
+}
+
+/// How far every partition is settled of which something is.
+pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
+    let mut statement = conn.prepare("SELECT partition, seq FROM settled ORDER BY partition")?;
+    let rows = statement.query_map([], |row| {
+        Ok((PartitionId(row.get(0)?), row.get::<_, i64>(1)? as Seq))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Carries entries over, skipping those at or before the position. They must follow it without a gap.
@@ -58,7 +74,7 @@ pub(crate) fn settle(
         let state = match open.entry(entry.campaign) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(load(conn, refs, entry.campaign)?)
+                place.insert(load(conn, refs, partition, entry.campaign)?)
             }
         };
         carry(conn, partition, state, entry)?;
@@ -67,17 +83,27 @@ pub(crate) fn settle(
     for state in open.into_values() {
         state.write(conn)?;
     }
-    let mut statement = conn.prepare_cached("UPDATE settled SET seq = ?2 WHERE partition = ?1")?;
-    statement.execute(params![partition.0, position as i64])?;
+    if position > settled_before {
+        let mut statement = conn.prepare_cached(
+            "INSERT INTO settled (partition, seq) VALUES (?1, ?2) \
+             ON CONFLICT (partition) DO UPDATE SET seq = excluded.seq",
+        )?;
+        statement.execute(params![partition.0, position as i64])?;
+    }
     Ok(position)
 }
 
-fn load(conn: &Connection, refs: &mut Refs, id: CampaignId) -> Result<Open, StoreError> {
+fn load(
+    conn: &Connection,
+    refs: &mut Refs,
+    partition: PartitionId,
+    id: CampaignId,
+) -> Result<Open, StoreError> {
     let r = refs.of(conn, id)?;
-    let record = campaigns::campaign(conn, id)?;
-    let campaign = record
-        .ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?
-        .campaign;
+    let (record, parts) = campaigns::campaign_and_parts(conn, id)?
+        .ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?;
+    let life = Life::load(conn, r, partition, record.phase, parts)?;
+    let campaign = record.campaign;
     let escrow = match campaign.kind() {
         Kind::RedPacket => Some(accounts::add(
             conn,
@@ -91,9 +117,10 @@ fn load(conn: &Connection, refs: &mut Refs, id: CampaignId) -> Result<Open, Stor
     Ok(Open {
         r,
         campaign,
+        life,
         escrow,
         escrow_delta: 0,
-        granted_delta: 0,
+        counts: Counts::default(),
     })
 }
 
@@ -104,16 +131,17 @@ fn carry(
     entry: &Entry,
 ) -> Result<(), StoreError> {
     match &entry.event {
-        Event::Opened { .. } | Event::Resumed => open.phase(conn, "scheduled"),
-        Event::Paused => open.phase(conn, "paused"),
-        Event::Ended => open.phase(conn, "ended"),
+        Event::Opened { parts } => open.life.open(conn, *parts),
+        Event::Resumed => open.life.enter(conn, Phase::Scheduled),
+        Event::Paused => open.life.enter(conn, Phase::Paused),
+        Event::Ended => open.life.enter(conn, Phase::Ended),
         Event::Granted { .. } => open.grant(conn, partition, entry),
         Event::Paid { number, payment } => {
             open.order(conn, entry, *number, OrderState::Paid)?;
             open.payment(conn, partition, entry, *number, payment)
         }
         Event::Reinstated { number, payment } => {
-            open.granted_delta += open.order(conn, entry, *number, OrderState::Paid)?;
+            open.counts.granted += open.order(conn, entry, *number, OrderState::Paid)?;
             open.payment(conn, partition, entry, *number, payment)
         }
         Event::RefundDue { number, payment } => {
@@ -129,13 +157,6 @@ fn carry(
 }
 
 impl Open {
-    fn phase(&self, conn: &Connection, phase: &str) -> Result<(), StoreError> {
-        let mut statement =
-            conn.prepare_cached("UPDATE campaigns SET phase = ?2 WHERE ref = ?1")?;
-        statement.execute(params![self.r, phase])?;
-        Ok(())
-    }
-
     fn grant(
         &mut self,
         conn: &Connection,
@@ -153,7 +174,7 @@ impl Open {
             return Ok(());
         };
         let at = entry.at.as_millis();
-        self.granted_delta += i64::from(*quantity);
+        self.counts.granted += i64::from(*quantity);
         if let Rules::Sale(sale) = &self.campaign.rules {
             let mut insert = conn.prepare_cached(
                 "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
@@ -225,15 +246,10 @@ impl Open {
         state: OrderState,
     ) -> Result<(), StoreError> {
         let quantity = self.order(conn, entry, number, state)?;
-        // After the close there is no stock to go back to: the owner has the units. Both counts move
-        // in one statement, for between two of them there would be more units than the supply. The
-        // close has written what was added up before it.
-        let mut statement = conn.prepare_cached(
-            "UPDATE campaigns SET granted = granted - ?2, returned = returned + ?2 \
-             WHERE ref = ?1 AND phase = 'closed'",
-        )?;
-        if statement.execute(params![self.r, quantity])? == 0 {
-            self.granted_delta -= quantity;
+        self.counts.granted -= quantity;
+        if self.life.is_closed() {
+            // There is no stock to go back to: the owner has the units.
+            self.counts.returned += quantity;
         }
         Ok(())
     }
@@ -287,11 +303,10 @@ impl Open {
         returned: u32,
         refunded_minor: i64,
     ) -> Result<(), StoreError> {
+        self.counts.returned += i64::from(returned);
+        self.counts.refunded += refunded_minor;
         self.write_counts(conn)?;
-        let mut statement = conn.prepare_cached(
-            "UPDATE campaigns SET phase = 'closed', returned = returned + ?2, refunded = refunded + ?3 WHERE ref = ?1",
-        )?;
-        statement.execute(params![self.r, returned, refunded_minor])?;
+        self.life.enter(conn, Phase::Closed)?;
         let Some(escrow) = self.escrow else {
             return Ok(());
         };
@@ -313,6 +328,7 @@ impl Open {
         }
         if refunded_minor > 0 {
             let credit = accounts::add(conn, owner, Purpose::User, currency, refunded_minor)?;
+            self.escrow_delta -= refunded_minor;
             self.post(
                 conn,
                 partition,
@@ -324,7 +340,7 @@ impl Open {
                 None,
             )?;
         }
-        if residue > 0 {
+        if residue > 0 && self.life.is_over(conn)? {
             // Money that an earlier fault left behind goes home with the rest, in a posting of its own.
             let credit = accounts::add(conn, owner, Purpose::User, currency, residue)?;
             let posting = Posting {
@@ -339,8 +355,8 @@ impl Open {
                 at: entry.at,
             };
             accounts::post(conn, &posting)?;
+            self.escrow_delta -= residue;
         }
-        self.escrow_delta -= in_escrow;
         Ok(())
     }
 
@@ -379,11 +395,7 @@ impl Open {
     }
 
     fn write_counts(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        let delta = std::mem::take(&mut self.granted_delta);
-        let mut statement =
-            conn.prepare_cached("UPDATE campaigns SET granted = granted + ?2 WHERE ref = ?1")?;
-        statement.execute(params![self.r, delta])?;
-        Ok(())
+        self.life.count(conn, std::mem::take(&mut self.counts))
     }
 
     fn write(mut self, conn: &Connection) -> Result<(), StoreError> {

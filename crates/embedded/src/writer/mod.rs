@@ -36,7 +36,7 @@ use crate::{
     log::Refs,
     pace::Pace,
     queue::Taken,
-    task::{Desk, LedgerJob, Task},
+    task::{Desk, LedgerJob, Task, run_job},
 };
 
 /// The only partition of the embedded engine.
@@ -256,10 +256,9 @@ impl Writer {
             conn,
             refs,
             entries,
-            settled,
             ..
         } = self;
-        let settled_before = *settled;
+        let mut moved = Vec::new();
         let tx = conn.unchecked_transaction()?;
         let mut probe = false;
         for task in decided {
@@ -269,7 +268,7 @@ impl Writer {
                         conn: &tx,
                         refs: &mut *refs,
                         now,
-                        settled: &mut *settled,
+                        moved: &mut moved,
                     };
                     run_job(job.as_mut(), &mut desk)?;
                 }
@@ -286,10 +285,11 @@ impl Writer {
         if let Some(last) = entries.last() {
             self.shared.committed.store(last.seq, Ordering::Release);
         }
-        if *settled != settled_before {
+        entries.clear();
+        if let Some((_, settled)) = moved.last() {
+            self.settled = *settled;
             self.shared.settled.send_replace(*settled);
         }
-        entries.clear();
         Ok(())
     }
 
@@ -356,17 +356,6 @@ impl Writer {
             self.stop(&error);
         }
     }
-}
-
-/// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
-fn run_job(job: &mut dyn LedgerJob, desk: &mut Desk<'_>) -> Result<(), StoreError> {
-    desk.conn.execute_batch("SAVEPOINT job")?;
-    match job.run(desk) {
-        Ok(()) => desk.conn.execute_batch("RELEASE job")?,
-        Err(StoreError::Refused(_)) => desk.conn.execute_batch("ROLLBACK TO job; RELEASE job")?,
-        Err(error) => return Err(error),
-    }
-    Ok(())
 }
 
 impl Task {

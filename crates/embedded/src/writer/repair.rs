@@ -8,7 +8,14 @@ use std::{
 use qiang_core::ports::EngineError;
 
 use super::{PARTITION, Writer};
-use crate::{error::StoreError, file, ledger, log::Refs, rebuild, task::Task};
+use crate::{
+    error::StoreError,
+    file::{self, FileKind},
+    ledger,
+    log::Refs,
+    rebuild,
+    task::Task,
+};
 
 /// How often a stopped engine looks whether the disk is well again.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
@@ -74,7 +81,7 @@ impl Writer {
 
     /// Opens the file anew, proves that it takes a commit, and makes the book again from what it holds.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
-        self.conn = file::reopen_writer(&self.path)?;
+        self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
         let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
         self.conn.execute(probe, [self.clock.now().as_millis()])?;
         let mut refs = Refs::default();

@@ -20,7 +20,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 /// The schema that the audit knows: `user_version` of the file.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 /// How long to wait for a lock; a server holds one only while it recovers.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 

@@ -316,6 +316,10 @@ impl From<LedgerError> for Problem {
                 tracing::error!(reason, "a change's fate is unknown");
                 Self::new(Kind::Uncertain, "").retry_after(RETRY_AFTER_S)
             }
+            LedgerError::LogLost { head } => {
+                tracing::error!(head, "the log has lost entries");
+                Self::new(Kind::Unavailable, "").retry_after(RETRY_AFTER_S)
+            }
             LedgerError::Damaged { reason } => {
                 tracing::error!(reason, "the ledger is damaged");
                 Self::new(Kind::Internal, "")

@@ -1,0 +1,218 @@
+//! The writer of a ledger alone: what has gathered is done in one transaction, and answered after its commit.
+//!
+//! What settles nothing (a deposit, a key, a campaign) is done at once with whatever else waits. What settles takes
+//! long, so a turn does as much of it as fits a bounded time, in the order in which it came: no partition has to wait
+//! for another's backlog, and nobody for more than a turn.
+
+use std::{
+    collections::VecDeque,
+    panic::{self, AssertUnwindSafe},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{Clock, EngineError},
+};
+use rusqlite::Connection;
+
+use super::Shared;
+use crate::{
+    error::StoreError,
+    file::{self, FileKind},
+    ledger::settle,
+    log::Refs,
+    queue::Taken,
+    task::{Desk, LedgerJob, run_job},
+};
+
+/// How long a turn goes on taking up further settling jobs.
+const TURN_MAX: Duration = Duration::from_millis(20);
+/// How long the writer sleeps when there is nothing to do.
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often a stopped writer looks whether the disk is well again.
+const REPAIR_EVERY: Duration = Duration::from_millis(250);
+
+pub(super) struct Writer {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+    conn: Connection,
+    refs: Refs,
+    /// What settles, in the order in which it came.
+    settling: VecDeque<Box<dyn LedgerJob>>,
+    /// After a failed commit: when to look whether it is well again.
+    repair_at: Option<Instant>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        path: PathBuf,
+        shared: Arc<Shared>,
+        clock: Arc<dyn Clock>,
+        conn: Connection,
+    ) -> Result<Self, StoreError> {
+        let writer = Self {
+            path,
+            shared,
+            clock,
+            conn,
+            refs: Refs::default(),
+            settling: VecDeque::new(),
+            repair_at: None,
+        };
+        writer.publish(&settle::positions(&writer.conn)?);
+        Ok(writer)
+    }
+
+    fn publish(&self, moved: &[(PartitionId, Seq)]) {
+        for (partition, seq) in moved {
+            self.shared.positions.advance(*partition, *seq);
+        }
+    }
+
+    /// Works until the queue is closed and empty. Should the writer itself fail, nothing is changed any more.
+    pub(super) fn run_to_the_end(self) {
+        let shared = Arc::clone(&self.shared);
+        if panic::catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
+            let reason = "the writer failed; restart the service".to_owned();
+            tracing::error!(reason, "the ledger is closed for good");
+            *shared.stopped.write() = Some(reason.clone());
+            let unavailable = EngineError::Unavailable { reason };
+            for job in shared.queue.abort() {
+                job.answer(Err(&unavailable));
+            }
+        }
+    }
+
+    fn run(mut self) {
+        let mut inbox = Vec::new();
+        loop {
+            let taken = self.shared.queue.take(&mut inbox, 1, self.wait_max());
+            if let Some(repair_at) = self.repair_at {
+                self.turn_away(&mut inbox);
+                if repair_at <= Instant::now() {
+                    self.try_repair();
+                }
+            } else {
+                self.turn(&mut inbox);
+            }
+            if taken == Taken::Closed && self.settling.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn wait_max(&self) -> Duration {
+        match self.repair_at {
+            Some(repair_at) => repair_at.saturating_duration_since(Instant::now()),
+            None if self.settling.is_empty() => IDLE_WAIT_MAX,
+            None => Duration::ZERO,
+        }
+    }
+
+    /// One transaction, and the answers to all that are in it.
+    fn turn(&mut self, inbox: &mut Vec<Box<dyn LedgerJob>>) {
+        let mut jobs = Vec::with_capacity(inbox.len());
+        for job in inbox.drain(..) {
+            if job.entries() == 0 {
+                jobs.push(job);
+            } else {
+                self.settling.push_back(job);
+            }
+        }
+        if jobs.is_empty() && self.settling.is_empty() {
+            return;
+        }
+        match self.commit(&mut jobs) {
+            Ok(moved) => {
+                self.publish(&moved);
+                for job in jobs {
+                    job.answer(Ok(()));
+                }
+            }
+            Err(error) => {
+                let reason = error.chain();
+                self.stop(reason.clone());
+                // A failed commit may still have been kept: only the file can tell.
+                let uncertain = EngineError::Uncertain { reason };
+                for job in jobs {
+                    job.answer(Err(&uncertain));
+                }
+            }
+        }
+    }
+
+    /// Does `jobs`, and adds to them what settles and still fits the time.
+    fn commit(
+        &mut self,
+        jobs: &mut Vec<Box<dyn LedgerJob>>,
+    ) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
+        let mut moved = Vec::new();
+        let began = Instant::now();
+        let tx = self.conn.unchecked_transaction()?;
+        let mut desk = Desk {
+            conn: &tx,
+            refs: &mut self.refs,
+            now: self.clock.now(),
+            moved: &mut moved,
+        };
+        for job in jobs.iter_mut() {
+            run_job(job.as_mut(), &mut desk)?;
+        }
+        while let Some(job) = self.settling.pop_front() {
+            // Into `jobs` first: whatever happens to it, it is answered with them.
+            jobs.push(job);
+            if let Some(job) = jobs.last_mut() {
+                run_job(job.as_mut(), &mut desk)?;
+            }
+            if began.elapsed() >= TURN_MAX {
+                break;
+            }
+        }
+        tx.commit()?;
+        Ok(moved)
+    }
+
+    fn stop(&mut self, reason: String) {
+        tracing::error!(reason, "the ledger is stopped: a commit failed");
+        *self.shared.stopped.write() = Some(reason);
+        self.repair_at = Some(Instant::now() + REPAIR_EVERY);
+    }
+
+    fn turn_away(&mut self, inbox: &mut Vec<Box<dyn LedgerJob>>) {
+        let reason = self.shared.stopped.read().clone().unwrap_or_default();
+        let unavailable = EngineError::Unavailable { reason };
+        for job in inbox.drain(..).chain(self.settling.drain(..)) {
+            job.answer(Err(&unavailable));
+        }
+    }
+
+    fn try_repair(&mut self) {
+        match self.repair() {
+            Ok(()) => {
+                self.repair_at = None;
+                *self.shared.stopped.write() = None;
+                tracing::warn!("the ledger goes on");
+            }
+            Err(error) => {
+                let reason = error.chain();
+                tracing::debug!(reason, "not repaired yet");
+                *self.shared.stopped.write() = Some(reason);
+                self.repair_at = Some(Instant::now() + REPAIR_EVERY);
+            }
+        }
+    }
+
+    /// Opens the file anew, proves that it takes a commit, and takes over how far it is settled.
+    fn repair(&mut self) -> Result<(), StoreError> {
+        self.conn = file::reopen_writer(&self.path, FileKind::Ledger)?;
+        let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
+        self.conn.execute(probe, [self.clock.now().as_millis()])?;
+        self.refs = Refs::default();
+        self.publish(&settle::positions(&self.conn)?);
+        Ok(())
+    }
+}

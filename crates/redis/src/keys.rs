@@ -1,0 +1,185 @@
+//! Every key in Redis, in one place.
+//!
+//! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
+//! them together. `P` is the installation's prefix, `qiang` unless configured:
+//!
+//! | key | type | what it holds |
+//! |---|---|---|
+//! | `P:{pNN}:partition` | hash | `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted` with the reason |
+//! | `P:{pNN}:log` | stream | the log: a record holds the entries of one step; its id is the last one's place |
+//! | `P:{pNN}:agenda` | sorted set | campaigns by the milliseconds at which a tick has something to do for them |
+//! | `P:{pNN}:call:NODE:SLOT` | string | number and reply of a slot's last call, for 60 s: what is sent again is not done again |
+//! | `P:{pNN}:mark:NODE:SLOT` | string | written before a `WAIT`, which only waits for what its own connection wrote |
+//! | `P:{pNN}:c:ID` | hash | a campaign's rules and numbers, or those of the part that this partition has |
+//! | `P:{pNN}:c:ID:shares` | list | a packet's shares to come: six digits of number in base 36, then the amount |
+//! | `P:{pNN}:c:ID:sums` | hash | what the last 1000, 2000, … of these shares come to |
+//! | `P:{pNN}:c:ID:users` | hash | user → share, milliseconds after the start, key; or units held, orders given back, newest order, keys |
+//! | `P:{pNN}:c:ID:orders` | hash | number → state, refunds due, user, units, price, milliseconds after the start, key |
+//! | `P:{pNN}:c:ID:payments` | hash | order and payment → what became of it |
+//! | `P:{pNN}:c:ID:plan` | string | over how many parts the campaign is to be spread, from before the first one opens |
+//! | `P:{pNN}:c:ID:transfers` | hash | receiving part → units on their way there |
+//!
+//! Changes that gates must hear of are published on the channel `P:{pNN}:agenda:news`.
+
+use qiang_core::{
+    event::PartitionId,
+    id::{CampaignId, UserId},
+};
+
+/// The most partitions there may be.
+pub const PARTITIONS_MAX: u16 = 1_000;
+
+/// How many keys every script takes.
+pub(crate) const SCRIPT_KEYS: usize = 11;
+
+/// The keys of one installation.
+#[derive(Debug, Clone)]
+pub(crate) struct KeySpace {
+    prefix: String,
+}
+
+impl KeySpace {
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+        }
+    }
+
+    fn in_partition(&self, partition: PartitionId, rest: &str) -> String {
+        format!("{}:{{p{:02}}}:{rest}", self.prefix, partition.0)
+    }
+
+    pub(crate) fn partition(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "partition")
+    }
+
+    pub(crate) fn log(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "log")
+    }
+
+    pub(crate) fn agenda(&self, partition: PartitionId) -> String {
+        self.in_partition(partition, "agenda")
+    }
+
+    pub(crate) fn call(&self, partition: PartitionId, slot: &str) -> String {
+        self.in_partition(partition, &format!("call:{slot}"))
+    }
+
+    pub(crate) fn mark(&self, partition: PartitionId, slot: &str) -> String {
+        self.in_partition(partition, &format!("mark:{slot}"))
+    }
+
+    pub(crate) fn campaign(&self, partition: PartitionId, campaign: CampaignId) -> String {
+        self.in_partition(partition, &format!("c:{campaign}"))
+    }
+
+    pub(crate) fn users(&self, partition: PartitionId, campaign: CampaignId) -> String {
+        self.in_partition(partition, &format!("c:{campaign}:users"))
+    }
+
+    pub(crate) fn transfers(&self, partition: PartitionId, campaign: CampaignId) -> String {
+        self.in_partition(partition, &format!("c:{campaign}:transfers"))
+    }
+
+    pub(crate) fn plan(&self, partition: PartitionId, campaign: CampaignId) -> String {
+        self.in_partition(partition, &format!("c:{campaign}:plan"))
+    }
+
+    /// The pattern of all partitions' news.
+    pub(crate) fn news(&self) -> String {
+        format!("{}:*:agenda:news", self.prefix)
+    }
+
+    /// The keys of every script, in their order.
+    pub(crate) fn of_script(
+        &self,
+        partition: PartitionId,
+        slot: &str,
+        campaign: CampaignId,
+    ) -> [String; SCRIPT_KEYS] {
+        let of_campaign = |rest: &str| self.in_partition(partition, &format!("c:{campaign}{rest}"));
+        [
+            self.partition(partition),
+            self.log(partition),
+            self.call(partition, slot),
+            self.agenda(partition),
+            of_campaign(""),
+            of_campaign(":shares"),
+            of_campaign(":sums"),
+            of_campaign(":users"),
+            of_campaign(":orders"),
+            of_campaign(":payments"),
+            of_campaign(":transfers"),
+        ]
+    }
+
+    /// The slot of Redis Cluster that a partition's keys lie in.
+    pub(crate) fn cluster_slot(partition: PartitionId) -> u16 {
+        crc16(format!("p{:02}", partition.0).as_bytes()) % 16_384
+    }
+}
+
+/// Where a campaign lives, or the first part of one that is spread; the others follow in order.
+pub(crate) fn home_of(campaign: CampaignId, partitions: u16) -> PartitionId {
+    PartitionId((fnv1a(campaign.as_bytes()) % u64::from(partitions)) as u16)
+}
+
+/// The part of a spread campaign that serves a user.
+pub(crate) fn part_of(user: &UserId, parts: u16) -> u16 {
+    (fnv1a(user.as_str().as_bytes()) % u64::from(parts)) as u16
+}
+
+/// 64-bit FNV-1a (Fowler, Noll, Vo), finished by the mixer of SplitMix64: its low bits alone are uneven for short
+/// names. Where things live depends on it, so it never changes.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in bytes {
+        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+/// CRC-16/XMODEM, which Redis Cluster hashes its tags with.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of CRC-16/XMODEM, and the slot that Redis' documentation gives.
+    #[test]
+    fn slots_are_those_of_redis() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(crc16(b"foo") % 16_384, 12_182);
+    }
+
+    #[test]
+    fn users_spread_evenly_over_parts() {
+        for parts in [2_u16, 3, 8] {
+            let mut seen = vec![0_u32; usize::from(parts)];
+            for n in 0..8_000 {
+                let user = UserId::new(&format!("user-{n}")).expect("a good id");
+                seen[usize::from(part_of(&user, parts))] += 1;
+            }
+            let mean = 8_000 / u32::from(parts);
+            // Binomial: six standard deviations.
+            let far = 6.0 * f64::from(mean).sqrt();
+            assert!(
+                seen.iter().all(|n| f64::from(n.abs_diff(mean)) < far),
+                "{seen:?}"
+            );
+        }
+    }
+}

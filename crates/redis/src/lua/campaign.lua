@@ -1,0 +1,212 @@
+-- One campaign's numbers and orders, for the scripts that are not the rush. `c` holds the campaign's fields; `put`
+-- changes some of them, and `finish` writes what has changed, the log and the agenda.
+-- KEYS as in prelude.lua
+-- ARGV as in prelude.lua
+-- Replies: {"unknown", ""}
+-- luacheck: read globals seq now int append
+-- luacheck: ignore 211
+local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
+  'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply'}
+local values = redis.call('HMGET', KEYS[5], unpack(fields))
+if not values[1] then
+  return {'unknown', ''}
+end
+local c = {}
+for i, field in ipairs(fields) do
+  c[field] = tonumber(values[i]) or values[i]
+end
+c.money = tonumber(c.money)
+
+local events, changed, gate = {}, {}, false
+
+local function put(field, value)
+  c[field] = value
+  changed[field] = true
+end
+
+local function phase_at(time)
+  if (c.phase == 's' or c.phase == 'p') and time >= c.ends then
+    return 'e'
+  end
+  if c.phase == 's' and time >= c.starts then
+    return 'l'
+  end
+  return c.phase
+end
+
+-- Orders are numbered index + 1, index + 1 + parts, …, so that the parts of a spread sale never meet.
+local function number_of(ordinal)
+  return c.index + 1 + c.parts * (ordinal - 1)
+end
+
+local function order_of(number)
+  local text = redis.call('HGET', KEYS[9], int(number))
+  if not text then
+    return nil
+  end
+  local state, refunds, user, quantity, amount, offset, key =
+    string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)\t(%d+)\t(-?%d+)\t(.*)$')
+  return {number = number, state = state, refunds = tonumber(refunds), user = user, quantity = tonumber(quantity),
+    amount = amount, offset = tonumber(offset), key = key}
+end
+
+local function text_of(order)
+  return table.concat({order.state, order.refunds, order.user, order.quantity, order.amount, int(order.offset),
+    order.key}, '\t')
+end
+
+local function put_order(order)
+  redis.call('HSET', KEYS[9], int(order.number), text_of(order))
+end
+
+-- A buyer: units held, orders that gave theirs back, the newest order, and under which keys which orders were made.
+local function buyer_of(text)
+  local held, returned, newest, keys = string.match(text, '^(%d+)\t(%d+)\t(%d+)(.*)$')
+  return {held = tonumber(held), returned = tonumber(returned), newest = tonumber(newest), keys = keys}
+end
+
+local function put_buyer(user, buyer)
+  redis.call('HSET', KEYS[8], user, int(buyer.held) .. '\t' .. buyer.returned .. '\t' .. int(buyer.newest)
+    .. buyer.keys)
+end
+
+-- Takes an order's units (sign 1) or gives them back (sign -1).
+local function move(order, sign)
+  local units = sign * order.quantity
+  local buyer = buyer_of(redis.call('HGET', KEYS[8], order.user))
+  buyer.held = buyer.held + units
+  buyer.returned = buyer.returned - sign
+  put_buyer(order.user, buyer)
+  put('granted', c.granted + units)
+  if c.phase == 'c' then
+    put('returned', c.returned - units)
+  else
+    -- Whether there is anything to be had changes for everybody.
+    gate = gate or c.remaining == 0 or c.remaining == units
+    put('remaining', c.remaining - units)
+  end
+end
+
+local function oldest_hold()
+  local order = c.first <= c.grants and order_of(number_of(c.first))
+  if order then
+    return order, c.starts + order.offset + c.hold
+  end
+end
+
+-- Keeps `first` at the oldest order that is held, once an order has left that state. Each is stepped past once.
+local function skip_from(number)
+  while c.first <= c.grants and number_of(c.first) <= number do
+    local order = order_of(number_of(c.first))
+    if order.state == 'h' then
+      return
+    end
+    put('first', c.first + 1)
+    number = math.max(number, number_of(c.first))
+  end
+end
+
+local function record(event)
+  events[#events + 1] = event
+end
+
+local function amount_of(share)
+  return tonumber(string.sub(share, 7))
+end
+
+-- What is left of a packet's money. Shares wait in a list; `sums` has what its last 1000, 2000, … come to.
+local function money_left()
+  if c.kind ~= 'red_packet' then
+    return 0
+  end
+  if c.rule == 'lazy' then
+    return c.money
+  end
+  if c.remaining == 0 or c.phase == 'c' then
+    return 0
+  end
+  local whole = math.floor(c.remaining / 1000)
+  local sum = whole > 0 and tonumber(redis.call('HGET', KEYS[7], int(whole))) or 0
+  local rest = c.remaining - 1000 * whole
+  if rest > 0 then
+    for _, share in ipairs(redis.call('LRANGE', KEYS[6], 0, rest - 1)) do
+      sum = sum + amount_of(share)
+    end
+  end
+  return sum
+end
+
+-- Units come from another part, or back from the journal. Shares go to the front, so that the sums of what stands
+-- behind them stay true.
+local function take_in(units, shares, from)
+  if c.kind == 'red_packet' then
+    local before = money_left()
+    local sum, length = before, c.remaining
+    for i = #shares, from, -1 do
+      redis.call('LPUSH', KEYS[6], shares[i])
+      sum, length = sum + amount_of(shares[i]), length + 1
+      if length % 1000 == 0 then
+        redis.call('HSET', KEYS[7], int(length / 1000), int(sum))
+      end
+    end
+    put('funded', c.funded + sum - before)
+  end
+  gate = gate or c.remaining == 0
+  put('remaining', c.remaining + units)
+  put('supply', c.supply + units)
+end
+
+local function close()
+  local money = money_left()
+  record('ended')
+  record('closed ' .. int(c.remaining) .. ' ' .. int(money))
+  put('returned', c.returned + c.remaining)
+  put('refunded', c.refunded + money)
+  put('remaining', 0)
+  put('phase', 'c')
+  if c.rule == 'lazy' then
+    put('money', 0)
+  end
+  gate = true
+  redis.call('UNLINK', KEYS[6], KEYS[7])
+end
+
+local function reschedule()
+  local _, due = oldest_hold()
+  if c.phase ~= 'c' then
+    due = math.min(due or c.ends, c.ends)
+  end
+  if due then
+    redis.call('ZADD', KEYS[4], int(due), ARGV[6])
+  else
+    redis.call('ZREM', KEYS[4], ARGV[6])
+  end
+end
+
+local function tally()
+  local money = money_left()
+  return table.concat({phase_at(now), int(c.supply), int(c.granted), int(c.remaining), int(c.returned),
+    int(c.funded), int(c.funded - money - c.refunded), int(money), int(c.refunded), int(c.grants), int(now), int(seq),
+    int(c.version)}, ' ')
+end
+
+-- Writes what has changed.
+local function finish()
+  if gate then
+    put('version', c.version + 1)
+    redis.call('PUBLISH', KEYS[4] .. ':news', ARGV[6])
+  end
+  local set = {}
+  for field in pairs(changed) do
+    local value = c[field]
+    set[#set + 1] = field
+    set[#set + 1] = type(value) == 'number' and int(value) or value
+  end
+  if #set > 0 then
+    redis.call('HSET', KEYS[5], unpack(set))
+  end
+  if #events > 0 then
+    append(#events, now, 'e', table.concat(events, '\n'))
+    reschedule()
+  end
+end

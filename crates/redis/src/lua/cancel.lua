@@ -1,0 +1,20 @@
+-- Gives the units of an order that is held back, at most once.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number
+-- Replies: {"ok", order}, {"unknown", ""}, {"refused", state}
+-- luacheck: read globals c int answer order_of text_of put_order move skip_from record finish
+local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
+if not order then
+  return {'unknown', ''}
+end
+if order.state == 'h' then
+  order.state = 'c'
+  put_order(order)
+  move(order, -1)
+  skip_from(order.number)
+  record('cancelled ' .. ARGV[7])
+  finish()
+elseif order.state ~= 'c' then
+  return {'refused', order.state}
+end
+return answer(ARGV[7] .. '\t' .. text_of(order))

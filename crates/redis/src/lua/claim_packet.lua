@@ -1,0 +1,119 @@
+-- Decides a batch of claims for shares of one red packet. All checks come first, in the outcomes' order of precedence;
+-- then the shares are taken, the users noted and the log written, with one command each for the whole batch.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
+-- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
+-- luacheck: read globals seq now int append answer news lazy_amount digits
+local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
+  'rule', 'money', 'seed', 'min')
+if c[1] ~= 'red_packet' then
+  return {'unknown', ''}
+end
+local starts, left = tonumber(c[3]), tonumber(c[5])
+local refusal
+if c[2] == 'p' then
+  refusal = 'P'
+elseif c[2] ~= 's' or now >= tonumber(c[4]) then
+  refusal = 'E'
+elseif now < starts then
+  refusal = 'N'
+end
+
+local step = tonumber(ARGV[7])
+local n = (#ARGV - 7) / step
+local users, first = ARGV, 7
+if step == 3 then
+  users, first = {}, 0
+  for i = 1, n do
+    users[i] = ARGV[5 + 3 * i]
+  end
+end
+local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
+
+-- Who gets a share: takers[j] is the claim that takes the j-th one, and got[user] is j.
+local out, got, takers, taken = {}, {}, {}, 0
+for i = 1, n do
+  local user, row = users[first + i], held[i]
+  local quantity, key = '1', ''
+  if step == 3 then
+    quantity, key = ARGV[6 + 3 * i], ARGV[7 + 3 * i]
+  end
+  if row then
+    local reused = quantity ~= '1' and key ~= '' and string.match(row, '^[^\t]*\t[^\t]*\t(.*)$') == key
+    out[i] = reused and 'K' or 'A' .. row
+  elseif got[user] then
+    local reused = quantity ~= '1' and key ~= '' and ARGV[7 + 3 * takers[got[user]]] == key
+    out[i] = reused and 'K' or got[user]
+  elseif refusal then
+    out[i] = refusal
+  elseif quantity ~= '1' then
+    out[i] = 'L0'
+  elseif taken >= left then
+    out[i] = 'S0'
+  else
+    taken = taken + 1
+    got[user] = taken
+    takers[taken] = i
+  end
+end
+
+local version = c[8]
+local body
+if taken > 0 then
+  local at = math.max(now, tonumber(c[7]))
+  local tail = '\t' .. int(at - starts)
+  local shares = {}
+  local money = tonumber(c[10])
+  if c[9] == 'lazy' then
+    for j = 1, taken do
+      local number = tonumber(c[6]) + j
+      local amount = lazy_amount(c[11], number, money, left - j + 1, tonumber(c[12]))
+      money = money - amount
+      shares[j] = digits(number) .. int(amount)
+    end
+  else
+    shares = redis.call('LPOP', KEYS[6], taken)
+  end
+  local rows = {}
+  for j = 1, taken do
+    local i = takers[j]
+    local row = shares[j] .. tail
+    if step == 3 and ARGV[7 + 3 * i] ~= '' then
+      row = row .. '\t' .. ARGV[7 + 3 * i]
+    end
+    rows[2 * j - 1] = users[first + i]
+    rows[2 * j] = row
+  end
+  -- Redis keeps the arguments of calls from Lua for the next one if they are at most 32: short calls are cheaper.
+  for j = 1, 2 * taken, 30 do
+    redis.call('HSET', KEYS[8], unpack(rows, j, math.min(j + 29, 2 * taken)))
+  end
+  body = table.concat(rows, '\n')
+  append(taken, at, 'g', body)
+  left = left - taken
+  redis.call('HSET', KEYS[5], 'remaining', left, 'granted', tonumber(c[6]) + taken, 'last', int(at))
+  if money then
+    redis.call('HSET', KEYS[5], 'money', int(money))
+  end
+  if left == 0 then
+    version = news()
+  end
+  for j = 1, taken do
+    out[takers[j]] = rows[2 * j]
+  end
+end
+
+local head = int(now) .. ' ' .. int(seq) .. ' ' .. left .. ' ' .. version
+if taken == n then
+  return answer(head .. ' *\n' .. body)
+end
+for i = 1, n do
+  if type(out[i]) == 'number' then
+    out[i] = 'A' .. out[takers[out[i]]]
+  end
+end
+local text = head .. ' =\n' .. table.concat(out, '\n')
+if taken > 0 or ARGV[5] == '1' then
+  return answer(text)
+end
+return {'ok', text}

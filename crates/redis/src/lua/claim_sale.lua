@@ -1,0 +1,144 @@
+-- Decides a batch of claims for units of one sale. All checks of a claim come before anything is written for it; what
+-- is written for the whole batch goes out in one command each.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
+-- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
+-- luacheck: read globals seq now int append answer news
+local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
+  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first')
+if c[1] ~= 'sale' then
+  return {'unknown', ''}
+end
+local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9]), tonumber(c[10])
+local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
+local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
+local refusal
+if c[2] == 'p' then
+  refusal = 'P'
+elseif c[2] ~= 's' or now >= tonumber(c[4]) then
+  refusal = 'E'
+elseif now < starts then
+  refusal = 'N'
+end
+
+local step = tonumber(ARGV[7])
+local n = (#ARGV - 7) / step
+local users, first = ARGV, 7
+if step == 3 then
+  users, first = {}, 0
+  for i = 1, n do
+    users[i] = ARGV[5 + 3 * i]
+  end
+end
+local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
+local at = math.max(now, tonumber(c[7]))
+local tail = '\t' .. int(at - starts) .. '\t'
+
+-- A buyer is {units held, orders given back, newest order, "\n" key "\t" order …}; orders of this batch by number.
+local buyers, bought, made = {}, {}, {}
+local function order_of(number)
+  return made[number] or redis.call('HGET', KEYS[9], number)
+end
+
+local out, rows, count, units = {}, {}, 0, 0
+for i = 1, n do
+  local user = users[first + i]
+  local quantity, key = 1, ''
+  if step == 3 then
+    quantity, key = tonumber(ARGV[6 + 3 * i]), ARGV[7 + 3 * i]
+  end
+  local buyer = buyers[user]
+  if not buyer and held[i] then
+    local own, given, newest, keys = string.match(held[i], '^(%d+)\t(%d+)\t(%d+)(.*)$')
+    buyer = {tonumber(own), tonumber(given), newest, keys}
+    buyers[user] = buyer
+  end
+  local outcome
+  if buyer then
+    if key ~= '' then
+      local _, found = string.find(buyer[4], '\n' .. key .. '\t', 1, true)
+      if found then
+        local number = string.match(buyer[4], '^%d+', found + 1)
+        local order = order_of(number)
+        local same = tonumber(string.match(order, '^%a\t%d+\t[^\t]*\t(%d+)')) == quantity
+        outcome = same and 'A' .. number .. '\t' .. order or 'K'
+      end
+    end
+    if not outcome and limit == 1 then
+      local order = order_of(buyer[3])
+      local state = string.sub(order, 1, 1)
+      if state == 'h' or state == 'p' then
+        outcome = 'A' .. buyer[3] .. '\t' .. order
+      end
+    end
+  end
+  outcome = outcome or refusal
+  if not outcome then
+    local own = buyer and buyer[1] or 0
+    if quantity > limit - own or buyer and buyer[2] >= returned_max then
+      outcome = 'L' .. int(own)
+    elseif quantity > left then
+      outcome = 'S' .. int(left)
+    else
+      local number = int(index + 1 + parts * grants)
+      local amount = int(price * quantity)
+      grants, units, left, count = grants + 1, units + quantity, left - quantity, count + 1
+      if buyer then
+        buyer[1], buyer[3] = own + quantity, number
+      else
+        buyer = {quantity, 0, number, ''}
+        buyers[user] = buyer
+      end
+      if key ~= '' then
+        buyer[4] = buyer[4] .. '\n' .. key .. '\t' .. number
+      end
+      bought[user] = true
+      local asked = int(quantity)
+      made[number] = 'h\t0\t' .. user .. '\t' .. asked .. '\t' .. amount .. tail .. key
+      outcome = number .. '\t' .. amount .. tail .. asked .. '\t' .. key
+      rows[2 * count - 1], rows[2 * count] = user, outcome
+    end
+  end
+  out[i] = outcome
+end
+
+local version = c[8]
+if count > 0 then
+  local set, size = {}, 0
+  for user in pairs(bought) do
+    local buyer = buyers[user]
+    set[size + 1] = user
+    set[size + 2] = int(buyer[1]) .. '\t' .. buyer[2] .. '\t' .. buyer[3] .. buyer[4]
+    size = size + 2
+  end
+  -- Redis keeps the arguments of calls from Lua for the next one if they are at most 32: short calls are cheaper.
+  for j = 1, size, 30 do
+    redis.call('HSET', KEYS[8], unpack(set, j, math.min(j + 29, size)))
+  end
+  set, size = {}, 0
+  for number, order in pairs(made) do
+    set[size + 1], set[size + 2] = number, order
+    size = size + 2
+  end
+  for j = 1, size, 30 do
+    redis.call('HSET', KEYS[9], unpack(set, j, math.min(j + 29, size)))
+  end
+  local before = tonumber(c[9])
+  if tonumber(c[15]) > before then
+    -- Nothing was held: the next thing due is perhaps the first of these holds.
+    local due = math.min(at + tonumber(c[12]), tonumber(c[4]))
+    redis.call('ZADD', KEYS[4], int(due), ARGV[6])
+  end
+  append(count, at, 'o', table.concat(rows, '\n'))
+  redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
+    'last', int(at))
+  if left == 0 then
+    version = news()
+  end
+end
+
+local text = int(now) .. ' ' .. int(seq) .. ' ' .. int(left) .. ' ' .. version .. ' =\n' .. table.concat(out, '\n')
+if count > 0 or ARGV[5] == '1' then
+  return answer(text)
+end
+return {'ok', text}

@@ -1,0 +1,39 @@
+-- A payment arrived for an order: during the hold it pays, after expiry it takes the units again if they can be had,
+-- else it is owed back. The same payment again is answered as before.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment
+-- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}
+-- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move skip_from record finish
+local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
+if not order then
+  return {'unknown', ''}
+end
+local field = ARGV[7] .. '\t' .. ARGV[8]
+local outcome = redis.call('HGET', KEYS[10], field)
+if not outcome then
+  outcome = 'd'
+  if order.state == 'h' then
+    outcome = 'p'
+    order.state = 'p'
+  elseif order.state == 'x' then
+    local phase = phase_at(now)
+    local held = buyer_of(redis.call('HGET', KEYS[8], order.user)).held
+    if (phase == 'l' or phase == 'p') and order.quantity <= c.remaining and order.quantity <= c.limit - held then
+      outcome = 'r'
+      order.state = 'p'
+      move(order, 1)
+    end
+  end
+  if outcome == 'd' then
+    order.refunds = order.refunds + 1
+  end
+  put_order(order)
+  if outcome == 'p' then
+    skip_from(order.number)
+  end
+  redis.call('HSET', KEYS[10], field, outcome)
+  local names = {p = 'paid ', r = 'reinstated ', d = 'refund_due '}
+  record(names[outcome] .. ARGV[7] .. ' ' .. ARGV[8])
+  finish()
+end
+return answer(outcome .. ' ' .. ARGV[7] .. '\t' .. text_of(order))

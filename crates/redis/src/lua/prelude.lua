@@ -1,0 +1,59 @@
+-- What every script of a partition begins with: whether anything may be decided here at all, and what time it is.
+-- Sets `seq`, the partition's last log entry, and `now`. A call that comes again because its answer was lost gets the
+-- answer that was kept, so that nothing is decided twice, however long a packet was on its way.
+-- KEYS[1] partition, KEYS[2] log, KEYS[3] call, KEYS[4] agenda, KEYS[5] campaign, KEYS[6] shares, KEYS[7] sums,
+-- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers: the same for every script, see keys.rs
+-- ARGV[1] epoch, ARGV[2] the last entry that the caller vouches for, ARGV[3] milliseconds, or empty for Redis' clock,
+-- ARGV[4] the number of this call on its slot, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
+-- Replies: {"halted", reason} or the kept {"ok", text}
+-- luacheck: ignore 211 311
+local partition = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'halted')
+if partition[3] then
+  return {'halted', partition[3]}
+end
+local seq = tonumber(partition[2])
+if not seq or partition[1] ~= ARGV[1] then
+  local reason = 'Redis has lost the state of this partition, or another installation has taken its place'
+  redis.call('HSET', KEYS[1], 'halted', reason)
+  return {'halted', reason}
+end
+if seq < tonumber(ARGV[2]) then
+  local reason = string.format('Redis has lost the entries %.0f to %s of the log', seq + 1, ARGV[2])
+  redis.call('HSET', KEYS[1], 'halted', reason)
+  return {'halted', reason}
+end
+local number = tonumber(string.match(redis.call('GETRANGE', KEYS[3], 0, 20), '^%d+'))
+if number and number >= tonumber(ARGV[4]) then
+  -- Sent again; or an old packet that was on its way for longer than its sender waited, whom nobody listens to.
+  local kept = redis.call('GET', KEYS[3])
+  return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1)}
+end
+local now = tonumber(ARGV[3])
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- Whole numbers in full: Lua's own conversion keeps 14 digits.
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+-- Appends `count` entries as one record, whose id is the last one's place.
+local function append(count, at, field, body)
+  seq = seq + count
+  redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', ARGV[6], 't', int(at), field, body)
+  redis.call('HSET', KEYS[1], 'seq', int(seq))
+end
+
+-- The reply to a call that wrote something, or that was sent again: kept, so that the call is not carried out later.
+local function answer(text)
+  redis.call('SET', KEYS[3], ARGV[4] .. ' ' .. text, 'PX', 60000)
+  return {'ok', text}
+end
+
+-- Tells the gates of all nodes that what they know of the campaign has changed.
+local function news()
+  redis.call('PUBLISH', KEYS[4] .. ':news', ARGV[6])
+  return redis.call('HINCRBY', KEYS[5], 'version', 1)
+end

@@ -1,0 +1,6 @@
+-- Goes the way of a grant, a write included, and grants nothing.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua
+-- Replies: {"ok", milliseconds}
+-- luacheck: read globals now int answer
+return answer(int(now))

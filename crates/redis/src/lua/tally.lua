@@ -1,0 +1,6 @@
+-- A campaign's numbers, or those of a part of it.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua
+-- Replies: {"ok", tally}, {"unknown", ""}
+-- luacheck: read globals tally
+return {'ok', tally()}

@@ -1,0 +1,18 @@
+-- Last step: the units have arrived and leave the journal; or the other part has closed, and they come back.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] transfer, ARGV[9] arrived or back
+-- Replies: {"ok", ""}, {"unknown", ""}
+-- luacheck: read globals take_in finish
+local standing = redis.call('HGET', KEYS[11], ARGV[7])
+if standing and string.match(standing, '^%d+') == ARGV[8] then
+  redis.call('HDEL', KEYS[11], ARGV[7])
+  if ARGV[9] == 'back' then
+    local lines = {}
+    for line in string.gmatch(standing, '[^\n]+') do
+      lines[#lines + 1] = line
+    end
+    take_in(tonumber(lines[2]), lines, 3)
+    finish()
+  end
+end
+return {'ok', ''}

@@ -1,0 +1,34 @@
+-- First step of moving units from this part of a spread campaign to another: they leave the stock and stand in the
+-- journal until the last step. While one transfer to a part stands there, no other begins.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] units wanted, ARGV[9] units at most
+-- Replies: {"ok", transfer "\n" units "\n" share "\n" …}, {"unknown", ""}, {"none", ""}
+-- luacheck: read globals c now int put phase_at amount_of finish
+-- luacheck: globals gate
+local standing = redis.call('HGET', KEYS[11], ARGV[7])
+if standing then
+  return {'ok', standing}
+end
+local phase = phase_at(now)
+-- Half of what is here, so that both parts go on; a last unit goes whole.
+local units = math.min(math.max(tonumber(ARGV[8]), math.ceil(c.remaining / 2)), c.remaining, tonumber(ARGV[9]))
+if units == 0 or phase ~= 'l' then
+  return {'none', ''}
+end
+local lines = {'', int(units)}
+if c.kind == 'red_packet' then
+  local money = 0
+  for _, share in ipairs(redis.call('LPOP', KEYS[6], units)) do
+    lines[#lines + 1] = share
+    money = money + amount_of(share)
+  end
+  put('funded', c.funded - money)
+end
+put('remaining', c.remaining - units)
+put('supply', c.supply - units)
+gate = gate or c.remaining == 0
+lines[1] = int(redis.call('HINCRBY', KEYS[5], 'sent', 1))
+local journal = table.concat(lines, '\n')
+redis.call('HSET', KEYS[11], ARGV[7], journal)
+finish()
+return {'ok', journal}

@@ -1,0 +1,207 @@
+//! Taking a campaign up: warm-up of its shares, then the entry that opens it, part by part.
+//!
+//! Every step may be repeated, by any node: shares are put in place by offset, and what is open stays as it is. Over
+//! how many parts a campaign is spread is written down before the first part opens, so that a node with another
+//! configuration that finishes the work spreads it alike. The home part opens last: only then is the campaign known.
+
+use qiang_core::{
+    book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
+};
+use redis::Cmd;
+
+use crate::{
+    error::CallError,
+    node::Node,
+    reply::share_text,
+    scripts::{OPEN, Script, WARM},
+};
+
+/// Shares put in place by one call.
+const CHUNK: usize = 1_000;
+/// The distance of the sums that are kept of shares to come; as in the scripts.
+const SUM_EVERY: usize = 1_000;
+
+/// What one part gets of a campaign.
+struct Part {
+    index: u16,
+    parts: u16,
+    supply: u32,
+    funded_minor: i64,
+    /// Numbers and amounts of its shares, in the order in which they are handed out.
+    shares: Vec<(u32, i64)>,
+}
+
+impl Part {
+    fn of(setup: &Setup, index: u16, parts: u16) -> Self {
+        let (every, supply) = (u32::from(parts), setup.campaign.supply());
+        let more = u32::from(u32::from(index) < supply % every);
+        let shares: Vec<(u32, i64)> = (1..)
+            .zip(setup.shares.iter().copied())
+            .skip(usize::from(index))
+            .step_by(usize::from(parts))
+            .collect();
+        let funded_minor = if parts == 1 {
+            setup.campaign.funded_minor()
+        } else {
+            shares.iter().map(|(_, amount)| amount).sum()
+        };
+        Self {
+            index,
+            parts,
+            supply: supply / every + more,
+            funded_minor,
+            shares,
+        }
+    }
+}
+
+impl Node {
+    /// Takes a campaign up.
+    pub(crate) async fn open(&self, setup: &Setup) -> Result<(), EngineError> {
+        let id = setup.campaign.id;
+        let parts = self.plan(setup).await?;
+        // The home part, which is the first, comes last.
+        for index in (0..parts).rev() {
+            let part = Part::of(setup, index, parts);
+            self.open_part(self.of_part(id, index), setup, &part)
+                .await?;
+        }
+        self.facts(id).await.map(|_| ())
+    }
+
+    /// Over how many partitions the campaign is spread, as whoever came first has decided.
+    async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
+        let options = &self.wiring.options;
+        let lazy = matches!(&setup.campaign.rules, Rules::RedPacket(packet)
+            if matches!(packet.split.rule(), SplitRule::Lazy { .. }));
+        // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
+        let parts = if !lazy && setup.campaign.supply() >= options.spread_from {
+            options.spread_over.min(options.partitions).max(1)
+        } else {
+            1
+        };
+        let home = self.home(setup.campaign.id);
+        let key = self.wiring.keys.plan(home, setup.campaign.id);
+        let set = redis::cmd("SET").arg(&key).arg(parts).arg("NX").clone();
+        let _: Option<String> = self.read(home, &set).await?;
+        self.read(home, &redis::cmd("GET").arg(&key).clone()).await
+    }
+
+    async fn open_part(
+        &self,
+        partition: PartitionId,
+        setup: &Setup,
+        part: &Part,
+    ) -> Result<(), EngineError> {
+        let sums = sums_of(&part.shares);
+        for (chunk, shares) in part.shares.chunks(CHUNK).enumerate() {
+            let offset = chunk * CHUNK;
+            let here: Vec<_> = sums
+                .iter()
+                .filter(|(at, _, _)| (offset..offset + shares.len()).contains(at))
+                .collect();
+            let arguments = |command: &mut Cmd| {
+                command.arg(offset).arg(here.len());
+                for (_, place, sum) in &here {
+                    command.arg(place).arg(sum);
+                }
+                for (number, amount) in shares {
+                    command.arg(share_text(*number, *amount));
+                }
+            };
+            self.step(partition, &WARM, setup, &arguments).await?;
+        }
+        let fields = fields_of(setup, part);
+        let arguments = |command: &mut Cmd| {
+            command.arg(part.shares.len());
+            for (field, value) in &fields {
+                command.arg(field).arg(value);
+            }
+        };
+        self.step(partition, &OPEN, setup, &arguments).await
+    }
+
+    async fn step(
+        &self,
+        partition: PartitionId,
+        script: &'static Script,
+        setup: &Setup,
+        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+    ) -> Result<(), EngineError> {
+        let (id, ack) = (setup.campaign.id, setup.campaign.ack);
+        let wait = self.waits(ack);
+        let reply = self.call(partition, script, id, wait, arguments).await?;
+        if !reply.is_ok() {
+            let reason = format!(
+                "{} was answered {} {}",
+                script.name,
+                reply.status,
+                reply.text()
+            );
+            return Err(CallError::Unavailable(reason).into());
+        }
+        if wait {
+            self.level(ack, reply.reached)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the last 1000, 2000, … shares come to: the place where each run begins, its number, its sum.
+fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
+    let mut sums = Vec::new();
+    let mut sum = 0;
+    for (at, (_, amount)) in shares.iter().enumerate().rev() {
+        sum += amount;
+        let length = shares.len() - at;
+        if length % SUM_EVERY == 0 {
+            sums.push((at, length / SUM_EVERY, sum));
+        }
+    }
+    sums
+}
+
+fn fields_of(setup: &Setup, part: &Part) -> Vec<(&'static str, String)> {
+    let campaign = &setup.campaign;
+    let window = campaign.window;
+    let mut fields = vec![
+        ("kind", campaign.kind().name().to_owned()),
+        ("phase", "s".to_owned()),
+        ("starts", window.starts_at().as_millis().to_string()),
+        ("ends", window.ends_at().as_millis().to_string()),
+        ("limit", campaign.per_user_limit().to_string()),
+        ("ack", campaign.ack.name().to_owned()),
+        ("parts", part.parts.to_string()),
+        ("index", part.index.to_string()),
+        ("supply", part.supply.to_string()),
+        ("remaining", part.supply.to_string()),
+        ("funded", part.funded_minor.to_string()),
+        ("granted", "0".to_owned()),
+        ("grants", "0".to_owned()),
+        ("returned", "0".to_owned()),
+        ("refunded", "0".to_owned()),
+        ("last", "0".to_owned()),
+        ("first", "1".to_owned()),
+        ("version", "1".to_owned()),
+    ];
+    match &campaign.rules {
+        Rules::Sale(sale) => {
+            fields.push(("rule", "sale".to_owned()));
+            fields.push(("price", sale.unit_price().minor.to_string()));
+            fields.push(("hold", sale.hold_ms().to_string()));
+        }
+        Rules::RedPacket(packet) => {
+            fields.push(("hold", "0".to_owned()));
+            match packet.split.rule() {
+                SplitRule::Lazy { min } => {
+                    fields.push(("rule", "lazy".to_owned()));
+                    fields.push(("min", min.to_string()));
+                    fields.push(("money", packet.split.total().to_string()));
+                    fields.push(("seed", packet.seed.to_string()));
+                }
+                _ => fields.push(("rule", "shares".to_owned())),
+            }
+        }
+    }
+    fields
+}

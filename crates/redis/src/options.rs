@@ -1,0 +1,88 @@
+//! What can be set about the engine.
+
+use std::{sync::Arc, time::Duration};
+
+use qiang_core::ports::Clock;
+
+/// Where Redis is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topology {
+    /// One server, perhaps with replicas that nobody fails over to.
+    Standalone,
+    /// Sentinels at the URLs, which know the primary of this name.
+    Sentinel {
+        /// The primary's name.
+        master: String,
+    },
+    /// Nodes of a Redis Cluster at the URLs; more are found through them.
+    Cluster,
+}
+
+/// When grants wait for replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFor {
+    /// Where the campaign asks for `replica`.
+    Asked,
+    /// Always; a campaign that asks for `memory` is answered with the level that was reached.
+    Always,
+}
+
+/// What can be set about the engine.
+#[derive(Clone)]
+pub struct Options {
+    /// `redis://` or `rediss://` (TLS) URLs: the server, the Sentinels, or some nodes of the Cluster.
+    pub urls: Vec<String>,
+    /// Where Redis is.
+    pub topology: Topology,
+    /// The user, unless the URLs name one.
+    pub username: Option<String>,
+    /// The password, unless the URLs name one.
+    pub password: Option<String>,
+    /// The database number; always 0 in a Cluster.
+    pub database: i64,
+    /// What every key begins with.
+    pub prefix: String,
+    /// Partitions. Fixed when the first node starts on an empty Redis, and checked from then on.
+    pub partitions: u16,
+    /// A campaign with a supply of at least this much is spread over several partitions.
+    pub spread_from: u32,
+    /// Over how many, at most.
+    pub spread_over: u16,
+    /// Replicas that must have a grant before its level is `replica`; 0 where there are none.
+    pub replicas: u32,
+    /// How long to wait for them.
+    pub replica_timeout: Duration,
+    /// When to wait for them.
+    pub wait_for: WaitFor,
+    /// Reads of campaigns' numbers go to these replicas, by URL.
+    pub read_urls: Vec<String>,
+    /// How long Redis may take to answer one call before the connection is given up.
+    pub call_timeout: Duration,
+    /// How long a claim or command is tried again over lost connections and failovers.
+    pub try_for: Duration,
+    /// Time for campaigns; Redis' own unless one is given, which is for tests.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            urls: vec!["redis://127.0.0.1:6379".to_owned()],
+            topology: Topology::Standalone,
+            username: None,
+            password: None,
+            database: 0,
+            prefix: "qiang".to_owned(),
+            partitions: 8,
+            spread_from: 100_000,
+            spread_over: 8,
+            replicas: 0,
+            replica_timeout: Duration::from_millis(500),
+            wait_for: WaitFor::Asked,
+            read_urls: Vec::new(),
+            call_timeout: Duration::from_secs(2),
+            try_for: Duration::from_secs(10),
+            clock: None,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What this node knows of one partition.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+use qiang_core::event::{PartitionId, Seq};
+
+use crate::lane::Lane;
+
+/// One partition, as this node sees it.
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    /// The state's epoch: another one means that Redis was emptied or replaced.
+    pub(crate) epoch: String,
+    /// The last log entry that this node has vouched for to anybody. A log that ends before it has lost entries.
+    floor: AtomicU64,
+    /// Why nothing is granted here any more.
+    halted: RwLock<Option<String>>,
+    pub(crate) lane: Lane,
+}
+
+impl Partition {
+    pub(crate) fn new(id: PartitionId, epoch: String, floor: Seq) -> Self {
+        Self {
+            id,
+            epoch,
+            floor: AtomicU64::new(floor),
+            halted: RwLock::new(None),
+            lane: Lane::default(),
+        }
+    }
+
+    pub(crate) fn floor(&self) -> Seq {
+        self.floor.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn vouch(&self, seq: Seq) {
+        self.floor.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub(crate) fn halted(&self) -> Option<String> {
+        self.halted.read().clone()
+    }
+
+    pub(crate) fn is_halted(&self) -> bool {
+        self.halted.read().is_some()
+    }
+
+    pub(crate) fn halt(&self, reason: &str) {
+        let mut halted = self.halted.write();
+        if halted.is_none() {
+            tracing::error!(
+                partition = self.id.0,
+                reason,
+                "a partition has stopped granting"
+            );
+            *halted = Some(reason.to_owned());
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What scripts reply, and what it means.
+//!
+//! The reply to a batch of claims is lines. The first is `now seq left version mode`. In mode `*` all claims were
+//! granted and the log's body follows, a user and a row in turn; in mode `=` an outcome a claim follows, in order:
+//!
+//! | line | outcome |
+//! |---|---|
+//! | a row | granted |
+//! | `A` and a row, or an order | granted before |
+//! | `P` `N` `E` | paused, not started, ended |
+//! | `L` and a number | limit reached; units held |
+//! | `S` and a number | sold out; units left |
+//! | `K` | the idempotency key was used for another request |
+//!
+//! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is
+//! `number \t amount \t offset \t units \t key`; an order is
+//! `number \t state \t refunds \t user \t units \t amount \t offset \t key`. Offsets are milliseconds after the start.
+
+use qiang_core::{
+    book::{OrderView, Refusal},
+    campaign::{Kind, Phase, Tally},
+    event::Seq,
+    id::UserId,
+    order::OrderState,
+    outcome::{Grant, Order, Outcome},
+    time::Timestamp,
+};
+
+use crate::facts::Facts;
+
+/// The first line of a reply to claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) now: Timestamp,
+    pub(crate) seq: Seq,
+    pub(crate) left: u32,
+    pub(crate) version: u64,
+}
+
+/// The reply to a batch of claims: its head, and the lines to come.
+pub(crate) struct Claims<'a> {
+    pub(crate) head: Head,
+    all_granted: bool,
+    lines: std::str::Split<'a, char>,
+}
+
+impl<'a> Claims<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let mut words = first.split(' ');
+        let head = Head {
+            now: Timestamp::from_millis(words.next()?.parse().ok()?),
+            seq: words.next()?.parse().ok()?,
+            left: words.next()?.parse().ok()?,
+            version: words.next()?.parse().ok()?,
+        };
+        let all_granted = words.next()? == "*";
+        let lines = rest.split('\n');
+        Some(Self {
+            head,
+            all_granted,
+            lines,
+        })
+    }
+
+    /// The next claim's outcome. None when the reply cannot be read.
+    pub(crate) fn next(&mut self, facts: &Facts) -> Option<Result<Outcome, Refusal>> {
+        if self.all_granted {
+            self.lines.next()?;
+        }
+        let line = self.lines.next()?;
+        let rest = line.get(1..)?;
+        let outcome = match line.as_bytes()[0] {
+            b'A' if facts.kind == Kind::Sale => Outcome::AlreadyGranted(order(facts, rest)?.grant),
+            b'A' => Outcome::AlreadyGranted(row(facts, rest)?),
+            b'P' => Outcome::Paused,
+            b'N' => Outcome::NotStarted {
+                starts_at: facts.window.starts_at(),
+            },
+            b'E' => Outcome::Ended,
+            b'L' => Outcome::LimitReached {
+                limit: facts.limit,
+                held: rest.parse().ok()?,
+            },
+            b'S' => Outcome::SoldOut {
+                remaining: rest.parse().ok()?,
+            },
+            b'K' => return Some(Err(Refusal::KeyReused)),
+            _ => Outcome::Granted(row(facts, line)?),
+        };
+        Some(Ok(outcome))
+    }
+}
+
+/// A grant as its row has it.
+fn row(facts: &Facts, text: &str) -> Option<Grant> {
+    let mut fields = text.split('\t');
+    let (number, amount_minor) = match facts.kind {
+        Kind::RedPacket => share(fields.next()?)?,
+        Kind::Sale => (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
+    };
+    let granted_at = facts.at(fields.next()?)?;
+    let (quantity, order) = match facts.kind {
+        Kind::RedPacket => (1, None),
+        Kind::Sale => {
+            let order = Order {
+                state: OrderState::Held,
+                hold_until: granted_at.plus_millis(facts.hold_ms),
+                refunds_due: 0,
+            };
+            (fields.next()?.parse().ok()?, Some(order))
+        }
+    };
+    Some(Grant {
+        campaign: facts.id,
+        number,
+        quantity,
+        amount_minor,
+        granted_at,
+        order,
+    })
+}
+
+/// Number and amount of a share.
+pub(crate) fn share(text: &str) -> Option<(u32, i64)> {
+    let number = u32::from_str_radix(text.get(..6)?, 36).ok()?;
+    Some((number, text.get(6..)?.parse().ok()?))
+}
+
+/// A share as scripts have it.
+pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut text = String::with_capacity(16);
+    for place in (0..6).rev() {
+        let digit = number / 36_u32.pow(place) % 36;
+        text.push(char::from(DIGITS[digit as usize]));
+    }
+    text.push_str(&amount_minor.to_string());
+    text
+}
+
+/// An order and whose it is.
+pub(crate) fn order(facts: &Facts, text: &str) -> Option<OrderView> {
+    let mut fields = text.split('\t');
+    let number = fields.next()?.parse().ok()?;
+    let state = match fields.next()? {
+        "h" => OrderState::Held,
+        "p" => OrderState::Paid,
+        "c" => OrderState::Cancelled,
+        "x" => OrderState::Expired,
+        _ => return None,
+    };
+    let refunds_due = fields.next()?.parse().ok()?;
+    let user = UserId::new(fields.next()?).ok()?;
+    let quantity = fields.next()?.parse().ok()?;
+    let amount_minor = fields.next()?.parse().ok()?;
+    let granted_at = facts.at(fields.next()?)?;
+    let order = Order {
+        state,
+        hold_until: granted_at.plus_millis(facts.hold_ms),
+        refunds_due,
+    };
+    let grant = Grant {
+        campaign: facts.id,
+        number,
+        quantity,
+        amount_minor,
+        granted_at,
+        order: Some(order),
+    };
+    Some(OrderView { user, grant })
+}
+
+/// A part's numbers, and how things stood when they were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartTally {
+    pub(crate) tally: Tally,
+    pub(crate) now: Timestamp,
+    pub(crate) seq: Seq,
+    pub(crate) version: u64,
+}
+
+pub(crate) fn tally(text: &str) -> Option<PartTally> {
+    let mut words = text.split(' ');
+    let phase = phase(words.next()?)?;
+    let mut next = || words.next()?.parse::<i64>().ok();
+    let mut unit = || u32::try_from(next()?).ok();
+    let (supply, granted, remaining, returned) = (unit()?, unit()?, unit()?, unit()?);
+    let (funded_minor, claimed_minor, remaining_minor, refunded_minor) =
+        (next()?, next()?, next()?, next()?);
+    let tally = Tally {
+        phase,
+        supply,
+        granted,
+        remaining,
+        returned,
+        funded_minor,
+        claimed_minor,
+        remaining_minor,
+        refunded_minor,
+        grants: u32::try_from(next()?).ok()?,
+    };
+    Some(PartTally {
+        tally,
+        now: Timestamp::from_millis(next()?),
+        seq: next()? as Seq,
+        version: next()? as u64,
+    })
+}
+
+pub(crate) fn phase(word: &str) -> Option<Phase> {
+    match word {
+        "s" => Some(Phase::Scheduled),
+        "l" => Some(Phase::Live),
+        "p" => Some(Phase::Paused),
+        "e" => Some(Phase::Ended),
+        "c" => Some(Phase::Closed),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_reads_as_it_was_written() {
+        for (number, amount) in [(1, 1), (36, 52_000), (10_000_000, 1_000_000_000_000_000)] {
+            assert_eq!(share(&share_text(number, amount)), Some((number, amount)));
+        }
+        assert_eq!(share_text(35, 7), "00000z7");
+    }
+}

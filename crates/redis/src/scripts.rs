@@ -1,0 +1,75 @@
+//! The Lua scripts, put together from their parts and known to Redis by their SHA-1.
+
+use std::sync::LazyLock;
+
+/// One script.
+pub(crate) struct Script {
+    /// What it is called in messages.
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    pub(crate) sha1: String,
+}
+
+impl Script {
+    fn new(name: &'static str, parts: &[&str]) -> Self {
+        let text = parts.concat();
+        let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
+        Self { name, text, sha1 }
+    }
+}
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $file:literal, $($part:literal),+;)+) => {
+        $(
+            $(#[$doc])*
+            pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
+                Script::new($file, &[$(include_str!(concat!("lua/", $part, ".lua"))),+])
+            });
+        )+
+
+        #[cfg(test)]
+        pub(crate) fn all() -> Vec<&'static Script> {
+            vec![$(&$name),+]
+        }
+    };
+}
+
+scripts! {
+    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "claim_packet";
+    CLAIM_SALE = "claim_sale", "prelude", "claim_sale";
+    WARM = "warm", "prelude", "warm";
+    OPEN = "open", "prelude", "open";
+    PAY = "pay", "prelude", "campaign", "pay";
+    CANCEL = "cancel", "prelude", "campaign", "cancel";
+    STEER = "steer", "prelude", "campaign", "steer";
+    TICK = "tick", "prelude", "campaign", "tick";
+    TALLY = "tally", "prelude", "campaign", "tally";
+    ORDER = "order", "prelude", "campaign", "order";
+    PROBE = "probe", "prelude", "probe";
+    TRANSFER_OUT = "transfer_out", "prelude", "campaign", "transfer_out";
+    TRANSFER_IN = "transfer_in", "prelude", "campaign", "transfer_in";
+    TRANSFER_END = "transfer_end", "prelude", "campaign", "transfer_end";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a script reads must be among the keys that it is given.
+    #[test]
+    fn scripts_touch_only_the_keys_they_are_given() {
+        for script in all() {
+            for (at, _) in script.text.match_indices("KEYS[") {
+                let rest = &script.text[at + 5..];
+                let number: usize = rest[..rest.find(']').expect("a bracket")]
+                    .parse()
+                    .expect("a number");
+                assert!(
+                    (1..=crate::keys::SCRIPT_KEYS).contains(&number),
+                    "{}",
+                    script.name
+                );
+            }
+        }
+    }
+}

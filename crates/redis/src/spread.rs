@@ -1,0 +1,263 @@
+//! Campaigns that are spread over several partitions: a part that has run dry fetches units from another.
+//!
+//! A transfer has three steps, each one script and each safe to repeat. The units leave the giver's stock and stand in
+//! its journal; they arrive at the taker, which remembers the transfer's number; they leave the journal. Whoever finds
+//! a transfer in a journal finishes it, so that a node that dies in between strands nothing. Between two parts one
+//! transfer stands at a time.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
+
+use parking_lot::Mutex;
+use qiang_core::{
+    campaign::AckLevel,
+    event::PartitionId,
+    id::CampaignId,
+    outcome::Outcome,
+    ports::{Claimed, EngineError},
+};
+use redis::Cmd;
+
+use crate::{
+    claims::fail,
+    error::CallError,
+    facts::Facts,
+    lane::Asked,
+    node::Node,
+    reply::PartTally,
+    scripts::{TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
+};
+
+/// Units that a transfer moves at most: a script's arguments have an end.
+const UNITS_MAX: u32 = 2_000;
+/// Looks at all parts before it is given up to tell whether all of them are dry.
+const LOOKS_MAX: usize = 50;
+
+/// Fetches under way on this node: one a part at a time.
+pub(crate) type Pulls = Mutex<HashMap<(CampaignId, PartitionId), Arc<tokio::sync::Mutex<()>>>>;
+
+/// A transfer as it stands in a journal.
+struct Transfer {
+    number: String,
+    units: String,
+    shares: Vec<String>,
+}
+
+impl Transfer {
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.split('\n').map(str::to_owned);
+        Some(Self {
+            number: lines.next()?,
+            units: lines.next()?,
+            shares: lines.collect(),
+        })
+    }
+}
+
+/// For claims that this part could not serve: fetches units and puts them in line again, or answers that there are
+/// none anywhere.
+pub(crate) fn fetch(
+    node: Arc<Node>,
+    facts: Arc<Facts>,
+    partition: PartitionId,
+    dry: Vec<(Asked, u32)>,
+) {
+    tokio::spawn(async move {
+        let wanted: u32 = dry
+            .iter()
+            .map(|(asked, _)| asked.claim.quantity)
+            .fold(0, u32::saturating_add);
+        let least = dry.iter().map(|(asked, _)| asked.claim.quantity).min();
+        match pull(&node, &facts, partition, wanted, least.unwrap_or(1)).await {
+            Ok(Pulled::Some) => {
+                for (asked, _) in dry {
+                    node.enqueue(asked);
+                }
+            }
+            Ok(Pulled::Dry { remaining }) => {
+                for (asked, _) in dry {
+                    let outcome = Outcome::SoldOut { remaining };
+                    let ack = AckLevel::Memory;
+                    asked.answer.send(Ok(Claimed { outcome, ack }));
+                }
+                Node::study(&node, &facts);
+            }
+            Err(error) => fail(dry.into_iter().map(|(asked, _)| asked).collect(), &error),
+        }
+        node.turns.fetch_add(1, Ordering::Relaxed);
+    });
+}
+
+pub(crate) enum Pulled {
+    /// Units have come, or were there.
+    Some,
+    /// All parts together have this much, which is less than what is asked for.
+    Dry { remaining: u32 },
+}
+
+/// Fetches about `wanted` units, and at least enough for one claim of `least`, from wherever they are.
+pub(crate) async fn pull(
+    node: &Arc<Node>,
+    facts: &Facts,
+    taker: PartitionId,
+    wanted: u32,
+    least: u32,
+) -> Result<Pulled, EngineError> {
+    let turn = {
+        let mut pulls = node.pulls.lock();
+        Arc::clone(pulls.entry((facts.id, taker)).or_default())
+    };
+    let _turn = turn.lock().await;
+    for _ in 0..LOOKS_MAX {
+        let before = node.part_tallies(facts).await?;
+        let here = own(node, facts, taker, &before);
+        if here.is_some_and(|part| part.tally.remaining >= least) {
+            return Ok(Pulled::Some);
+        }
+        let mut giver = None;
+        for part in 0..facts.parts {
+            let partition = node.of_part(facts.id, part);
+            let remaining = before[usize::from(part)].tally.remaining;
+            if partition != taker && remaining > giver.map_or(0, |(_, most)| most) {
+                giver = Some((partition, remaining));
+            }
+        }
+        // What stands in a journal comes first: it may be for this part.
+        if finish_all(node, facts).await? {
+            continue;
+        }
+        if let Some((giver, _)) = giver
+            && let Some(transfer) = out(node, facts, giver, taker, wanted).await?
+        {
+            carry(node, facts, giver, taker, transfer).await?;
+            continue;
+        }
+        // Nothing anywhere, it seems. If nothing has moved between two looks, there was a moment when that was so.
+        let after = node.part_tallies(facts).await?;
+        let still = before.iter().zip(&after).all(|(a, b)| {
+            (a.version, a.tally.supply, a.tally.remaining)
+                == (b.version, b.tally.supply, b.tally.remaining)
+        });
+        let remaining = after.iter().map(|part| part.tally.remaining).sum();
+        if still && remaining < least {
+            return Ok(Pulled::Dry { remaining });
+        }
+    }
+    Err(EngineError::Unavailable {
+        reason: "units are moving between partitions; ask again".to_owned(),
+    })
+}
+
+fn own<'a>(
+    node: &Node,
+    facts: &Facts,
+    taker: PartitionId,
+    parts: &'a [PartTally],
+) -> Option<&'a PartTally> {
+    let place = (0..facts.parts).find(|part| node.of_part(facts.id, *part) == taker)?;
+    parts.get(usize::from(place))
+}
+
+async fn out(
+    node: &Node,
+    facts: &Facts,
+    giver: PartitionId,
+    taker: PartitionId,
+    wanted: u32,
+) -> Result<Option<Transfer>, EngineError> {
+    let wanted = wanted.clamp(1, UNITS_MAX);
+    let arguments = |command: &mut Cmd| {
+        command.arg(taker.0).arg(wanted).arg(UNITS_MAX);
+    };
+    let wait = node.waits(facts.ack);
+    let reply = node
+        .call(giver, &TRANSFER_OUT, facts.id, wait, &arguments)
+        .await?;
+    Ok(reply
+        .is_ok()
+        .then(|| Transfer::parse(&reply.text()))
+        .flatten())
+}
+
+/// Second and third step.
+async fn carry(
+    node: &Node,
+    facts: &Facts,
+    giver: PartitionId,
+    taker: PartitionId,
+    transfer: Transfer,
+) -> Result<(), EngineError> {
+    let wait = node.waits(facts.ack);
+    let arrive = |command: &mut Cmd| {
+        command
+            .arg(giver.0)
+            .arg(&transfer.number)
+            .arg(&transfer.units);
+        for share in &transfer.shares {
+            command.arg(share);
+        }
+    };
+    let reply = node
+        .call(taker, &TRANSFER_IN, facts.id, wait, &arrive)
+        .await?;
+    let end = match reply.status.as_str() {
+        "ok" => "arrived",
+        "closed" => "back",
+        status => {
+            return Err(CallError::Unavailable(format!("a transfer was answered {status}")).into());
+        }
+    };
+    let leave = |command: &mut Cmd| {
+        command.arg(taker.0).arg(&transfer.number).arg(end);
+    };
+    node.call(giver, &TRANSFER_END, facts.id, wait, &leave)
+        .await?;
+    Ok(())
+}
+
+/// Finishes what stands in the journals of a campaign's parts; tells whether there was anything.
+pub(crate) async fn finish_all(node: &Node, facts: &Facts) -> Result<bool, EngineError> {
+    let mut any = false;
+    for part in 0..facts.parts {
+        any |= finish(node, facts, node.of_part(facts.id, part)).await?;
+    }
+    Ok(any)
+}
+
+/// Finishes what stands in one part's journal.
+pub(crate) async fn finish(
+    node: &Node,
+    facts: &Facts,
+    giver: PartitionId,
+) -> Result<bool, EngineError> {
+    let command = redis::cmd("HGETALL")
+        .arg(node.wiring.keys.transfers(giver, facts.id))
+        .clone();
+    let journal: Vec<(u16, String)> = node.read(giver, &command).await?;
+    let any = !journal.is_empty();
+    for (taker, text) in journal {
+        if let Some(transfer) = Transfer::parse(&text) {
+            carry(node, facts, giver, PartitionId(taker), transfer).await?;
+        }
+    }
+    Ok(any)
+}
+
+impl Node {
+    /// Whether no part has anything, and nothing is on its way.
+    pub(crate) async fn is_dry(&self, facts: &Facts) -> Result<bool, EngineError> {
+        for part in 0..facts.parts {
+            let partition = self.of_part(facts.id, part);
+            let key = self.wiring.keys.transfers(partition, facts.id);
+            let command = redis::cmd("HLEN").arg(key).clone();
+            let standing: u32 = self.read(partition, &command).await?;
+            if standing > 0 {
+                return Ok(false);
+            }
+        }
+        let parts = self.part_tallies(facts).await?;
+        Ok(parts.iter().all(|part| part.tally.remaining == 0))
+    }
+}

@@ -1,0 +1,288 @@
+//! A child process that we started and that does not outlive us.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender, SyncSender};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::program;
+use super::wait::{poll, wait_for};
+
+/// How long a server may take to come up, on a busy machine.
+const UP_MAX: Duration = Duration::from_secs(60);
+
+/// How long a server may take to end when it is asked to.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// How long the kernel may take to carry a signal out.
+const SIGNAL_MAX: Duration = Duration::from_secs(10);
+
+/// How much of a server's output is shown when it does not come up.
+const OUTPUT_LINES_MAX: usize = 40;
+
+/// Another program listens on the port that the process was to use.
+#[derive(Debug)]
+pub(super) struct PortTaken;
+
+/// A running child. It is killed and reaped on drop, and killed by the kernel when the test process dies first.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    pid: u32,
+    child: Mutex<Child>,
+    output: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` with its output appended to the file `output`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start(command: &Command, output: &Path) -> Self {
+        Self::start_as(command, &[], output)
+    }
+
+    /// Starts it through `setpriv` with further arguments, such as the user to be.
+    pub(super) fn start_as(command: &Command, setpriv: &[&str], output: &Path) -> Self {
+        let name = Path::new(command.get_program()).file_name();
+        let name = name
+            .unwrap_or(OsStr::new("?"))
+            .to_string_lossy()
+            .into_owned();
+        let open = || File::options().create(true).append(true).open(output);
+        let files = open().and_then(|out| Ok((out, open()?)));
+        let (out, err) = files.unwrap_or_else(|e| panic!("open {}: {e}", output.display()));
+        let mut wrapped = Command::new(program::find("setpriv", "util-linux"));
+        wrapped
+            .args(["--pdeathsig", "KILL"])
+            .args(setpriv)
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err);
+        for (key, value) in command.get_envs() {
+            match value {
+                Some(value) => wrapped.env(key, value),
+                None => wrapped.env_remove(key),
+            };
+        }
+        if let Some(directory) = command.get_current_dir() {
+            wrapped.current_dir(directory);
+        }
+        let child = spawn(wrapped).unwrap_or_else(|error| panic!("start {name}: {error}"));
+        Self {
+            name,
+            pid: child.id(),
+            child: Mutex::new(child),
+            output: output.to_owned(),
+        }
+    }
+
+    /// Its process id; when it has ended, the one that it had.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<ExitStatus> {
+        self.child().try_wait().expect("our own child")
+    }
+
+    /// Ends it with SIGKILL. Nothing happens if it has ended.
+    pub fn kill(&self) {
+        let mut child = self.child();
+        let ended = child.kill().and_then(|()| child.wait());
+        ended.unwrap_or_else(|error| panic!("kill {}: {error}", self.name));
+    }
+
+    /// Asks it to end with SIGTERM and waits until it has.
+    ///
+    /// # Panics
+    /// When it takes too long.
+    pub fn stop(&self) {
+        self.signal(Signal::TERM);
+        wait_for(&format!("{} to end", self.name), STOP_MAX, || self.ended());
+    }
+
+    /// Halts it with SIGSTOP: connections stay open and nothing answers.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        self.wait_for_state("to halt", |state| state == "T");
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+        self.wait_for_state("to go on", |state| state != "T");
+    }
+
+    /// What it and earlier runs with the same file wrote.
+    pub fn output(&self) -> String {
+        fs::read(&self.output).map_or_else(
+            |error| format!("({}: {error})", self.output.display()),
+            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+        )
+    }
+
+    /// Waits until it is `ready`. If it ends because its port is taken, that is for the caller to mend.
+    ///
+    /// # Panics
+    /// With its output, when it ends for another reason or takes too long.
+    pub(super) fn wait_until_up(&self, ready: impl Fn() -> bool) -> Result<(), PortTaken> {
+        let look = || match self.ended() {
+            Some(status) => Some(Some(status)),
+            None => ready().then_some(None),
+        };
+        match poll(UP_MAX, look) {
+            Some(None) => Ok(()),
+            Some(Some(_)) if self.last_lines().contains("ddress already in use") => Err(PortTaken),
+            Some(Some(status)) => panic!("{} ended: {status}\n{}", self.name, self.last_lines()),
+            None => panic!("{} does not come up\n{}", self.name, self.last_lines()),
+        }
+    }
+
+    fn last_lines(&self) -> String {
+        let output = self.output();
+        let lines: Vec<&str> = output.lines().collect();
+        lines[lines.len().saturating_sub(OUTPUT_LINES_MAX)..].join("\n")
+    }
+
+    /// To a child that has not been reaped: nobody else can have its id.
+    fn signal(&self, signal: Signal) {
+        let mut child = self.child();
+        if let Some(status) = child.try_wait().expect("our own child") {
+            panic!("{} has ended before {signal:?}: {status}", self.name);
+        }
+        let sent = kill_process(Pid::from_child(&child), signal);
+        sent.unwrap_or_else(|error| panic!("{signal:?} to {}: {error}", self.name));
+    }
+
+    fn wait_for_state(&self, what: &str, reached: impl Fn(&str) -> bool) {
+        wait_for(&format!("{} {what}", self.name), SIGNAL_MAX, || {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+            // The name before it is in brackets and may hold anything.
+            let (_, after_name) = stat.rsplit_once(") ")?;
+            reached(after_name.get(..1)?).then_some(())
+        });
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let mut child = self.child();
+        // Nobody could do anything about a failure here.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Children are started by one thread that lives as long as the test process: the kernel counts the *thread* that
+/// started a child as its parent and would kill the child at that thread's end.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Order = (Command, SyncSender<io::Result<Child>>);
+    static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (sender, orders) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in orders {
+                // Whoever ordered waits for the answer.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        sender
+    });
+    let (answer, child) = mpsc::sync_channel(1);
+    spawner
+        .send((command, answer))
+        .expect("the spawner never ends");
+    child.recv().expect("the spawner never ends")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper(folder: &Path) -> Process {
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        Process::start(&command, &folder.join("output"))
+    }
+
+    fn is_alive(pid: u32) -> bool {
+        Path::new(&format!("/proc/{pid}")).exists()
+    }
+
+    #[test]
+    fn a_child_outlives_the_thread_that_started_it_but_not_its_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = thread::scope(|scope| scope.spawn(|| sleeper(folder.path())).join()).unwrap();
+        // The death signal comes before the thread is seen as ended, or never.
+        assert!(process.ended().is_none());
+        let pid = process.pid();
+        assert!(is_alive(pid));
+        drop(process);
+        assert!(!is_alive(pid));
+    }
+
+    #[test]
+    fn a_child_is_killed_once_however_often_it_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = sleeper(folder.path());
+        process.kill();
+        process.kill();
+        assert!(process.ended().is_some_and(|status| !status.success()));
+        assert!(!is_alive(process.pid()));
+    }
+
+    #[test]
+    fn a_halted_child_goes_on_and_can_be_killed_while_halted() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = sleeper(folder.path());
+        process.pause();
+        process.resume();
+        process.pause();
+        process.kill();
+        assert!(!is_alive(process.pid()));
+    }
+
+    #[test]
+    fn a_child_stops_when_it_is_asked_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = sleeper(folder.path());
+        process.stop();
+        assert!(process.ended().is_some());
+    }
+
+    fn script(folder: &Path, text: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        Process::start(&command, &folder.join("output"))
+    }
+
+    #[test]
+    fn a_taken_port_is_told_from_a_server_that_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = script(folder.path(), "echo bind: Address already in use; exit 1");
+        assert!(taken.wait_until_up(|| false).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "no such setting")]
+    fn a_server_that_does_not_come_up_shows_what_it_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let _ = script(folder.path(), "echo no such setting >&2; exit 1").wait_until_up(|| false);
+    }
+}

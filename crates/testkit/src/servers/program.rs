@@ -1,0 +1,36 @@
+//! Where the servers' programs are.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// Servers live here, and a user's search path often leaves it out.
+const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// The program's file: on the search path, or where servers are installed.
+///
+/// # Panics
+/// When there is none; a missing server is a failure, never a reason to skip a test.
+pub(super) fn find(program: &str, package: &str) -> PathBuf {
+    look_in(&search_path(), program).unwrap_or_else(|| {
+        panic!("{program} is missing: install the package {package}, or run `cargo xtask test`")
+    })
+}
+
+pub(super) fn search_path() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(SBIN.map(PathBuf::from))
+        .collect()
+}
+
+pub(super) fn look_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
+    directories
+        .iter()
+        .map(|directory| directory.join(program))
+        .find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,198 @@
+//! A cluster of three primaries with a replica each.
+
+use super::server::in_parallel;
+use super::{Options, Server};
+use crate::servers::wait_for;
+use std::time::Duration;
+
+const PRIMARIES: usize = 3;
+const NODES: usize = 2 * PRIMARIES;
+const SLOTS: u16 = 16_384;
+
+/// A node that is silent for so long counts as failing.
+const NODE_TIMEOUT_MS: u32 = 1_000;
+
+/// How long a cluster may take to form, and a failover to happen.
+const AGREE_MAX: Duration = Duration::from_secs(60);
+
+/// Six servers on loopback. The nodes 0, 1 and 2 are the primaries at the start, the nodes 3, 4 and 5 their replicas.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts the nodes, makes them a cluster, and waits until all of them serve.
+    pub fn start(options: &Options) -> Self {
+        let lines = [
+            "cluster-enabled yes".to_owned(),
+            format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
+            "cluster-require-full-coverage no".to_owned(),
+            // A replica stays with its primary, and stands for election however long it was cut off.
+            "cluster-allow-replica-migration no".to_owned(),
+            "cluster-replica-validity-factor 0".to_owned(),
+        ];
+        let cluster = Self {
+            nodes: Server::start_all(options, NODES, &lines),
+        };
+        cluster.join();
+        cluster.wait_until_whole();
+        cluster
+    }
+
+    fn join(&self) {
+        in_parallel(self.nodes.iter().enumerate(), |(index, node)| {
+            must(
+                node,
+                &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()],
+            );
+            if index < PRIMARIES {
+                let bound = |i: usize| (usize::from(SLOTS) * i + 1) / PRIMARIES;
+                let (first, last) = (bound(index), bound(index + 1) - 1);
+                must(
+                    node,
+                    &[
+                        "CLUSTER",
+                        "ADDSLOTSRANGE",
+                        &first.to_string(),
+                        &last.to_string(),
+                    ],
+                );
+            }
+        });
+        // Everybody meets everybody: waiting for word of mouth takes seconds.
+        for (index, node) in self.nodes.iter().enumerate() {
+            for other in &self.nodes[..index] {
+                let (port, bus) = (other.addr().port().to_string(), other.bus().to_string());
+                must(node, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+            }
+        }
+        in_parallel(PRIMARIES..NODES, |index| {
+            let (replica, primary) = (&self.nodes[index], &self.nodes[index - PRIMARIES]);
+            let id = must(primary, &["CLUSTER", "MYID"]);
+            wait_for("a replica to know its primary", AGREE_MAX, || {
+                replica.call(&["CLUSTER", "REPLICATE", &id]).ok()
+            });
+        });
+    }
+
+    /// Waits until every node sees all the others healthy, all slots served, and every replica is in sync.
+    pub fn wait_until_whole(&self) {
+        in_parallel(&self.nodes, |node| {
+            wait_for("the cluster to be whole", AGREE_MAX, || {
+                let lines = views(node)?;
+                let healthy = lines.iter().all(|view| view.healthy);
+                let primaries = lines.iter().filter(|view| view.primary).count();
+                let served: usize = lines.iter().map(View::slots_count).sum();
+                let info = node.call(&["CLUSTER", "INFO"]).ok()?;
+                let ok = info.text()?.contains("cluster_state:ok");
+                let me = lines.iter().find(|view| view.myself)?;
+                (lines.len() == NODES && primaries == PRIMARIES)
+                    .then_some(())
+                    .filter(|()| ok && healthy && served == usize::from(SLOTS))
+                    .filter(|()| match me.primary {
+                        true => node.is_acknowledged_by(1),
+                        false => node.is_synced_replica(),
+                    })
+            });
+        });
+    }
+
+    /// All nodes' addresses.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::url).collect()
+    }
+
+    /// A node, counted from 0.
+    pub fn node(&self, index: usize) -> &Server {
+        &self.nodes[index]
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// The node that serves `slot` by its own account; of two, the one elected last. Waits while nobody does.
+    pub fn primary_of_slot(&self, slot: u16) -> &Server {
+        self.wait_for_primary(slot, |_| true)
+    }
+
+    /// Kills the node that serves `slot` and returns it, to be started again.
+    pub fn kill_primary_of_slot(&self, slot: u16) -> &Server {
+        let primary = self.primary_of_slot(slot);
+        primary.kill();
+        primary
+    }
+
+    /// Waits until another node than `old` serves `slot`.
+    pub fn wait_for_failover(&self, slot: u16, old: &Server) -> &Server {
+        self.wait_for_primary(slot, |node| node.addr() != old.addr())
+    }
+
+    fn wait_for_primary(&self, slot: u16, wanted: impl Fn(&Server) -> bool) -> &Server {
+        wait_for(&format!("a primary of slot {slot}"), AGREE_MAX, || {
+            let claims = self.nodes.iter().filter_map(|node| {
+                let me = views(node)?.into_iter().find(|view| view.myself)?;
+                (me.primary && me.serves(slot)).then_some((me.epoch, node))
+            });
+            let (_, node) = claims.max_by_key(|(epoch, _)| *epoch)?;
+            wanted(node).then_some(node)
+        })
+    }
+}
+
+/// What a node thinks of a node: a line of `CLUSTER NODES`.
+struct View {
+    myself: bool,
+    primary: bool,
+    healthy: bool,
+    epoch: u64,
+    slots: Vec<(u16, u16)>,
+}
+
+impl View {
+    /// `id addr flags primary ping pong epoch link slot slot-slot …`; slots on the move are in brackets.
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (flags, epoch, link) = (*words.get(2)?, words.get(6)?, *words.get(7)?);
+        let flags: Vec<&str> = flags.split(',').collect();
+        let sick = ["fail", "fail?", "handshake", "noaddr"];
+        let range = |word: &&str| {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            Some((first.parse().ok()?, last.parse().ok()?))
+        };
+        Some(Self {
+            myself: flags.contains(&"myself"),
+            primary: flags.contains(&"master"),
+            healthy: link == "connected" && !sick.iter().any(|flag| flags.contains(flag)),
+            epoch: epoch.parse().ok()?,
+            slots: words[8..].iter().filter_map(range).collect(),
+        })
+    }
+
+    fn serves(&self, slot: u16) -> bool {
+        let mut ranges = self.slots.iter();
+        ranges.any(|(first, last)| (*first..=*last).contains(&slot))
+    }
+
+    fn slots_count(&self) -> usize {
+        let lengths = self.slots.iter();
+        lengths
+            .map(|(first, last)| usize::from(last - first) + 1)
+            .sum()
+    }
+}
+
+/// What `node` thinks of all nodes; nothing when it does not answer.
+fn views(node: &Server) -> Option<Vec<View>> {
+    let reply = node.call(&["CLUSTER", "NODES"]).ok()?;
+    reply.text()?.lines().map(View::parse).collect()
+}
+
+fn must(node: &Server, words: &[&str]) -> String {
+    match node.call(words) {
+        Ok(reply) => reply.text().unwrap_or_default().to_owned(),
+        Err(error) => panic!("{}: {error}", words.join(" ")),
+    }
+}

@@ -1,0 +1,116 @@
+//! Redis: alone, with replicas, watched by Sentinels, and as a cluster.
+
+mod cluster;
+mod resp;
+mod sentinel;
+mod server;
+mod standalone;
+
+pub use cluster::Cluster;
+pub use resp::Reply;
+pub use sentinel::SentinelSet;
+pub use server::Server;
+pub use standalone::Standalone;
+
+/// How the servers of a fixture are set up. By default: no persistence, no password, no replica.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    append: Option<&'static str>,
+    replicas: usize,
+    login: Option<Login>,
+    acl: Option<String>,
+    lines: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Login {
+    user: String,
+    password: String,
+}
+
+impl Options {
+    /// No persistence, no password, no replica.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps an append-only file that is synced before each reply: what was acknowledged survives SIGKILL.
+    #[must_use]
+    pub fn fsync_always(mut self) -> Self {
+        self.append = Some("always");
+        self
+    }
+
+    /// Keeps an append-only file that is synced once a second.
+    #[must_use]
+    pub fn fsync_everysec(mut self) -> Self {
+        self.append = Some("everysec");
+        self
+    }
+
+    /// So many replicas of a [`Standalone`]; the other fixtures have a number of their own.
+    #[must_use]
+    pub fn replicas(mut self, count: usize) -> Self {
+        self.replicas = count;
+        self
+    }
+
+    /// A password for the default user.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.login = Some(Login {
+            user: "default".to_owned(),
+            password: password.to_owned(),
+        });
+        self
+    }
+
+    /// An ACL file with these lines. The fixture, the replicas and [`Server::url`] use `user`, who must be allowed
+    /// everything.
+    #[must_use]
+    pub fn acl(mut self, lines: &str, user: &str, password: &str) -> Self {
+        self.acl = Some(format!("{}\n", lines.trim_end()));
+        self.login = Some(Login {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        });
+        self
+    }
+
+    /// The most memory that a server takes for data; past it writes are refused.
+    #[must_use]
+    pub fn memory_bytes_max(self, bytes: u64) -> Self {
+        self.line(&format!("maxmemory {bytes}"))
+            .line("maxmemory-policy noeviction")
+    }
+
+    /// A further line of the servers' configuration file, such as `min-replicas-to-write 1`.
+    #[must_use]
+    pub fn line(mut self, line: &str) -> Self {
+        self.lines.push(line.to_owned());
+        self
+    }
+
+    /// The configuration of a server, less its port and folder.
+    fn configuration(&self) -> Vec<String> {
+        // Replicas are synced at once instead of after the 5 s in which others might ask as well.
+        let mut lines: Vec<String> = ["save \"\"", "repl-diskless-sync-delay 0"]
+            .map(str::to_owned)
+            .into();
+        match self.append {
+            None => lines.push("appendonly no".to_owned()),
+            Some(when) => {
+                lines.extend(["appendonly yes".to_owned(), format!("appendfsync {when}")]);
+            }
+        }
+        if let Some(Login { user, password }) = &self.login {
+            lines.push(format!("masterauth \"{password}\""));
+            match self.acl {
+                None => lines.push(format!("requirepass \"{password}\"")),
+                Some(_) => lines.push(format!("masteruser \"{user}\"")),
+            }
+        }
+        lines.extend(self.lines.iter().cloned());
+        lines
+    }
+}
