@@ -54,9 +54,11 @@ impl<D: Dialect> Books<D> {
     }
 }
 
-/// A position as the port has it.
-fn seq_of(seq: i64) -> Result<Seq, StoreError> {
-    Seq::try_from(seq).map_err(|_| StoreError::damaged("a position is below 0"))
+/// A partition and its position as the port has them.
+fn position_of((partition, seq): (i64, i64)) -> Result<(PartitionId, Seq), StoreError> {
+    let damaged = |_| StoreError::damaged(format!("partition {partition} is settled up to {seq}"));
+    let partition = PartitionId(partition.try_into().map_err(damaged)?);
+    Ok((partition, seq.try_into().map_err(damaged)?))
 }
 
 #[async_trait]
@@ -129,7 +131,18 @@ impl<D: Dialect> Ledger for Books<D> {
         self.read(move |conn| {
             Box::pin(async move {
                 let found = D::positions(conn, Some(i64::from(partition.0))).await?;
-                found.first().map_or(Ok(0), |(_, seq)| seq_of(*seq))
+                let position = found.first().copied().map(position_of).transpose()?;
+                Ok(position.map_or(0, |(_, seq)| seq))
+            })
+        })
+        .await
+    }
+
+    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
+        self.read(|conn| {
+            Box::pin(async move {
+                let all = D::positions(conn, None).await?.into_iter();
+                all.map(position_of).collect()
             })
         })
         .await

@@ -95,3 +95,18 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+/// Refuses it when a statement found other rows than it was given.
+pub(crate) fn all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
+    match found == given as u64 {
+        true => Ok(()),
+        false => Err(contradiction(format!(
+            "of {given} {what}, {found} were found"
+        ))),
+    }
+}
+
+/// Rows that contradict each other or what a program could have written.
+pub(crate) fn contradiction(what: String) -> sqlx::Error {
+    sqlx::Error::InvalidArgument(what)
+}

@@ -10,7 +10,7 @@ use qiang_core::{
     time::{Timestamp, Window},
 };
 
-use crate::error::StoreError;
+use crate::error::{StoreError, contradiction};
 
 /// The owner of the account that stands for everything outside Qiang.
 pub(crate) const OUTSIDE: &str = "outside";
@@ -440,7 +440,7 @@ impl RuleColumns {
 }
 
 fn bad(what: &str) -> sqlx::Error {
-    sqlx::Error::Decode(what.into())
+    contradiction(what.to_owned())
 }
 
 fn kind_of(name: &str) -> Option<Kind> {

@@ -218,6 +218,9 @@ fn told<D: Dialect>(error: StoreError) -> LedgerError {
 fn is_of_the_rows(error: &sqlx::Error) -> bool {
     matches!(
         error,
-        sqlx::Error::RowNotFound | sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_)
+        sqlx::Error::RowNotFound
+            | sqlx::Error::InvalidArgument(_)
+            | sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_)
     )
 }

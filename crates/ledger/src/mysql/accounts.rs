@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use sqlx::{MySql, MySqlConnection, Result};
 
-use super::{
-    all,
-    rows::{pieces, query, query_as},
-};
+use super::rows::{pieces, query, query_as};
 use crate::{
     dialect::{Accounts, Keys},
+    error::all,
     rows::{AccountKey, AccountRow, PostingRow},
 };
 
@@ -70,6 +68,7 @@ impl Accounts for MySql {
                 shift = shift.bind(id).bind(amount);
             }
             all(
+                "accounts",
                 shift.execute(&mut *conn).await?.rows_affected(),
                 moves.len(),
             )?;

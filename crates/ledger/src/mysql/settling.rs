@@ -2,12 +2,10 @@
 
 use sqlx::{MySql, MySqlConnection, Result};
 
-use super::{
-    all,
-    rows::{pieces, query, query_as},
-};
+use super::rows::{pieces, query, query_as};
 use crate::{
     dialect::Settling,
+    error::all,
     rows::{
         CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, NewOrder, OrderChange,
         PartChange, PaymentRow, ShareGrant,
@@ -41,7 +39,7 @@ impl Settling for MySql {
         let moved = sqlx::query("UPDATE settled SET seq = ? WHERE `partition` = ?")
             .bind(seq)
             .bind(partition);
-        all(moved.execute(conn).await?.rows_affected(), 1)
+        all("positions", moved.execute(conn).await?.rows_affected(), 1)
     }
 
     async fn known_campaigns(
@@ -132,6 +130,7 @@ impl Settling for MySql {
                     .bind(order.at);
             }
             all(
+                "orders",
                 change.execute(&mut *conn).await?.rows_affected(),
                 orders.len(),
             )?;
@@ -178,7 +177,7 @@ impl Settling for MySql {
             .bind(change.refunded)
             .bind(change.campaign)
             .bind(partition);
-        all(change.execute(conn).await?.rows_affected(), 1)
+        all("parts", change.execute(conn).await?.rows_affected(), 1)
     }
 
     async fn part_phases(conn: &mut MySqlConnection, campaign: i64) -> Result<Vec<String>> {
@@ -210,6 +209,7 @@ impl Settling for MySql {
                     .bind(change.refunded);
             }
             all(
+                "campaigns",
                 update.execute(&mut *conn).await?.rows_affected(),
                 changes.len(),
             )?;

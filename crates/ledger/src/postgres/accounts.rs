@@ -5,6 +5,7 @@ use sqlx::{PgConnection, Postgres, Result};
 use super::ROWS_MAX;
 use crate::{
     dialect::{Accounts, Keys},
+    error::{all, contradiction},
     rows::{AccountKey, AccountRow, PostingRow},
 };
 
@@ -32,8 +33,8 @@ impl Accounts for Postgres {
             let rows = credit.fetch_all(&mut *conn).await?;
             // Rows come back in the order in which they went in; that is not taken on trust.
             if !rows.iter().map(|(_, owner)| owner).eq(owners) {
-                return Err(sqlx::Error::Decode(
-                    "accounts came back in another order".into(),
+                return Err(contradiction(
+                    "accounts came back in another order".to_owned(),
                 ));
             }
             ids.extend(rows.into_iter().map(|(id, _)| id));
@@ -64,7 +65,7 @@ impl Accounts for Postgres {
             .bind(&ids)
             .bind(amounts);
         let shifted = shift.execute(conn).await?.rows_affected();
-        super::all(shifted, moves.len())
+        all("accounts", shifted, moves.len())
     }
 
     async fn hold(conn: &mut PgConnection, account: AccountKey<'_>) -> Result<Option<(i64, i64)>> {

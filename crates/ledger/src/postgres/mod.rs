@@ -74,11 +74,3 @@ impl Dialect for Postgres {
         Ok(doubts)
     }
 }
-
-/// A statement that found fewer rows than it was given means rows that are gone.
-fn all(found: u64, given: usize) -> Result<()> {
-    match found == given as u64 {
-        true => Ok(()),
-        false => Err(sqlx::Error::RowNotFound),
-    }
-}

@@ -2,9 +2,10 @@
 
 use sqlx::{PgConnection, Postgres, Result};
 
-use super::{ROWS_MAX, all};
+use super::ROWS_MAX;
 use crate::{
     dialect::Settling,
+    error::all,
     rows::{
         CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, NewOrder, OrderChange,
         PartChange, PaymentRow, ShareGrant,
@@ -31,7 +32,7 @@ impl Settling for Postgres {
         let moved = sqlx::query("UPDATE settled SET seq = $2 WHERE partition = $1")
             .bind(partition)
             .bind(seq);
-        all(moved.execute(conn).await?.rows_affected(), 1)
+        all("positions", moved.execute(conn).await?.rows_affected(), 1)
     }
 
     async fn known_campaigns(
@@ -114,6 +115,7 @@ impl Settling for Postgres {
                 .bind(states)
                 .bind(column(|order| order.at));
             all(
+                "orders",
                 change.execute(&mut *conn).await?.rows_affected(),
                 orders.len(),
             )?;
@@ -162,7 +164,7 @@ impl Settling for Postgres {
             .bind(change.granted)
             .bind(change.returned)
             .bind(change.refunded);
-        all(change.execute(conn).await?.rows_affected(), 1)
+        all("parts", change.execute(conn).await?.rows_affected(), 1)
     }
 
     async fn part_phases(conn: &mut PgConnection, campaign: i64) -> Result<Vec<String>> {
@@ -193,6 +195,7 @@ impl Settling for Postgres {
                 .bind(column(|change| change.returned))
                 .bind(column(|change| change.refunded));
             all(
+                "campaigns",
                 change.execute(&mut *conn).await?.rows_affected(),
                 changes.len(),
             )?;
