@@ -2,7 +2,12 @@
 //! another. What it does with entries is in the suite.
 #![allow(clippy::unwrap_used)]
 
-use std::{future::poll_fn, path::Path, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    path::Path,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     book::{Book, Command, Setup},
@@ -197,4 +202,39 @@ async fn what_is_settled_was_opened_there() {
         ledger.settle(third, &spread(&log[..1], 2)).await,
         "2 are open",
     );
+}
+
+/// Somebody holds the file's write lock for longer than the writer has patience: nobody is told that a change was made,
+/// and when the lock is gone, the same entries are settled once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("ledger.db");
+    let ledger = open(&path);
+    let (setup, log) = sold(1, 3);
+    ledger.create(&setup).await.unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let settled = ledger.settle(PartitionId(1), &log).await;
+    assert!(
+        matches!(settled, Err(LedgerError::Uncertain { .. })),
+        "{settled:?}"
+    );
+    assert!(ledger.stopped().is_some());
+    let refused = ledger.settle(PartitionId(1), &log).await;
+    assert!(
+        matches!(refused, Err(LedgerError::Unavailable { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(ledger.positions().await, Ok(Vec::new()));
+    other.execute_batch("ROLLBACK").unwrap();
+
+    let patience = Instant::now() + Duration::from_secs(60);
+    while ledger.stopped().is_some() {
+        assert!(Instant::now() < patience, "{:?}", ledger.stopped());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(ledger.settle(PartitionId(1), &log).await, Ok(4));
+    let record = ledger.campaign(setup.campaign.id).await.unwrap().unwrap();
+    assert_eq!(record.granted, 3);
 }

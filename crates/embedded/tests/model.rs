@@ -11,113 +11,21 @@ use std::sync::Arc;
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use qiang_core::{
-    book::{Book, Claim, Command, Refusal, Reply, Setup, Steer},
+    book::{Book, Command, Refusal, Reply},
     event::{Entry, PartitionId},
-    id::PaymentRef,
     ports::{Engine, EngineError, EventLog, Ledger, Ticket},
-    split::SplitRule,
     time::Timestamp,
 };
 use qiang_embedded::Embedded;
 use qiang_testkit::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
-    campaign::{OPENS, Target, red_packet, sale, user},
+    campaign::{OPENS, Target, user},
+    histories::{self, Transition},
 };
 
-const MINUTE_MS: i64 = 60_000;
 /// Events of a tick; as many as the writer's own, so that both do all at once.
 const TICK_EVENTS_MAX: usize = 1_024;
-
-/// The campaigns of every history; each may or may not be opened at some time.
-fn setups() -> Vec<Setup> {
-    let minutes = |n: i64| OPENS.plus_millis(n * MINUTE_MS);
-    let builders = [
-        sale(7).hold_ms(2 * MINUTE_MS),
-        sale(12).limit(4).hold_ms(MINUTE_MS),
-        sale(9)
-            .limit(3)
-            .hold_ms(MINUTE_MS)
-            .window(minutes(3), 9 * MINUTE_MS),
-        red_packet(1_000, 5, SplitRule::Lazy { min: 2 }),
-        red_packet(1_000, 8, SplitRule::DoubleAverage { min: 2 }).window(minutes(2), 5 * MINUTE_MS),
-    ];
-    let numbered = (1..).zip(builders);
-    numbered.map(|(n, builder)| builder.setup(n)).collect()
-}
-
-/// One command of a batch. Campaigns, users, orders, keys and payments are few, so that they meet often.
-#[derive(Debug, Clone)]
-enum Step {
-    Claim {
-        campaign: usize,
-        mistaken: bool,
-        user: u8,
-        quantity: u32,
-        key: Option<u8>,
-    },
-    Pay {
-        campaign: usize,
-        number: u32,
-        payment: u8,
-    },
-    Cancel {
-        campaign: usize,
-        number: u32,
-    },
-    Steer {
-        campaign: usize,
-        steer: Steer,
-    },
-}
-
-#[derive(Debug, Clone)]
-enum Transition {
-    Open(usize),
-    Batch(Vec<Step>),
-    /// Moves the clock, by milliseconds.
-    Wait(i64),
-    Restart,
-}
-
-fn campaign() -> impl Strategy<Value = usize> {
-    0..setups().len()
-}
-
-fn claim() -> impl Strategy<Value = Step> {
-    let mistaken = prop::bool::weighted(0.05);
-    let key = prop::option::of(0..3_u8);
-    (campaign(), mistaken, 0..6_u8, 1..4_u32, key).prop_map(
-        |(campaign, mistaken, user, quantity, key)| Step::Claim {
-            campaign,
-            mistaken,
-            user,
-            // Of a packet, and of the sale with a limit of one, mostly one is asked for.
-            quantity: if matches!(campaign, 0 | 3 | 4) {
-                1.max(quantity - 1)
-            } else {
-                quantity
-            },
-            key,
-        },
-    )
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let steer =
-        prop_oneof![3 => Just(Steer::Pause), 5 => Just(Steer::Resume), 1 => Just(Steer::Close)];
-    prop_oneof![
-        12 => claim(),
-        4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| Step::Pay {
-            campaign,
-            number,
-            payment,
-        }),
-        3 => (campaign(), 1..8_u32)
-            .prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
-        1 => (campaign(), steer).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
-    ]
-}
 
 /// Generates histories; what they should come to is the business of the book.
 struct Histories;
@@ -131,19 +39,7 @@ impl ReferenceStateMachine for Histories {
     }
 
     fn transitions((): &()) -> BoxedStrategy<Transition> {
-        let wait = prop_oneof![
-            8 => 0..2 * MINUTE_MS,
-            2 => Just(MINUTE_MS),
-            2 => -4 * MINUTE_MS..0,
-            1 => 3 * MINUTE_MS..30 * MINUTE_MS,
-        ];
-        prop_oneof![
-            6 => campaign().prop_map(Transition::Open),
-            20 => prop::collection::vec(step(), 1..12).prop_map(Transition::Batch),
-            5 => wait.prop_map(Transition::Wait),
-            2 => Just(Transition::Restart),
-        ]
-        .boxed()
+        histories::transition().boxed()
     }
 
     fn apply((): (), _: &Transition) {}
@@ -241,43 +137,6 @@ impl Pair {
         self.batch(vec![Command::Tick { events_max }]);
     }
 
-    fn command(&self, step: Step) -> Command {
-        let target = |campaign: usize| Target::of(&self.history.setups[campaign]);
-        match step {
-            Step::Claim {
-                campaign,
-                mistaken,
-                user,
-                quantity,
-                key,
-            } => {
-                let target = target(campaign);
-                let target = if mistaken { target.mistaken() } else { target };
-                let name = format!("u{user}");
-                let claim: Claim = match key {
-                    Some(key) => target.keyed(&name, quantity, &format!("k{key}")),
-                    None => target.units(&name, quantity),
-                };
-                Command::Claim(claim)
-            }
-            Step::Pay {
-                campaign,
-                number,
-                payment,
-            } => Command::Pay {
-                order: target(campaign).order(number),
-                payment: PaymentRef::new(&format!("p{payment}")).unwrap(),
-            },
-            Step::Cancel { campaign, number } => Command::Cancel {
-                order: target(campaign).order(number),
-            },
-            Step::Steer { campaign, steer } => Command::Steer {
-                campaign: target(campaign).id,
-                steer,
-            },
-        }
-    }
-
     /// Log and numbers of both are the same.
     fn compare(&self) {
         let engine = self.engine.as_ref().unwrap();
@@ -314,7 +173,10 @@ impl StateMachineTest for Pair {
                 pair.tick(); // its window may be over
             }
             Transition::Batch(steps) => {
-                let commands = steps.into_iter().map(|step| pair.command(step)).collect();
+                let commands = steps
+                    .into_iter()
+                    .map(|step| histories::command(&pair.history.setups, step))
+                    .collect();
                 pair.batch(commands);
             }
             Transition::Wait(millis) => {

@@ -32,7 +32,7 @@ pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize)
     }
 }
 
-async fn decide(
+pub(crate) async fn decide(
     node: &Arc<Node>,
     slot: &mut Slot,
     partition: PartitionId,
@@ -139,7 +139,10 @@ fn answer(
                 dry.push((asked, remaining));
                 continue;
             }
-            Outcome::SoldOut { .. } | Outcome::Paused | Outcome::Ended => {
+            Outcome::SoldOut { .. }
+            | Outcome::Paused
+            | Outcome::Ended
+            | Outcome::NotStarted { .. } => {
                 quiet = true;
                 AckLevel::Memory
             }
@@ -147,7 +150,6 @@ fn answer(
         };
         asked.answer.send(Ok(Claimed { outcome, ack }));
     }
-    node.gate.started(facts, head.now);
     if !dry.is_empty() {
         crate::spread::fetch(Arc::clone(node), Arc::clone(facts), partition, dry);
     }

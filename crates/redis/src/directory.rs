@@ -21,6 +21,11 @@ use crate::{
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
+/// Host and port.
+type Place = (String, u16);
+/// First and last slot, and who has them.
+type Range = (u16, u16, Place);
+
 /// Looks servers up.
 pub(crate) struct Directory {
     topology: Topology,
@@ -30,9 +35,9 @@ pub(crate) struct Directory {
     replicas: Vec<ConnectionInfo>,
     call_timeout: Duration,
     /// The Cluster's slots, as far as they were looked up: last slot → address.
-    slots: Mutex<Vec<(u16, u16, (String, u16))>>,
+    slots: Mutex<Vec<Range>>,
     /// Sentinel's answer.
-    primary: Mutex<Option<(String, u16)>>,
+    primary: Mutex<Option<Place>>,
 }
 
 impl Directory {
@@ -131,7 +136,7 @@ impl Directory {
         *self.primary.lock() = None;
     }
 
-    async fn place(&self, partition: PartitionId) -> Result<(String, u16), RedisError> {
+    async fn place(&self, partition: PartitionId) -> Result<Place, RedisError> {
         if let Some(place) = self.known(partition) {
             return Ok(place);
         }
@@ -148,7 +153,7 @@ impl Directory {
         Err(failed.unwrap_or_else(nowhere))
     }
 
-    fn known(&self, partition: PartitionId) -> Option<(String, u16)> {
+    fn known(&self, partition: PartitionId) -> Option<Place> {
         match self.topology {
             Topology::Cluster => {
                 let slot = KeySpace::cluster_slot(partition);
@@ -169,7 +174,7 @@ impl Directory {
             Topology::Sentinel { master } => {
                 let mut command = redis::cmd("SENTINEL");
                 command.arg("get-master-addr-by-name").arg(master);
-                let place: Option<(String, u16)> = command.query_async(&mut connection).await?;
+                let place: Option<Place> = command.query_async(&mut connection).await?;
                 *self.primary.lock() = place;
             }
             Topology::Cluster => {
@@ -181,7 +186,7 @@ impl Directory {
         Ok(())
     }
 
-    fn at(&self, (host, port): (String, u16)) -> ConnectionInfo {
+    fn at(&self, (host, port): Place) -> ConnectionInfo {
         let addr = match self.server.addr() {
             ConnectionAddr::TcpTls {
                 insecure,
@@ -217,7 +222,7 @@ fn nowhere() -> RedisError {
 }
 
 /// The primaries in the answer to `CLUSTER SLOTS`. An empty host means the one that was asked.
-fn ranges_of(answer: &Value, asked: &ConnectionInfo) -> Vec<(u16, u16, (String, u16))> {
+fn ranges_of(answer: &Value, asked: &ConnectionInfo) -> Vec<Range> {
     let own_host = match asked.addr() {
         ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
         _ => String::new(),

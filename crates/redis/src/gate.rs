@@ -1,6 +1,6 @@
 //! The gate: what this node can answer by itself, so that a rush's losers do not reach Redis.
 //!
-//! A campaign is *quiet* when it grants nothing: sold out, paused, or over. Then who has a grant does not change
+//! A campaign is *quiet* when it grants nothing: not yet open, sold out, paused, or over. Then who has a grant does not change
 //! either, so the node fetches that list once, as fingerprints, and from then on refuses everybody who is not on it.
 //! Redis publishes news whenever a campaign's state changes in a way that matters here; a poll of the version stands
 //! behind it. What is fetched is bound to the versions of all parts before and after.
@@ -14,7 +14,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 use qiang_core::{
     book::Claim, campaign::Phase, event::PartitionId, id::CampaignId, outcome::Outcome,
-    ports::EngineError, time::Timestamp,
+    ports::EngineError,
 };
 use redis::Value;
 
@@ -40,6 +40,7 @@ const TIME_MARGIN_MS: i64 = 200;
 /// Why a campaign grants nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
+    NotStarted,
     SoldOut,
     Paused,
     Closed,
@@ -58,8 +59,6 @@ struct Quiet {
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     quiet: RwLock<HashMap<CampaignId, Arc<Quiet>>>,
-    /// Campaigns whose window has opened, as Redis told; their grants may outlive a clock that goes back.
-    open: RwLock<HashSet<CampaignId>>,
     /// Campaigns that are being looked at, and whether there were news meanwhile.
     studied: Mutex<HashMap<CampaignId, bool>>,
 }
@@ -79,17 +78,6 @@ impl Gate {
         for news in self.studied.lock().values_mut() {
             *news = true;
         }
-    }
-
-    pub(crate) fn started(&self, facts: &Facts, now: Timestamp) {
-        if now < facts.window.starts_at() || self.open.read().contains(&facts.id) {
-            return;
-        }
-        let mut open = self.open.write();
-        if open.len() >= 16 * QUIET_MAX {
-            open.clear();
-        }
-        open.insert(facts.id);
     }
 }
 
@@ -113,39 +101,36 @@ impl Node {
             None => TIME_MARGIN_MS,
         };
         let (starts_at, ends_at) = (facts.window.starts_at(), facts.window.ends_at());
-        if let Some(quiet) = self.gate.quiet.read().get(&facts.id) {
-            if quiet
-                .holders
-                .contains(&fnv1a(claim.user.as_str().as_bytes()))
-            {
-                return None;
-            }
-            let inside = now >= starts_at.plus_millis(margin) && now < ends_at.plus_millis(-margin);
-            return match quiet.why {
-                Why::Paused => Some(Outcome::Paused),
-                Why::Closed => Some(Outcome::Ended),
-                Why::SoldOut if inside && claim.quantity <= facts.limit => {
-                    Some(Outcome::SoldOut { remaining: 0 })
-                }
-                Why::SoldOut => None,
-            };
+        let quiet = self.gate.quiet.read().get(&facts.id).cloned()?;
+        if quiet
+            .holders
+            .contains(&fnv1a(claim.user.as_str().as_bytes()))
+        {
+            return None;
         }
-        // Before the start nobody has anything, unless clocks have gone back.
-        let waiting = now.plus_millis(margin) < starts_at;
-        (waiting && self.gate.open.read().get(&facts.id).is_none() && self.heard_time())
-            .then_some(Outcome::NotStarted { starts_at })
-    }
-
-    fn heard_time(&self) -> bool {
-        self.wiring.options.clock.is_some()
-            || self.ahead.load(std::sync::atomic::Ordering::Relaxed) != 0
+        let inside = now >= starts_at.plus_millis(margin) && now < ends_at.plus_millis(-margin);
+        match quiet.why {
+            Why::Paused => Some(Outcome::Paused),
+            Why::Closed => Some(Outcome::Ended),
+            Why::NotStarted if now.plus_millis(margin) < starts_at => {
+                Some(Outcome::NotStarted { starts_at })
+            }
+            Why::SoldOut if inside && claim.quantity <= facts.limit => {
+                Some(Outcome::SoldOut { remaining: 0 })
+            }
+            Why::NotStarted | Why::SoldOut => None,
+        }
     }
 
     /// Looks whether a campaign is quiet, and fetches who has a grant if it is.
     pub(crate) fn study(node: &Arc<Self>, facts: &Arc<Facts>) {
         {
             let mut studied = node.gate.studied.lock();
-            if studied.contains_key(&facts.id) || node.gate.quiet.read().contains_key(&facts.id) {
+            let quiet = node.gate.quiet.read();
+            let known = quiet.get(&facts.id);
+            // What was not yet open has opened without anybody saying so.
+            if studied.contains_key(&facts.id) || known.is_some_and(|it| it.why != Why::NotStarted)
+            {
                 return;
             }
             studied.insert(facts.id, false);
@@ -271,6 +256,9 @@ fn why(parts: &[PartTally]) -> Option<Why> {
     }
     if all(Phase::Paused) {
         return Some(Why::Paused);
+    }
+    if all(Phase::Scheduled) {
+        return Some(Why::NotStarted);
     }
     let dry = parts.iter().all(|part| part.tally.remaining == 0);
     (all(Phase::Live) && dry).then_some(Why::SoldOut)

@@ -14,6 +14,8 @@ mod gate;
 mod keys;
 mod lane;
 mod log;
+#[cfg(all(test, feature = "servers"))]
+mod model;
 mod node;
 mod open;
 mod options;

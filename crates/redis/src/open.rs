@@ -154,7 +154,7 @@ fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     for (at, (_, amount)) in shares.iter().enumerate().rev() {
         sum += amount;
         let length = shares.len() - at;
-        if length % SUM_EVERY == 0 {
+        if length.is_multiple_of(SUM_EVERY) {
             sums.push((at, length / SUM_EVERY, sum));
         }
     }

@@ -126,8 +126,8 @@ impl Life {
         Ok(())
     }
 
-    /// Whether nothing of the campaign is to be had any more anywhere, and nobody knows of a unit that is missing. Until
-    /// then what escrow holds is somebody's.
+    /// Whether nothing of the campaign is to be had any more anywhere, and no unit is missing. Until then what escrow
+    /// holds is somebody's.
     pub(super) fn is_over(&self, conn: &Connection) -> Result<bool, StoreError> {
         if self.parts <= 1 {
             return Ok(self.is_closed());

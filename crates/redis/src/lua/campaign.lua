@@ -186,7 +186,8 @@ end
 local function tally()
   local money = money_left()
   return table.concat({phase_at(now), int(c.supply), int(c.granted), int(c.remaining), int(c.returned),
-    int(c.funded), int(c.funded - money - c.refunded), int(money), int(c.refunded), int(c.grants), int(now), int(seq),
+    int(c.funded), int(c.funded - money - c.refunded), int(money), int(c.refunded),
+    int(c.kind == 'sale' and c.grants or c.granted), int(now), int(seq),
     int(c.version)}, ' ')
 end
 

@@ -35,8 +35,8 @@ if not now then
 end
 
 -- Whole numbers in full: Lua's own conversion keeps 14 digits.
-local function int(number)
-  return string.format('%.0f', number)
+local function int(value)
+  return string.format('%.0f', value)
 end
 
 -- Appends `count` entries as one record, whose id is the last one's place.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
     book::Setup,
-    campaign::{Kind, Rules, Tally},
+    campaign::{Kind, Phase, Rules, Tally},
     event::{Entry, Event},
     id::{IdempotencyKey, UserId},
     split::SplitRule,
@@ -41,6 +41,8 @@ pub struct Row {
     pub state: RowState,
     /// What became of each payment, by its reference: the name of the event.
     pub payments: BTreeMap<String, &'static str>,
+    /// The log that it stands in.
+    log: usize,
 }
 
 impl Row {
@@ -56,18 +58,24 @@ pub struct Account {
     pub setup: Setup,
     /// Its grants by their numbers.
     pub rows: BTreeMap<u32, Row>,
-    /// Whether an engine took it up.
-    pub opened: bool,
-    /// Whether it is closed.
-    pub closed: bool,
-    ended: bool,
-    paused: bool,
+    /// Its parts that have opened, by the log that they stand in. A campaign that is not spread has one.
+    parts: BTreeMap<usize, Part>,
+    /// How many parts it is to have; 0 before the first has opened.
+    parts_in_all: usize,
     /// The numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
     /// Units to be had, units that users have, units returned.
     units: [i64; 3],
     /// The same in minor units.
     money: [i64; 3],
+}
+
+/// A part of a campaign: that of one partition.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    paused: bool,
+    ended: bool,
+    closed: bool,
 }
 
 type Checked = Result<(), String>;
@@ -87,10 +95,8 @@ impl Account {
         Self {
             setup,
             rows: BTreeMap::new(),
-            opened: false,
-            closed: false,
-            ended: false,
-            paused: false,
+            parts: BTreeMap::new(),
+            parts_in_all: 0,
             of_user: HashMap::new(),
             units,
             money,
@@ -115,10 +121,50 @@ impl Account {
         self.units[2]
     }
 
-    pub(super) fn enter(&mut self, entry: &Entry) -> Checked {
-        let opening = matches!(entry.event, Event::Opened { .. });
-        check(self.opened != opening, "opened twice, or not at first")?;
-        self.opened = true;
+    /// Where it stands. A campaign in parts is a draft until all have opened; then paused while a part is that has not
+    /// ended, ended when all have, closed when all are. The window is not considered.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let mut parts = self.parts.values();
+        if self.parts_in_all == 0 || self.parts.len() < self.parts_in_all {
+            Phase::Draft
+        } else if parts.clone().all(|part| part.closed) {
+            Phase::Closed
+        } else if parts.clone().all(|part| part.ended) {
+            Phase::Ended
+        } else if parts.any(|part| part.paused && !part.ended) {
+            Phase::Paused
+        } else {
+            Phase::Scheduled
+        }
+    }
+
+    fn is_spread(&self) -> bool {
+        self.parts_in_all > 1
+    }
+
+    fn open(&mut self, log: usize, parts: u16) -> Checked {
+        let parts = usize::from(parts);
+        let first = self.parts_in_all == 0;
+        check(
+            parts > 0 && (first || self.parts_in_all == parts),
+            "opened in other parts",
+        )?;
+        self.parts_in_all = parts;
+        let again = self.parts.insert(log, Part::default()).is_some();
+        check(!again && self.parts.len() <= parts, "opened twice")
+    }
+
+    /// Takes over an entry of the log with this number.
+    pub(super) fn enter(&mut self, log: usize, entry: &Entry) -> Checked {
+        if let Event::Opened { parts } = entry.event {
+            return self.open(log, parts);
+        }
+        let part = self.parts.get(&log).copied();
+        let mut part = part.ok_or("happened before it was opened")?;
+        if let Some(number) = order_of(&entry.event) {
+            self.check_log(log, number)?;
+        }
         match &entry.event {
             Event::Opened { .. } => {}
             Event::Granted {
@@ -136,6 +182,7 @@ impl Account {
                     granted_at: entry.at,
                     state: RowState::Had,
                     payments: BTreeMap::new(),
+                    log,
                 };
                 self.grant(*number, row)?;
             }
@@ -144,7 +191,7 @@ impl Account {
                 self.step(*number, RowState::Had, RowState::Paid)?;
             }
             Event::Reinstated { number, payment } => {
-                check(!self.ended, "reinstated after the end")?;
+                check(!part.ended, "reinstated after the end")?;
                 self.payment(*number, payment.as_str(), "reinstated")?;
                 self.step(*number, RowState::Expired, RowState::Paid)?;
                 self.within_limit(*number)?;
@@ -170,31 +217,39 @@ impl Account {
                 self.step(*number, RowState::Had, RowState::Expired)?;
             }
             Event::Paused => {
-                check(!self.paused && !self.ended, "paused twice or after the end")?;
-                self.paused = true;
+                check(!part.paused && !part.ended, "paused twice or after the end")?;
+                part.paused = true;
             }
             Event::Resumed => {
-                check(self.paused && !self.ended, "resumed without a pause")?;
-                self.paused = false;
+                check(part.paused && !part.ended, "resumed without a pause")?;
+                part.paused = false;
             }
             Event::Ended => {
-                check(!self.ended, "ended twice")?;
-                self.ended = true;
+                check(!part.ended, "ended twice")?;
+                part.ended = true;
             }
             Event::Closed {
                 returned,
                 refunded_minor,
             } => {
                 check(
-                    self.ended && !self.closed,
+                    part.ended && !part.closed,
                     "closed twice, or before the end",
                 )?;
-                let all = (i64::from(*returned), *refunded_minor) == (self.units[0], self.money[0]);
-                check(all, "what was left is not what went back")?;
-                self.closed = true;
+                part.closed = true;
                 shift(&mut self.units, 0, 2, i64::from(*returned));
                 shift(&mut self.money, 0, 2, *refunded_minor);
             }
+        }
+        self.parts.insert(log, part);
+        if self.phase() == Phase::Closed {
+            // All that was granted stands in the logs before the closes.
+            let nothing = (self.units[0], self.money[0]) == (0, 0);
+            check(nothing, "what was left is not what went back")?;
+        }
+        // A unit that one part takes back may be sold again by another, whose log may come first here.
+        if self.is_spread() && self.setup.campaign.kind() == Kind::Sale {
+            return Ok(());
         }
         self.conserves()
     }
@@ -210,12 +265,19 @@ impl Account {
         let window = campaign.window;
         let open = window.starts_at() <= row.granted_at && row.granted_at < window.ends_at();
         check(open, "granted outside the window")?;
+        let part = self.parts.get(&row.log).copied().unwrap_or_default();
         check(
-            !self.ended && !self.paused,
+            !part.ended && !part.paused,
             "granted while paused or after the end",
         )?;
-        let next = self.rows.len() as u32 + 1;
-        check(number == next, "the number is not the next one")?;
+        if self.is_spread() {
+            // The parts number for themselves, with gaps, but never twice.
+            let fresh = number > 0 && !self.rows.contains_key(&number);
+            check(fresh, "the number is not a new one")?;
+        } else {
+            let next = self.rows.len() as u32 + 1;
+            check(number == next, "the number is not the next one")?;
+        }
         check(row.quantity > 0, "granted no unit")?;
         let same_key = |earlier: &Row| row.key.is_some() && earlier.key == row.key;
         let again = self.of(&row.user).any(same_key);
@@ -233,6 +295,7 @@ impl Account {
                     SplitRule::Lazy { min } => {
                         let last = self.units[0] == 1;
                         check(minor >= min, "a share below the smallest")?;
+                        check(number <= campaign.supply(), "a share that is none")?;
                         check(
                             !last || minor == self.money[0],
                             "the last share leaves money",
@@ -267,6 +330,12 @@ impl Account {
         check(held <= limit, "one user has more than the limit")
     }
 
+    /// An order lives in the log that it was granted in.
+    fn check_log(&self, log: usize, number: u32) -> Checked {
+        let same = self.row(number)?.log == log;
+        check(same, "an order was taken into another part")
+    }
+
     fn payment(&mut self, number: u32, payment: &str, outcome: &'static str) -> Checked {
         let row = self.rows.get_mut(&number);
         let row = row.ok_or_else(|| format!("there is no grant {number}"))?;
@@ -282,7 +351,8 @@ impl Account {
         check(row.state == from, "the order was not in that state")?;
         let (had, quantity) = (row.has_units(), i64::from(row.quantity));
         row.state = to;
-        let stock = if self.closed { 2 } else { 0 };
+        let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
+        let stock = if closed { 2 } else { 0 };
         match (had, row.has_units()) {
             (true, false) => shift(&mut self.units, 1, stock, quantity),
             (false, true) => shift(&mut self.units, stock, 1, quantity),
@@ -291,7 +361,8 @@ impl Account {
         Ok(())
     }
 
-    fn conserves(&self) -> Checked {
+    /// Whether there are neither more units nor more money than there were.
+    pub(super) fn conserves(&self) -> Checked {
         let sound = |parts: &[i64; 3], whole: i64| {
             parts.iter().all(|part| *part >= 0) && parts.iter().sum::<i64>() == whole
         };
@@ -336,4 +407,16 @@ impl Account {
 fn shift(parts: &mut [i64; 3], from: usize, to: usize, amount: i64) {
     parts[from] -= amount;
     parts[to] += amount;
+}
+
+/// The order to which an event happens after its grant.
+fn order_of(event: &Event) -> Option<u32> {
+    match event {
+        Event::Paid { number, .. }
+        | Event::Cancelled { number }
+        | Event::Expired { number }
+        | Event::Reinstated { number, .. }
+        | Event::RefundDue { number, .. } => Some(*number),
+        _ => None,
+    }
 }

@@ -44,6 +44,9 @@ pub struct History {
     pub complete: bool,
     /// The log of each partition, from its first entry to its head.
     pub logs: Vec<Vec<Entry>>,
+    /// Whether each log was cut somewhere before its head, as settlement cuts it. Units that one part of a spread sale
+    /// took back, and another sold again, may then be seen with both.
+    pub cut: bool,
     /// The numbers that the engine shows at the end.
     pub tallies: Vec<(CampaignId, Tally)>,
 }
@@ -71,13 +74,20 @@ pub fn audit(history: &History) -> Result<Books, Vec<String>> {
     for (user, minor) in &history.deposits {
         audit.move_money(user, *minor);
     }
-    for log in &history.logs {
+    for (number, log) in history.logs.iter().enumerate() {
         for (place, entry) in (1..).zip(log) {
             if entry.seq != place {
                 let seq = entry.seq;
                 audit.breach(format!("entry {seq} stands at place {place} of its log"));
             }
-            audit.enter(entry);
+            audit.enter(number, entry);
+        }
+    }
+    for (id, account) in &audit.books.accounts {
+        if let Err(what) = account.conserves()
+            && !history.cut
+        {
+            audit.breaches.push(format!("all of {id}: {what}"));
         }
     }
     for (id, tally) in &history.tallies {
@@ -120,14 +130,14 @@ impl Audit {
         self.books.balances.entry(user.clone()).or_default().0 += minor;
     }
 
-    fn enter(&mut self, entry: &Entry) {
+    fn enter(&mut self, log: usize, entry: &Entry) {
         let Some(account) = self.books.accounts.get_mut(&entry.campaign) else {
             let (seq, id) = (entry.seq, entry.campaign);
             return self.breach(format!(
                 "entry {seq} belongs to {id}, which was never entered"
             ));
         };
-        if let Err(what) = account.enter(entry) {
+        if let Err(what) = account.enter(log, entry) {
             let (seq, id) = (entry.seq, entry.campaign);
             return self.breach(format!("entry {seq} of {id}: {what}"));
         }

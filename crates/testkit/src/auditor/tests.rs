@@ -2,6 +2,7 @@
 
 use qiang_core::{
     book::{Book, Claim, Command, Reply, Setup, Steer},
+    campaign::Phase,
     event::Event,
     id::PaymentRef,
     outcome::Outcome,
@@ -124,7 +125,7 @@ fn a_sound_history_passes() {
     let books = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
     let packet = &books.accounts[&history.setups[0].campaign.id];
     assert_eq!(packet.returned(), 3);
-    assert!(packet.closed && packet.opened);
+    assert_eq!(packet.phase(), Phase::Closed);
     // All was spent on packets; then came what was left of one, and two payments for three units.
     let owner = books.balances[&user("owner")];
     assert_eq!(owner, (packet.refunded_minor() + 300, 0));

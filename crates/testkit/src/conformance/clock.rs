@@ -21,7 +21,7 @@ pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(stage: &mut Stage<S>)
                 .claim(sale.keyed(&user, 1 + n % 2, &format!("k{step}")))
                 .await;
         }
-        let order = sale.order(1 + step);
+        let order = stage.nth(sale, 1 + step as usize);
         if stage.order(order).await.is_some() {
             if step % 2 == 0 {
                 stage.pay(order, "p").await;
@@ -40,12 +40,12 @@ pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(stage: &mut Stage<S>)
         let tally = stage.tally(target.id).await;
         assert_eq!((tally.phase, tally.remaining), (Phase::Closed, 0));
     }
-    for number in 1.. {
-        let Some(view) = stage.order(sale.order(number)).await else {
+    for n in 1.. {
+        let Some(view) = stage.order(stage.nth(sale, n)).await else {
             break;
         };
         let state = view.grant.order.map(|order| order.state);
-        assert_ne!(state, Some(OrderState::Held), "order {number}");
+        assert_ne!(state, Some(OrderState::Held), "order {n}");
     }
 }
 

@@ -46,14 +46,14 @@ pub async fn a_pause_stops_and_a_resumption_goes_on<S: Subject>(stage: &mut Stag
             stage.steer(target.id, Steer::Resume).await.phase,
             Phase::Live
         );
-        assert_eq!(stage.granted(target.one("b")).await.number, 2);
+        assert_ne!(stage.granted(target.one("b")).await.number, grant.number);
     }
     // What is held can be paid or given back during a pause, and holds go on running.
     stage.steer(sale.id, Steer::Pause).await;
-    stage.pay(sale.order(1), "p").await;
+    stage.pay(stage.nth(sale, 1), "p").await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     assert_eq!(stage.tally(sale.id).await.granted, 1);
-    stage.pay(sale.order(2), "late").await;
+    stage.pay(stage.nth(sale, 2), "late").await;
     assert_eq!(stage.tally(sale.id).await.granted, 2);
 }
 
@@ -111,7 +111,8 @@ pub async fn a_close_returns_what_is_left_exactly_once<S: Subject>(stage: &mut S
             let tally = stage.steer(target.id, Steer::Close).await;
             assert_eq!((tally.granted, tally.remaining, tally.returned), (3, 0, 7));
             assert_eq!(stage.outcome(target.one("late")).await, "ended");
-            assert_eq!(stage.replayed(target.one("a")).await.number, 1);
+            let replayed = stage.replayed(target.one("a")).await.order_id();
+            assert_eq!(replayed, stage.nth(target, 1));
         }
         stage.at(OPENS.plus_millis(OPEN_MS)).await;
     }
@@ -149,9 +150,9 @@ pub async fn units_given_back_after_the_close_are_the_owners<S: Subject>(stage: 
         stage.granted(target.one(user)).await;
     }
     stage.steer(target.id, Steer::Close).await;
-    stage.pay(target.order(1), "p").await;
+    stage.pay(stage.nth(target, 1), "p").await;
     stage
-        .try_cancel(target.order(2))
+        .try_cancel(stage.nth(target, 2))
         .await
         .expect("b gives back");
     let tally = stage.tally(target.id).await;

@@ -36,8 +36,7 @@ pub async fn a_thousand_claims_of_one_user_are_one_grant<S: Subject>(stage: &mut
     let sale = stage.open(sale(50)).await;
     for target in [packet, sale] {
         let outcomes = stage.crowd(vec![target.one("u"); CLAIMS]).await;
-        let grant = one_grant(&outcomes);
-        assert_eq!(grant.number, 1);
+        one_grant(&outcomes);
         assert_eq!(stage.tally(target.id).await.remaining, 49);
     }
 }
@@ -55,9 +54,8 @@ pub async fn several_orders_of_one_user_reach_the_limit_and_no_further<S: Subjec
     stage: &mut Stage<S>,
 ) {
     let target = stage.open(sale(100).limit(5)).await;
-    for (quantity, key, number) in [(2, "a", 1), (2, "b", 2)] {
-        let grant = stage.granted(target.keyed("u", quantity, key)).await;
-        assert_eq!(grant.number, number);
+    for key in ["a", "b"] {
+        stage.granted(target.keyed("u", 2, key)).await;
     }
     let full = Outcome::LimitReached { limit: 5, held: 4 };
     assert_eq!(stage.claim(target.keyed("u", 2, "c")).await, full);
@@ -93,13 +91,13 @@ pub async fn a_key_replays_its_order_and_no_other<S: Subject>(stage: &mut Stage<
     let reused = Err(EngineError::Refused(Refusal::KeyReused));
     assert_eq!(stage.try_claim(target.keyed("u", 3, "a")).await, reused);
     // Without a key every claim is a new order, up to the limit.
-    let third = stage.granted(target.units("u", 2)).await;
-    let fourth = stage.granted(target.units("u", 2)).await;
-    assert_eq!([third.number, fourth.number], [3, 4]);
+    for _ in 0..2 {
+        stage.granted(target.units("u", 2)).await;
+    }
     assert_eq!(stage.tally(target.id).await.granted, 9);
 
     // A cancelled order is still what its key stands for.
-    let cancelled = stage.try_cancel(target.order(1)).await;
+    let cancelled = stage.try_cancel(stage.nth(target, 1)).await;
     let replayed = stage.replayed(target.keyed("u", 2, "a")).await;
     assert_eq!(cancelled.map(|view| view.grant), Ok(replayed));
     assert_eq!(stage.tally(target.id).await.granted, 7);
@@ -110,11 +108,8 @@ pub async fn a_key_means_nothing_to_another_user_or_campaign<S: Subject>(stage: 
     let one = stage.open(sale(10).limit(5)).await;
     let other = stage.open(sale(10).limit(5)).await;
     for target in [one, other] {
-        for (user, number) in [("u", 1), ("v", 2)] {
-            assert_eq!(
-                stage.granted(target.keyed(user, 1, "k")).await.number,
-                number
-            );
+        for user in ["u", "v"] {
+            stage.granted(target.keyed(user, 1, "k")).await;
         }
     }
 }

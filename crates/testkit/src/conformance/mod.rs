@@ -5,6 +5,7 @@
 //! [`Command::Tick`](qiang_core::book::Command::Tick), so that none waits for a timer. Whatever a case does is
 //! recorded; at its end the auditor goes over it, and the ledger is compared with the log.
 
+pub mod alone;
 pub mod clock;
 pub mod gate;
 pub mod ledger;
@@ -57,19 +58,23 @@ pub trait Subject: Sized + Send + Sync + 'static {
 /// # Panics
 /// When the case fails.
 pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Stage<S>)) {
+    to_its_end(async {
+        let clock = ManualClock::new(OPENS);
+        let subject = S::start(Arc::clone(&clock)).await;
+        let mut stage = Stage::new(subject, clock);
+        case(&mut stage).await;
+        stage.finish().await;
+    });
+}
+
+/// Runs something on a runtime of its own, and ends everything if it hangs.
+fn to_its_end(whole: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .expect("a runtime starts");
     runtime.block_on(async {
-        let clock = ManualClock::new(OPENS);
-        let subject = S::start(Arc::clone(&clock)).await;
-        let mut stage = Stage::new(subject, clock);
-        let whole = async {
-            case(&mut stage).await;
-            stage.finish().await;
-        };
         if tokio::time::timeout(CASE_MAX, whole).await.is_err() {
             give_up();
         }

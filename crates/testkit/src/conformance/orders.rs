@@ -14,8 +14,9 @@ use qiang_core::{
 use super::{Stage, Subject};
 use crate::campaign::{HOLD_MS, OPENS, Target, red_packet, sale};
 
-async fn state<S: Subject>(stage: &Stage<S>, target: Target, number: u32) -> OrderState {
-    let view = stage.order(target.order(number)).await;
+/// The state of the order that was granted as the `n`-th.
+async fn state<S: Subject>(stage: &Stage<S>, target: Target, n: usize) -> OrderState {
+    let view = stage.order(stage.nth(target, n)).await;
     let order = view.and_then(|view| view.grant.order);
     order.expect("the order is known").state
 }
@@ -25,13 +26,13 @@ pub async fn a_hold_expires_and_its_units_are_sold_again<S: Subject>(stage: &mut
     let target = stage.open(sale(2)).await;
     stage.granted(target.one("a")).await;
     stage.granted(target.one("b")).await;
-    stage.pay(target.order(2), "p").await;
+    stage.pay(stage.nth(target, 2), "p").await;
     assert_eq!(stage.outcome(target.one("c")).await, "sold_out");
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     assert_eq!(state(stage, target, 1).await, OrderState::Expired);
     assert_eq!(state(stage, target, 2).await, OrderState::Paid);
     assert_eq!(stage.tally(target.id).await.remaining, 1);
-    assert_eq!(stage.granted(target.one("a")).await.number, 3);
+    stage.granted(target.one("a")).await;
     assert_eq!(stage.outcome(target.one("c")).await, "sold_out");
     stage.tick().await;
     assert_eq!(state(stage, target, 3).await, OrderState::Held);
@@ -55,7 +56,7 @@ pub async fn a_late_payment_reinstates_while_units_are_left<S: Subject>(stage: &
     stage.granted(target.one("a")).await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     for _ in 0..3 {
-        let (outcome, view) = stage.pay(target.order(1), "late").await;
+        let (outcome, view) = stage.pay(stage.nth(target, 1), "late").await;
         assert_eq!(outcome, Reinstated);
         assert_eq!(
             view.grant.order.map(|order| order.state),
@@ -64,7 +65,8 @@ pub async fn a_late_payment_reinstates_while_units_are_left<S: Subject>(stage: &
     }
     assert_eq!(stage.tally(target.id).await.remaining, 0);
     assert_eq!(stage.outcome(target.one("b")).await, "sold_out");
-    assert_eq!(stage.replayed(target.one("a")).await.number, 1);
+    let replayed = stage.replayed(target.one("a")).await.order_id();
+    assert_eq!(replayed, stage.nth(target, 1));
     stage.at(OPENS.plus_millis(2 * HOLD_MS)).await;
     assert_eq!(state(stage, target, 1).await, OrderState::Paid);
     stage.settle().await;
@@ -78,18 +80,18 @@ pub async fn a_late_payment_without_units_is_owed_back<S: Subject>(stage: &mut S
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     stage.granted(target.one("b")).await;
     for _ in 0..3 {
-        let (outcome, view) = stage.pay(target.order(1), "late").await;
+        let (outcome, view) = stage.pay(stage.nth(target, 1), "late").await;
         assert_eq!(outcome, RefundDue);
         let order = view.grant.order.expect("an order");
         assert_eq!((order.state, order.refunds_due), (OrderState::Expired, 1));
     }
     // The units come back; the answer to that payment stays what it was.
     stage
-        .try_cancel(target.order(2))
+        .try_cancel(stage.nth(target, 2))
         .await
         .expect("b gives back");
-    assert_eq!(stage.pay(target.order(1), "late").await.0, RefundDue);
-    assert_eq!(stage.pay(target.order(1), "later").await.0, Reinstated);
+    assert_eq!(stage.pay(stage.nth(target, 1), "late").await.0, RefundDue);
+    assert_eq!(stage.pay(stage.nth(target, 1), "later").await.0, Reinstated);
     stage.settle().await;
     assert_eq!(stage.balance("a").await, (0, 100));
     assert_eq!(stage.balance("owner").await, (100, 0));
@@ -101,7 +103,7 @@ pub async fn a_late_payment_above_the_limit_is_owed_back<S: Subject>(stage: &mut
     stage.granted(target.units("a", 2)).await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     stage.granted(target.units("a", 2)).await;
-    assert_eq!(stage.pay(target.order(1), "late").await.0, RefundDue);
+    assert_eq!(stage.pay(stage.nth(target, 1), "late").await.0, RefundDue);
     assert_eq!(stage.tally(target.id).await.granted, 2);
 }
 
@@ -112,8 +114,8 @@ pub async fn a_late_payment_after_the_end_is_owed_back<S: Subject>(stage: &mut S
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     stage.granted(target.one("b")).await;
     stage.steer(target.id, Steer::Close).await;
-    assert_eq!(stage.pay(target.order(1), "p").await.0, RefundDue);
-    assert_eq!(stage.pay(target.order(2), "p").await.0, Paid);
+    assert_eq!(stage.pay(stage.nth(target, 1), "p").await.0, RefundDue);
+    assert_eq!(stage.pay(stage.nth(target, 2), "p").await.0, Paid);
     assert_eq!(stage.tally(target.id).await.returned, 9);
 }
 
@@ -121,19 +123,19 @@ pub async fn a_late_payment_after_the_end_is_owed_back<S: Subject>(stage: &mut S
 pub async fn a_second_payment_is_owed_back<S: Subject>(stage: &mut Stage<S>) {
     let target = stage.open(sale(2)).await;
     stage.granted(target.one("a")).await;
-    assert_eq!(stage.pay(target.order(1), "one").await.0, Paid);
-    let (outcome, view) = stage.pay(target.order(1), "two").await;
+    assert_eq!(stage.pay(stage.nth(target, 1), "one").await.0, Paid);
+    let (outcome, view) = stage.pay(stage.nth(target, 1), "two").await;
     assert_eq!(outcome, RefundDue);
     assert_eq!(view.grant.order.map(|order| order.refunds_due), Some(1));
-    assert_eq!(stage.pay(target.order(1), "one").await.0, Paid);
-    assert_eq!(stage.pay(target.order(1), "three").await.0, RefundDue);
+    assert_eq!(stage.pay(stage.nth(target, 1), "one").await.0, Paid);
+    assert_eq!(stage.pay(stage.nth(target, 1), "three").await.0, RefundDue);
 
     stage.granted(target.one("b")).await;
     stage
-        .try_cancel(target.order(2))
+        .try_cancel(stage.nth(target, 2))
         .await
         .expect("b gives back");
-    assert_eq!(stage.pay(target.order(2), "one").await.0, RefundDue);
+    assert_eq!(stage.pay(stage.nth(target, 2), "one").await.0, RefundDue);
     assert_eq!(state(stage, target, 2).await, OrderState::Cancelled);
     stage.settle().await;
     assert_eq!(stage.balance("owner").await, (100, 0));
@@ -145,10 +147,10 @@ pub async fn a_second_payment_is_owed_back<S: Subject>(stage: &mut Stage<S>) {
 pub async fn the_same_payment_twice_is_one_payment<S: Subject>(stage: &mut Stage<S>) {
     let target = stage.open(sale(2).limit(2).price(30)).await;
     stage.granted(target.units("a", 2)).await;
-    let first = stage.pay(target.order(1), "p").await;
+    let first = stage.pay(stage.nth(target, 1), "p").await;
     assert_eq!(first.0, Paid);
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
-    assert_eq!(stage.pay(target.order(1), "p").await, first);
+    assert_eq!(stage.pay(stage.nth(target, 1), "p").await, first);
     stage.settle().await;
     assert_eq!(stage.balance("owner").await, (60, 0));
 }
@@ -157,17 +159,15 @@ pub async fn the_same_payment_twice_is_one_payment<S: Subject>(stage: &mut Stage
 pub async fn a_thousand_payments_at_once_pay_once<S: Subject>(stage: &mut Stage<S>) {
     let target = stage.open(sale(2)).await;
     stage.granted(target.one("a")).await;
+    let order = stage.nth(target, 1);
     let pay = |n: usize| Command::Pay {
-        order: target.order(1),
+        order,
         payment: PaymentRef::new(&format!("p{}", n % 250)).expect("well-formed"),
     };
     let replies = stage.storm((0..1_000).map(pay).collect()).await;
     let paid = |reply: &&Result<Reply, _>| matches!(reply, Ok(Reply::Payment(Paid, _)));
     assert_eq!(replies.iter().filter(paid).count(), 4);
-    let view = stage
-        .order(target.order(1))
-        .await
-        .expect("the order is known");
+    let view = stage.order(order).await.expect("the order is known");
     assert_eq!(view.grant.order.map(|order| order.refunds_due), Some(249));
 }
 
@@ -178,7 +178,7 @@ pub async fn cancelling_returns_the_units_once<S: Subject>(stage: &mut Stage<S>)
     stage.granted(target.units("b", 2)).await;
     for _ in 0..3 {
         let view = stage
-            .try_cancel(target.order(1))
+            .try_cancel(stage.nth(target, 1))
             .await
             .expect("a gives back");
         assert_eq!(
@@ -187,8 +187,8 @@ pub async fn cancelling_returns_the_units_once<S: Subject>(stage: &mut Stage<S>)
         );
         assert_eq!(stage.tally(target.id).await.remaining, 3);
     }
-    assert_eq!(stage.granted(target.units("a", 3)).await.number, 3);
-    let order = target.order(2);
+    stage.granted(target.units("a", 3)).await;
+    let order = stage.nth(target, 2);
     let replies = stage.storm(vec![Command::Cancel { order }; 100]).await;
     assert!(replies.iter().all(Result::is_ok));
     assert_eq!(stage.tally(target.id).await.remaining, 2);
@@ -201,12 +201,12 @@ pub async fn what_is_paid_or_expired_cannot_be_cancelled<S: Subject>(stage: &mut
     let target = stage.open(sale(5)).await;
     stage.granted(target.one("a")).await;
     stage.granted(target.one("b")).await;
-    stage.pay(target.order(1), "p").await;
+    stage.pay(stage.nth(target, 1), "p").await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
-    for (number, from) in [(1, OrderState::Paid), (2, OrderState::Expired)] {
+    for (n, from) in [(1, OrderState::Paid), (2, OrderState::Expired)] {
         let step = OrderStep::Cancel;
         let refusal = Refusal::Order(OrderStepError { from, step });
-        assert_eq!(stage.try_cancel(target.order(number)).await, Err(refusal));
+        assert_eq!(stage.try_cancel(stage.nth(target, n)).await, Err(refusal));
     }
     assert_eq!(stage.tally(target.id).await.remaining, 4);
 }
@@ -214,12 +214,9 @@ pub async fn what_is_paid_or_expired_cannot_be_cancelled<S: Subject>(stage: &mut
 /// Claiming and cancelling for ever would fill the log: after some orders it is enough.
 pub async fn giving_back_is_bounded<S: Subject>(stage: &mut Stage<S>) {
     let target = stage.open(sale(5)).await;
-    for number in (1..).take(RETURNED_ORDERS_PER_USER_MAX) {
-        assert_eq!(stage.granted(target.one("a")).await.number, number);
-        stage
-            .try_cancel(target.order(number))
-            .await
-            .expect("a gives back");
+    for _ in 0..RETURNED_ORDERS_PER_USER_MAX {
+        let order = stage.granted(target.one("a")).await.order_id();
+        stage.try_cancel(order).await.expect("a gives back");
     }
     assert_eq!(stage.outcome(target.one("a")).await, "limit_reached");
     stage.granted(target.one("b")).await;
@@ -228,9 +225,10 @@ pub async fn giving_back_is_bounded<S: Subject>(stage: &mut Stage<S>) {
 /// An order that was never granted can be neither paid nor cancelled.
 pub async fn an_unknown_order_is_refused<S: Subject>(stage: &mut Stage<S>) {
     let known = stage.open(sale(5)).await;
-    stage.granted(known.one("a")).await;
+    let grant = stage.granted(known.one("a")).await;
+    let next = known.order(grant.number + 1);
     let unknown = Target::of(&sale(5).setup(1_000_000));
-    for order in [known.order(2), known.order(u32::MAX), unknown.order(1)] {
+    for order in [next, known.order(u32::MAX), unknown.order(1)] {
         assert_eq!(stage.try_cancel(order).await, Err(Refusal::UnknownOrder));
         let payment = PaymentRef::new("p").expect("well-formed");
         let reply = stage.submit(Command::Pay { order, payment }).await;
@@ -242,8 +240,9 @@ pub async fn an_unknown_order_is_refused<S: Subject>(stage: &mut Stage<S>) {
 /// A share is neither paid for nor given back.
 pub async fn a_packet_has_no_orders<S: Subject>(stage: &mut Stage<S>) {
     let target = stage.open(red_packet(100, 2, SplitRule::Equal)).await;
-    assert_eq!(stage.granted(target.one("a")).await.order, None);
-    let order = target.order(1);
+    let grant = stage.granted(target.one("a")).await;
+    assert_eq!(grant.order, None);
+    let order = grant.order_id();
     assert_eq!(stage.order(order).await, None);
     assert_eq!(stage.try_cancel(order).await, Err(Refusal::UnknownOrder));
     let payment = PaymentRef::new("p").expect("well-formed");

@@ -3,6 +3,7 @@
 use qiang_core::{
     book::{Claim, Setup, Steer},
     campaign::Phase,
+    event::Event,
     outcome::Outcome,
     split::SplitRule,
     time::Timestamp,
@@ -170,6 +171,14 @@ pub async fn opening_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
     stage.take_up(&setup).await;
     assert_eq!(stage.tally(target.id).await.phase, Phase::Closed);
     let log: Vec<_> = stage.logs().await.into_iter().flatten().collect();
-    let opened = log.iter().filter(|entry| entry.event.name() == "opened");
-    assert_eq!(opened.count(), 1);
+    let parts = log.iter().filter_map(|entry| match entry.event {
+        Event::Opened { parts } => Some(usize::from(parts)),
+        _ => None,
+    });
+    let parts: Vec<_> = parts.collect();
+    assert_eq!(
+        parts,
+        vec![parts.len(); parts.len()],
+        "each part opens once"
+    );
 }

@@ -46,16 +46,16 @@ pub async fn replays_survive_a_restart<S: Subject>(stage: &mut Stage<S>) {
     let share = stage.granted(packet.one("a")).await;
     let order = stage.granted(sale.keyed("a", 2, "k")).await;
     stage.granted(sale.keyed("a", 1, "other")).await;
-    let paid = stage.pay(sale.order(2), "p").await;
-    let due = stage.pay(sale.order(2), "q").await;
+    let paid = stage.pay(stage.nth(sale, 2), "p").await;
+    let due = stage.pay(stage.nth(sale, 2), "q").await;
     for _ in 0..2 {
         stage.restart().await;
         assert_eq!(stage.replayed(packet.one("a")).await, share);
         assert_eq!(stage.replayed(sale.keyed("a", 2, "k")).await, order);
         let reused = Err(EngineError::Refused(Refusal::KeyReused));
         assert_eq!(stage.try_claim(sale.keyed("a", 1, "k")).await, reused);
-        assert_eq!(stage.pay(sale.order(2), "p").await.0, paid.0);
-        assert_eq!(stage.pay(sale.order(2), "q").await, due);
+        assert_eq!(stage.pay(stage.nth(sale, 2), "p").await.0, paid.0);
+        assert_eq!(stage.pay(stage.nth(sale, 2), "q").await, due);
         assert_eq!(due.0, PaymentOutcome::RefundDue);
     }
     // The draws of a lazy packet go on where they were.
@@ -73,17 +73,18 @@ pub async fn holds_and_windows_survive_a_restart<S: Subject>(stage: &mut Stage<S
     for user in ["a", "b", "c"] {
         stage.granted(held.one(user)).await;
     }
-    stage.try_cancel(held.order(1)).await.expect("a gives back");
-    stage.pay(held.order(2), "p").await;
+    stage
+        .try_cancel(stage.nth(held, 1))
+        .await
+        .expect("a gives back");
+    stage.pay(stage.nth(held, 2), "p").await;
     stage.steer(paused.id, Steer::Pause).await;
     stage.restart().await;
     assert_eq!(stage.outcome(paused.one("a")).await, "paused");
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     stage.restart().await;
-    for (number, expected) in
-        (1..).zip([OrderState::Cancelled, OrderState::Paid, OrderState::Expired])
-    {
-        let view = stage.order(held.order(number)).await.expect("it is known");
+    for (n, expected) in (1..).zip([OrderState::Cancelled, OrderState::Paid, OrderState::Expired]) {
+        let view = stage.order(stage.nth(held, n)).await.expect("it is known");
         assert_eq!(view.grant.order.map(|order| order.state), Some(expected));
     }
     stage.steer(paused.id, Steer::Resume).await;

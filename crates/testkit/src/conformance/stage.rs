@@ -1,6 +1,6 @@
 //! What a case works with: a subject, its clock, and a record of everything that was asked and answered.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use qiang_core::{
     book::{Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup, Steer},
@@ -35,6 +35,8 @@ pub struct Stage<S> {
     clock: Arc<ManualClock>,
     history: History,
     ids: u64,
+    /// The grants of each campaign, in the order in which they were told.
+    granted: HashMap<CampaignId, Vec<OrderId>>,
 }
 
 impl<S: Subject> Stage<S> {
@@ -48,6 +50,7 @@ impl<S: Subject> Stage<S> {
             clock,
             history,
             ids: 0,
+            granted: HashMap::new(),
         }
     }
 
@@ -101,6 +104,14 @@ impl<S: Subject> Stage<S> {
         self.history.deposits.push((user(to), minor));
     }
 
+    /// The order that was granted as the `n`-th of its campaign, from 1; one that was never granted, if there were not
+    /// so many. Its number may be any: the parts of a spread campaign number for themselves.
+    #[must_use]
+    pub fn nth(&self, target: Target, n: usize) -> OrderId {
+        let granted = self.granted.get(&target.id).and_then(|all| all.get(n - 1));
+        granted.copied().unwrap_or(target.order(u32::MAX - 1))
+    }
+
     /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
     pub async fn open(&mut self, builder: Builder) -> Target {
         let setup = self.enter(builder).await;
@@ -144,6 +155,10 @@ impl<S: Subject> Stage<S> {
     }
 
     fn record(&mut self, command: Command, reply: Result<Reply, EngineError>) {
+        if let Ok(Reply::Claimed(Outcome::Granted(grant))) = &reply {
+            let granted = self.granted.entry(grant.campaign).or_default();
+            granted.push(grant.order_id());
+        }
         self.history.exchanges.push(Exchange { command, reply });
     }
 

@@ -1,0 +1,184 @@
+//! Random histories, settled in random order: at any cut the ledger is what the settled entries make of it.
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use qiang_core::{
+    book::{Command, Steer},
+    event::Seq,
+    split::SplitRule,
+};
+
+use super::{Bench, LedgerSubject, bench::PARTS};
+use crate::{
+    ManualClock,
+    campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
+    conformance::to_its_end,
+};
+
+/// Steps of a history.
+const STEPS_MAX: usize = 120;
+/// Users who come again and again.
+const USERS: u8 = 12;
+/// Entries that one settlement carries, at most.
+const CARRIED_MAX: u64 = 30;
+
+/// Something that happens, or is settled.
+#[derive(Debug, Clone)]
+enum Step {
+    Claim {
+        campaign: usize,
+        user: u8,
+        quantity: u32,
+        key: u8,
+    },
+    Pay {
+        campaign: usize,
+        number: u32,
+        payment: u8,
+    },
+    Cancel {
+        campaign: usize,
+        number: u32,
+    },
+    Steer {
+        campaign: usize,
+        steer: Steer,
+    },
+    Later {
+        millis: i64,
+    },
+    /// Some entries of one part, and some again that were settled before.
+    Carry {
+        part: usize,
+        entries: u64,
+        overlap: u64,
+    },
+    Restart,
+}
+
+fn campaigns() -> [Builder; 4] {
+    [
+        red_packet(1_000, 8, SplitRule::DoubleAverage { min: 1 }).owner("ann"),
+        red_packet(500, 7, SplitRule::Lazy { min: 10 }).owner("ben"),
+        sale(9).limit(3).owner("ann"),
+        sale(5).owner("cleo"),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let campaign = 0..campaigns().len();
+    let steers = prop_oneof![
+        4 => Just(Steer::Pause),
+        4 => Just(Steer::Resume),
+        1 => Just(Steer::Close),
+    ];
+    prop_oneof![
+        24 => (campaign.clone(), 0..USERS, 1_u32..=2, 0_u8..3).prop_map(
+            |(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }
+        ),
+        5 => (2..4_usize, 1..=20_u32, 0_u8..3)
+            .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
+        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
+        2 => (campaign, steers).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
+        2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),
+        14 => (0..usize::from(PARTS), 1..=CARRIED_MAX, 0_u64..6)
+            .prop_map(|(part, entries, overlap)| Step::Carry { part, entries, overlap }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// Whatever happens, and however the parts' logs are settled: twice, overlapping, one far ahead of another, with
+/// restarts between.
+///
+/// # Panics
+/// With the shortest history that fails.
+pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
+    let config = Config {
+        cases: L::HISTORIES,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
+    let tried = TestRunner::new(config).run(&steps, |steps| {
+        to_its_end(async {
+            let mut bench = Bench::<L>::start(ManualClock::new(OPENS)).await;
+            play(&mut bench, &steps).await;
+            bench.stop().await;
+        });
+        Ok(())
+    });
+    tried.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+async fn play<L: LedgerSubject>(bench: &mut Bench<L>, steps: &[Step]) {
+    let mut targets = Vec::new();
+    for builder in campaigns() {
+        targets.push(bench.open(&builder).await);
+    }
+    for step in steps {
+        take(bench, &targets, step).await;
+    }
+    // The rest, a little of each part in turn, and then all once again.
+    let parts = usize::from(PARTS);
+    for round in 0.. {
+        let part = round % parts;
+        carry(bench, part, CARRIED_MAX, 0).await;
+        let mut left = 0;
+        for part in 0..parts {
+            left += bench.log(part).len() as Seq - bench.settled(part).await;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    bench.compare().await;
+    for part in 0..parts {
+        bench
+            .settle(part, bench.log(part).len() as Seq, Seq::MAX)
+            .await;
+    }
+    bench.compare().await;
+}
+
+async fn take<L: LedgerSubject>(bench: &mut Bench<L>, targets: &[Target], step: &Step) {
+    match step {
+        Step::Claim {
+            campaign,
+            user,
+            quantity,
+            key,
+        } => {
+            let claim =
+                targets[*campaign].keyed(&format!("u{user}"), *quantity, &format!("k{key}"));
+            bench.play(Command::Claim(claim));
+        }
+        Step::Pay {
+            campaign,
+            number,
+            payment,
+        } => bench.pay(targets[*campaign].order(*number), &format!("p{payment}")),
+        Step::Cancel { campaign, number } => bench.cancel(targets[*campaign].order(*number)),
+        Step::Steer { campaign, steer } => bench.steer(targets[*campaign].id, *steer),
+        Step::Later { millis } => bench.later(*millis),
+        Step::Carry {
+            part,
+            entries,
+            overlap,
+        } => {
+            carry(bench, *part, *entries, *overlap).await;
+            bench.compare().await;
+        }
+        Step::Restart => {
+            bench.restart().await;
+            bench.compare().await;
+        }
+    }
+}
+
+async fn carry<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u64, overlap: u64) {
+    let head = bench.log(part).len() as Seq;
+    let upto = (bench.settled(part).await + entries).min(head);
+    bench.settle(part, upto, overlap).await;
+}

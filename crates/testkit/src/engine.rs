@@ -1,0 +1,100 @@
+//! An engine in memory: a book behind a lock. It is what a ledger is tried with where no real engine is at hand.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use qiang_core::{
+    book::{Claim, Command, OrderView, Refusal, Reply},
+    campaign::{AckLevel, Tally},
+    event::{Entry, PartitionId, Seq},
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Claimed, Clock, Engine, EngineError, EventLog, LedgerError, Ticket},
+};
+
+use crate::{ManualClock, spread::SpreadBook};
+
+/// A book that answers at once, and whose logs can be read. Cloning gives another handle to the same one.
+#[derive(Debug, Clone)]
+pub struct BookEngine {
+    book: Arc<Mutex<SpreadBook>>,
+    clock: Arc<ManualClock>,
+}
+
+impl BookEngine {
+    /// An engine in which nothing has happened, that spreads every campaign over these partitions.
+    #[must_use]
+    pub fn new(clock: Arc<ManualClock>, partitions: Vec<PartitionId>) -> Self {
+        Self {
+            book: Arc::new(Mutex::new(SpreadBook::new(partitions))),
+            clock,
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, SpreadBook> {
+        self.book.lock().expect("a book does not panic")
+    }
+
+    fn apply(&self, command: &Command) -> Result<Reply, Refusal> {
+        self.book().apply(self.clock.now(), command)
+    }
+}
+
+impl Engine for BookEngine {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        Ticket::ready(match self.apply(&Command::Claim(claim)) {
+            Ok(Reply::Claimed(outcome)) => Ok(Claimed {
+                outcome,
+                ack: AckLevel::Memory,
+            }),
+            Ok(other) => panic!("a claim was answered {other:?}"),
+            Err(refusal) => Err(EngineError::Refused(refusal)),
+        })
+    }
+
+    fn submit(&self, command: Command) -> Ticket<Reply> {
+        Ticket::ready(self.apply(&command).map_err(EngineError::from))
+    }
+
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.book().peek(self.clock.now(), claim)
+    }
+
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        Ticket::ready(Ok(self.book().tally(self.clock.now(), campaign)))
+    }
+
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        Ticket::ready(Ok(self.book().order(order)))
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        Ticket::ready(Ok(()))
+    }
+
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        &[AckLevel::Memory]
+    }
+}
+
+#[async_trait]
+impl EventLog for BookEngine {
+    fn partitions(&self) -> Vec<PartitionId> {
+        self.book().partitions().to_vec()
+    }
+
+    async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
+        Ok(self.book().log(partition).len() as Seq)
+    }
+
+    async fn read(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entry>, LedgerError> {
+        let book = self.book();
+        let entries = book.log(partition).iter().skip(after as usize);
+        Ok(entries.take(limit).cloned().collect())
+    }
+}

@@ -1,0 +1,166 @@
+//! Random histories: what happens to a handful of campaigns, for engines to be compared with the book on.
+
+use proptest::prelude::*;
+use qiang_core::{
+    book::{Claim, Command, Setup, Steer},
+    id::PaymentRef,
+    split::SplitRule,
+};
+
+use crate::campaign::{OPENS, Target, red_packet, sale};
+
+const MINUTE_MS: i64 = 60_000;
+/// The campaigns of every history; each may or may not be opened at some time.
+#[must_use]
+pub fn setups() -> Vec<Setup> {
+    let minutes = |n: i64| OPENS.plus_millis(n * MINUTE_MS);
+    let builders = [
+        sale(7).hold_ms(2 * MINUTE_MS),
+        sale(12).limit(4).hold_ms(MINUTE_MS),
+        sale(9)
+            .limit(3)
+            .hold_ms(MINUTE_MS)
+            .window(minutes(3), 9 * MINUTE_MS),
+        red_packet(1_000, 5, SplitRule::Lazy { min: 2 }),
+        red_packet(1_000, 8, SplitRule::DoubleAverage { min: 2 }).window(minutes(2), 5 * MINUTE_MS),
+    ];
+    let numbered = (1..).zip(builders);
+    numbered.map(|(n, builder)| builder.setup(n)).collect()
+}
+
+/// One command of a batch. Campaigns, users, orders, keys and payments are few, so that they meet often.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the fields of the command, by small numbers")]
+pub enum Step {
+    Claim {
+        campaign: usize,
+        mistaken: bool,
+        user: u8,
+        quantity: u32,
+        key: Option<u8>,
+    },
+    Pay {
+        campaign: usize,
+        number: u32,
+        payment: u8,
+    },
+    Cancel {
+        campaign: usize,
+        number: u32,
+    },
+    Steer {
+        campaign: usize,
+        steer: Steer,
+    },
+}
+
+/// One step of a history.
+#[derive(Debug, Clone)]
+pub enum Transition {
+    /// An engine takes up the campaign of this place.
+    Open(usize),
+    /// Commands that come together.
+    Batch(Vec<Step>),
+    /// Moves the clock, by milliseconds.
+    Wait(i64),
+    /// The engine goes down and comes up again.
+    Restart,
+}
+
+fn campaign() -> impl Strategy<Value = usize> {
+    0..setups().len()
+}
+
+fn claim() -> impl Strategy<Value = Step> {
+    let mistaken = prop::bool::weighted(0.05);
+    let key = prop::option::of(0..3_u8);
+    (campaign(), mistaken, 0..6_u8, 1..4_u32, key).prop_map(
+        |(campaign, mistaken, user, quantity, key)| Step::Claim {
+            campaign,
+            mistaken,
+            user,
+            // Of a packet, and of the sale with a limit of one, mostly one is asked for.
+            quantity: if matches!(campaign, 0 | 3 | 4) {
+                1.max(quantity - 1)
+            } else {
+                quantity
+            },
+            key,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let steer =
+        prop_oneof![3 => Just(Steer::Pause), 5 => Just(Steer::Resume), 1 => Just(Steer::Close)];
+    prop_oneof![
+        12 => claim(),
+        4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| Step::Pay {
+            campaign,
+            number,
+            payment,
+        }),
+        3 => (campaign(), 1..8_u32)
+            .prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
+        1 => (campaign(), steer).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
+    ]
+}
+
+/// What can happen next.
+pub fn transition() -> impl Strategy<Value = Transition> {
+    let wait = prop_oneof![
+        8 => 0..2 * MINUTE_MS,
+        2 => Just(MINUTE_MS),
+        2 => -4 * MINUTE_MS..0,
+        1 => 3 * MINUTE_MS..30 * MINUTE_MS,
+    ];
+    prop_oneof![
+        6 => campaign().prop_map(Transition::Open),
+        20 => prop::collection::vec(step(), 1..12).prop_map(Transition::Batch),
+        5 => wait.prop_map(Transition::Wait),
+        2 => Just(Transition::Restart),
+    ]
+    .boxed()
+}
+
+/// The command that a step stands for.
+///
+/// # Panics
+/// Never: its texts are well-formed.
+#[must_use]
+pub fn command(setups: &[Setup], step: Step) -> Command {
+    let target = |campaign: usize| Target::of(&setups[campaign]);
+    match step {
+        Step::Claim {
+            campaign,
+            mistaken,
+            user,
+            quantity,
+            key,
+        } => {
+            let target = target(campaign);
+            let target = if mistaken { target.mistaken() } else { target };
+            let name = format!("u{user}");
+            let claim: Claim = match key {
+                Some(key) => target.keyed(&name, quantity, &format!("k{key}")),
+                None => target.units(&name, quantity),
+            };
+            Command::Claim(claim)
+        }
+        Step::Pay {
+            campaign,
+            number,
+            payment,
+        } => Command::Pay {
+            order: target(campaign).order(number),
+            payment: PaymentRef::new(&format!("p{payment}")).expect("well-formed"),
+        },
+        Step::Cancel { campaign, number } => Command::Cancel {
+            order: target(campaign).order(number),
+        },
+        Step::Steer { campaign, steer } => Command::Steer {
+            campaign: target(campaign).id,
+            steer,
+        },
+    }
+}

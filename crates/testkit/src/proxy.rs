@@ -1,0 +1,433 @@
+//! A TCP proxy that fails on command: what lies between a client and a server when a network misbehaves.
+//!
+//! A connection that has lost bytes never carries any again in that direction: a stream with a hole would hand a
+//! client the answer to another question, which no network does.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{self, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::servers::Port;
+
+/// How many bytes are carried at once.
+const CHUNK_BYTES_MAX: usize = 16 * 1024;
+
+/// How many chunks may be under way in a direction; then reading waits.
+const CHUNKS_MAX: usize = 64;
+
+/// How many pieces a second a throttled direction is written in, if its rate is not lower.
+const PIECES_PER_SECOND: u32 = 50;
+
+/// What is done to the bytes of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    delay: Duration,
+    bytes_per_second: Option<u32>,
+    swallow: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    requests: Flow,
+    responses: Flow,
+}
+
+impl Faults {
+    /// Nothing comes through either way: there is no point in connecting to the target.
+    fn swallow_all(&self) -> bool {
+        self.requests.swallow && self.responses.swallow
+    }
+}
+
+/// A proxy on a loopback port of its own. It passes everything until it is told otherwise. Each fault replaces the one
+/// before, cuts the connections that had lost bytes by that one, and holds from the moment its call returns. With the
+/// value the port and all connections are gone.
+#[derive(Debug)]
+pub struct FaultProxy {
+    port: Port,
+    target: SocketAddr,
+    faults: watch::Sender<Faults>,
+    lines: Arc<Mutex<Vec<Line>>>,
+    /// None while connections are refused.
+    acceptor: sync::Mutex<Option<Acceptor>>,
+}
+
+/// Takes connections.
+#[derive(Debug)]
+struct Acceptor {
+    /// The task has another handle of it. With this one it goes on listening while the task is replaced.
+    listener: StdListener,
+    task: JoinHandle<()>,
+}
+
+/// An accepted connection. It is cut when the sender is used or dropped.
+#[derive(Debug)]
+struct Line {
+    cut: oneshot::Sender<()>,
+    /// Bytes were swallowed.
+    holed: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl FaultProxy {
+    /// Starts a proxy to `target`. When the target does not accept, the client's connection is reset.
+    ///
+    /// # Panics
+    /// When its port cannot be listened on.
+    pub async fn start(target: SocketAddr) -> Self {
+        let proxy = Self {
+            port: Port::free(),
+            target,
+            faults: watch::Sender::default(),
+            lines: Arc::default(),
+            acceptor: sync::Mutex::default(),
+        };
+        proxy.accept().await;
+        proxy
+    }
+
+    /// Where clients connect to.
+    pub fn addr(&self) -> SocketAddr {
+        self.port.addr()
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        let mut lines = lock(&self.lines);
+        lines.retain(|line| !line.task.is_finished());
+        lines.len()
+    }
+
+    /// Ends all faults.
+    pub async fn pass(&self) {
+        self.set(Flow::default(), Flow::default()).await;
+    }
+
+    /// Carries every byte so much later, in each direction. What is under way when the fault ends stays late.
+    pub async fn delay(&self, requests: Duration, responses: Duration) {
+        let flow = |delay| Flow {
+            delay,
+            ..Flow::default()
+        };
+        self.set(flow(requests), flow(responses)).await;
+    }
+
+    /// Carries at most so many bytes a second in each direction of each connection.
+    ///
+    /// # Panics
+    /// When that is 0: see [`half_open`](Self::half_open).
+    pub async fn throttle(&self, bytes_per_second: u32) {
+        assert!(bytes_per_second > 0, "no bytes at all is half open");
+        let flow = Flow {
+            bytes_per_second: Some(bytes_per_second),
+            ..Flow::default()
+        };
+        self.set(flow, flow).await;
+    }
+
+    /// Accepts and swallows everything both ways, the end of a connection included, on old and new connections: the
+    /// other side is gone and nobody says so.
+    pub async fn half_open(&self) {
+        self.set(SWALLOW, SWALLOW).await;
+    }
+
+    /// Carries requests and swallows responses: the outcome of every request is unknown.
+    pub async fn drop_responses(&self) {
+        self.set(Flow::default(), SWALLOW).await;
+    }
+
+    /// Resets all connections, to the client and to the target: every one that a client has by now, and no later one.
+    pub async fn cut(&self) {
+        let mut acceptor = self.acceptor.lock().await;
+        let listener = match acceptor.take() {
+            None => None,
+            Some(acceptor) => Some(acceptor.stop().await),
+        };
+        // A client has its connection before the task has it.
+        while let Some(Ok((waiting, _))) = listener.as_ref().map(StdListener::accept) {
+            let waiting = waiting
+                .set_nonblocking(true)
+                .and_then(|()| TcpStream::from_std(waiting));
+            reset(&waiting.expect("a socket for the runtime"));
+        }
+        self.cut_lines(|_| true).await;
+        *acceptor = listener.map(|listener| self.take_from(listener));
+    }
+
+    /// Refuses new connections. The old ones go on without faults until they are [`cut`](Self::cut).
+    pub async fn refuse(&self) {
+        self.set_faults(Flow::default(), Flow::default()).await;
+        if let Some(acceptor) = self.acceptor.lock().await.take() {
+            drop(acceptor.stop().await);
+        }
+    }
+
+    async fn set(&self, requests: Flow, responses: Flow) {
+        self.set_faults(requests, responses).await;
+        self.accept().await;
+    }
+
+    async fn set_faults(&self, requests: Flow, responses: Flow) {
+        self.faults.send_replace(Faults {
+            requests,
+            responses,
+        });
+        self.cut_lines(|line| line.holed.load(Ordering::Acquire))
+            .await;
+    }
+
+    async fn cut_lines(&self, which: impl Fn(&Line) -> bool) {
+        let cut: Vec<Line> = lock(&self.lines)
+            .extract_if(.., |line| which(line))
+            .collect();
+        for Line { cut, task, .. } in cut {
+            // It may have ended by itself.
+            let _ = cut.send(());
+            task.await.expect("a connection's task does not panic");
+        }
+    }
+
+    /// Listens, if it does not.
+    async fn accept(&self) {
+        let mut acceptor = self.acceptor.lock().await;
+        if acceptor.is_some() {
+            return;
+        }
+        let addr = self.addr();
+        let listener = TcpListener::bind(addr).await;
+        let listener = listener.and_then(TcpListener::into_std);
+        let listener = listener.unwrap_or_else(|error| panic!("listen on {addr}: {error}"));
+        *acceptor = Some(self.take_from(listener));
+    }
+
+    fn take_from(&self, listener: StdListener) -> Acceptor {
+        let shared = listener.try_clone().and_then(TcpListener::from_std);
+        let shared = shared.unwrap_or_else(|error| panic!("share a listener: {error}"));
+        let (target, faults) = (self.target, self.faults.subscribe());
+        let lines = Arc::clone(&self.lines);
+        let task = tokio::spawn(async move {
+            // Accepting fails when a client has given up already, or files run out, which clients notice.
+            loop {
+                if let Ok((client, _)) = shared.accept().await {
+                    let mut lines = lock(&lines);
+                    lines.retain(|line| !line.task.is_finished());
+                    lines.push(Line::start(client, target, faults.clone()));
+                }
+            }
+        });
+        Acceptor { listener, task }
+    }
+}
+
+impl Acceptor {
+    /// Every connection that was taken is in the list when this is done.
+    async fn stop(self) -> StdListener {
+        self.task.abort();
+        // That it was aborted is no news.
+        let _ = self.task.await;
+        self.listener
+    }
+}
+
+const SWALLOW: Flow = Flow {
+    delay: Duration::ZERO,
+    bytes_per_second: None,
+    swallow: true,
+};
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        if let Some(Acceptor { task, .. }) = self.acceptor.get_mut() {
+            task.abort();
+        }
+    }
+}
+
+impl Line {
+    fn start(client: TcpStream, target: SocketAddr, faults: watch::Receiver<Faults>) -> Self {
+        let (cut, cut_received) = oneshot::channel();
+        let holed = Arc::new(AtomicBool::new(false));
+        let shared = Arc::clone(&holed);
+        let task = tokio::spawn(async move {
+            carry(client, target, &faults, &shared, cut_received).await;
+        });
+        Self { cut, holed, task }
+    }
+}
+
+/// Carries bytes both ways until both have ended, one has failed, or it is cut.
+async fn carry(
+    mut client: TcpStream,
+    target: SocketAddr,
+    faults: &watch::Receiver<Faults>,
+    holed: &AtomicBool,
+    mut cut: oneshot::Receiver<()>,
+) {
+    let silent = {
+        // Marked under the guard, so that whoever has ended the faults sees every mark.
+        let faults = faults.borrow();
+        holed.store(faults.swallow_all(), Ordering::Release);
+        faults.swallow_all()
+    };
+    if silent {
+        swallow_until(&mut client, cut).await;
+        reset(&client);
+        return;
+    }
+    let mut server = tokio::select! {
+        connected = TcpStream::connect(target) => match connected {
+            Ok(server) => server,
+            Err(_) => return reset(&client),
+        },
+        _ = &mut cut => return reset(&client),
+    };
+    // A proxy that gathers small writes would be a fault nobody asked for.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ended = {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let mut requests = Direction::new(faults, |faults| faults.requests, holed);
+        let mut responses = Direction::new(faults, |faults| faults.responses, holed);
+        let both = async {
+            tokio::try_join!(
+                requests.carry(from_client, to_server),
+                responses.carry(from_server, to_client),
+            )
+        };
+        tokio::select! {
+            ended = both => ended.is_ok(),
+            _ = cut => false,
+        }
+    };
+    if !ended {
+        reset(&client);
+        reset(&server);
+    }
+}
+
+async fn swallow_until(client: &mut TcpStream, mut cut: oneshot::Receiver<()>) {
+    let mut buffer = vec![0; CHUNK_BYTES_MAX];
+    loop {
+        tokio::select! {
+            read = client.read(&mut buffer) => if !matches!(read, Ok(1..)) { break },
+            _ = &mut cut => return,
+        }
+    }
+    // The client has gone; the end is swallowed like everything else.
+    let _ = cut.await;
+}
+
+/// Closing it will reset it instead of ending it in order.
+fn reset(stream: &TcpStream) {
+    // A socket that refuses has been reset by the other side.
+    let _ = stream.set_zero_linger();
+}
+
+/// One direction of a connection.
+struct Direction<'a> {
+    faults: &'a watch::Receiver<Faults>,
+    flow: fn(&Faults) -> Flow,
+    /// Shared by both directions, for whoever ends the faults.
+    line_holed: &'a AtomicBool,
+    holed: bool,
+}
+
+impl<'a> Direction<'a> {
+    fn new(
+        faults: &'a watch::Receiver<Faults>,
+        flow: fn(&Faults) -> Flow,
+        line_holed: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            faults,
+            flow,
+            line_holed,
+            holed: false,
+        }
+    }
+
+    /// Carries bytes until the source has ended, and the end with them. Reading goes on while earlier bytes are late.
+    async fn carry(&mut self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> io::Result<()> {
+        let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
+        let (faults, flow) = (self.faults, self.flow);
+        let read = async move {
+            let mut buffer = vec![0; CHUNK_BYTES_MAX];
+            loop {
+                // A reset is carried like an end, late or not at all.
+                let read = from.read(&mut buffer).await;
+                let due = Instant::now() + flow(&faults.borrow()).delay;
+                let over = !matches!(read, Ok(1..));
+                let chunk = read.map(|length| buffer[..length].to_vec());
+                if sender.send((due, chunk)).await.is_err() || over {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::try_join!(read, self.write(chunks, to)).map(|_| ())
+    }
+
+    async fn write(
+        &mut self,
+        mut chunks: mpsc::Receiver<(Instant, io::Result<Vec<u8>>)>,
+        mut to: WriteHalf<'_>,
+    ) -> io::Result<()> {
+        while let Some((due, chunk)) = chunks.recv().await {
+            sleep_until(due).await;
+            let bytes = match chunk {
+                Ok(bytes) => bytes,
+                Err(_) if self.is_swallowed() => continue,
+                Err(error) => return Err(error),
+            };
+            if bytes.is_empty() && !self.is_swallowed() {
+                return to.shutdown().await;
+            }
+            self.write_chunk(&bytes, &mut to).await?;
+        }
+        // The end was swallowed: this side stays open until it is cut.
+        std::future::pending().await
+    }
+
+    /// In pieces, so that a fault that comes or goes meanwhile takes hold.
+    async fn write_chunk(&mut self, mut bytes: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
+        while !bytes.is_empty() && !self.is_swallowed() {
+            let rate = (self.flow)(&self.faults.borrow()).bytes_per_second;
+            let Some(rate) = rate else {
+                return to.write_all(bytes).await;
+            };
+            let length = rate.div_ceil(PIECES_PER_SECOND);
+            let length = usize::try_from(length).map_or(bytes.len(), |l| l.min(bytes.len()));
+            let (piece, rest) = bytes.split_at(length);
+            to.write_all(piece).await?;
+            sleep(Duration::from_secs(1).mul_f64(length as f64 / f64::from(rate))).await;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes at hand are swallowed, and so all that follow.
+    fn is_swallowed(&mut self) -> bool {
+        // Marked under the guard, so that whoever has ended the faults sees every mark.
+        let faults = self.faults.borrow();
+        if (self.flow)(&faults).swallow {
+            self.holed = true;
+            self.line_holed.store(true, Ordering::Release);
+        }
+        self.holed
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! A book whose log is spread over several partitions: what an engine that spreads campaigns must come to.
+//!
+//! One book decides, so no unit is ever stranded; but every grant stands in the log of its user's partition, under a
+//! number of that partition's own series, and each partition says for itself when its part opens, pauses, ends and
+//! closes. With one partition it is the book and its log, as they are.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use qiang_core::{
+    book::{Book, Claim, Command, OrderView, Refusal, Reply, Setup},
+    campaign::{Kind, Tally},
+    event::{Entry, Event, PartitionId, Seq},
+    id::{CampaignId, OrderId, UserId},
+    outcome::Outcome,
+    time::Timestamp,
+};
+
+/// A number that no grant has.
+const NO_GRANT: u32 = u32::MAX;
+
+/// A book and its logs, one a partition.
+#[derive(Debug)]
+pub struct SpreadBook {
+    book: Book,
+    partitions: Vec<PartitionId>,
+    logs: Vec<Vec<Entry>>,
+    campaigns: HashMap<CampaignId, Spread>,
+}
+
+/// How the grants of a campaign are spread.
+#[derive(Debug)]
+struct Spread {
+    setup: Setup,
+    /// The part and the published number of each of the book's grants.
+    grants: Vec<(usize, u32)>,
+    /// Grants of each part.
+    of_part: Vec<u32>,
+    /// The book's number of each published one.
+    booked: HashMap<u32, u32>,
+}
+
+impl Spread {
+    /// Gives the book's next grant to a part, and tells its published number. Sales number part by part: part 2 of 3
+    /// has 2, 5, 8. A packet's shares have their numbers already.
+    fn number(&mut self, part: usize, parts: usize) -> u32 {
+        let booked = self.grants.len() as u32 + 1;
+        let (part_no, parts) = (part as u32, parts as u32);
+        let number = match self.setup.campaign.kind() {
+            Kind::Sale => self.of_part[part] * parts + part_no + 1,
+            Kind::RedPacket => booked,
+        };
+        self.of_part[part] += 1;
+        self.grants.push((part, number));
+        self.booked.insert(number, booked);
+        number
+    }
+
+    /// What each part gives back at the close: what is left, dealt out one by one.
+    fn returns(&self, returned: u32, refunded_minor: i64) -> Vec<(u32, i64)> {
+        let parts = self.of_part.len();
+        let mut returns = vec![(0, 0); parts];
+        let mut left = refunded_minor;
+        for n in 0..returned {
+            let share = self.setup.shares.get(self.grants.len() + n as usize);
+            let average = left / i64::from(returned - n);
+            let minor = share.copied().unwrap_or(average);
+            let part = &mut returns[n as usize % parts];
+            *part = (part.0 + 1, part.1 + minor);
+            left -= minor;
+        }
+        returns
+    }
+}
+
+impl SpreadBook {
+    /// A book in which nothing has happened, for these partitions.
+    ///
+    /// # Panics
+    /// Without any partition.
+    #[must_use]
+    pub fn new(partitions: Vec<PartitionId>) -> Self {
+        assert!(!partitions.is_empty(), "a book has a partition at least");
+        Self {
+            book: Book::new(),
+            logs: vec![Vec::new(); partitions.len()],
+            partitions,
+            campaigns: HashMap::new(),
+        }
+    }
+
+    /// Its partitions.
+    #[must_use]
+    pub fn partitions(&self) -> &[PartitionId] {
+        &self.partitions
+    }
+
+    /// The logs, in the order of the partitions.
+    #[must_use]
+    pub fn logs(&self) -> &[Vec<Entry>] {
+        &self.logs
+    }
+
+    /// A partition's log; empty for one that is none of its.
+    #[must_use]
+    pub fn log(&self, partition: PartitionId) -> &[Entry] {
+        let place = self.partitions.iter().position(|own| *own == partition);
+        place.map_or(&[], |place| &self.logs[place])
+    }
+
+    /// The partition of a user.
+    #[must_use]
+    pub fn part_of(&self, user: &UserId) -> usize {
+        let mut hasher = DefaultHasher::new();
+        user.as_str().hash(&mut hasher);
+        (hasher.finish() % self.partitions.len() as u64) as usize
+    }
+
+    /// Carries out one command; its entries go to the logs.
+    ///
+    /// # Errors
+    /// As the book refuses it.
+    pub fn apply(&mut self, now: Timestamp, command: &Command) -> Result<Reply, Refusal> {
+        let command = match command {
+            Command::Open(setup) => {
+                self.enter(setup);
+                command.clone()
+            }
+            Command::Pay { order, payment } => Command::Pay {
+                order: self.booked(*order),
+                payment: payment.clone(),
+            },
+            Command::Cancel { order } => Command::Cancel {
+                order: self.booked(*order),
+            },
+            other => other.clone(),
+        };
+        let mut entries = Vec::new();
+        let mut reply = self.book.apply(now, &command, &mut entries);
+        for entry in entries {
+            self.publish(entry);
+        }
+        match &mut reply {
+            Ok(Reply::Claimed(outcome)) => self.publish_outcome(outcome),
+            Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) => self.publish_order(view),
+            _ => {}
+        }
+        reply
+    }
+
+    /// What the gate says: the answer to a claim that needs no decision.
+    #[must_use]
+    pub fn peek(&self, now: Timestamp, claim: &Claim) -> Option<Outcome> {
+        let mut outcome = self.book.peek(now, claim, Seq::MAX)?;
+        self.publish_outcome(&mut outcome);
+        Some(outcome)
+    }
+
+    /// A campaign's numbers.
+    #[must_use]
+    pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
+        self.book.tally(now, campaign)
+    }
+
+    /// An order and whose it is.
+    #[must_use]
+    pub fn order(&self, order: OrderId) -> Option<OrderView> {
+        let mut view = self.book.order(self.booked(order))?;
+        self.publish_order(&mut view);
+        Some(view)
+    }
+
+    fn enter(&mut self, setup: &Setup) {
+        let parts = self.partitions.len();
+        let spread = || Spread {
+            setup: setup.clone(),
+            grants: Vec::new(),
+            of_part: vec![0; parts],
+            booked: HashMap::new(),
+        };
+        let id = setup.campaign.id;
+        self.campaigns.entry(id).or_insert_with(spread);
+    }
+
+    /// The order as the book knows it.
+    fn booked(&self, order: OrderId) -> OrderId {
+        let spread = self.campaigns.get(&order.campaign);
+        let number = spread.and_then(|spread| spread.booked.get(&order.number));
+        OrderId {
+            number: number.copied().unwrap_or(NO_GRANT),
+            ..order
+        }
+    }
+
+    fn published(&self, campaign: CampaignId, booked: u32) -> (usize, u32) {
+        self.campaigns[&campaign].grants[booked as usize - 1]
+    }
+
+    fn publish_outcome(&self, outcome: &mut Outcome) {
+        if let Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) = outcome {
+            grant.number = self.published(grant.campaign, grant.number).1;
+        }
+    }
+
+    fn publish_order(&self, view: &mut OrderView) {
+        view.grant.number = self.published(view.grant.campaign, view.grant.number).1;
+    }
+
+    /// Writes an entry of the book into the log that it belongs to, or into all.
+    fn publish(&mut self, mut entry: Entry) {
+        let parts = self.partitions.len();
+        let id = entry.campaign;
+        match &mut entry.event {
+            Event::Granted { number, user, .. } => {
+                let part = self.part_of(user);
+                let spread = self.campaigns.get_mut(&id).expect("it was opened");
+                *number = spread.number(part, parts);
+                self.append(part, entry);
+            }
+            Event::Paid { number, .. }
+            | Event::Cancelled { number }
+            | Event::Expired { number }
+            | Event::Reinstated { number, .. }
+            | Event::RefundDue { number, .. } => {
+                let (part, published) = self.published(id, *number);
+                *number = published;
+                self.append(part, entry);
+            }
+            Event::Opened { parts: told } => {
+                *told = parts as u16;
+                self.append_to_all(&entry);
+            }
+            Event::Paused | Event::Resumed | Event::Ended => self.append_to_all(&entry),
+            Event::Closed {
+                returned,
+                refunded_minor,
+            } => {
+                let returns = self.campaigns[&id].returns(*returned, *refunded_minor);
+                for (part, (returned, refunded_minor)) in returns.into_iter().enumerate() {
+                    let event = Event::Closed {
+                        returned,
+                        refunded_minor,
+                    };
+                    let entry = Entry {
+                        event,
+                        ..entry.clone()
+                    };
+                    self.append(part, entry);
+                }
+            }
+        }
+    }
+
+    fn append_to_all(&mut self, entry: &Entry) {
+        for part in 0..self.partitions.len() {
+            self.append(part, entry.clone());
+        }
+    }
+
+    fn append(&mut self, part: usize, entry: Entry) {
+        let log = &mut self.logs[part];
+        let seq = log.len() as Seq + 1;
+        log.push(Entry { seq, ..entry });
+    }
+}
