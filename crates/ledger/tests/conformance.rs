@@ -1,0 +1,52 @@
+//! The ledger passes the suite that all ledgers pass, on PostgreSQL and on MariaDB.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{marker::PhantomData, sync::Arc};
+
+use common::{MariaDb, Postgres, Server, open};
+use qiang_core::ports::Ledger;
+use qiang_testkit::{ManualClock, conformance::alone::LedgerSubject, ledger_conformance};
+
+/// A ledger in a database of its own, on a server that the cases share.
+struct InDatabase<S> {
+    url: String,
+    clock: Arc<ManualClock>,
+    ledger: Arc<dyn Ledger>,
+    server: PhantomData<S>,
+}
+
+impl<S: Server> LedgerSubject for InDatabase<S> {
+    async fn start(clock: Arc<ManualClock>) -> Self {
+        let url = S::shared().fresh().await;
+        Self {
+            ledger: open(&url, Arc::clone(&clock) as _).await,
+            url,
+            clock,
+            server: PhantomData,
+        }
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        &*self.ledger
+    }
+
+    async fn restart(self) -> Self {
+        drop(self.ledger);
+        Self {
+            ledger: open(&self.url, Arc::clone(&self.clock) as _).await,
+            ..self
+        }
+    }
+}
+
+mod postgres {
+    use super::*;
+    ledger_conformance!(InDatabase<Postgres>);
+}
+
+mod mariadb {
+    use super::*;
+    ledger_conformance!(InDatabase<MariaDb>);
+}
