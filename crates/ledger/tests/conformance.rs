@@ -5,7 +5,7 @@ mod common;
 
 use std::{marker::PhantomData, sync::Arc};
 
-use common::{MariaDb, Postgres, Server, open};
+use common::{MariaDb, Postgres, Server, audit::audit, open};
 use qiang_core::ports::Ledger;
 use qiang_testkit::{ManualClock, conformance::alone::LedgerSubject, ledger_conformance};
 
@@ -38,6 +38,10 @@ impl<S: Server> LedgerSubject for InDatabase<S> {
             ledger: open(&self.url, Arc::clone(&self.clock) as _).await,
             ..self
         }
+    }
+
+    async fn stop(self) {
+        audit::<S>(&self.url).await;
     }
 }
 

@@ -1,6 +1,9 @@
 //! Real database servers, and fresh ledgers on them.
 #![allow(dead_code, reason = "each test target uses its part of it")]
 
+pub(crate) mod audit;
+pub(crate) mod history;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -18,13 +21,26 @@ use sqlx::Connection as _;
 use tempfile::TempDir;
 
 /// A kind of database server.
-pub trait Server: Send + Sync + Sized + 'static {
+pub(crate) trait Server: Send + Sync + Sized + 'static {
+    type Stranger: Send;
     fn start() -> Self;
     fn kill(&self);
     fn restart(&mut self);
     /// The URL of a database; `""` for the one that is always there.
     fn url(&self, database: &str) -> String;
     fn make_database(&self, name: &str) -> impl Future<Output = ()> + Send;
+    /// The only number that a query of a database returns.
+    fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send;
+    /// Carries out statements on a connection of their own.
+    fn execute(url: &str, sql: &str) -> impl Future<Output = ()> + Send;
+    /// A connection with an open transaction, which wins when it is in a deadlock with settlement.
+    fn stranger(url: &str) -> impl Future<Output = Self::Stranger> + Send;
+    /// Does something in that transaction, which may wait for others.
+    fn has(stranger: &mut Self::Stranger, sql: &str) -> impl Future<Output = ()> + Send;
+    /// How many transactions of a database wait for a lock.
+    fn waiting(url: &str) -> impl Future<Output = i64> + Send;
+    /// How many transactions are open in a database.
+    fn transactions(url: &str) -> impl Future<Output = i64> + Send;
     /// The server that the tests of this target share.
     fn shared() -> &'static Self;
 
@@ -48,8 +64,25 @@ pub trait Server: Send + Sync + Sized + 'static {
     }
 }
 
+/// How long anything may take that is waited for.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Between two looks. MariaDB's list of transactions is only made anew when nobody has read it for 100 ms.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+
+/// Looks until something is so.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
+    let whole = async {
+        while !look().await {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    let seen = tokio::time::timeout(WAIT_MAX, whole).await;
+    assert!(seen.is_ok(), "waited in vain for {what}");
+}
+
 /// A ledger with few connections: many tests run at once.
-pub async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
+pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
     let options = LedgerOptions {
         connections_max: 4,
         acquire_max: Duration::from_secs(30),
@@ -62,7 +95,7 @@ fn output(command: &mut Command) {
     assert!(done.status.success(), "{command:?}: {done:?}");
 }
 
-pub struct Postgres {
+pub(crate) struct Postgres {
     folder: TempDir,
     port: Port,
     process: Option<Process>,
@@ -113,6 +146,8 @@ impl Postgres {
 }
 
 impl Server for Postgres {
+    type Stranger = sqlx::PgConnection;
+
     fn start() -> Self {
         let folder = TempDir::new().unwrap();
         std::process::Command::new("chown")
@@ -169,9 +204,43 @@ impl Server for Postgres {
     }
 
     async fn make_database(&self, name: &str) {
-        let mut conn = sqlx::PgConnection::connect(&self.url("")).await.unwrap();
-        let sql = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        Self::execute(&self.url(""), &format!("CREATE DATABASE {name}")).await;
+    }
+
+    async fn count(url: &str, sql: &'static str) -> i64 {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    async fn execute(url: &str, sql: &str) {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    }
+
+    async fn stranger(url: &str) -> sqlx::PgConnection {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        // Whoever is the first to look for deadlocks finds it and gives way.
+        Self::has(&mut conn, "SET deadlock_timeout = '300s'; BEGIN").await;
+        conn
+    }
+
+    async fn has(stranger: &mut sqlx::PgConnection, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        sqlx::raw_sql(sql).execute(stranger).await.unwrap();
+    }
+
+    async fn waiting(url: &str) -> i64 {
+        let sql = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        Self::count(url, sql).await
+    }
+
+    async fn transactions(url: &str) -> i64 {
+        let sql = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
+        Self::count(url, sql).await
     }
 
     fn shared() -> &'static Self {
@@ -180,7 +249,7 @@ impl Server for Postgres {
     }
 }
 
-pub struct MariaDb {
+pub(crate) struct MariaDb {
     folder: TempDir,
     port: Port,
     process: Option<Process>,
@@ -226,6 +295,8 @@ impl MariaDb {
 }
 
 impl Server for MariaDb {
+    type Stranger = sqlx::MySqlConnection;
+
     fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let mut server = Self {
@@ -269,13 +340,70 @@ impl Server for MariaDb {
     }
 
     async fn make_database(&self, name: &str) {
-        let mut conn = sqlx::MySqlConnection::connect(&self.url("")).await.unwrap();
-        let sql = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        Self::execute(&self.url(""), &format!("CREATE DATABASE {name}")).await;
+    }
+
+    async fn count(url: &str, sql: &'static str) -> i64 {
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    async fn execute(url: &str, sql: &str) {
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    }
+
+    async fn stranger(url: &str) -> sqlx::MySqlConnection {
+        Self::execute(url, "CREATE TABLE heavy (n INT PRIMARY KEY)").await;
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        // The transaction that has written less gives way.
+        let sql = "START TRANSACTION; INSERT INTO heavy SELECT seq FROM seq_1_to_20000";
+        Self::has(&mut conn, sql).await;
+        conn
+    }
+
+    async fn has(stranger: &mut sqlx::MySqlConnection, sql: &str) {
+        let sql = sqlx::AssertSqlSafe(sql.to_owned());
+        sqlx::raw_sql(sql).execute(stranger).await.unwrap();
+    }
+
+    async fn waiting(url: &str) -> i64 {
+        let sql = "SELECT count(*) FROM information_schema.innodb_trx t \
+                   JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+                   WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'";
+        Self::count(url, sql).await
+    }
+
+    async fn transactions(url: &str) -> i64 {
+        let sql = "SELECT count(*) FROM information_schema.innodb_trx t \
+                   JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()";
+        Self::count(url, sql).await
     }
 
     fn shared() -> &'static Self {
         static SHARED: OnceLock<MariaDb> = OnceLock::new();
         SHARED.get_or_init(Self::start)
     }
+}
+
+/// Makes a test of each case for each kind of server.
+#[macro_export]
+macro_rules! on_each_server {
+    ($($case:ident,)*) => {
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case::<$crate::common::Postgres>().await;
+            })*
+        }
+
+        mod mariadb {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case::<$crate::common::MariaDb>().await;
+            })*
+        }
+    };
 }
