@@ -10,7 +10,6 @@ use qiang_core::{
     money::Money,
     ports::{Balance, CampaignRecord, Clock, GrantRecord, KeyBinding, Ledger, LedgerError},
 };
-use sqlx::Pool;
 use uuid::Uuid;
 
 use crate::{
@@ -19,21 +18,21 @@ use crate::{
     error::StoreError,
     keys,
     positions::Positions,
-    session::{self, Mode, Worked},
+    session::{self, Desk, Mode, Worked},
     settle,
 };
 
 /// A ledger in a database.
 pub(crate) struct Books<D: Dialect> {
-    pool: Pool<D>,
+    desk: Desk<D>,
     clock: Arc<dyn Clock>,
     positions: Arc<Positions>,
 }
 
 impl<D: Dialect> Books<D> {
-    pub(crate) fn new(pool: Pool<D>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(desk: Desk<D>, clock: Arc<dyn Clock>) -> Self {
         Self {
-            pool,
+            desk,
             clock,
             positions: Arc::default(),
         }
@@ -43,14 +42,14 @@ impl<D: Dialect> Books<D> {
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        session::run(&self.pool, Mode::Read, work).await
+        session::run(&self.desk, Mode::Read, work).await
     }
 
     async fn write<T: Send + 'static>(
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        session::run(&self.pool, Mode::Write, work).await
+        session::run(&self.desk, Mode::Write, work).await
     }
 }
 
@@ -100,7 +99,7 @@ impl<D: Dialect> Ledger for Books<D> {
 
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         let (now, setup) = (self.clock.now(), Arc::new(setup.clone()));
-        session::run(&self.pool, Mode::Enter, move |conn| {
+        session::run(&self.desk, Mode::Enter, move |conn| {
             let setup = Arc::clone(&setup);
             Box::pin(async move { campaigns::create::<D>(conn, now, &setup).await })
         })

@@ -23,9 +23,9 @@ mod settle;
 use std::{sync::Arc, time::Duration};
 
 use qiang_core::ports::{Clock, Ledger};
-use sqlx::{Connection, MySql, Pool, Postgres, pool::PoolOptions};
+use sqlx::{Connection, MySql, Postgres, pool::PoolOptions};
 
-use self::{books::Books, dialect::Dialect};
+use self::{books::Books, dialect::Dialect, session::Desk};
 pub use self::{
     error::OpenError,
     schema::{Migrated, SCHEMA_VERSION},
@@ -36,6 +36,10 @@ pub const CONNECTIONS_MAX: u32 = 8;
 /// How long work waits for a free connection, and for a new one to be made, unless told otherwise.
 pub const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 
+/// How long a piece of work may take on its connection, unless told otherwise: a transaction of settlement is a matter
+/// of milliseconds. The entering of a campaign, with all its shares, may take 15 times as long.
+pub const WORK_MAX: Duration = Duration::from_secs(60);
+
 /// How to use the ledger's database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerOptions {
@@ -43,6 +47,8 @@ pub struct LedgerOptions {
     pub connections_max: u32,
     /// How long work waits for a free connection before it is refused.
     pub acquire_max: Duration,
+    /// How long a piece of work may take before its connection is given up.
+    pub work_max: Duration,
 }
 
 impl Default for LedgerOptions {
@@ -50,6 +56,7 @@ impl Default for LedgerOptions {
         Self {
             connections_max: CONNECTIONS_MAX,
             acquire_max: ACQUIRE_MAX,
+            work_max: WORK_MAX,
         }
     }
 }
@@ -85,13 +92,13 @@ pub async fn open(
     options: LedgerOptions,
 ) -> Result<Arc<dyn Ledger>, OpenError> {
     Ok(match Server::of(url)? {
-        Server::Postgres => Arc::new(PostgresLedger::new(pool(url, options).await?, clock)),
-        Server::MySql => Arc::new(MySqlLedger::new(pool(url, options).await?, clock)),
+        Server::Postgres => Arc::new(PostgresLedger::new(desk(url, options).await?, clock)),
+        Server::MySql => Arc::new(MySqlLedger::new(desk(url, options).await?, clock)),
     })
 }
 
 /// A pool on a database whose schema is understood.
-async fn pool<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Pool<D>, OpenError> {
+async fn desk<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Desk<D>, OpenError> {
     let at = D::at(url).map_err(OpenError::Url)?;
     let pool = PoolOptions::<D>::new()
         .max_connections(options.connections_max.max(1))
@@ -110,7 +117,10 @@ async fn pool<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Pool<D>, 
         );
     }
     drop(conn);
-    Ok(pool)
+    Ok(Desk {
+        pool,
+        work_max: options.work_max,
+    })
 }
 
 /// Brings the database at a URL to the schema that this program understands. Whoever else migrates at the same time

@@ -20,10 +20,9 @@ const ATTEMPTS_MAX: u32 = 12;
 /// How long to stay away after the first such attempt; twice as long after each further one, up to the bound.
 const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(64);
-/// How long one attempt may take, a connection to work on at hand. It is a matter of milliseconds.
-const WORK_MAX: Duration = Duration::from_secs(60);
-/// The same where a packet with millions of shares is entered, which takes minutes.
-const ENTER_MAX: Duration = Duration::from_secs(900);
+/// How many times longer than other work the entering of a campaign may take: a packet with millions of shares takes
+/// minutes.
+const ENTER_FACTOR: u32 = 15;
 /// How long undoing may take before the connection is given up instead.
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
 
@@ -41,11 +40,26 @@ pub(crate) enum Mode {
     Enter,
 }
 
-impl Mode {
-    fn work_max(self) -> Duration {
-        match self {
-            Self::Read | Self::Write => WORK_MAX,
-            Self::Enter => ENTER_MAX,
+/// A pool, and how long one attempt may take on its connections.
+pub(crate) struct Desk<D: Database> {
+    pub(crate) pool: Pool<D>,
+    pub(crate) work_max: Duration,
+}
+
+impl<D: Database> Clone for Desk<D> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            work_max: self.work_max,
+        }
+    }
+}
+
+impl<D: Database> Desk<D> {
+    fn work_max(&self, mode: Mode) -> Duration {
+        match mode {
+            Mode::Read | Mode::Write => self.work_max,
+            Mode::Enter => self.work_max.saturating_mul(ENTER_FACTOR),
         }
     }
 }
@@ -56,15 +70,15 @@ impl Mode {
 /// caller waits for a task that goes on without it; and a connection goes back to the pool only from where its state
 /// is known.
 pub(crate) async fn run<D: Dialect, T: Send + 'static>(
-    pool: &Pool<D>,
+    desk: &Desk<D>,
     mode: Mode,
     work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
 ) -> Result<T, LedgerError> {
-    let pool = pool.clone();
+    let desk = desk.clone();
     let task = tokio::spawn(async move {
         let mut attempt = 1;
         loop {
-            match once(&pool, mode, &work).await {
+            match once(&desk, mode, &work).await {
                 Err(error) if attempt < ATTEMPTS_MAX && is_passing::<D>(&error) => {
                     tracing::debug!(
                         attempt,
@@ -115,11 +129,11 @@ impl<D: Database> Drop for Session<D> {
 
 /// One attempt.
 async fn once<D: Dialect, T>(
-    pool: &Pool<D>,
+    desk: &Desk<D>,
     mode: Mode,
     work: &(impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Sync),
 ) -> Result<T, StoreError> {
-    let mut session = Session(Some(pool.acquire().await?));
+    let mut session = Session(Some(desk.pool.acquire().await?));
     let Some(conn) = session.0.as_mut() else {
         return Err(StoreError::Sqlx(sqlx::Error::PoolClosed));
     };
@@ -134,7 +148,7 @@ async fn once<D: Dialect, T>(
         D::commit(&mut *conn).await.map_err(StoreError::Commit)?;
         Ok(done)
     };
-    let work_max = mode.work_max();
+    let work_max = desk.work_max(mode);
     let Ok(result) = tokio::time::timeout(work_max, transaction).await else {
         return Err(StoreError::TimedOut {
             seconds: work_max.as_secs(),

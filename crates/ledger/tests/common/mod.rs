@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod history;
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -23,11 +24,17 @@ use tempfile::TempDir;
 /// A kind of database server.
 pub(crate) trait Server: Send + Sync + Sized + 'static {
     type Stranger: Send;
+    /// Whether a migration can be left half done.
+    const COMMITS_EACH_STATEMENT: bool;
     fn start() -> Self;
     fn kill(&self);
     fn restart(&mut self);
     /// The URL of a database; `""` for the one that is always there.
-    fn url(&self, database: &str) -> String;
+    fn url(&self, database: &str) -> String {
+        Self::url_at(self.addr(), database)
+    }
+    fn url_at(addr: SocketAddr, database: &str) -> String;
+    fn addr(&self) -> SocketAddr;
     fn make_database(&self, name: &str) -> impl Future<Output = ()> + Send;
     /// The only number that a query of a database returns.
     fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send;
@@ -41,6 +48,11 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     fn waiting(url: &str) -> impl Future<Output = i64> + Send;
     /// How many transactions are open in a database.
     fn transactions(url: &str) -> impl Future<Output = i64> + Send;
+    /// Lets no transaction that moves an account commit, until the stranger is let go.
+    fn hold_commits(url: &str) -> impl Future<Output = Self::Stranger> + Send;
+    fn let_commits_go(stranger: Self::Stranger) -> impl Future<Output = ()> + Send;
+    /// How many commits wait.
+    fn commits(url: &str) -> impl Future<Output = i64> + Send;
     /// The server that the tests of this target share.
     fn shared() -> &'static Self;
 
@@ -81,13 +93,16 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() 
     assert!(seen.is_ok(), "waited in vain for {what}");
 }
 
+/// Few connections, for many tests run at once, and time to wait for them.
+pub(crate) const OPTIONS: LedgerOptions = LedgerOptions {
+    connections_max: 4,
+    acquire_max: Duration::from_secs(30),
+    work_max: WAIT_MAX,
+};
+
 /// A ledger with few connections: many tests run at once.
 pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
-    let options = LedgerOptions {
-        connections_max: 4,
-        acquire_max: Duration::from_secs(30),
-    };
-    qiang_ledger::open(url, clock, options).await.unwrap()
+    qiang_ledger::open(url, clock, OPTIONS).await.unwrap()
 }
 
 fn output(command: &mut Command) {
@@ -147,6 +162,7 @@ impl Postgres {
 
 impl Server for Postgres {
     type Stranger = sqlx::PgConnection;
+    const COMMITS_EACH_STATEMENT: bool = false;
 
     fn start() -> Self {
         let folder = TempDir::new().unwrap();
@@ -191,16 +207,17 @@ impl Server for Postgres {
         self.process = Some(self.up());
     }
 
-    fn url(&self, database: &str) -> String {
+    fn addr(&self) -> SocketAddr {
+        self.port.addr()
+    }
+
+    fn url_at(addr: SocketAddr, database: &str) -> String {
         let database = if database.is_empty() {
             "postgres"
         } else {
             database
         };
-        format!(
-            "postgres://qiang@127.0.0.1:{}/{database}",
-            self.port.number()
-        )
+        format!("postgres://qiang@{addr}/{database}")
     }
 
     async fn make_database(&self, name: &str) {
@@ -241,6 +258,25 @@ impl Server for Postgres {
         let sql = "SELECT count(*) FROM pg_stat_activity \
                    WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
         Self::count(url, sql).await
+    }
+
+    async fn hold_commits(url: &str) -> sqlx::PgConnection {
+        let waits = "CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS \
+                     'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'; \
+                     CREATE CONSTRAINT TRIGGER waits AFTER INSERT OR UPDATE ON accounts \
+                     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION waits()";
+        Self::execute(url, waits).await;
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        Self::has(&mut conn, "SELECT pg_advisory_lock(1)").await;
+        conn
+    }
+
+    async fn let_commits_go(mut stranger: sqlx::PgConnection) {
+        Self::has(&mut stranger, "SELECT pg_advisory_unlock(1)").await;
+    }
+
+    async fn commits(url: &str) -> i64 {
+        Self::waiting(url).await
     }
 
     fn shared() -> &'static Self {
@@ -296,6 +332,7 @@ impl MariaDb {
 
 impl Server for MariaDb {
     type Stranger = sqlx::MySqlConnection;
+    const COMMITS_EACH_STATEMENT: bool = true;
 
     fn start() -> Self {
         let folder = TempDir::new().unwrap();
@@ -330,13 +367,17 @@ impl Server for MariaDb {
         self.process = Some(self.up());
     }
 
-    fn url(&self, database: &str) -> String {
+    fn addr(&self) -> SocketAddr {
+        self.port.addr()
+    }
+
+    fn url_at(addr: SocketAddr, database: &str) -> String {
         let database = if database.is_empty() {
             "mysql"
         } else {
             database
         };
-        format!("mysql://root@127.0.0.1:{}/{database}", self.port.number())
+        format!("mysql://root@{addr}/{database}")
     }
 
     async fn make_database(&self, name: &str) {
@@ -379,6 +420,24 @@ impl Server for MariaDb {
     async fn transactions(url: &str) -> i64 {
         let sql = "SELECT count(*) FROM information_schema.innodb_trx t \
                    JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()";
+        Self::count(url, sql).await
+    }
+
+    async fn hold_commits(url: &str) -> sqlx::MySqlConnection {
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        for stage in ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"] {
+            Self::has(&mut conn, &format!("BACKUP STAGE {stage}")).await;
+        }
+        conn
+    }
+
+    async fn let_commits_go(mut stranger: sqlx::MySqlConnection) {
+        Self::has(&mut stranger, "BACKUP STAGE END").await;
+    }
+
+    async fn commits(url: &str) -> i64 {
+        let sql = "SELECT count(*) FROM information_schema.processlist \
+                   WHERE db = DATABASE() AND state = 'Waiting for backup lock' AND info = 'COMMIT'";
         Self::count(url, sql).await
     }
 
