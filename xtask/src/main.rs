@@ -27,7 +27,7 @@ enum Task {
         #[arg(long)]
         embedded: bool,
     },
-    /// Check the layout of the code: crate direction, dead files, docs, lines, links
+    /// Check the layout of the code: crate direction, dead files, docs, lines, links, Lua
     Tidy,
     /// Check licences, banned crates and sources of dependencies
     Deny,

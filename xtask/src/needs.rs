@@ -26,9 +26,14 @@ enum Probe {
     Command(&'static str),
     /// A file.
     Path(&'static str),
+    /// A program of PostgreSQL: on the search path, or where Debian keeps it, by version.
+    Postgres(&'static str),
 }
 
 /// The table. A test that starts to use another program adds a row.
+///
+/// Some packages start a service when they are installed. Nothing here uses it, and the tests' own servers listen
+/// where it does not.
 pub(crate) const NEEDS: &[Need] = &[
     Need {
         probe: Probe::Command("cc"),
@@ -54,6 +59,61 @@ pub(crate) const NEEDS: &[Need] = &[
         why: "mounts that disk",
         needed_by: "full-disk tests",
     },
+    Need {
+        probe: Probe::Command("setpriv"),
+        package: "util-linux",
+        why: "has servers die with the test that started them, and run as another user than root",
+        needed_by: "every test with a server",
+    },
+    Need {
+        probe: Probe::Command("redis-server"),
+        package: "redis-server",
+        why: "alone, as Sentinel and as cluster",
+        needed_by: "tests of the Redis engine",
+    },
+    Need {
+        probe: Probe::Command("luacheck"),
+        package: "lua-check",
+        why: "lints the scripts that run inside Redis",
+        needed_by: "tidy",
+    },
+    Need {
+        probe: Probe::Postgres("initdb"),
+        package: "postgresql",
+        why: "makes a folder for a server",
+        needed_by: "tests of the ledger",
+    },
+    Need {
+        probe: Probe::Postgres("postgres"),
+        package: "postgresql",
+        why: "is that server",
+        needed_by: "tests of the ledger",
+    },
+    // Without `-core` it would come as a service that is started at once.
+    Need {
+        probe: Probe::Command("mariadb-install-db"),
+        package: "mariadb-server-core",
+        why: "makes a folder for a server",
+        needed_by: "tests of the ledger",
+    },
+    Need {
+        probe: Probe::Command("my_print_defaults"),
+        package: "mariadb-client-core",
+        why: "is called by mariadb-install-db",
+        needed_by: "tests of the ledger",
+    },
+    Need {
+        probe: Probe::Command("mariadbd"),
+        package: "mariadb-server-core",
+        why: "is that server",
+        needed_by: "tests of the ledger",
+    },
+    Need {
+        probe: Probe::Command("rabbitmq-server"),
+        package: "rabbitmq-server",
+        why: "carries a log to the ledger",
+        needed_by: "tests of the broker",
+    },
 ];
 
 /// Installs the packages of all unmet needs, without a question to anybody; where that is not
@@ -65,6 +125,8 @@ pub(crate) fn install(needs: &[Need]) -> Result<Done> {
 /// What installing depends on.
 struct Machine {
     search: Vec<PathBuf>,
+    /// Where the versions of PostgreSQL are.
+    postgres: PathBuf,
     root: bool,
 }
 
@@ -75,7 +137,11 @@ impl Machine {
         // Servers live here, and a user's search path often leaves it out.
         search.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
         let root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-        Self { search, root }
+        Self {
+            search,
+            postgres: PathBuf::from("/usr/lib/postgresql"),
+            root,
+        }
     }
 
     fn find(&self, command: impl AsRef<OsStr>) -> Option<PathBuf> {
@@ -83,21 +149,34 @@ impl Machine {
         self.search
             .iter()
             .map(|directory| directory.join(command))
-            .find(|file| {
-                fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-            })
+            .find(|file| is_executable(file))
     }
 
     fn meets(&self, need: &Need) -> bool {
         match need.probe {
             Probe::Command(command) => self.find(command).is_some(),
             Probe::Path(path) => Path::new(path).exists(),
+            Probe::Postgres(command) => {
+                self.find(command).is_some() || by_version(&self.postgres, command)
+            }
         }
     }
 
     fn unmet<'n>(&self, needs: &'n [Need]) -> Vec<&'n Need> {
         needs.iter().filter(|need| !self.meets(need)).collect()
     }
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether a version below `directory` has the command.
+fn by_version(directory: &Path, command: &str) -> bool {
+    let versions = fs::read_dir(directory).into_iter().flatten().flatten();
+    versions
+        .map(|version| version.path().join("bin").join(command))
+        .any(|file| is_executable(&file))
 }
 
 fn install_on(machine: &Machine, needs: &[Need]) -> Result<Done> {
@@ -165,7 +244,7 @@ fn wanted(unmet: &[&Need]) -> String {
     } in unmet
     {
         let what = match probe {
-            Probe::Command(command) => command,
+            Probe::Command(command) | Probe::Postgres(command) => command,
             Probe::Path(path) => path,
         };
         text.push_str(&format!("\n  {what} ({package}): {why}; for {needed_by}"));
@@ -176,6 +255,15 @@ fn wanted(unmet: &[&Need]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A machine that has nothing but what is in `bin`.
+    fn machine(bin: &Path, root: bool) -> Machine {
+        Machine {
+            search: vec![bin.to_owned()],
+            postgres: bin.join("postgresql"),
+            root,
+        }
+    }
 
     const TWO: &[Need] = &[
         Need {
@@ -205,10 +293,7 @@ mod tests {
     #[test]
     fn without_apt_it_says_exactly_what_to_install() {
         let empty = tempfile::tempdir().unwrap();
-        let machine = Machine {
-            search: vec![empty.path().to_owned()],
-            root: true,
-        };
+        let machine = machine(empty.path(), true);
         let message = refusal(&machine);
         assert!(message.contains("no apt-get"), "{message}");
         assert!(
@@ -222,10 +307,7 @@ mod tests {
     fn anybody_but_root_is_told_and_apt_is_not_run() {
         let bin = tempfile::tempdir().unwrap();
         script(bin.path(), "apt-get", "touch $(dirname $0)/ran");
-        let message = refusal(&Machine {
-            search: vec![bin.path().to_owned()],
-            root: false,
-        });
+        let message = refusal(&machine(bin.path(), false));
         assert!(message.contains("only root"), "{message}");
         assert!(!bin.path().join("ran").exists());
     }
@@ -240,10 +322,7 @@ mod tests {
             "d=$(dirname $0); echo \"$DEBIAN_FRONTEND $@\" >> $d/log\n\
              case \"$*\" in *install*) cp $0 $d/qiang-test-tool;; esac",
         );
-        let machine = Machine {
-            search: vec![bin.path().to_owned()],
-            root: true,
-        };
+        let machine = machine(bin.path(), true);
         assert_eq!(install_on(&machine, &TWO[..1]).unwrap(), Done::Passed);
         let log = fs::read_to_string(bin.path().join("log")).unwrap();
         let calls: Vec<&str> = log.lines().collect();
@@ -275,10 +354,7 @@ mod tests {
     fn a_failing_apt_is_a_failure() {
         let bin = tempfile::tempdir().unwrap();
         script(bin.path(), "apt-get", "exit 100");
-        let message = refusal(&Machine {
-            search: vec![bin.path().to_owned()],
-            root: true,
-        });
+        let message = refusal(&machine(bin.path(), true));
         assert!(message.contains("exit status: 100"), "{message}");
     }
 
@@ -286,11 +362,29 @@ mod tests {
     fn a_file_that_may_not_be_executed_is_no_command() {
         let bin = tempfile::tempdir().unwrap();
         fs::write(bin.path().join("qiang-test-tool"), "").unwrap();
-        let machine = Machine {
-            search: vec![bin.path().to_owned()],
-            root: true,
-        };
+        let machine = machine(bin.path(), true);
         assert!(machine.find("qiang-test-tool").is_none());
+    }
+
+    #[test]
+    fn a_postgres_is_found_on_the_path_or_by_version() {
+        const POSTGRES: Need = Need {
+            probe: Probe::Postgres("postgres"),
+            package: "postgresql",
+            why: "is a server",
+            needed_by: "a test",
+        };
+        let bin = tempfile::tempdir().unwrap();
+        let machine = machine(bin.path(), false);
+        assert!(!machine.meets(&POSTGRES));
+        script(bin.path(), "postgres", "");
+        assert!(machine.meets(&POSTGRES));
+        fs::remove_file(bin.path().join("postgres")).unwrap();
+        let version = bin.path().join("postgresql/15/bin");
+        fs::create_dir_all(&version).unwrap();
+        assert!(!machine.meets(&POSTGRES));
+        script(&version, "postgres", "");
+        assert!(machine.meets(&POSTGRES));
     }
 
     #[test]

@@ -25,7 +25,10 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         move || tools::components(root, !embedded),
     ));
     steps.push(Step::new("tidy", "cargo xtask tidy", || {
-        tidy::run(root).map(|()| Done::Passed)
+        tidy::check(root).map(|()| Done::Passed)
+    }));
+    steps.push(Step::new("lua", "cargo xtask tidy", move || {
+        tidy::lint_lua(root, !embedded)
     }));
     steps.push(Step::command("format", "cargo fmt --all --check", root));
     steps.push(Step::command(

@@ -2,6 +2,7 @@
 //!
 //! Each check takes files in memory and returns breaches, and has a test with a planted breach that it must catch.
 
+mod lua;
 mod manifests;
 mod markdown;
 mod modules;
@@ -15,6 +16,8 @@ use anyhow::{Result, bail};
 
 use manifests::Metadata;
 use tree::Tree;
+
+use crate::steps::Done;
 
 /// A rule broken somewhere.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +55,22 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Checks the repository at `root` and prints every breach.
+/// Everything there is to tidy, on a machine that has all it needs.
 pub(crate) fn run(root: &Path) -> Result<()> {
+    check(root)?;
+    if let Done::Skipped(why) = lint_lua(root, true)? {
+        println!("luacheck: {why}");
+    }
+    Ok(())
+}
+
+/// Runs luacheck; where it is missing, that is a failure if it is `required`.
+pub(crate) fn lint_lua(root: &Path, required: bool) -> Result<Done> {
+    lua::lint(root, &Tree::read(root)?, required)
+}
+
+/// Checks the repository at `root` and prints every breach.
+pub(crate) fn check(root: &Path) -> Result<()> {
     let breaches = breaches(root)?;
     for breach in &breaches {
         println!("{breach}");
@@ -72,6 +89,7 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
     for (path, text) in tree.texts() {
         text::check(path, text, &mut breaches);
     }
+    lua::check_headers(&tree, &mut breaches);
     manifests::check_star(&metadata, &mut breaches);
     manifests::check_core(&metadata, &mut breaches);
     manifests::check_lints(&tree, &mut breaches);

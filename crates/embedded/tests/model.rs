@@ -81,7 +81,7 @@ impl Pair {
             log: Vec::new(),
         };
         pair.start();
-        for setup in setups() {
+        for setup in histories::setups() {
             let engine = pair.engine.as_ref().unwrap();
             let owner = user("owner");
             if setup.campaign.funded_minor() > 0 {

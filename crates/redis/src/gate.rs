@@ -1,8 +1,8 @@
 //! The gate: what this node can answer by itself, so that a rush's losers do not reach Redis.
 //!
-//! A campaign is *quiet* when it grants nothing: not yet open, sold out, paused, or over. Then who has a grant does not change
-//! either, so the node fetches that list once, as fingerprints, and from then on refuses everybody who is not on it.
-//! Redis publishes news whenever a campaign's state changes in a way that matters here; a poll of the version stands
+//! A campaign is *quiet* when it grants nothing: not yet open, sold out, paused, or over. Then who has a grant does not
+//! change either, so the node fetches that list once, as fingerprints, and from then on refuses everybody who is not on
+//! it. Redis publishes news whenever a campaign's state changes in a way that matters here; a poll of the version stands
 //! behind it. What is fetched is bound to the versions of all parts before and after.
 
 use std::{

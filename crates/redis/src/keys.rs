@@ -3,21 +3,22 @@
 //! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
-//! | key | type | what it holds |
-//! |---|---|---|
-//! | `P:{pNN}:partition` | hash | `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted` with the reason |
-//! | `P:{pNN}:log` | stream | the log: a record holds the entries of one step; its id is the last one's place |
-//! | `P:{pNN}:agenda` | sorted set | campaigns by the milliseconds at which a tick has something to do for them |
-//! | `P:{pNN}:call:NODE:SLOT` | string | number and reply of a slot's last call, for 60 s: what is sent again is not done again |
-//! | `P:{pNN}:mark:NODE:SLOT` | string | written before a `WAIT`, which only waits for what its own connection wrote |
-//! | `P:{pNN}:c:ID` | hash | a campaign's rules and numbers, or those of the part that this partition has |
-//! | `P:{pNN}:c:ID:shares` | list | a packet's shares to come: six digits of number in base 36, then the amount |
-//! | `P:{pNN}:c:ID:sums` | hash | what the last 1000, 2000, … of these shares come to |
-//! | `P:{pNN}:c:ID:users` | hash | user → share, milliseconds after the start, key; or units held, orders given back, newest order, keys |
-//! | `P:{pNN}:c:ID:orders` | hash | number → state, refunds due, user, units, price, milliseconds after the start, key |
-//! | `P:{pNN}:c:ID:payments` | hash | order and payment → what became of it |
-//! | `P:{pNN}:c:ID:plan` | string | over how many parts the campaign is to be spread, from before the first one opens |
-//! | `P:{pNN}:c:ID:transfers` | hash | receiving part → units on their way there |
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted` with
+//!   the reason while nothing is granted.
+//! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the last one's place.
+//! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
+//! - `P:{pNN}:call:NODE:SLOT`, string: number and reply of a slot's last call, for 60 s: what is sent again is not done
+//!   again.
+//! - `P:{pNN}:mark:NODE:SLOT`, string: written before a `WAIT`, which only waits for what its own connection wrote.
+//! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.
+//! - `P:{pNN}:c:ID:shares`, list: a packet's shares to come: six digits of number in base 36, then the amount.
+//! - `P:{pNN}:c:ID:sums`, hash: what the last 1000, 2000, … of these shares come to.
+//! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
+//!   given back, newest order, keys and their orders.
+//! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
+//! - `P:{pNN}:c:ID:payments`, hash: order and payment → what became of it.
+//! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
+//! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units on their way there.
 //!
 //! Changes that gates must hear of are published on the channel `P:{pNN}:agenda:news`.
 

@@ -8,6 +8,8 @@
 mod account;
 mod answers;
 #[cfg(test)]
+mod spread_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
@@ -60,7 +62,7 @@ pub struct Books {
     pub balances: BTreeMap<UserId, (i64, i64)>,
 }
 
-/// Recomputes a history.
+/// Recomputes a history. The logs may come in any order: what is said of the whole of a spread campaign holds in all.
 ///
 /// # Errors
 /// Every breach that was found, one sentence each.

@@ -15,7 +15,7 @@ pub mod orders;
 pub mod outcomes;
 pub mod packets;
 pub mod restart;
-mod settled;
+pub mod settled;
 mod stage;
 pub mod stock;
 

@@ -8,7 +8,10 @@ use crate::auditor::{Account, Books};
 const PAGE: u32 = 700;
 
 /// Compares records, grants and balances.
-pub(super) async fn compare(ledger: &dyn Ledger, books: &Books) {
+///
+/// # Panics
+/// When they differ.
+pub async fn compare(ledger: &dyn Ledger, books: &Books) {
     for account in books.accounts.values() {
         compare_campaign(ledger, account).await;
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::program;
 use super::wait::{poll, wait_for};
+use super::{program, tree};
 
 /// How long a server may take to come up, on a busy machine.
 const UP_MAX: Duration = Duration::from_secs(60);
@@ -97,11 +97,10 @@ impl Process {
         self.child().try_wait().expect("our own child")
     }
 
-    /// Ends it with SIGKILL. Nothing happens if it has ended.
+    /// Ends it and all that it started with SIGKILL. Nothing happens if it has ended.
     pub fn kill(&self) {
-        let mut child = self.child();
-        let ended = child.kill().and_then(|()| child.wait());
-        ended.unwrap_or_else(|error| panic!("kill {}: {error}", self.name));
+        let killed = tree::kill(&mut self.child());
+        killed.unwrap_or_else(|error| panic!("kill {}: {error}", self.name));
     }
 
     /// Asks it to end with SIGTERM and waits until it has.
@@ -109,20 +108,25 @@ impl Process {
     /// # Panics
     /// When it takes too long.
     pub fn stop(&self) {
-        self.signal(Signal::TERM);
+        self.stop_by(Signal::TERM);
+    }
+
+    /// The same with another signal.
+    pub(super) fn stop_by(&self, signal: Signal) {
+        self.signal(signal);
         wait_for(&format!("{} to end", self.name), STOP_MAX, || self.ended());
     }
 
     /// Halts it with SIGSTOP: connections stay open and nothing answers.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
-        self.wait_for_state("to halt", |state| state == "T");
+        self.wait_for_state("to halt", |state| state == 'T');
     }
 
     /// Lets it go on after [`pause`](Self::pause).
     pub fn resume(&self) {
         self.signal(Signal::CONT);
-        self.wait_for_state("to go on", |state| state != "T");
+        self.wait_for_state("to go on", |state| state != 'T');
     }
 
     /// What it and earlier runs with the same file wrote.
@@ -166,12 +170,10 @@ impl Process {
         sent.unwrap_or_else(|error| panic!("{signal:?} to {}: {error}", self.name));
     }
 
-    fn wait_for_state(&self, what: &str, reached: impl Fn(&str) -> bool) {
+    fn wait_for_state(&self, what: &str, reached: impl Fn(char) -> bool) {
         wait_for(&format!("{} {what}", self.name), SIGNAL_MAX, || {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
-            // The name before it is in brackets and may hold anything.
-            let (_, after_name) = stat.rsplit_once(") ")?;
-            reached(after_name.get(..1)?).then_some(())
+            let (state, _) = tree::state_and_parent(self.pid)?;
+            reached(state).then_some(())
         });
     }
 
@@ -182,10 +184,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let mut child = self.child();
         // Nobody could do anything about a failure here.
-        let _ = child.kill();
-        let _ = child.wait();
+        let _ = tree::kill(&mut self.child());
     }
 }
 
@@ -228,9 +228,17 @@ mod tests {
     #[test]
     fn a_child_outlives_the_thread_that_started_it_but_not_its_value() {
         let folder = tempfile::tempdir().unwrap();
-        let process = thread::scope(|scope| scope.spawn(|| sleeper(folder.path())).join()).unwrap();
-        // The death signal comes before the thread is seen as ended, or never.
-        assert!(process.ended().is_none());
+        let start = || {
+            let process = sleeper(folder.path());
+            // The death signal is asked for right before the program is what it is.
+            let name = format!("/proc/{}/comm", process.pid());
+            let is_itself = || (fs::read_to_string(&name).ok()? == "sleep\n").then_some(());
+            wait_for("setpriv to become the program", SIGNAL_MAX, is_itself);
+            process
+        };
+        let process = thread::scope(|scope| scope.spawn(start).join()).unwrap();
+        // A signal at the thread's end may be a little late.
+        assert_eq!(poll(Duration::from_millis(200), || process.ended()), None);
         let pid = process.pid();
         assert!(is_alive(pid));
         drop(process);
@@ -245,6 +253,22 @@ mod tests {
         process.kill();
         assert!(process.ended().is_some_and(|status| !status.success()));
         assert!(!is_alive(process.pid()));
+    }
+
+    #[test]
+    fn what_a_child_started_is_killed_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        // A shell in a session of its own with two children, as PostgreSQL's are, and who they are.
+        let text = "setsid sh -c 'sleep 600 & sleep 600 & echo $$; echo $!; wait' & wait";
+        let process = script(folder.path(), text);
+        let pids: Vec<u32> = wait_for("two ids", SIGNAL_MAX, || {
+            let pids: Vec<u32> = process.output().lines().flat_map(str::parse).collect();
+            (pids.len() == 2).then_some(pids)
+        });
+        assert!(pids.iter().all(|pid| is_alive(*pid)));
+        process.kill();
+        let dead = |pid: &u32| tree::state_and_parent(*pid).is_none_or(|(state, _)| state == 'Z');
+        assert!(pids.iter().all(dead));
     }
 
     #[test]

@@ -17,14 +17,24 @@ pub(super) fn find(program: &str, package: &str) -> PathBuf {
     })
 }
 
-pub(super) fn search_path() -> Vec<PathBuf> {
+/// The same for a program of PostgreSQL, which Debian keeps by version: the newest one, or else what is on the path.
+pub(super) fn find_postgres(program: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let mut versions: Vec<PathBuf> = versions.flatten().map(|version| version.path()).collect();
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    versions.sort_by_key(|path| std::cmp::Reverse(number(path)));
+    let bins: Vec<PathBuf> = versions.iter().map(|path| path.join("bin")).collect();
+    look_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
+}
+
+fn search_path() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(SBIN.map(PathBuf::from))
         .collect()
 }
 
-pub(super) fn look_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
+fn look_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
     directories
         .iter()
         .map(|directory| directory.join(program))

@@ -4,6 +4,7 @@ mod baseline;
 mod engine;
 mod http;
 mod rebuild;
+mod schemes;
 mod stage;
 
 use std::process::ExitCode;
@@ -17,6 +18,15 @@ pub(crate) enum Bench {
     Http(http::HttpArgs),
     /// A start with many grants in the file, and the memory of a grant.
     Rebuild(rebuild::RebuildArgs),
+    /// The published schemes and ours on one Redis, under the same crowd, compared.
+    ///
+    /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys
+    /// have a prefix of their own and are removed. Redis's processor time is what INFO says, so nobody else should
+    /// use that Redis meanwhile.
+    ///
+    /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or
+    /// left units behind although enough users asked, or its records differ from what users were told.
+    Schemes(Box<schemes::SchemesArgs>),
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
@@ -24,5 +34,6 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
         Bench::Engine(args) => engine::run(args),
         Bench::Http(args) => http::run(args),
         Bench::Rebuild(args) => rebuild::run(args),
+        Bench::Schemes(args) => schemes::run(args),
     }
 }

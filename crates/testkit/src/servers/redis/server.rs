@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::resp::{self, Reply};
 use super::{Login, Options};
 use crate::servers::process::PortTaken;
-use crate::servers::{Port, Process, program};
+use crate::servers::{Port, Process, folder, program};
 
 /// How many ports are tried for one server.
 const PORTS_MAX: usize = 5;
@@ -63,7 +63,7 @@ impl Server {
         configure: impl Fn(&Port, &Port) -> (Vec<String>, bool),
     ) -> Self {
         for _ in 0..PORTS_MAX {
-            let folder = tempfile::tempdir().expect("a temporary folder");
+            let folder = folder();
             let (port, bus) = (Port::free(), Port::free());
             let (mut lines, sentinel) = configure(&port, &bus);
             lines.push("bind 127.0.0.1".to_owned());

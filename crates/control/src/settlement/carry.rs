@@ -1,0 +1,101 @@
+//! One step of settlement: some entries of one partition.
+
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{EventLog, Ledger, LedgerError},
+};
+
+/// What a step came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carried {
+    /// Where the log ended.
+    pub head: Seq,
+    /// Up to where the ledger has it now.
+    pub settled: Seq,
+    /// How many entries were carried over.
+    pub entries: usize,
+    /// Whether the log knows what it may forget. Where it does not, it has to be told again.
+    pub released: Result<(), LedgerError>,
+}
+
+/// Why a step was not made, or cannot be known to have been made. It may be tried again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CarryError {
+    /// The log has lost entries: what it holds now is not what the ledger follows from. Nothing was settled.
+    #[error("the log ends at entry {head}, and the ledger has entry {settled}")]
+    RolledBack {
+        /// Up to where the ledger has it.
+        settled: Seq,
+        /// Where the log ends.
+        head: Seq,
+    },
+    /// The log gave no answer, or no sense.
+    #[error("the log cannot be read")]
+    Log(#[source] LedgerError),
+    /// The ledger gave no answer, or refused.
+    #[error("the ledger does not take the entries")]
+    Ledger(#[source] LedgerError),
+}
+
+impl CarryError {
+    /// The error and what is below it, on one line.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        match self {
+            Self::RolledBack { .. } => self.to_string(),
+            Self::Log(source) | Self::Ledger(source) => format!("{self}: {source}"),
+        }
+    }
+}
+
+/// Carries up to `limit` entries of a partition from the log into the ledger, and tells the log what it may forget.
+/// Harmless however often it is done, and by however many at once.
+///
+/// # Errors
+/// [`CarryError`]; a commit of the ledger whose fate is unknown is one, too.
+pub async fn carry_once(
+    log: &dyn EventLog,
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    limit: usize,
+) -> Result<Carried, CarryError> {
+    // In this order: a log that grows meanwhile is not mistaken for one that has shrunk.
+    let before = ledger.settled(partition).await;
+    let before = before.map_err(CarryError::Ledger)?;
+    let of_log = |error| match error {
+        LedgerError::LogLost { head } => CarryError::RolledBack {
+            settled: before,
+            head,
+        },
+        other => CarryError::Log(other),
+    };
+    let head = log.head(partition).await.map_err(of_log)?;
+    if before > head {
+        return Err(CarryError::RolledBack {
+            settled: before,
+            head,
+        });
+    }
+    if before == head {
+        return Ok(Carried {
+            head,
+            settled: before,
+            entries: 0,
+            released: Ok(()),
+        });
+    }
+
+    let entries = log.read(partition, before, limit).await.map_err(of_log)?;
+    if entries.is_empty() {
+        let reason = format!("it ends at entry {head}, and has none after {before}");
+        return Err(CarryError::Log(LedgerError::Damaged { reason }));
+    }
+    let settled = ledger.settle(partition, &entries).await;
+    let settled = settled.map_err(CarryError::Ledger)?;
+    Ok(Carried {
+        head: head.max(settled),
+        settled,
+        entries: entries.len(),
+        released: log.release(partition, settled).await,
+    })
+}

@@ -1,0 +1,212 @@
+//! A log and a ledger that do as they are told, and remember what was asked of them.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use qiang_core::{
+    book::Setup,
+    event::{Entry, Event, PartitionId, Seq},
+    id::{CampaignId, IdempotencyKey, UserId},
+    money::Money,
+    ports::{Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError},
+};
+use qiang_testkit::campaign::{OPENS, id};
+use tokio::{sync::Semaphore, time::Instant};
+use uuid::Uuid;
+
+pub(crate) fn entry(seq: Seq) -> Entry {
+    Entry {
+        seq,
+        at: OPENS,
+        campaign: id(1),
+        event: Event::Paused,
+    }
+}
+
+pub(crate) fn broken() -> LedgerError {
+    LedgerError::Unavailable {
+        reason: "it was told to fail".to_owned(),
+    }
+}
+
+/// One partition of the log.
+#[derive(Default)]
+struct Part {
+    head: Seq,
+    released: Vec<Seq>,
+}
+
+/// A log of made-up entries.
+pub(crate) struct FakeLog {
+    parts: Mutex<BTreeMap<PartitionId, Part>>,
+    /// What `head` and `read` say instead.
+    pub(crate) lost: Mutex<Option<LedgerError>>,
+    /// How often `release` is still to fail.
+    pub(crate) releases_fail: Mutex<u32>,
+}
+
+impl FakeLog {
+    pub(crate) fn new(partitions: &[u16]) -> Arc<Self> {
+        let parts = partitions
+            .iter()
+            .map(|n| (PartitionId(*n), Part::default()));
+        Arc::new(Self {
+            parts: Mutex::new(parts.collect()),
+            lost: Mutex::new(None),
+            releases_fail: Mutex::new(0),
+        })
+    }
+
+    pub(crate) fn ends_at(&self, partition: u16, head: Seq) {
+        let mut parts = self.parts.lock().unwrap();
+        parts.get_mut(&PartitionId(partition)).unwrap().head = head;
+    }
+
+    pub(crate) fn released(&self, partition: u16) -> Vec<Seq> {
+        let parts = self.parts.lock().unwrap();
+        parts[&PartitionId(partition)].released.clone()
+    }
+
+    fn well(&self) -> Result<(), LedgerError> {
+        self.lost.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+}
+
+#[async_trait]
+impl EventLog for FakeLog {
+    fn partitions(&self) -> Vec<PartitionId> {
+        self.parts.lock().unwrap().keys().copied().collect()
+    }
+
+    async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
+        self.well()?;
+        Ok(self.parts.lock().unwrap()[&partition].head)
+    }
+
+    async fn read(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entry>, LedgerError> {
+        self.well()?;
+        let head = self.parts.lock().unwrap()[&partition].head;
+        Ok((after + 1..=head).take(limit).map(entry).collect())
+    }
+
+    async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
+        let mut fail = self.releases_fail.lock().unwrap();
+        if *fail > 0 {
+            *fail -= 1;
+            return Err(broken());
+        }
+        let mut parts = self.parts.lock().unwrap();
+        parts.get_mut(&partition).unwrap().released.push(upto);
+        Ok(())
+    }
+}
+
+/// A ledger that only settles.
+pub(crate) struct FakeLedger {
+    settled: Mutex<BTreeMap<PartitionId, Seq>>,
+    /// Which partitions it refuses to settle.
+    pub(crate) refused: Mutex<Vec<PartitionId>>,
+    /// What was settled or refused, and when: the partition, and how many entries came.
+    pub(crate) attempts: Mutex<Vec<(PartitionId, usize, Instant)>>,
+    /// Each settlement needs one of these.
+    pub(crate) leave: Semaphore,
+}
+
+impl FakeLedger {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            settled: Mutex::default(),
+            refused: Mutex::default(),
+            attempts: Mutex::default(),
+            leave: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+        })
+    }
+
+    pub(crate) fn at(&self, partition: u16) -> Seq {
+        let settled = self.settled.lock().unwrap();
+        settled.get(&PartitionId(partition)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn put(&self, partition: u16, seq: Seq) {
+        let mut settled = self.settled.lock().unwrap();
+        settled.insert(PartitionId(partition), seq);
+    }
+}
+
+#[async_trait]
+impl Ledger for FakeLedger {
+    async fn bind_key(
+        &self,
+        _: &str,
+        _: &IdempotencyKey,
+        _: [u8; 32],
+        _: Uuid,
+    ) -> Result<KeyBinding, LedgerError> {
+        Err(broken())
+    }
+
+    async fn deposit(&self, _: Uuid, _: &UserId, _: Money) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn balances(&self, _: &UserId) -> Result<Vec<Balance>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn create(&self, _: &Setup) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn campaign(&self, _: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
+        Ok(self.at(partition.0))
+    }
+
+    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn await_settled(
+        &self,
+        _: PartitionId,
+        _: Seq,
+        _: Duration,
+    ) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
+        let attempt = (partition, entries.len(), Instant::now());
+        self.attempts.lock().unwrap().push(attempt);
+        self.leave.acquire().await.unwrap().forget();
+        if self.refused.lock().unwrap().contains(&partition) {
+            return Err(broken());
+        }
+        let settled = self.at(partition.0);
+        let first = entries.first().map(|entry| entry.seq);
+        assert_eq!(first, Some(settled + 1), "entries follow the position");
+        let last = entries.last().unwrap().seq;
+        self.put(partition.0, last);
+        Ok(last)
+    }
+}

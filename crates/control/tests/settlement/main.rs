@@ -1,0 +1,253 @@
+//! Settlement step by step and by the clock, which is tokio's and stands still unless everybody sleeps.
+#![allow(clippy::unwrap_used)]
+
+mod fakes;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use fakes::{FakeLedger, FakeLog, broken};
+use qiang_control::settlement::{
+    BACKOFF_MAX, BACKOFF_MIN, CarryError, Options, POLL_INTERVAL, Position, Settlement, carry_once,
+};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{EventLog, Ledger, LedgerError},
+};
+use tokio::time::{Instant, sleep};
+
+/// Nothing takes this long by tokio's clock that is not stuck.
+const LONG: Duration = Duration::from_secs(600);
+
+/// What the hook was told.
+type Told = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
+
+fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Settlement, Told) {
+    let told = Told::default();
+    let tell = Arc::clone(&told);
+    let options = Options {
+        entries_max: 10,
+        ..Options::new(Box::new(move |partition, settled, head| {
+            tell.lock().unwrap().push((partition, settled, head));
+        }))
+    };
+    let log = Arc::clone(log) as Arc<dyn EventLog>;
+    let ledger = Arc::clone(ledger) as Arc<dyn Ledger>;
+    (Settlement::start(log, ledger, options), told)
+}
+
+/// Sleeps by the still clock until something is so.
+async fn until(what: &str, so: impl Fn() -> bool) {
+    let patience = Instant::now() + LONG;
+    while !so() {
+        assert!(Instant::now() < patience, "never: {what}");
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_step_carries_a_bounded_run_from_the_position_on() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    let step = || carry_once(&*log, &*ledger, PartitionId(3), 4);
+    let carried = step().await.unwrap();
+    assert_eq!((carried.entries, carried.settled, carried.head), (0, 0, 0));
+    log.ends_at(3, 6);
+    for (entries, settled) in [(4, 4), (2, 6), (0, 6)] {
+        let carried = step().await.unwrap();
+        assert_eq!((carried.entries, carried.settled), (entries, settled));
+        assert_eq!((carried.head, carried.released), (6, Ok(())));
+        assert_eq!(ledger.at(3), settled);
+    }
+    assert_eq!(log.released(3), [4, 6]);
+}
+
+#[tokio::test]
+async fn nothing_is_released_that_is_not_settled() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    log.ends_at(3, 6);
+    ledger.refused.lock().unwrap().push(PartitionId(3));
+    let failed = carry_once(&*log, &*ledger, PartitionId(3), 4).await;
+    assert_eq!(failed, Err(CarryError::Ledger(broken())));
+    assert_eq!(log.released(3), []);
+    *log.releases_fail.lock().unwrap() = 1;
+    ledger.refused.lock().unwrap().clear();
+    let carried = carry_once(&*log, &*ledger, PartitionId(3), 4).await;
+    assert_eq!(carried.unwrap().released, Err(broken()));
+    assert_eq!(ledger.at(3), 4, "what is settled is settled");
+}
+
+#[tokio::test]
+async fn a_log_that_has_lost_entries_is_not_settled() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    let step = || carry_once(&*log, &*ledger, PartitionId(3), 4);
+    log.ends_at(3, 6);
+    ledger.put(3, 9);
+    let (settled, head) = (9, 6);
+    let rolled_back = Err(CarryError::RolledBack { settled, head });
+    assert_eq!(step().await, rolled_back);
+    // The log knows it itself, although it is long enough.
+    log.ends_at(3, 20);
+    *log.lost.lock().unwrap() = Some(LedgerError::LogLost { head });
+    assert_eq!(step().await, rolled_back);
+    *log.lost.lock().unwrap() = Some(broken());
+    assert_eq!(step().await, Err(CarryError::Log(broken())));
+    assert_eq!(ledger.attempts.lock().unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_is_enough_and_without_one_it_looks_by_itself() {
+    let (log, ledger) = (FakeLog::new(&[0, 7]), FakeLedger::new());
+    let (settlement, _) = start(&log, &ledger);
+    sleep(10 * POLL_INTERVAL + Duration::from_millis(7)).await;
+    let began = Instant::now();
+    log.ends_at(7, 35);
+    settlement.wake();
+    until("it was woken", || ledger.at(7) == 35).await;
+    assert!(
+        began.elapsed() <= Duration::from_millis(10),
+        "no timer was waited for"
+    );
+    let sizes: Vec<_> = ledger
+        .attempts
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|a| a.1)
+        .collect();
+    assert_eq!(sizes, [10, 10, 10, 5]);
+
+    log.ends_at(0, 3);
+    let began = Instant::now();
+    until("it looked by itself", || ledger.at(0) == 3).await;
+    assert!(began.elapsed() <= POLL_INTERVAL + Duration::from_millis(10));
+    let position = |n: u16, head: Seq| Position {
+        partition: PartitionId(n),
+        head,
+        settled: head,
+    };
+    until("it is shown", || {
+        settlement.positions() == [position(0, 3), position(7, 35)]
+    })
+    .await;
+    assert_eq!((settlement.lag(), settlement.stuck()), (0, None));
+    settlement.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_tried_again_after_growing_pauses_and_hold_up_nobody_else() {
+    let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
+    log.ends_at(1, 5);
+    log.ends_at(2, 5);
+    ledger.refused.lock().unwrap().push(PartitionId(1));
+    let (settlement, _) = start(&log, &ledger);
+    for _ in 0..60 {
+        sleep(Duration::from_secs(1)).await;
+        settlement.wake(); // a signal does not shorten a pause
+    }
+    assert_eq!(ledger.at(2), 5);
+    let stuck = settlement.stuck().unwrap();
+    assert!(
+        stuck.starts_with("partition 1: ") && stuck.contains("told to fail"),
+        "{stuck}"
+    );
+    let attempts = ledger.attempts.lock().unwrap().clone();
+    let times: Vec<_> = attempts
+        .iter()
+        .filter(|a| a.0 == PartitionId(1))
+        .map(|a| a.2)
+        .collect();
+    let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    for (n, pause) in pauses.iter().enumerate() {
+        let expected = (BACKOFF_MIN * 2_u32.pow(n as u32)).min(BACKOFF_MAX);
+        let late = pause.checked_sub(expected).expect("no pause is too short");
+        assert!(late <= Duration::from_millis(2), "{n}: {pause:?}");
+    }
+    assert!(pauses.len() > 10 && pauses.len() < 30, "{}", pauses.len());
+
+    ledger.refused.lock().unwrap().clear();
+    until("it goes on", || settlement.stuck().is_none()).await;
+    assert_eq!(ledger.at(1), 5);
+    settlement.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollback_halts_the_partition_until_it_is_repaired() {
+    let (log, ledger) = (FakeLog::new(&[4, 5]), FakeLedger::new());
+    log.ends_at(4, 8);
+    let (settlement, told) = start(&log, &ledger);
+    until("it is settled", || ledger.at(4) == 8).await;
+    log.ends_at(4, 2);
+    until("the hook was called", || !told.lock().unwrap().is_empty()).await;
+    // What comes after is another history, however long it gets.
+    log.ends_at(4, 50);
+    log.ends_at(5, 3);
+    settlement.wake();
+    sleep(LONG).await;
+    assert_eq!((ledger.at(4), ledger.at(5)), (8, 3));
+    assert_eq!(*told.lock().unwrap(), [(PartitionId(4), 8, 2)]);
+    let stuck = settlement.stuck().unwrap();
+    assert_eq!(
+        stuck,
+        "partition 4: the log ends at entry 2, and the ledger has entry 8"
+    );
+
+    settlement.resume();
+    until("it goes on", || ledger.at(4) == 50).await;
+    until("it is well", || settlement.stuck().is_none()).await;
+    log.ends_at(4, 49);
+    until("it is found again", || told.lock().unwrap().len() == 2).await;
+    settlement.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_is_told_until_it_has_taken_it_in() {
+    let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
+    // Somebody settled this and died before saying so.
+    log.ends_at(1, 4);
+    ledger.put(1, 4);
+    let (settlement, _) = start(&log, &ledger);
+    until("it is released", || log.released(1) == [4]).await;
+    *log.releases_fail.lock().unwrap() = 3;
+    log.ends_at(1, 6);
+    until("it is shown", || settlement.stuck().is_some()).await;
+    until("it is released", || log.released(1) == [4, 6]).await;
+    sleep(LONG).await;
+    assert_eq!(log.released(1), [4, 6], "and then it is left in peace");
+    assert_eq!(ledger.attempts.lock().unwrap().len(), 1);
+    assert_eq!(settlement.stuck(), None);
+    settlement.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_finishes_what_was_read_and_starts_nothing_more() {
+    let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
+    ledger.leave.forget_permits(usize::MAX);
+    log.ends_at(1, 100);
+    let (settlement, _) = start(&log, &ledger);
+    until("it has begun", || {
+        ledger.attempts.lock().unwrap().len() == 1
+    })
+    .await;
+    let settlement = Arc::new(settlement);
+    let stopping = Arc::clone(&settlement);
+    let stopped = tokio::spawn(async move { stopping.stop().await });
+    sleep(LONG).await;
+    assert!(!stopped.is_finished(), "a transaction is under way");
+    ledger.leave.add_permits(10);
+    stopped.await.unwrap();
+    assert_eq!(ledger.at(1), 10, "the run that was read, and no other");
+    assert_eq!(log.released(1), [10]);
+    assert_eq!(settlement.positions()[0].lag(), 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_it_comes_to_its_end() {
+    let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
+    let (settlement, _) = start(&log, &ledger);
+    sleep(POLL_INTERVAL).await;
+    drop(settlement);
+    sleep(LONG).await;
+    assert_eq!(Arc::strong_count(&ledger), 1, "nobody holds it any more");
+}

@@ -1,0 +1,154 @@
+//! The comparison as a table for people.
+
+use std::fmt::Write as _;
+
+use super::{
+    load::Name,
+    report::{Loaded, Report},
+    scheme::PUBLISHED_CONDITIONS,
+};
+
+/// The table for people.
+pub(super) fn of(report: &Report) -> String {
+    let mut text = String::new();
+    for loaded in &report.loads {
+        // Writing into a string does not fail.
+        let _ = write_load(&mut text, report, loaded);
+    }
+    text.lines()
+        .flat_map(|line| [line.trim_end(), "\n"])
+        .collect()
+}
+
+fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::Result {
+    let load = &loaded.load;
+    writeln!(
+        text,
+        "{}: {} users make {} claims for {} shares, {} waiting at a time, {} connections; {}\n\
+         {}, client on the same {} cores\n",
+        load.load.as_str(),
+        whole(f64::from(load.users)),
+        whole(loaded.claims as f64),
+        whole(f64::from(load.shares)),
+        whole(f64::from(load.waiting)),
+        load.connections,
+        match report.repeat {
+            1 => "one run".to_owned(),
+            runs => format!("medians of {runs} runs"),
+        },
+        report.redis.as_deref().unwrap_or("no Redis"),
+        report.cores,
+    )?;
+    // The articles' figures were taken in a rush; beside a drain they would compare nothing.
+    let rush = load.load == Name::Rush;
+    writeln!(
+        text,
+        "{:<13}{:>9}{:>9}{:>8}{:>9}{:>9}{:>6}{:>9}{:>9}{:>9}{:>9}{:>7}   {}",
+        "scheme",
+        "claims/s",
+        "grants/s",
+        "×queue",
+        "success",
+        "oversold",
+        "twice",
+        "p50 ms",
+        "p99 ms",
+        "µs/claim",
+        "µs/grant",
+        "trips",
+        if rush { "published" } else { "" },
+    )?;
+    for row in &loaded.schemes {
+        let Some(median) = &row.median else { continue };
+        let published = row.about().published.filter(|_| rush);
+        writeln!(
+            text,
+            "{:<13}{:>9}{:>9}{:>8}{:>9}{:>9}{:>6}{:>9.1}{:>9.1}{:>9}{:>9}{:>7}   {}",
+            row.name(),
+            whole(median.claims_per_second),
+            whole(median.grants_per_second),
+            or_dash(median.grants_times_queue, 2),
+            format!("{:.0}%", median.success * 100.0),
+            median.oversold,
+            median.duplicates,
+            median.p50_us / 1_000.0,
+            median.p99_us / 1_000.0,
+            or_dash(median.redis_cpu_us_per_claim, 1),
+            or_dash(median.redis_cpu_us_per_grant, 1),
+            or_dash(median.round_trips_per_claim, 2),
+            published.map_or_else(
+                || if rush { "-" } else { "" }.to_owned(),
+                |published| format!(
+                    "{}/s, {}",
+                    whole(f64::from(published.qps)),
+                    published.success
+                )
+            ),
+        )?;
+    }
+    let published = if rush {
+        format!(" Published: {PUBLISHED_CONDITIONS}.")
+    } else {
+        String::new()
+    };
+    writeln!(
+        text,
+        "\nµs: Redis's processor time, all threads.{published}\n\
+         Of oversold and twice (second units of a user) the worst run is shown; counter and deduct know no users.\n"
+    )
+}
+
+fn or_dash(figure: Option<f64>, digits: usize) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| format!("{figure:.digits$}"))
+}
+
+/// A number rounded, with a comma before each three digits.
+pub(super) fn whole(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{queue, report::tests::report, unlocked},
+        *,
+    };
+
+    #[test]
+    fn the_table_has_the_published_figures_beside() {
+        let report = report(&[
+            (&queue::ABOUT, &[(100, 5e5)]),
+            (&unlocked::ABOUT, &[(137, 3e5)]),
+        ]);
+        let table = of(&report);
+        let words = |scheme: &str| -> Vec<&str> {
+            let line = table.lines().find(|line| line.starts_with(scheme)).unwrap();
+            line.split_whitespace().collect()
+        };
+        assert_eq!(
+            words("queue").join(" "),
+            "queue 11,000 100 1.00 100% 0 0 2.5 2.5 45.5 5000.0 2.00 12,000/s, 100%"
+        );
+        assert_eq!(
+            words("unlocked").join(" "),
+            "unlocked 11,000 137 1.37 73% 37 0 2.5 2.5 27.3 2189.8 2.00 28,000/s, 73%, oversold"
+        );
+        assert!(table.contains("10,000 concurrent users on 100 shares"));
+        assert!(table.lines().all(|line| line.trim_end() == line));
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, text) in [(0.4, "0"), (999.6, "1,000"), (1_234_567.0, "1,234,567")] {
+            assert_eq!(whole(number), text);
+        }
+    }
+}

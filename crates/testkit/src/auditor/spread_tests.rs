@@ -1,0 +1,182 @@
+//! The same for campaigns in parts: a sound history passes in any order of its logs, every planted breach is found.
+
+use qiang_core::{
+    book::{Command, Setup, Steer},
+    campaign::Phase,
+    event::{Entry, Event, PartitionId},
+    id::PaymentRef,
+    split::SplitRule,
+    time::Timestamp,
+};
+
+use super::{History, audit};
+use crate::{
+    campaign::{HOLD_MS, OPENS, Target, red_packet, sale, user},
+    spread::SpreadBook,
+};
+
+/// A packet of each sort and a sale, in three parts; the sale's units come back in one part and go in another.
+fn sound() -> History {
+    let setups: Vec<Setup> = vec![
+        red_packet(1_000, 9, SplitRule::Lazy { min: 1 }).setup(1),
+        red_packet(1_000, 9, SplitRule::DoubleAverage { min: 1 }).setup(2),
+        sale(9).limit(3).setup(3),
+    ];
+    let mut book = SpreadBook::new((0..3).map(PartitionId).collect());
+    let mut play = |now: Timestamp, command: Command| drop(book.apply(now, &command));
+    for setup in &setups {
+        play(OPENS, Command::Open(Box::new(setup.clone())));
+        for n in 0..7 {
+            play(
+                OPENS,
+                Command::Claim(Target::of(setup).one(&format!("u{n}"))),
+            );
+        }
+    }
+    let orders = Target::of(&setups[2]);
+    for number in 1..9 {
+        let payment = PaymentRef::new("p").expect("well-formed");
+        let order = orders.order(number);
+        let pay = Command::Pay { order, payment };
+        if number % 2 == 0 {
+            play(OPENS, pay);
+        }
+    }
+    let later = OPENS.plus_millis(HOLD_MS);
+    play(later, Command::Tick { events_max: 100 });
+    for n in 7..14 {
+        play(later, Command::Claim(orders.one(&format!("u{n}"))));
+    }
+    for setup in &setups {
+        let (campaign, steer) = (setup.campaign.id, Steer::Close);
+        play(later, Command::Steer { campaign, steer });
+    }
+    let tally = |setup: &Setup| {
+        let id = setup.campaign.id;
+        book.tally(later, id).map(|tally| (id, tally))
+    };
+    History {
+        deposits: vec![(user("owner"), 2_000)],
+        logs: book.logs().to_vec(),
+        tallies: setups.iter().filter_map(tally).collect(),
+        setups,
+        ..History::default()
+    }
+}
+
+fn finds(what: &str, plant: impl FnOnce(&mut History)) {
+    let mut history = sound();
+    plant(&mut history);
+    let breaches = audit(&history).err().unwrap_or_default();
+    let found = breaches.iter().any(|breach| breach.contains(what));
+    assert!(found, "no breach says `{what}`: {breaches:#?}");
+}
+
+/// The entries of one kind that belong to the `n`-th campaign, in the order of the logs.
+fn entries<'a>(history: &'a mut History, n: usize, name: &str) -> Vec<&'a mut Entry> {
+    let id = history.setups[n].campaign.id;
+    let all = history.logs.iter_mut().flatten();
+    all.filter(|entry| entry.campaign == id && entry.event.name() == name)
+        .collect()
+}
+
+fn number_of(event: &mut Event) -> &mut u32 {
+    match event {
+        Event::Granted { number, .. } | Event::Paid { number, .. } => number,
+        other => panic!("{other:?} has no number"),
+    }
+}
+
+#[test]
+fn a_sound_history_passes_in_any_order_of_its_logs() {
+    let mut history = sound();
+    assert!(history.logs.iter().all(|log| log.len() > 15));
+    for _ in 0..3 {
+        let books = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
+        for setup in &history.setups {
+            assert_eq!(books.accounts[&setup.campaign.id].phase(), Phase::Closed);
+        }
+        history.logs.rotate_left(1);
+    }
+}
+
+#[test]
+fn a_number_given_twice_is_found() {
+    finds("not a new one", |history| {
+        let mut granted = entries(history, 2, "granted");
+        let first = *number_of(&mut granted[0].event);
+        let last = granted.last_mut().expect("there are some");
+        *number_of(&mut last.event) = first;
+    });
+    finds("a share that is none", |history| {
+        let mut granted = entries(history, 0, "granted");
+        *number_of(&mut granted[2].event) = 10;
+    });
+}
+
+#[test]
+fn parts_that_contradict_each_other_are_found() {
+    finds("opened in other parts", |history| {
+        entries(history, 0, "opened")[1].event = Event::Opened { parts: 2 };
+    });
+    finds("opened twice", |history| {
+        for entry in entries(history, 0, "opened") {
+            entry.event = Event::Opened { parts: 2 };
+        }
+    });
+    finds("happened before it was opened", |history| {
+        entries(history, 0, "opened")[1].event = Event::Paused;
+    });
+}
+
+#[test]
+fn an_order_in_two_parts_is_found() {
+    finds("taken into another part", |history| {
+        let mut paid = entries(history, 2, "paid");
+        let number = *number_of(&mut paid[0].event);
+        let last = paid.last_mut().expect("there are some");
+        assert_ne!(*number_of(&mut last.event), number);
+        *number_of(&mut last.event) = number;
+    });
+}
+
+#[test]
+fn what_is_lost_when_all_have_closed_is_found() {
+    for n in 0..3 {
+        finds("what was left is not what went back", |history| {
+            if let Event::Closed { returned, .. } = &mut entries(history, n, "closed")[1].event {
+                *returned += 1;
+            }
+        });
+    }
+    finds("what was left is not what went back", |history| {
+        if let Event::Closed { refunded_minor, .. } = &mut entries(history, 0, "closed")[1].event {
+            *refunded_minor -= 1;
+        }
+    });
+    finds("the tally of", |history| {
+        // One part has not closed yet: nothing is wrong with that, but the engine says that all have.
+        let id = history.setups[1].campaign.id;
+        history.logs[0].retain(|entry| entry.campaign != id || entry.event.name() != "closed");
+    });
+}
+
+#[test]
+fn overselling_in_parts_is_found() {
+    finds("more units than there are", |history| {
+        history.setups[2] = sale(7).limit(3).setup(3);
+        let id = history.setups[2].campaign.id;
+        for log in &mut history.logs {
+            log.retain(|entry| entry.campaign != id || entry.event.name() != "closed");
+        }
+    });
+}
+
+#[test]
+fn a_grant_after_the_end_of_its_part_is_found() {
+    finds("granted while paused or after the end", |history| {
+        let ended = entries(history, 1, "ended")[0].event.clone();
+        let mut granted = entries(history, 1, "granted");
+        granted[0].event = ended;
+    });
+}

@@ -1,0 +1,134 @@
+//! Checks of Lua scripts: the header that says what a script takes and replies, and luacheck.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::Breach;
+use super::tree::Tree;
+use crate::steps::{Call, Done};
+
+/// What the comment at the top of a script explains, each at the start of a line.
+const HEADER: [&str; 3] = ["KEYS", "ARGV", "Replies"];
+
+/// A script cannot be called rightly without knowing what it takes, and its compiler does not say.
+pub(super) fn check_headers(tree: &Tree, breaches: &mut Vec<Breach>) {
+    for (path, text) in scripts(tree) {
+        let header: Vec<&str> = text
+            .lines()
+            .map_while(|line| line.strip_prefix("--"))
+            .collect();
+        for word in HEADER {
+            let explains = |line: &&str| {
+                let rest = line.trim_start().strip_prefix(word);
+                rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+            };
+            if !header.iter().any(explains) {
+                let what = format!("no line of the header starts with `-- {word}`");
+                breaches.push(Breach::line(path, 1, what));
+            }
+        }
+    }
+}
+
+/// Runs luacheck over all scripts. Where it is missing that is a failure if it is `required`.
+pub(super) fn lint(root: &Path, tree: &Tree, required: bool) -> Result<Done> {
+    lint_with("luacheck", root, tree, required)
+}
+
+fn lint_with(program: &str, root: &Path, tree: &Tree, required: bool) -> Result<Done> {
+    let paths: Vec<&str> = scripts(tree).map(|(path, _)| path).collect();
+    if paths.is_empty() {
+        return Ok(Done::Skipped("there is no Lua".to_owned()));
+    }
+    if !Call::new(&format!("{program} --version")).succeeds(root) {
+        let missing = format!("{program} is missing (its Debian package: lua-check)");
+        if required {
+            bail!(missing);
+        }
+        return Ok(Done::Skipped(missing));
+    }
+    let mut call = Call::new(&format!(
+        "{program} --quiet --no-color --codes --config .luacheckrc"
+    ));
+    call.words.extend(paths.into_iter().map(str::to_owned));
+    call.run(root).map(|()| Done::Passed)
+}
+
+fn scripts(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.texts().filter(|(path, _)| path.ends_with(".lua"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str =
+        "-- Takes one.\n-- KEYS[1] stock\n-- ARGV[1] user\n-- Replies: 1\nreturn 1\n";
+
+    /// Expects a breach for each word of `missing`.
+    fn check(text: &str, missing: &[&str]) {
+        let mut breaches = Vec::new();
+        check_headers(&Tree::of(&[("a/b.lua", text)]), &mut breaches);
+        let found: Vec<&str> = breaches
+            .iter()
+            .filter_map(|breach| breach.what.rsplit_once("-- "))
+            .map(|(_, word)| word.trim_end_matches('`'))
+            .collect();
+        assert_eq!(found, missing, "{text:?}");
+    }
+
+    #[test]
+    fn a_header_names_keys_arguments_and_replies() {
+        check(GOOD, &[]);
+        check("--KEYS: none\n--\n--  ARGV: none\n-- Replies OK.\n", &[]);
+        check("", &HEADER);
+        check("return 1\n", &HEADER);
+        check(&GOOD.replace("ARGV[1]", "the user's ARGV[1]"), &["ARGV"]);
+        check(&GOOD.replace("Replies", "Repliesx"), &["Replies"]);
+        // What comes after the first line of code is no header.
+        check(&format!("local x\n{GOOD}"), &HEADER);
+        let mut breaches = Vec::new();
+        check_headers(&Tree::of(&[("a/b.rs", "")]), &mut breaches);
+        assert!(breaches.is_empty());
+    }
+
+    #[test]
+    fn without_scripts_there_is_nothing_to_lint() {
+        let none = Tree::of(&[("a.rs", "")]);
+        let done = lint_with("no-such-program-here", Path::new("."), &none, true);
+        assert!(matches!(done, Ok(Done::Skipped(_))));
+    }
+
+    #[test]
+    fn a_missing_linter_is_a_failure_only_where_it_is_required() {
+        let tree = Tree::of(&[("a.lua", GOOD)]);
+        let lint = |required| lint_with("no-such-program-here", Path::new("."), &tree, required);
+        let Ok(Done::Skipped(why)) = lint(false) else {
+            panic!("not skipped");
+        };
+        assert!(why.contains("lua-check"), "{why}");
+        let message = lint(true).unwrap_err().to_string();
+        assert!(message.contains("lua-check"), "{message}");
+    }
+
+    #[test]
+    fn the_linter_gets_every_script_and_its_word_is_taken() {
+        let tree = Tree::of(&[("a.lua", GOOD), ("b.rs", ""), ("c/d.lua", GOOD)]);
+        let root = tempfile::tempdir().unwrap();
+        let script = root.path().join("linter");
+        let body = "#!/bin/sh\necho $* >> calls\nif [ -f broken ]; then test $1 = --version; fi\n";
+        std::fs::write(&script, body).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, executable).unwrap();
+        let lint = || lint_with(&script.display().to_string(), root.path(), &tree, true);
+        assert_eq!(lint().unwrap(), Done::Passed);
+        let calls = std::fs::read_to_string(root.path().join("calls")).unwrap();
+        assert!(
+            calls.trim_end().ends_with(".luacheckrc a.lua c/d.lua"),
+            "{calls}"
+        );
+        std::fs::write(root.path().join("broken"), "").unwrap();
+        assert!(lint().is_err());
+    }
+}
