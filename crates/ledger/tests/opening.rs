@@ -17,7 +17,7 @@ async fn refused(url: &str) -> OpenError {
 
 /// A database without the schema is refused until it is migrated; migrating again does nothing.
 async fn a_schema_is_made_once<S: Server>() {
-    let url = S::shared().empty().await;
+    let url = S::shared().empty();
     assert_eq!(schema_version(&url).await.unwrap(), 0);
     let error = refused(&url).await;
     assert!(
@@ -67,7 +67,7 @@ async fn a_newer_schema_is_refused<S: Server>() {
 
 /// Several who migrate at once wait for each other.
 async fn migrating_at_once_is_migrating_once<S: Server>() {
-    let url = S::shared().empty().await;
+    let url = S::shared().empty();
     let tasks: Vec<_> = (0..6)
         .map(|_| {
             let url = url.clone();
@@ -103,8 +103,9 @@ async fn a_broken_migration_is_mended<S: Server>() {
 
 /// A server that nobody can reach, and what a password must never be in.
 async fn an_error_tells_no_password<S: Server>() {
-    let url = S::url_at(([127, 0, 0, 1], 1).into(), "ledger");
-    let url = url.replace('@', ":sesame@");
+    let server = S::shared();
+    let url = server.empty().replace('@', ":sesame@");
+    let url = url.replace(&server.addr().to_string(), "127.0.0.1:1");
     let errors = [refused(&url).await, migrate(&url).await.unwrap_err()];
     for error in errors {
         assert!(matches!(error, OpenError::Unavailable(_)), "{error:?}");

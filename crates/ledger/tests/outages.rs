@@ -47,7 +47,7 @@ fn cny(minor: i64) -> Money {
 /// The server is killed again and again while three partitions are settled. What was settled stays settled, and the
 /// rest is settled in the end, all of it once.
 async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
-    let mut server = S::start();
+    let server = S::start();
     let url = server.fresh().await;
     let histories: Vec<_> = (0..3)
         .map(|partition| Arc::new(History::of(partition, 600)))
@@ -91,7 +91,7 @@ async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
         until("some entries to be settled", reached).await;
         assert!(workers.iter().any(|worker| !worker.is_finished()));
         server.kill();
-        server.restart();
+        server.start_again();
     }
     for worker in workers {
         worker.await.unwrap();
@@ -105,7 +105,7 @@ async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
 
 /// While the server is down the ledger says so, and goes on by itself when it is back.
 async fn a_server_that_is_down_is_unavailable<S: Server>() {
-    let mut server = S::start();
+    let server = S::start();
     let url = server.fresh().await;
     let ledger = hasty(&url).await;
     let history = History::of(0, 20);
@@ -126,7 +126,7 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     unavailable(ledger.balances(&user("ann")).await.map(drop));
     let waited = ledger.await_settled(history.partition, 1, WAIT_MAX).await;
     unavailable(waited.map(drop));
-    server.restart();
+    server.start_again();
     history.settle(&ledger, 100).await;
     audit::<S>(&url).await;
 }
@@ -173,38 +173,49 @@ async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
     );
     let history = History::of(0, 20);
     history.enter(&ledger).await;
-    let (settle, deposit) = {
-        let (log, behind) = (history.log.clone(), &behind);
-        let settle = async move || behind.settle(PartitionId(0), &log).await.map(drop);
-        let deposit = async move || {
-            behind
-                .deposit(Uuid::from_u128(7), &user("ann"), cny(5))
-                .await
+    let settle = async || behind.settle(PartitionId(0), &history.log).await.map(drop);
+    let deposit = async || {
+        behind
+            .deposit(Uuid::from_u128(7), &user("ann"), cny(5))
+            .await
+    };
+    let settled = async || ledger.settled(PartitionId(0)).await == Ok(history.head());
+    let deposited = async || {
+        let balances = ledger.balances(&user("ann")).await.unwrap();
+        balances
+            .first()
+            .is_some_and(|balance| balance.available == cny(5))
+    };
+    let mut results = Vec::new();
+    for what in [true, false] {
+        let stranger = S::hold_commits(&url).await;
+        let lost = async {
+            until("the commit to be under way", async || {
+                S::commits(&url).await == 1
+            })
+            .await;
+            proxy.drop_responses().await;
+            S::let_commits_go(stranger).await;
+            until("the commit to be kept", async || {
+                if what {
+                    settled().await
+                } else {
+                    deposited().await
+                }
+            })
+            .await;
+            proxy.pass().await;
         };
-        (settle, deposit)
-    };
-    let stranger = S::hold_commits(&url).await;
-    let under_way = async { tokio::join!(settle(), deposit()) };
-    let lost = async {
-        until("the commits to be under way", async || {
-            S::commits(&url).await == 2
-        })
-        .await;
-        proxy.drop_responses().await;
-        S::let_commits_go(stranger).await;
-        until("the commits to be kept", async || {
-            let settled = ledger.settled(PartitionId(0)).await;
-            let balances = ledger.balances(&user("ann")).await.unwrap();
-            settled == Ok(history.head())
-                && balances
-                    .first()
-                    .is_some_and(|balance| balance.available == cny(5))
-        })
-        .await;
-        proxy.pass().await;
-    };
-    let ((settled, deposited), ()) = tokio::join!(under_way, lost);
-    for result in [settled, deposited] {
+        let under_way = async || {
+            if what {
+                settle().await
+            } else {
+                deposit().await
+            }
+        };
+        results.push(tokio::join!(under_way(), lost).0);
+    }
+    for result in results {
         assert!(
             matches!(result, Err(LedgerError::Uncertain { .. })),
             "{result:?}"

@@ -6,36 +6,28 @@ pub(crate) mod history;
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use qiang_core::ports::{Clock, Ledger};
 use qiang_ledger::LedgerOptions;
-use qiang_testkit::servers::{Port, Process, wait_for};
+use qiang_testkit::servers::{mariadb, postgres};
+pub(crate) use qiang_testkit::servers::{mariadb::MariaDb, postgres::Postgres};
 use sqlx::Connection as _;
-use tempfile::TempDir;
 
 /// A kind of database server.
 pub(crate) trait Server: Send + Sync + Sized + 'static {
     type Stranger: Send;
     /// Whether a migration can be left half done.
     const COMMITS_EACH_STATEMENT: bool;
+
     fn start() -> Self;
     fn kill(&self);
-    fn restart(&mut self);
-    /// The URL of a database; `""` for the one that is always there.
-    fn url(&self, database: &str) -> String {
-        Self::url_at(self.addr(), database)
-    }
-    fn url_at(addr: SocketAddr, database: &str) -> String;
+    fn start_again(&self);
     fn addr(&self) -> SocketAddr;
-    fn make_database(&self, name: &str) -> impl Future<Output = ()> + Send;
+    /// The URL of a new database without tables.
+    fn empty(&self) -> String;
     /// The only number that a query of a database returns.
     fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send;
     /// Carries out statements on a connection of their own.
@@ -56,20 +48,10 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     /// The server that the tests of this target share.
     fn shared() -> &'static Self;
 
-    /// The URL of a new database without tables.
-    fn empty(&self) -> impl Future<Output = String> + Send {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        async {
-            let name = format!("case_{}", MADE.fetch_add(1, Ordering::Relaxed));
-            self.make_database(&name).await;
-            self.url(&name)
-        }
-    }
-
     /// The URL of a new database with the ledger's tables.
     fn fresh(&self) -> impl Future<Output = String> + Send {
         async {
-            let url = self.empty().await;
+            let url = self.empty();
             qiang_ledger::migrate(&url).await.unwrap();
             url
         }
@@ -105,135 +87,40 @@ pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
     qiang_ledger::open(url, clock, OPTIONS).await.unwrap()
 }
 
-fn output(command: &mut Command) {
-    let done = command.output().unwrap();
-    assert!(done.status.success(), "{command:?}: {done:?}");
-}
-
-pub(crate) struct Postgres {
-    folder: TempDir,
-    port: Port,
-    process: Option<Process>,
-}
-
-const POSTGRES_BIN: &str = "/usr/lib/postgresql/15/bin";
-const AS_POSTGRES: [&str; 4] = ["--reuid", "postgres", "--regid", "postgres"];
-
-impl Postgres {
-    fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn up(&self) -> Process {
-        let mut command = Command::new("setpriv");
-        command
-            .args(AS_POSTGRES)
-            .args(["--clear-groups", "--"])
-            .arg(Path::new(POSTGRES_BIN).join("postgres"))
-            .arg("-D")
-            .arg(self.data())
-            .args(["-p", &self.port.number().to_string(), "-h", "127.0.0.1"])
-            .args([
-                "-c",
-                "unix_socket_directories=",
-                "-c",
-                "max_connections=400",
-            ])
-            .current_dir("/");
-        let process = Process::start(&command, &self.folder.path().join("output"));
-        let url = self.url("");
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .unwrap();
-                wait_for("PostgreSQL", Duration::from_secs(60), || {
-                    runtime
-                        .block_on(sqlx::PgConnection::connect(&url))
-                        .ok()
-                        .map(drop)
-                })
-            });
-        });
-        process
-    }
-}
-
 impl Server for Postgres {
     type Stranger = sqlx::PgConnection;
     const COMMITS_EACH_STATEMENT: bool = false;
 
     fn start() -> Self {
-        let folder = TempDir::new().unwrap();
-        std::process::Command::new("chown")
-            .arg("postgres:")
-            .arg(folder.path())
-            .status()
-            .unwrap();
-        let mut server = Self {
-            folder,
-            port: Port::free(),
-            process: None,
-        };
-        output(
-            Command::new("setpriv")
-                .args(AS_POSTGRES)
-                .args(["--clear-groups", "--"])
-                .arg(Path::new(POSTGRES_BIN).join("initdb"))
-                .args([
-                    "-A",
-                    "trust",
-                    "-U",
-                    "qiang",
-                    "-E",
-                    "UTF8",
-                    "--no-sync",
-                    "-D",
-                ])
-                .arg(server.data())
-                .current_dir("/"),
-        );
-        server.process = Some(server.up());
-        server
+        Postgres::start(&postgres::Options::new().setting("max_connections=400"))
     }
 
     fn kill(&self) {
-        self.process.as_ref().unwrap().kill();
+        self.kill();
     }
 
-    fn restart(&mut self) {
-        drop(self.process.take());
-        self.process = Some(self.up());
+    fn start_again(&self) {
+        self.start_again();
     }
 
     fn addr(&self) -> SocketAddr {
-        self.port.addr()
+        self.addr()
     }
 
-    fn url_at(addr: SocketAddr, database: &str) -> String {
-        let database = if database.is_empty() {
-            "postgres"
-        } else {
-            database
-        };
-        format!("postgres://qiang@{addr}/{database}")
-    }
-
-    async fn make_database(&self, name: &str) {
-        Self::execute(&self.url(""), &format!("CREATE DATABASE {name}")).await;
-    }
-
-    async fn count(url: &str, sql: &'static str) -> i64 {
-        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    fn empty(&self) -> String {
+        self.create_database()
     }
 
     async fn execute(url: &str, sql: &str) {
         let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    }
+
+    async fn count(url: &str, sql: &'static str) -> i64 {
+        let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
+        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     async fn stranger(url: &str) -> sqlx::PgConnection {
@@ -261,7 +148,7 @@ impl Server for Postgres {
     }
 
     async fn hold_commits(url: &str) -> sqlx::PgConnection {
-        let waits = "CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS \
+        let waits = "DROP TRIGGER IF EXISTS waits ON accounts; CREATE OR REPLACE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS \
                      'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'; \
                      CREATE CONSTRAINT TRIGGER waits AFTER INSERT OR UPDATE ON accounts \
                      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION waits()";
@@ -281,52 +168,7 @@ impl Server for Postgres {
 
     fn shared() -> &'static Self {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
-        SHARED.get_or_init(Self::start)
-    }
-}
-
-pub(crate) struct MariaDb {
-    folder: TempDir,
-    port: Port,
-    process: Option<Process>,
-}
-
-impl MariaDb {
-    fn up(&self) -> Process {
-        let folder = self.folder.path();
-        let mut command = Command::new("/usr/sbin/mariadbd");
-        command
-            .arg("--no-defaults")
-            .arg(format!("--datadir={}", folder.join("data").display()))
-            .arg(format!("--socket={}", folder.join("socket").display()))
-            .arg(format!("--pid-file={}", folder.join("pid").display()))
-            .arg(format!("--port={}", self.port.number()))
-            .args([
-                "--user=root",
-                "--bind-address=127.0.0.1",
-                "--max-connections=400",
-            ])
-            .args([
-                "--innodb-buffer-pool-size=256M",
-                "--innodb-log-file-size=256M",
-            ]);
-        let process = Process::start(&command, &folder.join("output"));
-        let url = self.url("");
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .unwrap();
-                wait_for("MariaDB", Duration::from_secs(60), || {
-                    runtime
-                        .block_on(sqlx::MySqlConnection::connect(&url))
-                        .ok()
-                        .map(drop)
-                })
-            });
-        });
-        process
+        SHARED.get_or_init(Server::start)
     }
 }
 
@@ -335,65 +177,35 @@ impl Server for MariaDb {
     const COMMITS_EACH_STATEMENT: bool = true;
 
     fn start() -> Self {
-        let folder = TempDir::new().unwrap();
-        let mut server = Self {
-            folder,
-            port: Port::free(),
-            process: None,
-        };
-        output(
-            Command::new("mariadb-install-db")
-                .arg("--no-defaults")
-                .args([
-                    "--user=root",
-                    "--auth-root-authentication-method=normal",
-                    "--skip-test-db",
-                ])
-                .arg(format!(
-                    "--datadir={}",
-                    server.folder.path().join("data").display()
-                )),
-        );
-        server.process = Some(server.up());
-        server
+        MariaDb::start(&mariadb::Options::new().setting("max-connections=400"))
     }
 
     fn kill(&self) {
-        self.process.as_ref().unwrap().kill();
+        self.kill();
     }
 
-    fn restart(&mut self) {
-        drop(self.process.take());
-        self.process = Some(self.up());
+    fn start_again(&self) {
+        self.start_again();
     }
 
     fn addr(&self) -> SocketAddr {
-        self.port.addr()
+        self.addr()
     }
 
-    fn url_at(addr: SocketAddr, database: &str) -> String {
-        let database = if database.is_empty() {
-            "mysql"
-        } else {
-            database
-        };
-        format!("mysql://root@{addr}/{database}")
-    }
-
-    async fn make_database(&self, name: &str) {
-        Self::execute(&self.url(""), &format!("CREATE DATABASE {name}")).await;
-    }
-
-    async fn count(url: &str, sql: &'static str) -> i64 {
-        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    fn empty(&self) -> String {
+        self.create_database()
     }
 
     async fn execute(url: &str, sql: &str) {
         let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    }
+
+    async fn count(url: &str, sql: &'static str) -> i64 {
+        let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
+        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     async fn stranger(url: &str) -> sqlx::MySqlConnection {
@@ -443,7 +255,7 @@ impl Server for MariaDb {
 
     fn shared() -> &'static Self {
         static SHARED: OnceLock<MariaDb> = OnceLock::new();
-        SHARED.get_or_init(Self::start)
+        SHARED.get_or_init(Server::start)
     }
 }
 
