@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use common::{MariaDb, Postgres, Server, audit::audit, open};
 use qiang_core::ports::Ledger;
@@ -14,17 +14,18 @@ struct InDatabase<S> {
     url: String,
     clock: Arc<ManualClock>,
     ledger: Arc<dyn Ledger>,
-    server: PhantomData<S>,
+    _server: Arc<S>,
 }
 
 impl<S: Server> LedgerSubject for InDatabase<S> {
     async fn start(clock: Arc<ManualClock>) -> Self {
-        let url = S::shared().fresh().await;
+        let server = S::shared();
+        let url = server.fresh().await;
         Self {
             ledger: open(&url, Arc::clone(&clock) as _).await,
             url,
             clock,
-            server: PhantomData,
+            _server: server,
         }
     }
 

@@ -3,12 +3,18 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{OPTIONS, Server, audit::audit, history::History, open};
-use qiang_ledger::{Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
+use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
 use qiang_testkit::{ManualClock, campaign::OPENS};
 
 async fn refused(url: &str) -> OpenError {
-    let ledger = qiang_ledger::open(url, ManualClock::new(OPENS), OPTIONS).await;
+    let options = LedgerOptions {
+        acquire_max: Duration::from_secs(3),
+        ..OPTIONS
+    };
+    let ledger = qiang_ledger::open(url, ManualClock::new(OPENS), options).await;
     match ledger {
         Ok(_) => panic!("it was opened"),
         Err(error) => error,
@@ -17,7 +23,8 @@ async fn refused(url: &str) -> OpenError {
 
 /// A database without the schema is refused until it is migrated; migrating again does nothing.
 async fn a_schema_is_made_once<S: Server>() {
-    let url = S::shared().empty();
+    let server = S::shared();
+    let url = server.empty();
     assert_eq!(schema_version(&url).await.unwrap(), 0);
     let error = refused(&url).await;
     assert!(
@@ -47,7 +54,8 @@ async fn a_schema_is_made_once<S: Server>() {
 
 /// A schema that a newer program made is left alone.
 async fn a_newer_schema_is_refused<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     S::execute(&url, "INSERT INTO schema_version (version) VALUES (4711)").await;
     let newer = |error: &OpenError| {
         matches!(
@@ -67,7 +75,8 @@ async fn a_newer_schema_is_refused<S: Server>() {
 
 /// Several who migrate at once wait for each other.
 async fn migrating_at_once_is_migrating_once<S: Server>() {
-    let url = S::shared().empty();
+    let server = S::shared();
+    let url = server.empty();
     let tasks: Vec<_> = (0..6)
         .map(|_| {
             let url = url.clone();
@@ -84,7 +93,8 @@ async fn migrating_at_once_is_migrating_once<S: Server>() {
 
 /// A migration that was broken off in the middle is gone through again.
 async fn a_broken_migration_is_mended<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     // What a server leaves behind that commits every statement by itself: all tables of this one but the last, and no
     // version. One that does not leaves nothing.
     let left = match S::COMMITS_EACH_STATEMENT {

@@ -133,10 +133,10 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
 
 /// Nobody answers and nobody hangs up: the work is given up within its bound, and so is the connection.
 async fn a_silent_server_is_given_up<S: Server>() {
-    let url = S::shared().fresh().await;
-    let proxy = FaultProxy::start(S::shared().addr()).await;
-    let ledger =
-        hasty(&url.replace(&S::shared().addr().to_string(), &proxy.addr().to_string())).await;
+    let server = S::shared();
+    let url = server.fresh().await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    let ledger = hasty(&url.replace(&server.addr().to_string(), &proxy.addr().to_string())).await;
     let history = History::of(0, 20);
     history.enter(&ledger).await;
     proxy.half_open().await;
@@ -231,7 +231,8 @@ async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
 
 /// A caller who goes away stops nothing: the work is done to its end, and no transaction stays open behind it.
 async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledger = ledger(&url).await;
     let history = History::of(0, 40);
     history.enter(&ledger).await;

@@ -36,7 +36,8 @@ fn history(setups: &[Setup]) -> Vec<Entry> {
 }
 
 async fn rate<S: Server>(what: &str, setups: &[Setup], batch: usize) {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledger = open(&url, ManualClock::new(OPENS)).await;
     let money = Money::new(1_000_000_000, currency());
     ledger

@@ -26,7 +26,8 @@ async fn ledger(url: &str) -> Arc<dyn Ledger> {
 
 /// Four workers, each with a ledger of its own, carry the same log over in runs that overlap.
 async fn several_workers_settle_one_partition_once<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let history = Arc::new(History::of(3, 400));
     history.enter(&ledger(&url).await).await;
     let mut workers = Vec::new();
@@ -57,7 +58,8 @@ async fn several_workers_settle_one_partition_once<S: Server>() {
 
 /// Four partitions with the same users and the same seller are settled at the same time.
 async fn partitions_with_the_same_users_are_settled_at_once<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let histories: Vec<_> = (0..4)
         .map(|partition| Arc::new(History::of(partition, 300)))
         .collect();
@@ -82,7 +84,8 @@ async fn partitions_with_the_same_users_are_settled_at_once<S: Server>() {
 
 /// Somebody locks rows in the opposite order: the database undoes the settlement, and it is tried again.
 async fn a_deadlock_is_tried_again<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledger = ledger(&url).await;
     let history = History::of(0, 60);
     history.enter(&ledger).await;
@@ -112,7 +115,8 @@ async fn a_deadlock_is_tried_again<S: Server>() {
 
 /// Entries of other partitions that cannot be true beside what is settled: each is refused, and leaves no trace.
 async fn what_contradicts_the_books_is_refused<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledger = ledger(&url).await;
     let packet = red_packet(1_000, 10, SplitRule::Equal).setup(1);
     let (one_each, many_each) = (sale(5).setup(2), sale(5).limit(5).setup(3));
@@ -255,7 +259,8 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
 /// A user gives an order back and takes another, and a late payment changes which of them has the units, all in one
 /// run: what stands at its end is what counts.
 async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledger = ledger(&url).await;
     let setup = sale(5).setup(1);
     ledger.create(&setup).await.unwrap();
@@ -296,7 +301,8 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
 
 /// Whoever waits for a position hears of it when another process has settled it, and soon when its own has.
 async fn a_waiter_hears_of_what_others_settle<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let (waiting, settling) = (ledger(&url).await, ledger(&url).await);
     let history = History::of(5, 20);
     history.enter(&settling).await;
@@ -322,7 +328,8 @@ async fn a_waiter_hears_of_what_others_settle<S: Server>() {
 
 /// The same deposit, the same key and the same campaign from many at once are one each.
 async fn what_many_enter_at_once_is_entered_once<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledgers = [ledger(&url).await, ledger(&url).await];
     let setup = red_packet(700, 7, SplitRule::Lazy { min: 1 }).setup(1);
     let money = Money::new(1_000, currency());

@@ -6,7 +6,7 @@ pub(crate) mod history;
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -45,8 +45,8 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     fn let_commits_go(stranger: Self::Stranger) -> impl Future<Output = ()> + Send;
     /// How many commits wait.
     fn commits(url: &str) -> impl Future<Output = i64> + Send;
-    /// The server that the tests of this target share.
-    fn shared() -> &'static Self;
+    /// The server that the tests of this target share: it goes with the last of them that has it.
+    fn shared() -> Arc<Self>;
 
     /// The URL of a new database with the ledger's tables.
     fn fresh(&self) -> impl Future<Output = String> + Send {
@@ -166,9 +166,9 @@ impl Server for Postgres {
         Self::waiting(url).await
     }
 
-    fn shared() -> &'static Self {
-        static SHARED: OnceLock<Postgres> = OnceLock::new();
-        SHARED.get_or_init(Server::start)
+    fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        share(&SHARED)
     }
 }
 
@@ -253,10 +253,19 @@ impl Server for MariaDb {
         Self::count(url, sql).await
     }
 
-    fn shared() -> &'static Self {
-        static SHARED: OnceLock<MariaDb> = OnceLock::new();
-        SHARED.get_or_init(Server::start)
+    fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<MariaDb>> = Mutex::new(Weak::new());
+        share(&SHARED)
     }
+}
+
+fn share<S: Server>(shared: &Mutex<Weak<S>>) -> Arc<S> {
+    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let server = Arc::new(S::start());
+        *shared = Arc::downgrade(&server);
+        server
+    })
 }
 
 /// Makes a test of each case for each kind of server.
