@@ -1,3 +1,3 @@
 SELECT id, owner, purpose, currency, balance
-FROM accounts
+FROM accounts FORCE INDEX (accounts_of_owner)
 WHERE owner IN (/*rows , */?/*end*/)
