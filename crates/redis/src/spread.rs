@@ -126,7 +126,9 @@ pub(crate) async fn pull(
     for _ in 0..LOOKS_MAX {
         let before = node.stocks(facts).await?;
         let here = own(node, facts, taker, &before);
-        if here.is_some_and(|part| part.remaining >= least || part.phase != UNDER_WAY) {
+        let over = node.now() >= facts.window.ends_at();
+        let ready = |part: &Stock| part.remaining >= least || part.phase != UNDER_WAY || over;
+        if here.is_some_and(ready) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
