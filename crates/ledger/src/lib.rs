@@ -1,1 +1,181 @@
 //! The ledger on PostgreSQL and on MySQL/MariaDB.
+//!
+//! What is to be written is worked out once, in memory, for both: `settle/` makes a plan of a run of log entries,
+//! and the other modules the rest of the [`Ledger`] port. A dialect is single statements behind the traits of
+//! `dialect.rs`, in `postgres/` and `mysql/`. Work on a connection runs in tasks that nobody cancels (`session.rs`).
+//!
+//! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
+
+mod accounts;
+mod books;
+mod campaigns;
+mod dialect;
+mod error;
+mod keys;
+mod mysql;
+mod positions;
+mod postgres;
+mod rows;
+mod schema;
+mod session;
+mod settle;
+
+use std::{sync::Arc, time::Duration};
+
+use qiang_core::ports::{Clock, Ledger};
+use sqlx::{Connection, MySql, Postgres, pool::PoolOptions};
+
+use self::{books::Books, dialect::Dialect, session::Desk};
+pub use self::{
+    error::OpenError,
+    schema::{Migrated, SCHEMA_VERSION},
+};
+
+/// Connections that a process keeps to the ledger's database, unless told otherwise.
+pub const CONNECTIONS_MAX: u32 = 8;
+/// How long work waits for a free connection, and for a new one to be made, unless told otherwise.
+pub const ACQUIRE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a piece of work may take on its connection, unless told otherwise: a transaction of settlement is a matter
+/// of milliseconds. The entering of a campaign, with all its shares, may take 15 times as long.
+pub const WORK_MAX: Duration = Duration::from_secs(60);
+
+/// How long a connection may idle in the pool. Below what `session.sql` tells the servers to close.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// How to use the ledger's database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerOptions {
+    /// Connections that are open at the same time; at least 1. Work beyond them waits.
+    pub connections_max: u32,
+    /// How long work waits for a free connection before it is refused.
+    pub acquire_max: Duration,
+    /// How long a piece of work may take before its connection is given up.
+    pub work_max: Duration,
+}
+
+impl Default for LedgerOptions {
+    fn default() -> Self {
+        Self {
+            connections_max: CONNECTIONS_MAX,
+            acquire_max: ACQUIRE_MAX,
+            work_max: WORK_MAX,
+        }
+    }
+}
+
+/// The ledger on PostgreSQL.
+type PostgresLedger = Books<Postgres>;
+/// The ledger on MySQL and MariaDB.
+type MySqlLedger = Books<MySql>;
+
+/// Which database a URL names.
+enum Server {
+    Postgres,
+    MySql,
+}
+
+impl Server {
+    fn of(url: &str) -> Result<Self, OpenError> {
+        match url.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres),
+            Some(("mysql" | "mariadb", _)) => Ok(Self::MySql),
+            _ => Err(OpenError::Scheme),
+        }
+    }
+}
+
+/// Opens the ledger at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
+///
+/// # Errors
+/// When the URL is bad, the database does not answer, or its schema is older or newer than this program understands.
+pub async fn open(
+    url: &str,
+    clock: Arc<dyn Clock>,
+    options: LedgerOptions,
+) -> Result<Arc<dyn Ledger>, OpenError> {
+    Ok(match Server::of(url)? {
+        Server::Postgres => Arc::new(PostgresLedger::new(desk(url, options).await?, clock)),
+        Server::MySql => Arc::new(MySqlLedger::new(desk(url, options).await?, clock)),
+    })
+}
+
+/// A pool on a database whose schema is understood.
+async fn desk<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Desk<D>, OpenError> {
+    let at = D::at(url).map_err(OpenError::Url)?;
+    let pool = PoolOptions::<D>::new()
+        .max_connections(options.connections_max.max(1))
+        .acquire_timeout(options.acquire_max)
+        .idle_timeout(IDLE_MAX)
+        .after_connect(|conn, _| Box::pin(D::set_up(conn)));
+    let pool = pool
+        .connect_with(at)
+        .await
+        .map_err(OpenError::Unavailable)?;
+    let mut conn = pool.acquire().await.map_err(OpenError::Unavailable)?;
+    schema::check::<D>(&mut conn).await?;
+    for doubt in D::doubts(&mut conn).await.map_err(OpenError::Unavailable)? {
+        tracing::warn!(
+            doubt,
+            "the ledger's database may lose what it has confirmed"
+        );
+    }
+    drop(conn);
+    Ok(Desk {
+        pool,
+        work_max: options.work_max,
+    })
+}
+
+/// Brings the database at a URL to the schema that this program understands. Whoever else migrates at the same time
+/// is waited for.
+///
+/// # Errors
+/// When the URL is bad, the database does not answer, or its schema is newer than this program understands.
+pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
+    match Server::of(url)? {
+        Server::Postgres => {
+            let mut conn = connection::<Postgres>(url).await?;
+            let migrated = schema::migrate::<Postgres>(&mut conn).await;
+            closed(conn, migrated).await
+        }
+        Server::MySql => {
+            let mut conn = connection::<MySql>(url).await?;
+            let migrated = schema::migrate::<MySql>(&mut conn).await;
+            closed(conn, migrated).await
+        }
+    }
+}
+
+/// The version of the schema of the database at a URL; 0 for one without.
+///
+/// # Errors
+/// When the URL is bad, or the database does not answer.
+pub async fn schema_version(url: &str) -> Result<u32, OpenError> {
+    match Server::of(url)? {
+        Server::Postgres => {
+            let mut conn = connection::<Postgres>(url).await?;
+            let version = schema::version::<Postgres>(&mut conn).await;
+            closed(conn, version).await
+        }
+        Server::MySql => {
+            let mut conn = connection::<MySql>(url).await?;
+            let version = schema::version::<MySql>(&mut conn).await;
+            closed(conn, version).await
+        }
+    }
+}
+
+/// A connection of its own.
+async fn connection<D: Dialect>(url: &str) -> Result<D::Connection, OpenError> {
+    let at = D::at(url).map_err(OpenError::Url)?;
+    let connected = tokio::time::timeout(ACQUIRE_MAX, D::Connection::connect_with(&at)).await;
+    let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+    connected.map_err(OpenError::Unavailable)
+}
+
+async fn closed<T>(conn: impl Connection, result: Result<T, OpenError>) -> Result<T, OpenError> {
+    // It has done its work; how it goes is of no account.
+    drop(conn.close().await);
+    result
+}

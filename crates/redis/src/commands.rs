@@ -195,7 +195,6 @@ impl Node {
         let turn = self
             .turns
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let mut connection = self.wiring.directory.connect_replica(turn).await?.ok()?;
         let partition = self.home(facts.id);
         let mut command = redis::cmd("EVAL_RO");
         command.arg(&TALLY.text).arg(crate::keys::SCRIPT_KEYS);
@@ -210,7 +209,8 @@ impl Node {
             .arg(0)
             .arg(0)
             .arg(facts.id.to_string());
-        let (status, text): (String, String) = command.query_async(&mut connection).await.ok()?;
+        let asked = self.wiring.directory.ask_replica(turn, &command).await;
+        let (status, text): (String, String) = asked?;
         (status == "ok")
             .then(|| reply::tally(&text))?
             .map(|part| part.tally)

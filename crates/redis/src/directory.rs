@@ -26,13 +26,19 @@ type Place = (String, u16);
 /// First and last slot, and who has them.
 type Range = (u16, u16, Place);
 
+/// A read replica, and a connection to it once there is one.
+struct Replica {
+    info: ConnectionInfo,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
 /// Looks servers up.
 pub(crate) struct Directory {
     topology: Topology,
     seeds: Vec<ConnectionInfo>,
     /// What connections to servers need beside the address; Sentinels may need other credentials: their URL's.
     server: ConnectionInfo,
-    replicas: Vec<ConnectionInfo>,
+    replicas: Vec<Replica>,
     call_timeout: Duration,
     /// The Cluster's slots, as far as they were looked up: last slot → address.
     slots: Mutex<Vec<Range>>,
@@ -78,7 +84,13 @@ impl Directory {
         let replicas: Vec<_> = replicas.collect::<Result<_, ConnectError>>()?;
         Ok(Self {
             server: login(first),
-            replicas: replicas.iter().map(login).collect(),
+            replicas: replicas
+                .iter()
+                .map(|info| Replica {
+                    info: login(info),
+                    connection: Mutex::new(None),
+                })
+                .collect(),
             topology: options.topology.clone(),
             seeds: match options.topology {
                 Topology::Sentinel { .. } => seeds.clone(),
@@ -113,13 +125,33 @@ impl Directory {
         }
     }
 
-    /// A connection to a read replica, if there are any; `turn` spreads callers over them.
-    pub(crate) async fn connect_replica(
+    /// Asks a read replica, if there are any; `turn` spreads callers over them. None when it gave no answer.
+    pub(crate) async fn ask_replica<T: redis::FromRedisValue>(
         &self,
         turn: usize,
-    ) -> Option<Result<MultiplexedConnection, RedisError>> {
-        let info = self.replicas.get(turn.checked_rem(self.replicas.len())?)?;
-        Some(self.open(info.clone()).await)
+        command: &redis::Cmd,
+    ) -> Option<T> {
+        let replica = self.replicas.get(turn.checked_rem(self.replicas.len())?)?;
+        let known = replica.connection.lock().clone();
+        let mut connection = match known {
+            Some(connection) => connection,
+            None => {
+                let mut connection = self.open(replica.info.clone()).await.ok()?;
+                // Nodes of a cluster serve reads of what they replicate only when told so; others refuse the word.
+                if self.topology == Topology::Cluster {
+                    let readonly: Result<(), _> =
+                        redis::cmd("READONLY").query_async(&mut connection).await;
+                    readonly.ok()?;
+                }
+                *replica.connection.lock() = Some(connection.clone());
+                connection
+            }
+        };
+        let answer = command.query_async(&mut connection).await;
+        if answer.is_err() {
+            *replica.connection.lock() = None;
+        }
+        answer.ok()
     }
 
     /// What is needed to subscribe: any server that hears what the partition's publishes.

@@ -174,6 +174,21 @@ impl RedisEngine {
         Ok(())
     }
 
+    /// The level that the claim's campaign asks for, if this node knows the campaign.
+    #[must_use]
+    pub fn asks_for(&self, claim: &Claim) -> Option<AckLevel> {
+        self.node.facts.get(claim.campaign).map(|facts| facts.ack)
+    }
+
+    /// A place in the log that is not before the grant of a claim that was answered: its partition and the last entry
+    /// that this node has vouched for there.
+    #[must_use]
+    pub fn position_after(&self, claim: &Claim) -> Option<(PartitionId, Seq)> {
+        let facts = self.node.facts.get(claim.campaign)?;
+        let partition = self.node.of_user(&facts, &claim.user);
+        Some((partition, self.node.partition(partition).floor()))
+    }
+
     /// Claims that wait.
     #[must_use]
     pub fn queued(&self) -> usize {

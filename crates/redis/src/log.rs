@@ -12,7 +12,7 @@ use qiang_core::{
 };
 use redis::{RedisError, Value};
 
-use crate::{engine::RedisEngine, reply, transport};
+use crate::{engine::RedisEngine, partition::Partition, reply, slot::Slot, transport};
 
 /// A record of a log: its id and its fields.
 pub(crate) type Record = (String, Vec<(String, Value)>);
@@ -46,7 +46,7 @@ impl EventLog for RedisEngine {
             known.halt(&reason);
             LedgerError::Unavailable { reason }
         })?;
-        Ok(head)
+        self.kept(&mut reader, known, head).await
     }
 
     async fn read(
@@ -89,13 +89,28 @@ impl EventLog for RedisEngine {
             }
         }
         entries.truncate(limit);
-        // What replicas do not have yet may still be lost: nobody is to build on it.
-        if !entries.is_empty()
-            && node.wiring.options.replicas > 0
-            && !reader.replicated().await.map_err(unavailable)?
-        {
-            return Ok(Vec::new());
+        let known = node.partition(partition);
+        if entries.is_empty() {
+            // Nothing new, or less than there was?
+            let head = reader.head(known).await;
+            let head = head.inspect_err(|_| reader.disconnect());
+            let head = head.map_err(unavailable)?.unwrap_or(0);
+            let floor = known.floor();
+            if head < floor {
+                let reason = format!(
+                    "Redis has lost the entries {} to {floor} of the log",
+                    head + 1
+                );
+                self.halt(partition, &reason).await;
+                return Err(LedgerError::LogLost { head });
+            }
+            return Ok(entries);
         }
+        let last = entries.last().map_or(after, |entry| entry.seq);
+        let kept = self.kept(&mut reader, known, last).await?;
+        entries.retain(|entry| entry.seq <= kept);
+        // Whoever reads it settles it: a log that ends before it has lost something from here on.
+        known.vouch(kept.min(last));
         Ok(entries)
     }
 
@@ -105,6 +120,27 @@ impl EventLog for RedisEngine {
         let trim = transport::trim(&node.wiring.keys, partition, upto);
         let trimmed: Result<i64, RedisError> = node.read_by(&mut reader, &trim).await;
         trimmed.map(drop).map_err(unavailable)
+    }
+}
+
+impl RedisEngine {
+    /// Up to where the log is kept for good, as far as is known, given that it reaches to `seq`. What replicas do not
+    /// have yet may still be lost, where grants wait for them: nobody is to build on it.
+    async fn kept(
+        &self,
+        reader: &mut Slot,
+        known: &Partition,
+        seq: Seq,
+    ) -> Result<Seq, LedgerError> {
+        if self.node.wiring.options.replicas == 0 || seq <= known.replicated() {
+            return Ok(seq);
+        }
+        let replicated = reader.replicated().await;
+        let replicated = replicated.inspect_err(|_| reader.disconnect());
+        if replicated.map_err(unavailable)? {
+            known.note_replicated(seq);
+        }
+        Ok(seq.min(known.replicated()))
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Partition {
     pub(crate) epoch: String,
     /// The last log entry that this node has vouched for to anybody. A log that ends before it has lost entries.
     floor: AtomicU64,
+    /// The last log entry that replicas are known to have.
+    replicated: AtomicU64,
     /// Why nothing is granted here any more.
     halted: RwLock<Option<String>>,
     pub(crate) lane: Lane,
@@ -25,6 +27,7 @@ impl Partition {
             id,
             epoch,
             floor: AtomicU64::new(floor),
+            replicated: AtomicU64::new(0),
             halted: RwLock::new(None),
             lane: Lane::default(),
         }
@@ -36,6 +39,14 @@ impl Partition {
 
     pub(crate) fn vouch(&self, seq: Seq) {
         self.floor.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    pub(crate) fn replicated(&self) -> Seq {
+        self.replicated.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_replicated(&self, seq: Seq) {
+        self.replicated.fetch_max(seq, Ordering::AcqRel);
     }
 
     pub(crate) fn halted(&self) -> Option<String> {

@@ -1,5 +1,7 @@
 //! The Lua scripts, put together from their parts and known to Redis by their SHA-1.
 
+#[cfg(test)]
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// One script.
@@ -30,6 +32,12 @@ macro_rules! scripts {
         #[cfg(test)]
         pub(crate) fn all() -> Vec<&'static Script> {
             vec![$(&$name),+]
+        }
+
+        /// Every file by its name.
+        #[cfg(test)]
+        fn files() -> BTreeMap<&'static str, &'static str> {
+            [$($(($part, include_str!(concat!("lua/", $part, ".lua")))),+),+].into_iter().collect()
         }
     };
 }
@@ -70,6 +78,41 @@ mod tests {
                     script.name
                 );
             }
+        }
+    }
+
+    /// A script's header names every status that it replies with, and no other.
+    #[test]
+    fn headers_name_the_replies() {
+        let quoted = |text: &str, before: &str, quote: char| -> BTreeSet<String> {
+            let after = text
+                .match_indices(before)
+                .map(|(at, _)| &text[at + before.len()..]);
+            let word = |rest: &str| rest.split(quote).next().unwrap_or("").to_owned();
+            after.map(word).collect()
+        };
+        for (name, text) in files() {
+            let (header, body): (Vec<&str>, Vec<&str>) =
+                text.lines().partition(|line| line.starts_with("--"));
+            let (header, body) = (header.join("\n"), body.join("\n"));
+            let replies = header
+                .split("-- Replies:")
+                .nth(1)
+                .expect("a header tells the replies");
+            let mut replied = quoted(&body, "return {'", '\'');
+            if body.contains("return answer(") && !body.contains("function answer(") {
+                replied.insert("ok".to_owned());
+            }
+            let mut named = quoted(replies, "{\"", '"');
+            if !replied.contains("unknown") {
+                // `campaign` replies it for the scripts that are built on it.
+                named.remove("unknown");
+            }
+            if name == "prelude" {
+                // The kept reply is one of another call.
+                named.insert("ok".to_owned());
+            }
+            assert_eq!(named, replied, "{name}");
         }
     }
 }

@@ -158,22 +158,16 @@ impl Slot {
         call: &Call<'_>,
         sent: &mut bool,
     ) -> Result<Reply, RedisError> {
-        let command = self.command(partition, call, *sent);
-        let script = call.script;
-        let connection = self.connection().await?;
-        let before = std::mem::replace(sent, true);
-        let answer = connection.send_packed_command(&command).await;
-        let value = match answer.and_then(Value::extract_error) {
+        let before = *sent;
+        let command = self.command(partition, call, before, ("EVALSHA", &call.script.sha1));
+        self.connection().await?;
+        *sent = true;
+        let value = match self.send(&command).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                // The cache was flushed, or this server is new: nothing has happened.
-                let mut load = redis::cmd("SCRIPT");
-                load.arg("LOAD").arg(&script.text);
-                connection
-                    .send_packed_command(&load)
-                    .await
-                    .and_then(Value::extract_error)?;
-                let answer = connection.send_packed_command(&command).await;
-                answer.and_then(Value::extract_error)
+                // The cache was flushed, or this server is new: nothing has happened. The whole script goes at once,
+                // for another flush might come between loading and calling it; the server keeps it.
+                let whole = self.command(partition, call, before, ("EVAL", &call.script.text));
+                self.send(&whole).await
             }
             answer => answer,
         };
@@ -196,9 +190,21 @@ impl Slot {
         })
     }
 
-    fn command(&self, partition: &Partition, call: &Call<'_>, again: bool) -> Cmd {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&call.script.sha1).arg(SCRIPT_KEYS);
+    async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
+        let connection = self.connection().await?;
+        let answer = connection.send_packed_command(command).await;
+        answer.and_then(Value::extract_error)
+    }
+
+    fn command(
+        &self,
+        partition: &Partition,
+        call: &Call<'_>,
+        again: bool,
+        (how, script): (&str, &str),
+    ) -> Cmd {
+        let mut command = redis::cmd(how);
+        command.arg(script).arg(SCRIPT_KEYS);
         for key in self
             .wiring
             .keys

@@ -26,8 +26,8 @@ use crate::{
     facts::Facts,
     lane::Asked,
     node::Node,
-    reply::PartTally,
-    scripts::{TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
+    scripts::{Script, TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
+    slot::Reply,
 };
 
 /// Units that a transfer moves at most: a script's arguments have an end.
@@ -90,8 +90,21 @@ pub(crate) fn fetch(
     });
 }
 
+/// What a part has, read without a script: whether to look closer. Transfers change the version, claims the grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stock {
+    remaining: u32,
+    granted: u32,
+    grants: u32,
+    version: u64,
+    phase: String,
+}
+
+/// The phase of a part that is neither paused nor closed.
+const UNDER_WAY: &str = "s";
+
 pub(crate) enum Pulled {
-    /// Units have come, or were there.
+    /// Units have come, or were there; or there is another reason to ask again.
     Some,
     /// All parts together have this much, which is less than what is asked for.
     Dry { remaining: u32 },
@@ -111,15 +124,17 @@ pub(crate) async fn pull(
     };
     let _turn = turn.lock().await;
     for _ in 0..LOOKS_MAX {
-        let before = node.part_tallies(facts).await?;
+        let before = node.stocks(facts).await?;
         let here = own(node, facts, taker, &before);
-        if here.is_some_and(|part| part.tally.remaining >= least) {
+        let over = node.now() >= facts.window.ends_at();
+        let ready = |part: &Stock| part.remaining >= least || part.phase != UNDER_WAY || over;
+        if here.is_some_and(ready) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
         for part in 0..facts.parts {
             let partition = node.of_part(facts.id, part);
-            let remaining = before[usize::from(part)].tally.remaining;
+            let remaining = before[usize::from(part)].remaining;
             if partition != taker && remaining > giver.map_or(0, |(_, most)| most) {
                 giver = Some((partition, remaining));
             }
@@ -129,18 +144,15 @@ pub(crate) async fn pull(
             continue;
         }
         if let Some((giver, _)) = giver
-            && let Some(transfer) = out(node, facts, giver, taker, wanted).await?
+            && let Some(transfer) = out(node, facts, giver, taker, wanted.max(1)).await?
         {
             carry(node, facts, giver, taker, transfer).await?;
             continue;
         }
         // Nothing anywhere, it seems. If nothing has moved between two looks, there was a moment when that was so.
-        let after = node.part_tallies(facts).await?;
-        let still = before.iter().zip(&after).all(|(a, b)| {
-            (a.version, a.tally.supply, a.tally.remaining)
-                == (b.version, b.tally.supply, b.tally.remaining)
-        });
-        let remaining = after.iter().map(|part| part.tally.remaining).sum();
+        let after = node.stocks(facts).await?;
+        let still = before == after;
+        let remaining = after.iter().map(|part| part.remaining).sum();
         if still && remaining < least {
             return Ok(Pulled::Dry { remaining });
         }
@@ -154,12 +166,13 @@ fn own<'a>(
     node: &Node,
     facts: &Facts,
     taker: PartitionId,
-    parts: &'a [PartTally],
-) -> Option<&'a PartTally> {
+    parts: &'a [Stock],
+) -> Option<&'a Stock> {
     let place = (0..facts.parts).find(|part| node.of_part(facts.id, *part) == taker)?;
     parts.get(usize::from(place))
 }
 
+/// First step. With nothing `wanted` it only tells of a transfer that stands in the journal already.
 async fn out(
     node: &Node,
     facts: &Facts,
@@ -167,14 +180,11 @@ async fn out(
     taker: PartitionId,
     wanted: u32,
 ) -> Result<Option<Transfer>, EngineError> {
-    let wanted = wanted.clamp(1, UNITS_MAX);
+    let most = if wanted == 0 { 0 } else { UNITS_MAX };
     let arguments = |command: &mut Cmd| {
-        command.arg(taker.0).arg(wanted).arg(UNITS_MAX);
+        command.arg(taker.0).arg(wanted.min(UNITS_MAX)).arg(most);
     };
-    let wait = node.waits(facts.ack);
-    let reply = node
-        .call(giver, &TRANSFER_OUT, facts.id, wait, &arguments)
-        .await?;
+    let reply = step(node, facts, giver, &TRANSFER_OUT, &arguments).await?;
     Ok(reply
         .is_ok()
         .then(|| Transfer::parse(&reply.text()))
@@ -189,7 +199,6 @@ async fn carry(
     taker: PartitionId,
     transfer: Transfer,
 ) -> Result<(), EngineError> {
-    let wait = node.waits(facts.ack);
     let arrive = |command: &mut Cmd| {
         command
             .arg(giver.0)
@@ -199,9 +208,7 @@ async fn carry(
             command.arg(share);
         }
     };
-    let reply = node
-        .call(taker, &TRANSFER_IN, facts.id, wait, &arrive)
-        .await?;
+    let reply = step(node, facts, taker, &TRANSFER_IN, &arrive).await?;
     let end = match reply.status.as_str() {
         "ok" => "arrived",
         "closed" => "back",
@@ -212,9 +219,32 @@ async fn carry(
     let leave = |command: &mut Cmd| {
         command.arg(taker.0).arg(&transfer.number).arg(end);
     };
-    node.call(giver, &TRANSFER_END, facts.id, wait, &leave)
+    node.call(giver, &TRANSFER_END, facts.id, false, &leave)
         .await?;
     Ok(())
+}
+
+/// A step that the next one relies on, whatever the campaign asks for its grants: where there are replicas, they have
+/// it before the next step is taken. Else a failover that loses the first step would leave the units in two places,
+/// and one that loses the second in none.
+async fn step(
+    node: &Node,
+    facts: &Facts,
+    partition: PartitionId,
+    script: &'static Script,
+    arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+) -> Result<Reply, EngineError> {
+    let wait = node.wiring.options.replicas > 0;
+    let reply = node
+        .call(partition, script, facts.id, wait, arguments)
+        .await?;
+    if wait && reply.is_ok() && reply.reached < AckLevel::Replica {
+        return Err(EngineError::Unavailable {
+            reason: "units are on their way between partitions, and the replicas do not confirm it"
+                .to_owned(),
+        });
+    }
+    Ok(reply)
 }
 
 /// Finishes what stands in the journals of a campaign's parts; tells whether there was anything.
@@ -232,17 +262,16 @@ pub(crate) async fn finish(
     facts: &Facts,
     giver: PartitionId,
 ) -> Result<bool, EngineError> {
-    let command = redis::cmd("HGETALL")
+    let command = redis::cmd("HKEYS")
         .arg(node.wiring.keys.transfers(giver, facts.id))
         .clone();
-    let journal: Vec<(u16, String)> = node.read(giver, &command).await?;
-    let any = !journal.is_empty();
-    for (taker, text) in journal {
-        if let Some(transfer) = Transfer::parse(&text) {
-            carry(node, facts, giver, PartitionId(taker), transfer).await?;
+    let takers: Vec<u16> = node.read(giver, &command).await?;
+    for taker in takers.iter().copied().map(PartitionId) {
+        if let Some(transfer) = out(node, facts, giver, taker, 0).await? {
+            carry(node, facts, giver, taker, transfer).await?;
         }
     }
-    Ok(any)
+    Ok(!takers.is_empty())
 }
 
 impl Node {
@@ -257,7 +286,35 @@ impl Node {
                 return Ok(false);
             }
         }
-        let parts = self.part_tallies(facts).await?;
-        Ok(parts.iter().all(|part| part.tally.remaining == 0))
+        let parts = self.stocks(facts).await?;
+        Ok(parts.iter().all(|part| part.remaining == 0))
     }
+
+    async fn stocks(&self, facts: &Facts) -> Result<Vec<Stock>, EngineError> {
+        let mut parts = Vec::with_capacity(usize::from(facts.parts));
+        for part in 0..facts.parts {
+            let partition = self.of_part(facts.id, part);
+            let mut command = redis::cmd("HMGET");
+            command
+                .arg(self.wiring.keys.campaign(partition, facts.id))
+                .arg(&["remaining", "granted", "grants", "version", "phase"]);
+            let fields: [Option<String>; 5] = self.read(partition, &command).await?;
+            let stock = stock_of(&fields);
+            parts.push(stock.ok_or_else(|| EngineError::Unavailable {
+                reason: format!("part {part} of campaign {} has no numbers", facts.id),
+            })?);
+        }
+        Ok(parts)
+    }
+}
+
+fn stock_of(fields: &[Option<String>; 5]) -> Option<Stock> {
+    let [remaining, granted, grants, version, phase] = fields;
+    Some(Stock {
+        remaining: remaining.as_ref()?.parse().ok()?,
+        granted: granted.as_ref()?.parse().ok()?,
+        grants: grants.as_ref()?.parse().ok()?,
+        version: version.as_ref()?.parse().ok()?,
+        phase: phase.clone()?,
+    })
 }

@@ -1,5 +1,6 @@
 //! The configuration: the annotated defaults, a file, the environment, flags; the later wins.
 
+mod ledger;
 mod redis;
 
 use std::{
@@ -12,7 +13,10 @@ use std::{
 use anyhow::Context as _;
 use serde::Deserialize;
 
-pub use self::redis::{RedisConfig, TopologyKind, WaitKind};
+pub use self::{
+    ledger::{LedgerConfig, SettlementConfig, TransportKind},
+    redis::{RedisConfig, TopologyKind, WaitKind},
+};
 use crate::cli::UsageError;
 
 /// The annotated defaults: the configuration's documentation.
@@ -28,6 +32,8 @@ pub(crate) const SECRET_BYTES_MIN: usize = 32;
 pub struct Config {
     pub server: ServerConfig,
     pub engine: EngineConfig,
+    pub ledger: LedgerConfig,
+    pub settlement: SettlementConfig,
     pub redis: RedisConfig,
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
@@ -210,6 +216,7 @@ impl Config {
             ("limits.shares_max", u64::from(self.limits.shares_max)),
         ];
         self.redis.check()?;
+        self.settlement.check()?;
         match positive.iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => Err(UsageError::new(format!("{key} must be at least 1"))),
             None => Ok(()),

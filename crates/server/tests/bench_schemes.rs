@@ -7,6 +7,8 @@ use std::{
 };
 
 use qiang_testkit::servers::{
+    mariadb::{self, MariaDb},
+    postgres::{self, Postgres},
     redis::{Options, Reply, Standalone},
     wait_for,
 };
@@ -273,6 +275,45 @@ fn locks_that_expire_before_their_release_are_counted() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let run = &report["loads"][0]["schemes"][0]["runs"][0];
     assert!(figure(&run["notes"]["lock_timeouts"]) >= 1.0, "{run}");
+}
+
+/// The row lock is exact under both loads and with everybody clicking twice.
+fn row_lock_is_exact(sql: &str) {
+    for (line, claims, grants) in [
+        ("--rush --users 200 --shares 20 --twice 1", 400, 20),
+        ("--drain --shares 200 --waiting 40", 240, 200),
+    ] {
+        let line = format!("--sql {sql} --scheme row_lock --repeat 1 --json {line}");
+        let output = schemes(&line).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!((output.status.code(), errors), (Some(0), ""));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let run = &report["loads"][0]["schemes"][0]["runs"][0];
+        assert_eq!(
+            (&run["claims"], &run["right"]),
+            (&claims.into(), &grants.into()),
+            "{run}"
+        );
+        assert_eq!(run["broken"], serde_json::json!([]));
+        // There is no Redis to ask.
+        assert_eq!(run["redis_cpu_us_per_claim"], Value::Null);
+    }
+}
+
+#[test]
+fn row_lock_on_postgres() {
+    let server = Postgres::start(&postgres::Options::new().without_fsync());
+    row_lock_is_exact(&server.url());
+    let tables = "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'qiang%'";
+    assert_eq!(server.sql(tables).trim(), "0");
+}
+
+#[test]
+fn row_lock_on_mariadb() {
+    let server = MariaDb::start(&mariadb::Options::new().without_fsync());
+    row_lock_is_exact(&server.url());
+    let tables = "SELECT count(*) FROM information_schema.tables WHERE table_name LIKE 'qiang%'";
+    assert_eq!(server.sql(tables).trim(), "0");
 }
 
 #[test]

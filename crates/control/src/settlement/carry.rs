@@ -1,8 +1,10 @@
 //! One step of settlement: some entries of one partition.
 
+use std::time::Duration;
+
 use qiang_core::{
-    event::{PartitionId, Seq},
-    ports::{EventLog, Ledger, LedgerError},
+    event::{Entry, PartitionId, Seq},
+    ports::{EventLog, Ledger, LedgerError, Taken, Transport},
 };
 
 /// What a step came to.
@@ -59,43 +61,90 @@ pub async fn carry_once(
     partition: PartitionId,
     limit: usize,
 ) -> Result<Carried, CarryError> {
-    // In this order: a log that grows meanwhile is not mistaken for one that has shrunk.
-    let before = ledger.settled(partition).await;
-    let before = before.map_err(CarryError::Ledger)?;
-    let of_log = |error| match error {
-        LedgerError::LogLost { head } => CarryError::RolledBack {
-            settled: before,
-            head,
-        },
-        other => CarryError::Log(other),
-    };
-    let head = log.head(partition).await.map_err(of_log)?;
-    if before > head {
-        return Err(CarryError::RolledBack {
-            settled: before,
-            head,
-        });
-    }
+    let (before, head) = ends(log, ledger, partition).await?;
     if before == head {
-        return Ok(Carried {
-            head,
-            settled: before,
-            entries: 0,
-            released: Ok(()),
-        });
+        return Ok(idle(before, head));
     }
-
-    let entries = log.read(partition, before, limit).await.map_err(of_log)?;
+    let entries = log.read(partition, before, limit).await;
+    let entries = entries.map_err(|error| of_log(error, before))?;
     if entries.is_empty() {
         let reason = format!("it ends at entry {head}, and has none after {before}");
         return Err(CarryError::Log(LedgerError::Damaged { reason }));
     }
-    let settled = ledger.settle(partition, &entries).await;
-    let settled = settled.map_err(CarryError::Ledger)?;
+    let settled = settle(ledger, partition, &entries).await?;
     Ok(Carried {
         head: head.max(settled),
         settled,
         entries: entries.len(),
         released: log.release(partition, settled).await,
     })
+}
+
+/// The same with a transport in between, which is waited for `wait_max`, and told what is settled in place of the log.
+///
+/// # Errors
+/// [`CarryError`]; what the transport says counts as said by the log.
+pub async fn carry_by(
+    transport: &dyn Transport,
+    log: &dyn EventLog,
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    limit: usize,
+    wait_max: Duration,
+) -> Result<Carried, CarryError> {
+    let (before, head) = ends(log, ledger, partition).await?;
+    let taken = transport.take(partition, before, limit, wait_max).await;
+    let entries = match taken.map_err(|error| of_log(error, before))? {
+        Taken::Run(entries) => entries,
+        Taken::Nothing | Taken::Elsewhere => return Ok(idle(before, head)),
+    };
+    let settled = settle(ledger, partition, &entries).await?;
+    Ok(Carried {
+        head: head.max(settled),
+        settled,
+        entries: entries.len(),
+        released: transport.done(partition, settled).await,
+    })
+}
+
+fn idle(settled: Seq, head: Seq) -> Carried {
+    Carried {
+        head,
+        settled,
+        entries: 0,
+        released: Ok(()),
+    }
+}
+
+fn of_log(error: LedgerError, settled: Seq) -> CarryError {
+    match error {
+        LedgerError::LogLost { head } => CarryError::RolledBack { settled, head },
+        other => CarryError::Log(other),
+    }
+}
+
+/// Up to where the ledger has a partition, and where its log ends.
+async fn ends(
+    log: &dyn EventLog,
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+) -> Result<(Seq, Seq), CarryError> {
+    // In this order: a log that grows meanwhile is not mistaken for one that has shrunk.
+    let settled = ledger.settled(partition).await;
+    let settled = settled.map_err(CarryError::Ledger)?;
+    let head = log.head(partition).await;
+    let head = head.map_err(|error| of_log(error, settled))?;
+    if settled > head {
+        return Err(CarryError::RolledBack { settled, head });
+    }
+    Ok((settled, head))
+}
+
+async fn settle(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<Seq, CarryError> {
+    let settled = ledger.settle(partition, entries).await;
+    settled.map_err(CarryError::Ledger)
 }

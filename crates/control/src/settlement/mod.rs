@@ -13,11 +13,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{EventLog, Ledger},
+    ports::{EventLog, Ledger, Transport},
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-pub use self::carry::{Carried, CarryError, carry_once};
+pub use self::carry::{Carried, CarryError, carry_by, carry_once};
 use self::worker::Worker;
 
 /// How long a partition waits for a signal before it looks by itself.
@@ -49,6 +49,8 @@ pub struct Options {
     pub backoff_max: Duration,
     /// Is told of logs that have lost entries.
     pub on_rollback: OnRollback,
+    /// What brings the entries; without one they are read from the log.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl Options {
@@ -62,6 +64,7 @@ impl Options {
             backoff_min: BACKOFF_MIN,
             backoff_max: BACKOFF_MAX,
             on_rollback,
+            transport: None,
         }
     }
 }
@@ -122,11 +125,11 @@ struct Signal {
 }
 
 /// Settlement at work. Dropped, it comes to its end by itself; [`Settlement::stop`] waits for that.
-#[derive(Debug)]
 pub struct Settlement {
     signal: watch::Sender<Signal>,
     shown: Vec<Arc<Mutex<Shown>>>,
     workers: Mutex<Vec<JoinHandle<()>>>,
+    transport: Option<Arc<dyn Transport>>,
 }
 
 impl Settlement {
@@ -134,6 +137,7 @@ impl Settlement {
     #[must_use]
     pub fn start(log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>, options: Options) -> Self {
         let signal = watch::Sender::new(Signal::default());
+        let transport = options.transport.clone();
         let options = Arc::new(options);
         let (mut shown, mut workers) = (Vec::new(), Vec::new());
         for partition in log.partitions() {
@@ -159,6 +163,7 @@ impl Settlement {
             signal,
             shown,
             workers: Mutex::new(workers),
+            transport,
         }
     }
 
@@ -214,6 +219,9 @@ impl Settlement {
         for worker in workers {
             // A panic has been reported by its hook.
             drop(worker.await);
+        }
+        if let Some(transport) = &self.transport {
+            transport.leave().await;
         }
     }
 }

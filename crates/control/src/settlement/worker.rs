@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Carried, CarryError, Health, Options, Shown, Signal, carry_once};
+use super::{Carried, CarryError, Health, Options, Shown, Signal, carry_by, carry_once};
 
 pub(super) struct Worker {
     partition: PartitionId,
@@ -87,7 +87,14 @@ impl Worker {
     /// One step, and what it makes of the partition's health.
     async fn step(&mut self) -> Next {
         let limit = self.options.entries_max;
-        let carried = carry_once(&*self.log, &*self.ledger, self.partition, limit).await;
+        let (log, ledger) = (&*self.log, &*self.ledger);
+        let carried = match &self.options.transport {
+            Some(transport) => {
+                let wait_max = self.options.poll_interval;
+                carry_by(&**transport, log, ledger, self.partition, limit, wait_max).await
+            }
+            None => carry_once(log, ledger, self.partition, limit).await,
+        };
         match carried {
             Ok(carried) => {
                 self.show(carried.head, carried.settled);
@@ -113,7 +120,10 @@ impl Worker {
     /// Sees to it that the log knows what it may forget.
     async fn release(&mut self, carried: &Carried) -> Result<(), CarryError> {
         let released = if self.unreleased && carried.entries == 0 {
-            self.log.release(self.partition, carried.settled).await
+            match &self.options.transport {
+                Some(transport) => transport.done(self.partition, carried.settled).await,
+                None => self.log.release(self.partition, carried.settled).await,
+            }
         } else {
             carried.released.clone()
         };

@@ -154,6 +154,7 @@ local function take_in(units, shares, from)
   gate = gate or c.remaining == 0
   put('remaining', c.remaining + units)
   put('supply', c.supply + units)
+  put('version', c.version + 1)
 end
 
 local function close()

@@ -1,7 +1,8 @@
 -- First step of moving units from this part of a spread campaign to another: they leave the stock and stand in the
 -- journal until the last step. While one transfer to a part stands there, no other begins.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] units wanted, ARGV[9] units at most
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] units wanted,
+-- ARGV[9] units at most, 0 to begin no transfer
 -- Replies: {"ok", transfer "\n" units "\n" share "\n" …}, {"unknown", ""}, {"none", ""}
 -- luacheck: read globals c now int put phase_at amount_of finish
 -- luacheck: globals gate
@@ -26,6 +27,7 @@ if c.kind == 'red_packet' then
 end
 put('remaining', c.remaining - units)
 put('supply', c.supply - units)
+put('version', c.version + 1)
 gate = gate or c.remaining == 0
 lines[1] = int(redis.call('HINCRBY', KEYS[5], 'sent', 1))
 local journal = table.concat(lines, '\n')

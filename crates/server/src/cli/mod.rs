@@ -1,13 +1,16 @@
 //! The command line: one file a command.
 
 mod audit;
+mod backend;
 mod bench;
 mod demo;
 mod local;
+mod migrate;
 mod openapi;
 mod serve;
 mod split;
 mod token;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -25,6 +28,10 @@ struct Cli {
 enum Command {
     /// Serve the HTTP API.
     Serve(serve::ServeArgs),
+    /// Settle what is granted on Redis into the ledger, without serving.
+    Worker(worker::WorkerArgs),
+    /// Make the ledger's tables in a database, or bring them up to date.
+    Migrate(migrate::MigrateArgs),
     /// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
     Demo(demo::DemoArgs),
     /// Prove every invariant again from the rows of a ledger.
@@ -56,6 +63,8 @@ impl UsageError {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Worker(args) => worker::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Split(args) => split::run(*args),

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-use super::{UsageError, token};
+use super::{UsageError, backend::BackendArgs, token};
 use crate::{
     config::{Config, DEFAULTS, LogConfig, LogFormat, Secret},
     serve::{Backend, Running, Server},
@@ -25,21 +25,11 @@ const DEV_TOKEN_S: i64 = 12 * 3_600;
 /// How to serve. Whatever is not a flag here is configuration: see `--print-config`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// Read this configuration file over the defaults.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    backend: BackendArgs,
     /// Listen here instead of at `server.listen`.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// Use this engine instead of `engine.kind`: embedded or redis.
-    #[arg(long, value_name = "KIND")]
-    engine: Option<String>,
-    /// Where Redis is, instead of `redis.urls`.
-    #[arg(long, value_name = "URL")]
-    redis: Option<String>,
-    /// Keep the data in this file instead of in `engine.data`.
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
     /// Try it out: make a secret that lasts as long as the process, and print a token. Only on a loopback address.
     #[arg(long)]
     dev: bool,
@@ -53,24 +43,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         std::io::stdout().write_all(DEFAULTS.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut overrides = Vec::new();
+    let mut overrides = args.backend.overrides();
     overrides.extend(
         args.listen
             .as_ref()
             .map(|listen| ("server.listen", listen.clone())),
     );
-    overrides.extend(
-        args.data
-            .as_ref()
-            .map(|data| ("engine.data", data.display().to_string())),
-    );
-    overrides.extend(
-        args.engine
-            .as_ref()
-            .map(|kind| ("engine.kind", kind.clone())),
-    );
-    overrides.extend(args.redis.as_ref().map(|urls| ("redis.urls", urls.clone())));
-    let mut config = Config::load(args.config.as_deref(), &overrides)?;
+    let mut config = args.backend.load(&overrides)?;
     log_to_stderr(&config.log)?;
     let token = if args.dev {
         Some(make_development_key(&mut config)?)
@@ -153,7 +132,7 @@ fn print_first_steps(running: &Running, token: &str) {
     drop(std::io::stdout().write_all(text.as_bytes()));
 }
 
-fn log_to_stderr(config: &LogConfig) -> anyhow::Result<()> {
+pub(super) fn log_to_stderr(config: &LogConfig) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&config.level)
         .map_err(|error| UsageError::new(format!("log.level is not valid: {error}")))?;
     let builder = tracing_subscriber::fmt()

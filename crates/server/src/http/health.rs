@@ -76,10 +76,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, Json<Rea
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let (committed, settled) = app.gauges.positions();
-    let text = app
-        .metrics
-        .render(app.gauges.queued(), committed.saturating_sub(settled));
+    let text = app.metrics.render(&*app.gauges);
     (
         [(
             header::CONTENT_TYPE,

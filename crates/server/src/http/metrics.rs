@@ -7,6 +7,8 @@ use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use qiang_core::outcome::Outcome;
 
+use crate::serve::Gauges;
+
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 /// Bounds of the latency histogram, in seconds.
 const LATENCY_BUCKETS: [f64; 14] = [
@@ -28,6 +30,8 @@ pub(crate) struct Metrics {
     responses: Vec<Counter>,
     queue_length: Gauge,
     settlement_lag: Gauge,
+    stopped: Gauge,
+    stuck: Gauge,
     pub(crate) connections: Gauge,
 }
 
@@ -70,6 +74,8 @@ impl Metrics {
                 .collect(),
             queue_length: gauge("qiang_engine_queue_length"),
             settlement_lag: gauge("qiang_settlement_lag_entries"),
+            stopped: gauge("qiang_engine_stopped"),
+            stuck: gauge("qiang_settlement_stuck"),
             connections: gauge("qiang_http_connections"),
             handle: recorder.handle(),
         }
@@ -107,9 +113,15 @@ impl Metrics {
         self.undecided[1].increment(1);
     }
 
-    pub(crate) fn render(&self, queue_length: usize, settlement_lag: u64) -> String {
-        self.queue_length.set(queue_length as f64);
-        self.settlement_lag.set(settlement_lag as f64);
+    pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {
+        let (entries, settled) = gauges.positions();
+        self.queue_length.set(gauges.queued() as f64);
+        self.settlement_lag
+            .set(entries.saturating_sub(settled) as f64);
+        self.stopped
+            .set(f64::from(u8::from(gauges.stopped().is_some())));
+        self.stuck
+            .set(f64::from(u8::from(gauges.stuck().is_some())));
         self.handle.render()
     }
 
@@ -134,6 +146,14 @@ fn describe(recorder: &impl Recorder) {
         (
             "qiang_settlement_lag_entries",
             "Log entries that are not yet in the ledger's books",
+        ),
+        (
+            "qiang_engine_stopped",
+            "1 while nothing is granted, on one partition at least; /readyz says why",
+        ),
+        (
+            "qiang_settlement_stuck",
+            "1 while settlement does not go on, on one partition at least; /readyz says why",
         ),
         ("qiang_http_connections", "Open connections"),
     ];

@@ -4,15 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
     event::Seq,
     ports::{Clock, Engine, EventLog, Ledger},
 };
-use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
-use qiang_redis::RedisEngine;
+use qiang_embedded::{Embedded, SystemClock};
 
-use crate::config::{Config, EngineKind, RedisConfig};
+use super::distributed::{Books, Distributed};
+use crate::config::{Config, EngineKind};
 
 /// What operators watch of an engine, beside the ports.
 pub trait Gauges: Send + Sync + 'static {
@@ -46,7 +45,7 @@ impl Gauges for Embedded {
 
 /// Goes down with the service.
 #[async_trait]
-trait Close: Send + Sync {
+pub(super) trait Close: Send + Sync {
     /// Answers everything that was accepted and stops. Again does nothing.
     async fn close(&self) -> anyhow::Result<()>;
 
@@ -98,10 +97,17 @@ impl Backend {
                 Ok(Self::embedded(embedded, clock))
             }
             EngineKind::Redis => {
-                let by = clock.clone();
-                let opening = tokio::task::spawn_blocking(move || SqliteLedger::open(&path, by));
-                let ledger = opening.await?.context(described)?;
-                Self::redis(&config.redis, ledger, clock).await
+                let books = Books::open(config, clock.clone()).await?;
+                let inside = config.settlement.inside;
+                let distributed = Distributed::start(config, books, inside).await?;
+                Ok(Self {
+                    engine: distributed.answering(&config.settlement),
+                    ledger: distributed.ledger(),
+                    log: Arc::new(distributed.engine.clone()),
+                    clock,
+                    gauges: distributed.clone(),
+                    close: distributed,
+                })
             }
         }
     }
@@ -118,46 +124,6 @@ impl Backend {
             clock,
             close: shared,
         }
-    }
-
-    /// The engine on Redis, settling into a ledger.
-    ///
-    /// # Errors
-    /// When Redis cannot be used.
-    pub async fn redis(
-        config: &RedisConfig,
-        ledger: SqliteLedger,
-        clock: Arc<dyn Clock>,
-    ) -> anyhow::Result<Self> {
-        let positions = ledger.positions().await?;
-        let engine = RedisEngine::connect(config.options(), &positions)
-            .await
-            .context("connect to Redis")?;
-        let halting = engine.clone();
-        let runtime = tokio::runtime::Handle::current();
-        let on_rollback = move |partition, settled, head| {
-            let engine = halting.clone();
-            let reason =
-                format!("the log ends at entry {head}, and the ledger has it up to {settled}");
-            runtime.spawn(async move { engine.halt(partition, &reason).await });
-        };
-        let log: Arc<dyn EventLog> = Arc::new(engine.clone());
-        let books: Arc<dyn Ledger> = Arc::new(ledger.clone());
-        let options = SettlementOptions::new(Box::new(on_rollback));
-        let settlement = Settlement::start(Arc::clone(&log), Arc::clone(&books), options);
-        let distributed = Arc::new(Distributed {
-            engine: engine.clone(),
-            settlement,
-            ledger,
-        });
-        Ok(Self {
-            engine: Arc::new(engine),
-            ledger: books,
-            log,
-            clock,
-            gauges: distributed.clone(),
-            close: distributed,
-        })
     }
 
     /// Answers everything that was accepted and stops the engine. Again does nothing.
@@ -188,51 +154,5 @@ impl Backend {
             }
         }
         Ok(true)
-    }
-}
-
-/// The engine on Redis, and what follows its log.
-struct Distributed {
-    engine: RedisEngine,
-    settlement: Settlement,
-    ledger: SqliteLedger,
-}
-
-impl Gauges for Distributed {
-    fn queued(&self) -> usize {
-        self.engine.queued()
-    }
-
-    fn positions(&self) -> (Seq, Seq) {
-        let positions = self.settlement.positions();
-        let sum =
-            |of: fn(&qiang_control::settlement::Position) -> Seq| positions.iter().map(of).sum();
-        (
-            sum(|position| position.head),
-            sum(|position| position.settled),
-        )
-    }
-
-    fn stuck(&self) -> Option<String> {
-        self.settlement.stuck()
-    }
-
-    fn stopped(&self) -> Option<String> {
-        self.engine.stopped()
-    }
-}
-
-#[async_trait]
-impl Close for Distributed {
-    async fn close(&self) -> anyhow::Result<()> {
-        self.engine.close().await;
-        self.settlement.stop().await;
-        let ledger = self.ledger.clone();
-        let closing = tokio::task::spawn_blocking(move || ledger.close());
-        closing.await.context("the ledger failed while closing")
-    }
-
-    async fn erase(&self) -> anyhow::Result<()> {
-        Ok(self.engine.erase().await?)
     }
 }

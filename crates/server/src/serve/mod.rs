@@ -2,6 +2,7 @@
 
 mod backend;
 mod connections;
+mod distributed;
 mod guard;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -10,6 +11,7 @@ use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 pub use self::backend::{Backend, Gauges};
+pub(crate) use self::distributed::settle_until;
 use crate::{
     config::Config,
     http::{self, App},

@@ -159,10 +159,14 @@ impl MariaDb {
 
 /// Runs `mariadb-install-db`. What it writes need not survive more than itself.
 fn initialise(folder: &Path) {
+    // A server that starts clears the temporary tables out of this folder, whoever they belong to.
+    let temporary = folder.join("tmp");
+    fs::create_dir(&temporary).expect("make the folder for temporary tables");
     let mut command = Command::new(program::find("mariadb-install-db", "mariadb-server-core"));
     command
         .arg("--no-defaults")
         .arg(format!("--datadir={}", folder.join("data").display()))
+        .arg(format!("--tmpdir={}", temporary.display()))
         .args(["--auth-root-authentication-method=normal", "--skip-test-db"])
         .args(["--skip-name-resolve", "--innodb-log-file-size=16M"])
         .args([
@@ -181,6 +185,7 @@ fn launch(folder: &Path, port: &Port, settings: &[String]) -> Result<Process, Po
     command
         .arg("--no-defaults")
         .arg(below("datadir", "data"))
+        .arg(below("tmpdir", "tmp"))
         .arg(below("socket", "socket"))
         .arg(below("pid-file", "pid"))
         .arg(below("init-file", "init.sql"))

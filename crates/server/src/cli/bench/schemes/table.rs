@@ -75,7 +75,7 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
             median.p99_us / 1_000.0,
             or_dash(median.redis_cpu_us_per_claim, 1),
             or_dash(median.redis_cpu_us_per_grant, 1),
-            or_dash(median.round_trips_per_claim, 2),
+            or_dash(median.round_trips_per_claim, 3),
             published.map_or_else(
                 || if rush { "-" } else { "" }.to_owned(),
                 |published| format!(
@@ -135,11 +135,11 @@ mod tests {
         };
         assert_eq!(
             words("queue").join(" "),
-            "queue 11,000 100 1.00 100% 0 0 2.5 2.5 45.5 5000.0 2.00 12,000/s, 100%"
+            "queue 11,000 100 1.00 100% 0 0 2.5 2.5 45.5 5000.0 2.000 12,000/s, 100%"
         );
         assert_eq!(
             words("unlocked").join(" "),
-            "unlocked 11,000 137 1.37 73% 37 0 2.5 2.5 27.3 2189.8 2.00 28,000/s, 73%, oversold"
+            "unlocked 11,000 137 1.37 73% 37 0 2.5 2.5 27.3 2189.8 2.000 28,000/s, 73%, oversold"
         );
         assert!(table.contains("10,000 concurrent users on 100 shares"));
         assert!(table.lines().all(|line| line.trim_end() == line));

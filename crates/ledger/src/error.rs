@@ -1,0 +1,112 @@
+//! What can go wrong with a database.
+
+use qiang_core::ports::LedgerError;
+
+/// The ledger's database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Neither PostgreSQL nor MySQL nor MariaDB.
+    #[error("a ledger's URL begins with postgres://, postgresql://, mysql:// or mariadb://")]
+    Scheme,
+    /// The URL does not parse.
+    #[error("the ledger's URL cannot be read")]
+    Url(#[source] sqlx::Error),
+    /// The server did not answer, or refused.
+    #[error("the ledger's database is not available")]
+    Unavailable(#[source] sqlx::Error),
+    /// The schema is older than this program needs.
+    #[error(
+        "the ledger's schema is version {found}, and this program needs version {known}: run `qiang migrate`"
+    )]
+    TooOld {
+        /// The database's schema version; 0 if it has none.
+        found: u32,
+        /// The version that this program understands.
+        known: u32,
+    },
+    /// The schema was made by a newer Qiang.
+    #[error(
+        "the ledger's schema is version {found}, and this program understands up to {known}: use a newer qiang"
+    )]
+    TooNew {
+        /// The database's schema version.
+        found: u32,
+        /// The version that this program understands.
+        known: u32,
+    },
+    /// Somebody else migrates, and has not ended in time.
+    #[error("somebody else is migrating the ledger, for longer than {seconds} s")]
+    Busy {
+        /// How long was waited.
+        seconds: u64,
+    },
+}
+
+/// Why a piece of work on the tables failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// The database, or the way to it, before the commit.
+    #[error(transparent)]
+    Sqlx(#[from] sqlx::Error),
+    /// The commit, or the way to its answer.
+    #[error("the commit failed")]
+    Commit(#[source] sqlx::Error),
+    /// The work took longer than it may.
+    #[error("the database took longer than {seconds} s")]
+    TimedOut {
+        /// How long it may take.
+        seconds: u64,
+        /// Whether the commit was under way.
+        committing: bool,
+    },
+    /// Somebody else entered the same row at the same moment: once again, and it will be found.
+    #[error("somebody else entered the same row")]
+    Raced,
+    /// A rule of the ledger refused, or its rows contradict each other.
+    #[error(transparent)]
+    Refused(#[from] LedgerError),
+}
+
+impl StoreError {
+    pub(crate) fn damaged(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Refused(LedgerError::Damaged { reason })
+    }
+}
+
+/// Takes a key that is there already for a race, which the next attempt sees the end of.
+pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
+    entered.map_err(|error| match &error {
+        sqlx::Error::Database(inner) if inner.is_unique_violation() => StoreError::Raced,
+        _ => StoreError::Sqlx(error),
+    })
+}
+
+/// An error and everything below it, on one line. sqlx's messages repeat their source, which is left out then.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let below = error.to_string();
+        if !text.contains(&below) {
+            text = format!("{text}: {below}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// Refuses it when a statement found other rows than it was given.
+pub(crate) fn all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
+    match found == given as u64 {
+        true => Ok(()),
+        false => Err(contradiction(format!(
+            "of {given} {what}, {found} were found"
+        ))),
+    }
+}
+
+/// Rows that contradict each other or what a program could have written.
+pub(crate) fn contradiction(what: String) -> sqlx::Error {
+    sqlx::Error::InvalidArgument(what)
+}

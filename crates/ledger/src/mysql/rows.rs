@@ -1,0 +1,135 @@
+//! Statements that take several rows. In its file such a statement takes one, between the marks `/*rows … */` and
+//! `/*end*/`; the first mark also says what stands between two rows.
+
+use sqlx::{
+    AssertSqlSafe, MySql,
+    mysql::MySqlArguments,
+    query::{Query, QueryAs},
+};
+
+/// How many rows a statement takes. A statement is prepared for each of these numbers, so there are few; a run of
+/// rows is cut into them, the largest first.
+const SIZES: [usize; 6] = [1_024, 256, 64, 16, 4, 1];
+
+/// A statement that takes several rows.
+pub(super) struct Rows {
+    head: &'static str,
+    row: &'static str,
+    between: &'static str,
+    tail: &'static str,
+}
+
+impl Rows {
+    /// Reads the text of a statement's file; `None` if its marks are not in order.
+    fn parse(text: &'static str) -> Option<Self> {
+        let (head, rest) = text.split_once("/*rows")?;
+        let (between, rest) = rest.split_once("*/")?;
+        let (row, tail) = rest.split_once("/*end*/")?;
+        Some(Self {
+            head,
+            row,
+            between,
+            tail,
+        })
+    }
+
+    fn text(&self, rows: usize) -> String {
+        let mut text = String::with_capacity(
+            self.head.len() + rows * (self.row.len() + self.between.len()) + self.tail.len(),
+        );
+        text.push_str(self.head);
+        for row in 0..rows {
+            if row > 0 {
+                text.push_str(self.between);
+            }
+            text.push_str(self.row);
+        }
+        text.push_str(self.tail);
+        text
+    }
+}
+
+/// The text of a statement for so many rows.
+pub(super) fn text(file: &'static str, rows: usize) -> AssertSqlSafe<String> {
+    // The marks are checked by a test, for every file.
+    let statement =
+        Rows::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows));
+    AssertSqlSafe(statement)
+}
+
+/// A statement for so many rows.
+pub(super) fn query<'q>(file: &'static str, rows: usize) -> Query<'q, MySql, MySqlArguments> {
+    sqlx::query(text(file, rows))
+}
+
+/// A statement for so many rows that returns some.
+pub(super) fn query_as<'q, T>(
+    file: &'static str,
+    rows: usize,
+) -> QueryAs<'q, MySql, T, MySqlArguments>
+where
+    T: for<'r> sqlx::FromRow<'r, sqlx::mysql::MySqlRow>,
+{
+    sqlx::query_as(text(file, rows))
+}
+
+/// Cuts a run of rows into pieces of known sizes.
+pub(super) fn pieces<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let size = SIZES.into_iter().find(|size| *size <= rows.len())?;
+        let (piece, rest) = rows.split_at(size);
+        rows = rest;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_takes_rows() {
+        let file = "INSERT INTO t (a, b)\nVALUES /*rows , */(?, ?)/*end*/\nON x";
+        let check = |rows, expected: &str| assert_eq!(text(file, rows).0, expected);
+        check(1, "INSERT INTO t (a, b)\nVALUES (?, ?)\nON x");
+        check(
+            3,
+            "INSERT INTO t (a, b)\nVALUES (?, ?) , (?, ?) , (?, ?)\nON x",
+        );
+    }
+
+    #[test]
+    fn a_run_is_cut_into_known_sizes() {
+        let check = |rows: usize, expected: &[usize]| {
+            let rows: Vec<_> = (0..rows).collect();
+            let pieces: Vec<_> = pieces(&rows).collect();
+            assert_eq!(
+                pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(),
+                expected
+            );
+            assert_eq!(pieces.concat(), rows);
+        };
+        check(0, &[]);
+        check(3, &[1, 1, 1]);
+        check(2_341, &[1_024, 1_024, 256, 16, 16, 4, 1]);
+    }
+
+    #[test]
+    fn the_marks_in_the_files_are_in_order() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mysql/sql");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let marks = [
+                text.matches("/*rows").count(),
+                text.matches("/*end*/").count(),
+            ];
+            let whole = Rows::parse(Box::leak(text.into_boxed_str())).is_some();
+            assert!(
+                marks == [0, 0] || marks == [1, 1] && whole,
+                "{}",
+                path.display()
+            );
+        }
+    }
+}

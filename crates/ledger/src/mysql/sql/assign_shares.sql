@@ -1,0 +1,8 @@
+-- Gives shares to users. A share that is free and has that amount counts 2; one that has not is left as it is and
+-- counts 1, and so does one that is not there.
+INSERT INTO shares (campaign, number, user, amount, granted_at)
+VALUES /*rows , */(?, ?, ?, ?, ?)/*end*/
+ON DUPLICATE KEY UPDATE
+    granted_at = IF(user IS NULL AND coalesce(amount, VALUES(amount)) = VALUES(amount), VALUES(granted_at), granted_at),
+    amount = IF(user IS NULL AND granted_at IS NOT NULL, VALUES(amount), amount),
+    user = IF(user IS NULL AND granted_at IS NOT NULL, VALUES(user), user)

@@ -1,0 +1,1 @@
+INSERT INTO idempotency_keys (scope, `key`, fingerprint, id, at) VALUES (?, ?, ?, ?, ?)

@@ -1,0 +1,2 @@
+INSERT INTO payments (campaign, number, payment, outcome, amount, at)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?)/*end*/

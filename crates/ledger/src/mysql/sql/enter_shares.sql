@@ -1,0 +1,2 @@
+INSERT INTO shares (campaign, number, amount)
+VALUES /*rows , */(?, ?, ?)/*end*/

@@ -1,0 +1,4 @@
+SELECT id, balance
+FROM accounts
+WHERE owner = ? AND purpose = ? AND currency = ?
+FOR UPDATE

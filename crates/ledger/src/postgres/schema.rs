@@ -1,0 +1,57 @@
+//! Migrations on PostgreSQL: each is one transaction with its version.
+
+use sqlx::{Executor as _, PgConnection, Postgres, Result};
+
+use crate::schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema};
+
+/// The advisory lock that whoever migrates has; "qiang" in ASCII.
+const LOCK: i64 = 0x71_69_61_6e_67;
+
+impl Schema for Postgres {
+    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] =
+        [include_str!("../../migrations/postgres/0001_init.sql")];
+
+    async fn version(conn: &mut PgConnection) -> Result<i64> {
+        let there = sqlx::query_scalar("SELECT to_regclass('schema_version') IS NOT NULL");
+        if !there.fetch_one(&mut *conn).await? {
+            return Ok(0);
+        }
+        let version = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM schema_version");
+        version.fetch_one(&mut *conn).await
+    }
+
+    async fn lock(conn: &mut PgConnection) -> Result<bool> {
+        let wait = format!("{MIGRATION_WAIT_S}s");
+        let bound = sqlx::query("SELECT set_config('lock_timeout', $1, false)").bind(wait);
+        bound.execute(&mut *conn).await?;
+        let locked = sqlx::query("SELECT pg_advisory_lock($1)")
+            .bind(LOCK)
+            .execute(&mut *conn)
+            .await;
+        match locked {
+            Ok(_) => Ok(true),
+            // The wait for the lock was given up.
+            Err(sqlx::Error::Database(error))
+                if error.code().is_some_and(|code| code == "55P03") =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn prepare(conn: &mut PgConnection) -> Result<()> {
+        conn.execute(sqlx::raw_sql(include_str!("sql/schema_version.sql")))
+            .await?;
+        Ok(())
+    }
+
+    async fn apply(conn: &mut PgConnection, version: i64, migration: &'static str) -> Result<()> {
+        conn.execute(sqlx::raw_sql("BEGIN")).await?;
+        conn.execute(sqlx::raw_sql(migration)).await?;
+        let done = sqlx::query("INSERT INTO schema_version (version) VALUES ($1)").bind(version);
+        done.execute(&mut *conn).await?;
+        conn.execute(sqlx::raw_sql("COMMIT")).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,3 @@
+SELECT id, owner, purpose, currency, balance
+FROM accounts
+WHERE owner = ANY ($1)

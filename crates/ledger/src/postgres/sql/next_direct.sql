@@ -1,0 +1,1 @@
+UPDATE direct_postings SET seq = seq + 1 RETURNING seq

@@ -1,0 +1,84 @@
+//! The schema's version: how many of the migrations a database has.
+
+use std::future::Future;
+
+use sqlx::{Database, Result};
+
+use crate::error::OpenError;
+
+/// The schema's version that this program understands: the number of migrations, the same on both databases.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Migrations of a database.
+pub(crate) trait Schema: Database {
+    /// In order; append only.
+    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize];
+
+    /// How many migrations the database has; 0 if it knows of none.
+    fn version(conn: &mut Self::Connection) -> impl Future<Output = Result<i64>> + Send;
+
+    /// Waits until nobody else migrates, and keeps others waiting until the connection is closed; tells whether it
+    /// came to that in time.
+    fn lock(conn: &mut Self::Connection) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Makes the table of versions, if it is missing.
+    fn prepare(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
+
+    /// Carries out a migration and writes down its version.
+    fn apply(
+        conn: &mut Self::Connection,
+        version: i64,
+        migration: &'static str,
+    ) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// How long to wait for somebody else's migration, in seconds.
+pub(crate) const MIGRATION_WAIT_S: u64 = 60;
+
+/// What a migration did: the versions before and after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migrated {
+    /// Before; 0 stands for a database without a schema.
+    pub from: u32,
+    /// Afterwards.
+    pub to: u32,
+}
+
+/// The version of a database.
+pub(crate) async fn version<D: Schema>(conn: &mut D::Connection) -> Result<u32, OpenError> {
+    let version = D::version(conn).await.map_err(OpenError::Unavailable)?;
+    Ok(u32::try_from(version).unwrap_or(u32::MAX))
+}
+
+/// Refuses a database that is older or newer than this program understands.
+pub(crate) async fn check<D: Schema>(conn: &mut D::Connection) -> Result<(), OpenError> {
+    let (found, known) = (version::<D>(conn).await?, SCHEMA_VERSION);
+    match found.cmp(&known) {
+        std::cmp::Ordering::Less => Err(OpenError::TooOld { found, known }),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(OpenError::TooNew { found, known }),
+    }
+}
+
+/// Brings a database to the version that this program understands.
+pub(crate) async fn migrate<D: Schema>(conn: &mut D::Connection) -> Result<Migrated, OpenError> {
+    if !D::lock(conn).await.map_err(OpenError::Unavailable)? {
+        return Err(OpenError::Busy {
+            seconds: MIGRATION_WAIT_S,
+        });
+    }
+    let (from, to) = (version::<D>(conn).await?, SCHEMA_VERSION);
+    if from > to {
+        return Err(OpenError::TooNew {
+            found: from,
+            known: to,
+        });
+    }
+    D::prepare(conn).await.map_err(OpenError::Unavailable)?;
+    for (version, migration) in (1..).zip(D::MIGRATIONS).skip(from as usize) {
+        D::apply(conn, version, migration)
+            .await
+            .map_err(OpenError::Unavailable)?;
+    }
+    Ok(Migrated { from, to })
+}

@@ -1,0 +1,152 @@
+//! Migrations, and which schemas a program works with.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{OPTIONS, Server, audit::audit, history::History, open};
+use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
+use qiang_testkit::{ManualClock, campaign::OPENS};
+
+async fn refused(url: &str) -> OpenError {
+    let options = LedgerOptions {
+        acquire_max: Duration::from_secs(3),
+        ..OPTIONS
+    };
+    let ledger = qiang_ledger::open(url, ManualClock::new(OPENS), options).await;
+    match ledger {
+        Ok(_) => panic!("it was opened"),
+        Err(error) => error,
+    }
+}
+
+/// A database without the schema is refused until it is migrated; migrating again does nothing.
+async fn a_schema_is_made_once<S: Server>() {
+    let server = S::shared();
+    let url = server.empty();
+    assert_eq!(schema_version(&url).await.unwrap(), 0);
+    let error = refused(&url).await;
+    assert!(
+        matches!(
+            error,
+            OpenError::TooOld {
+                found: 0,
+                known: SCHEMA_VERSION
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("run `qiang migrate`"), "{error}");
+    for from in [0, SCHEMA_VERSION] {
+        let to = SCHEMA_VERSION;
+        assert_eq!(migrate(&url).await.unwrap(), Migrated { from, to });
+        assert_eq!(schema_version(&url).await.unwrap(), to);
+    }
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    migrate(&url).await.unwrap();
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+}
+
+/// A schema that a newer program made is left alone.
+async fn a_newer_schema_is_refused<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    S::execute(&url, "INSERT INTO schema_version (version) VALUES (4711)").await;
+    let newer = |error: &OpenError| {
+        matches!(
+            error,
+            OpenError::TooNew {
+                found: 4711,
+                known: SCHEMA_VERSION
+            }
+        )
+    };
+    let error = refused(&url).await;
+    assert!(newer(&error), "{error}");
+    assert!(error.to_string().contains("use a newer qiang"), "{error}");
+    assert!(newer(&migrate(&url).await.unwrap_err()));
+    assert_eq!(schema_version(&url).await.unwrap(), 4711);
+}
+
+/// Several who migrate at once wait for each other.
+async fn migrating_at_once_is_migrating_once<S: Server>() {
+    let server = S::shared();
+    let url = server.empty();
+    let tasks: Vec<_> = (0..6)
+        .map(|_| {
+            let url = url.clone();
+            tokio::spawn(async move { migrate(&url).await.unwrap().from })
+        })
+        .collect();
+    let mut from = Vec::new();
+    for task in tasks {
+        from.push(task.await.unwrap());
+    }
+    from.sort_unstable();
+    assert_eq!(from, [&[0][..], &[SCHEMA_VERSION; 5]].concat());
+}
+
+/// A migration that was broken off in the middle is gone through again.
+async fn a_broken_migration_is_mended<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    // What a server leaves behind that commits every statement by itself: all tables of this one but the last, and no
+    // version. One that does not leaves nothing.
+    let left = match S::COMMITS_EACH_STATEMENT {
+        true => "DROP TABLE settled; DELETE FROM schema_version",
+        false => "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
+    };
+    S::execute(&url, left).await;
+    assert_eq!(schema_version(&url).await.unwrap(), 0);
+    migrate(&url).await.unwrap();
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    audit::<S>(&url).await;
+}
+
+/// A server that nobody can reach, and what a password must never be in.
+async fn an_error_tells_no_password<S: Server>() {
+    let server = S::shared();
+    let url = server.empty().replace('@', ":sesame@");
+    let url = url.replace(&server.addr().to_string(), "127.0.0.1:1");
+    let errors = [refused(&url).await, migrate(&url).await.unwrap_err()];
+    for error in errors {
+        assert!(matches!(error, OpenError::Unavailable(_)), "{error:?}");
+        assert!(!format!("{error:?} {error}").contains("sesame"));
+    }
+}
+
+on_each_server! {
+    a_schema_is_made_once,
+    a_newer_schema_is_refused,
+    migrating_at_once_is_migrating_once,
+    a_broken_migration_is_mended,
+    an_error_tells_no_password,
+}
+
+#[tokio::test]
+async fn a_url_names_a_database_that_is_known() {
+    for url in [
+        "",
+        "qiang.db",
+        "sqlite://qiang.db",
+        "redis://127.0.0.1",
+        "postgresqll://x",
+    ] {
+        assert!(matches!(refused(url).await, OpenError::Scheme), "{url}");
+        assert!(
+            matches!(migrate(url).await, Err(OpenError::Scheme)),
+            "{url}"
+        );
+    }
+    for url in ["postgres://[", "mariadb://a b"] {
+        assert!(matches!(refused(url).await, OpenError::Url(_)), "{url}");
+    }
+}

@@ -1,0 +1,91 @@
+//! `[ledger]` and `[settlement]`
+
+use std::time::Duration;
+
+use qiang_ledger::LedgerOptions;
+use qiang_redis::{Carrier, Carrying};
+use serde::Deserialize;
+
+use super::Secret;
+use crate::cli::UsageError;
+
+/// `[ledger]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct LedgerConfig {
+    pub url: Secret,
+    pub connections_max: u32,
+    pub acquire_timeout_ms: u64,
+}
+
+impl LedgerConfig {
+    /// The database's URL, if the ledger is in one.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        (!self.url.is_empty()).then(|| self.url.expose())
+    }
+
+    /// How it is used.
+    #[must_use]
+    pub fn options(&self) -> LedgerOptions {
+        LedgerOptions {
+            connections_max: self.connections_max,
+            acquire_max: Duration::from_millis(self.acquire_timeout_ms),
+            ..LedgerOptions::default()
+        }
+    }
+}
+
+/// `[settlement]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct SettlementConfig {
+    pub transport: TransportKind,
+    pub inside: bool,
+    pub worker: String,
+    pub lease_ms: u64,
+    pub unsettled_max: u64,
+}
+
+/// How entries travel to the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TransportKind {
+    /// A consumer group on the log.
+    Stream,
+    /// A list beside the log.
+    List,
+    /// Straight from the log.
+    Log,
+}
+
+impl SettlementConfig {
+    /// What the transport on Redis is told; none where the log itself is read.
+    #[must_use]
+    pub fn carrying(&self) -> Option<Carrying> {
+        let carrier = match self.transport {
+            TransportKind::Stream => Carrier::Stream,
+            TransportKind::List => Carrier::List,
+            TransportKind::Log => return None,
+        };
+        let worker = if self.worker.is_empty() {
+            format!("{:016x}", rand::random::<u64>())
+        } else {
+            self.worker.clone()
+        };
+        let mut carrying = Carrying::new(carrier, &worker);
+        carrying.lease = Duration::from_millis(self.lease_ms);
+        Some(carrying)
+    }
+
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        if self.unsettled_max == 0 || self.lease_ms < 100 {
+            let text =
+                "settlement.unsettled_max must be at least 1, and settlement.lease_ms at least 100";
+            return Err(UsageError::new(text.to_owned()));
+        }
+        Ok(())
+    }
+}

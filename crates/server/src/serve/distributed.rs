@@ -1,0 +1,319 @@
+//! The engine on Redis as a service uses it: with a ledger behind it, settlement in between, and what follows from how
+//! far that is.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use qiang_control::settlement::{Options as SettlementOptions, Settlement};
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply},
+    campaign::{AckLevel, Tally},
+    event::{PartitionId, Seq},
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Claimed, Clock, Engine, EngineError, EventLog, Ledger, Ticket, Transport},
+};
+use qiang_embedded::SqliteLedger;
+use qiang_redis::{RedisEngine, RedisTransport};
+use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+
+use super::backend::{Close, Gauges};
+use crate::config::{Config, SettlementConfig};
+
+/// How often heads and positions are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a grant of a campaign that asks for `ledger` waits for it.
+const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The ledger behind a remote engine.
+pub(crate) enum Books {
+    File(SqliteLedger),
+    Database(Arc<dyn Ledger>),
+}
+
+impl Books {
+    /// Opens the ledger that the configuration names.
+    pub(crate) async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if let Some(url) = config.ledger.url() {
+            let ledger = qiang_ledger::open(url, clock, config.ledger.options()).await;
+            return Ok(Self::Database(ledger.context("open the ledger")?));
+        }
+        let path = config.engine.data.clone();
+        let described = format!("open {}", path.display());
+        let opening = tokio::task::spawn_blocking(move || SqliteLedger::open(&path, clock));
+        Ok(Self::File(opening.await?.context(described)?))
+    }
+
+    pub(crate) fn ledger(&self) -> Arc<dyn Ledger> {
+        match self {
+            Self::File(file) => Arc::new(file.clone()),
+            Self::Database(ledger) => Arc::clone(ledger),
+        }
+    }
+
+    async fn close(&self) -> anyhow::Result<()> {
+        if let Self::File(file) = self {
+            let file = file.clone();
+            let closing = tokio::task::spawn_blocking(move || file.close());
+            closing.await.context("the ledger failed while closing")?;
+        }
+        Ok(())
+    }
+}
+
+/// The engine on Redis, and what follows its log.
+pub(crate) struct Distributed {
+    pub(crate) engine: RedisEngine,
+    settlement: Option<Settlement>,
+    books: Books,
+    watched: Arc<Watched>,
+    watching: JoinHandle<()>,
+}
+
+/// How far the log is, and how far the ledger, over all partitions.
+#[derive(Debug, Default)]
+struct Watched {
+    head: AtomicU64,
+    settled: AtomicU64,
+}
+
+impl Watched {
+    fn lag(&self) -> u64 {
+        let settled = self.settled.load(Ordering::Relaxed);
+        self.head.load(Ordering::Relaxed).saturating_sub(settled)
+    }
+
+    /// Looks again and again. Who does not answer is taken to stand still.
+    async fn watch(self: Arc<Self>, log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>) {
+        loop {
+            if let Ok(positions) = ledger.positions().await {
+                let settled = positions.iter().map(|(_, seq)| seq).sum();
+                self.settled.store(settled, Ordering::Relaxed);
+            }
+            let mut sum = 0;
+            let mut whole = true;
+            for partition in log.partitions() {
+                match log.head(partition).await {
+                    Ok(head) => sum += head,
+                    Err(_) => whole = false,
+                }
+            }
+            if whole {
+                self.head.store(sum, Ordering::Relaxed);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl Distributed {
+    /// Connects to Redis and starts settling, if this process is to.
+    pub(crate) async fn start(
+        config: &Config,
+        books: Books,
+        settle: bool,
+    ) -> anyhow::Result<Arc<Self>> {
+        let ledger = books.ledger();
+        let positions = ledger.positions().await?;
+        let engine = RedisEngine::connect(config.redis.options(), &positions)
+            .await
+            .context("connect to Redis")?;
+        let log: Arc<dyn EventLog> = Arc::new(engine.clone());
+        let settlement = if settle {
+            Some(settlement(config, &engine, &log, &ledger)?)
+        } else {
+            None
+        };
+        let watched = Arc::<Watched>::default();
+        let watching = tokio::spawn(Arc::clone(&watched).watch(log, ledger));
+        Ok(Arc::new(Self {
+            engine,
+            settlement,
+            books,
+            watched,
+            watching,
+        }))
+    }
+
+    pub(crate) fn ledger(&self) -> Arc<dyn Ledger> {
+        self.books.ledger()
+    }
+
+    /// The engine as the API uses it.
+    pub(crate) fn answering(self: &Arc<Self>, config: &SettlementConfig) -> Arc<dyn Engine> {
+        Arc::new(Answering {
+            below: Arc::clone(self),
+            ledger: self.ledger(),
+            unsettled_max: config.unsettled_max,
+            runtime: Handle::current(),
+        })
+    }
+}
+
+fn settlement(
+    config: &Config,
+    engine: &RedisEngine,
+    log: &Arc<dyn EventLog>,
+    ledger: &Arc<dyn Ledger>,
+) -> anyhow::Result<Settlement> {
+    let halting = engine.clone();
+    let runtime = Handle::current();
+    let on_rollback = move |partition: PartitionId, settled: Seq, head: Seq| {
+        let engine = halting.clone();
+        let reason = format!("the log ends at entry {head}, and the ledger has it up to {settled}");
+        runtime.spawn(async move { engine.halt(partition, &reason).await });
+    };
+    let mut options = SettlementOptions::new(Box::new(on_rollback));
+    if let Some(carrying) = config.settlement.carrying() {
+        let transport = RedisTransport::new(config.redis.options(), carrying)?;
+        options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
+    }
+    Ok(Settlement::start(
+        Arc::clone(log),
+        Arc::clone(ledger),
+        options,
+    ))
+}
+
+impl Gauges for Distributed {
+    fn queued(&self) -> usize {
+        self.engine.queued()
+    }
+
+    fn positions(&self) -> (Seq, Seq) {
+        let settled = self.watched.settled.load(Ordering::Relaxed);
+        (self.watched.lag() + settled, settled)
+    }
+
+    fn stuck(&self) -> Option<String> {
+        self.settlement.as_ref().and_then(Settlement::stuck)
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.engine.stopped()
+    }
+}
+
+#[async_trait]
+impl Close for Distributed {
+    async fn close(&self) -> anyhow::Result<()> {
+        self.engine.close().await;
+        if let Some(settlement) = &self.settlement {
+            settlement.stop().await;
+        }
+        self.watching.abort();
+        self.books.close().await
+    }
+
+    async fn erase(&self) -> anyhow::Result<()> {
+        Ok(self.engine.erase().await?)
+    }
+}
+
+/// The engine, with the level `ledger`, and with a bound to what may wait for the ledger.
+struct Answering {
+    below: Arc<Distributed>,
+    ledger: Arc<dyn Ledger>,
+    unsettled_max: u64,
+    runtime: Handle,
+}
+
+impl Engine for Answering {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        if self.below.watched.lag() >= self.unsettled_max {
+            return Ticket::ready(Err(EngineError::Overloaded));
+        }
+        let engine = &self.below.engine;
+        let asks = engine.asks_for(&claim);
+        if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+            return engine.claim(claim);
+        }
+        let (answer, ticket) = Ticket::new();
+        let (engine, ledger) = (engine.clone(), Arc::clone(&self.ledger));
+        self.runtime.spawn(async move {
+            let claimed = match engine.claim(claim.clone()).await {
+                Ok(claimed) if claimed.outcome.grant().is_some() => {
+                    confirmed(&engine, &*ledger, &claim, claimed).await
+                }
+                other => other,
+            };
+            answer.send(claimed);
+        });
+        ticket
+    }
+
+    fn submit(&self, command: Command) -> Ticket<Reply> {
+        self.below.engine.submit(command)
+    }
+
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.below.engine.peek(claim)
+    }
+
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.below.engine.tally(campaign)
+    }
+
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.below.engine.order(order)
+    }
+
+    fn probe(&self) -> Ticket<()> {
+        self.below.engine.probe()
+    }
+
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        if self.below.engine.ack_levels().contains(&AckLevel::Replica) {
+            &[AckLevel::Memory, AckLevel::Replica, AckLevel::Ledger]
+        } else {
+            &[AckLevel::Memory, AckLevel::Ledger]
+        }
+    }
+}
+
+/// A grant of a campaign that asks for `ledger`, once the ledger has it; others as they are.
+async fn confirmed(
+    engine: &RedisEngine,
+    ledger: &dyn Ledger,
+    claim: &Claim,
+    claimed: Claimed,
+) -> Result<Claimed, EngineError> {
+    if engine.asks_for(claim) != Some(AckLevel::Ledger) {
+        return Ok(claimed);
+    }
+    let unknown = |reason: String| EngineError::Uncertain { reason };
+    let (partition, seq) = engine
+        .position_after(claim)
+        .ok_or_else(|| unknown("the grant's place in the log is not known".to_owned()))?;
+    match ledger.await_settled(partition, seq, LEDGER_WAIT_MAX).await {
+        Ok(true) => Ok(Claimed {
+            ack: AckLevel::Ledger,
+            ..claimed
+        }),
+        Ok(false) => Err(unknown(
+            "the ledger has not confirmed it in time".to_owned(),
+        )),
+        Err(error) => Err(unknown(error.to_string())),
+    }
+}
+
+/// Settles without serving, until told to stop: what `qiang worker` does.
+pub(crate) async fn settle_until(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+    mut stopping: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let books = Books::open(config, clock).await?;
+    let distributed = Distributed::start(config, books, true).await?;
+    tracing::info!("settling");
+    // The sender outlives this.
+    drop(stopping.wait_for(|stop| *stop).await);
+    distributed.close().await
+}
