@@ -10,7 +10,7 @@ use qiang_core::{
     book::{self, Command, Steer},
     event::{PartitionId, Seq},
     id::PaymentRef,
-    ports::{Engine as _, EventLog as _, Taken, Transport as _},
+    ports::{Engine as _, Taken, Transport as _},
     split::SplitRule,
 };
 use qiang_redis::{Carrier, Carrying, ConnectError, Options, RedisEngine, RedisTransport};

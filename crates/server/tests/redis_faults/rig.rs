@@ -11,7 +11,7 @@ use std::{
 
 use qiang_core::{
     book::{Claim, Command, Reply, Setup},
-    event::{Entry, Event, PartitionId, Seq},
+    event::{Entry, PartitionId, Seq},
     id::CampaignId,
     outcome::{Grant, Outcome},
     ports::{Claimed, Engine as _, EngineError, EventLog as _},
@@ -393,7 +393,8 @@ pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// From here on the primary's replicas hear nothing of it, and cannot come back; Sentinels and other nodes still see it.
+/// From here on the primary's replicas hear nothing of it, and cannot come back; Sentinels and other nodes still see
+/// it.
 pub(crate) fn detach_replicas(primary: &Server) {
     blocking(|| {
         let denied = ["ACL", "SETUSER", "default", "-psync", "-sync"];
