@@ -40,6 +40,9 @@ pub const ACQUIRE_MAX: Duration = Duration::from_secs(5);
 /// of milliseconds. The entering of a campaign, with all its shares, may take 15 times as long.
 pub const WORK_MAX: Duration = Duration::from_secs(60);
 
+/// How long a connection may idle in the pool. Below what `session.sql` tells the servers to close.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
 /// How to use the ledger's database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerOptions {
@@ -103,6 +106,7 @@ async fn desk<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Desk<D>, 
     let pool = PoolOptions::<D>::new()
         .max_connections(options.connections_max.max(1))
         .acquire_timeout(options.acquire_max)
+        .idle_timeout(IDLE_MAX)
         .after_connect(|conn, _| Box::pin(D::set_up(conn)));
     let pool = pool
         .connect_with(at)

@@ -131,30 +131,73 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     audit::<S>(&url).await;
 }
 
-/// Nobody answers and nobody hangs up: the work is given up within its bound, and so is the connection.
+/// Nobody answers and nobody hangs up, in the middle of a transaction and before the next one: the work is given up
+/// within its bound, and so is the connection.
 async fn a_silent_server_is_given_up<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;
     let proxy = FaultProxy::start(server.addr()).await;
-    let ledger = hasty(&url.replace(&server.addr().to_string(), &proxy.addr().to_string())).await;
+    let behind = url.replace(&server.addr().to_string(), &proxy.addr().to_string());
+    let (ledger, behind) = (ledger(&url).await, hasty(&behind).await);
     let history = History::of(0, 20);
     history.enter(&ledger).await;
+    ledger
+        .settle(history.partition, &history.log[..1])
+        .await
+        .unwrap();
+    let mut stranger = S::stranger(&url).await;
+    S::has(&mut stranger, "UPDATE settled SET seq = seq + 0").await;
+    let settle = || {
+        let (behind, log) = (Arc::clone(&behind), history.log.clone());
+        tokio::spawn(async move { behind.settle(PartitionId(0), &log).await })
+    };
+    let mut tasks = vec![settle()];
+    until("settlement to wait", async || S::waiting(&url).await > 0).await;
     proxy.half_open().await;
-    let tasks: Vec<_> = (0..8)
-        .map(|_| {
-            let (ledger, log) = (Arc::clone(&ledger), history.log.clone());
-            tokio::spawn(async move { ledger.settle(PartitionId(0), &log).await })
-        })
-        .collect();
+    tasks.extend((0..8).map(|_| settle()));
     for task in tasks {
-        let settled = tokio::time::timeout(WAIT_MAX, task).await.unwrap().unwrap();
+        let settled = tokio::time::timeout(WAIT_MAX / 2, task)
+            .await
+            .unwrap()
+            .unwrap();
         assert!(
             matches!(settled, Err(LedgerError::Unavailable { .. })),
             "{settled:?}"
         );
     }
+    S::has(&mut stranger, "COMMIT").await;
     proxy.pass().await;
+    history.settle(&behind, 100).await;
+    history.check(&ledger).await;
+    audit::<S>(&url).await;
+}
+
+/// Work that waits longer than it may is given up, and its transaction with it.
+async fn work_that_is_given_up_leaves_nothing_open<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let ledger = hasty(&url).await;
+    let history = History::of(0, 20);
+    history.enter(&ledger).await;
+    ledger
+        .settle(history.partition, &history.log[..1])
+        .await
+        .unwrap();
+    let mut stranger = S::stranger(&url).await;
+    S::has(&mut stranger, "UPDATE settled SET seq = seq + 0").await;
+    let settled = ledger.settle(history.partition, &history.log).await;
+    assert!(
+        matches!(settled, Err(LedgerError::Unavailable { .. })),
+        "{settled:?}"
+    );
+    S::has(&mut stranger, "COMMIT").await;
+    drop(stranger);
+    let ended = until("all transactions to end", async || {
+        S::transactions(&url).await == 0
+    });
+    tokio::time::timeout(WAIT_MAX / 4, ended).await.unwrap();
     history.settle(&ledger, 100).await;
+    history.check(&ledger).await;
     audit::<S>(&url).await;
 }
 
@@ -279,6 +322,7 @@ on_each_server! {
     a_killed_server_loses_and_doubles_nothing,
     a_server_that_is_down_is_unavailable,
     a_silent_server_is_given_up,
+    work_that_is_given_up_leaves_nothing_open,
     a_commit_without_an_answer_is_uncertain,
     a_caller_who_goes_away_leaves_nothing_open,
 }

@@ -6,3 +6,6 @@ SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVIS
 SET SESSION autocommit = 1 /*M!100300 , SESSION in_predicate_conversion_threshold = 0 */;
 -- Nothing waits for ever.
 SET SESSION innodb_lock_wait_timeout = 20;
+-- A client that is gone without a word loses its transaction, and its locks, after two minutes. The pool closes its
+-- own idle connections before.
+SET SESSION wait_timeout = 120;
