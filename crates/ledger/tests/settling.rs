@@ -295,7 +295,8 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
     }
     let record = ledger.campaign(setup.campaign.id).await.unwrap().unwrap();
     assert_eq!((record.granted, record.returned), (1, 0));
-    let states = "SELECT count(*) FROM orders WHERE number = 1 AND state = 'paid' OR number > 1 AND state = 'cancelled'";
+    let states = "SELECT count(*) FROM orders \
+                  WHERE number = 1 AND state = 'paid' OR number > 1 AND state = 'cancelled'";
     assert_eq!(S::count(&url, states).await, 3);
 }
 

@@ -21,8 +21,10 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     type Stranger: Send;
     /// Whether a migration can be left half done.
     const COMMITS_EACH_STATEMENT: bool;
+    /// Settings with as much memory as a server would have that is there for this alone.
+    const MEMORY: [&str; 2];
 
-    fn start() -> Self;
+    fn start_with(settings: &[&str]) -> Self;
     fn kill(&self);
     fn start_again(&self);
     fn addr(&self) -> SocketAddr;
@@ -47,6 +49,11 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     fn commits(url: &str) -> impl Future<Output = i64> + Send;
     /// The server that the tests of this target share: it goes with the last of them that has it.
     fn shared() -> Arc<Self>;
+
+    /// Starts one with the fixture's settings, which suit small tables.
+    fn start() -> Self {
+        Self::start_with(&[])
+    }
 
     /// The URL of a new database with the ledger's tables.
     fn fresh(&self) -> impl Future<Output = String> + Send {
@@ -91,8 +98,15 @@ impl Server for Postgres {
     type Stranger = sqlx::PgConnection;
     const COMMITS_EACH_STATEMENT: bool = false;
 
-    fn start() -> Self {
-        Postgres::start(&postgres::Options::new().setting("max_connections=400"))
+    const MEMORY: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=4GB"];
+
+    fn start_with(settings: &[&str]) -> Self {
+        let options = postgres::Options::new().setting("max_connections=400");
+        Postgres::start(
+            &settings
+                .iter()
+                .fold(options, |options, setting| options.setting(setting)),
+        )
     }
 
     fn kill(&self) {
@@ -148,7 +162,8 @@ impl Server for Postgres {
     }
 
     async fn hold_commits(url: &str) -> sqlx::PgConnection {
-        let waits = "DROP TRIGGER IF EXISTS waits ON accounts; CREATE OR REPLACE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS \
+        let waits = "DROP TRIGGER IF EXISTS waits ON accounts; \
+                     CREATE OR REPLACE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS \
                      'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END'; \
                      CREATE CONSTRAINT TRIGGER waits AFTER INSERT OR UPDATE ON accounts \
                      DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION waits()";
@@ -176,8 +191,15 @@ impl Server for MariaDb {
     type Stranger = sqlx::MySqlConnection;
     const COMMITS_EACH_STATEMENT: bool = true;
 
-    fn start() -> Self {
-        MariaDb::start(&mariadb::Options::new().setting("max-connections=400"))
+    const MEMORY: [&str; 2] = ["innodb-buffer-pool-size=1G", "innodb-log-file-size=1G"];
+
+    fn start_with(settings: &[&str]) -> Self {
+        let options = mariadb::Options::new().setting("max-connections=400");
+        MariaDb::start(
+            &settings
+                .iter()
+                .fold(options, |options, setting| options.setting(setting)),
+        )
     }
 
     fn kill(&self) {
