@@ -90,15 +90,18 @@ pub(crate) fn fetch(
     });
 }
 
-/// What a part has, read without a script: whether to look closer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a part has, read without a script: whether to look closer. Transfers change the version, claims the grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Stock {
     remaining: u32,
-    supply: u32,
+    granted: u32,
+    grants: u32,
     version: u64,
-    /// Not paused, ended or closed by anybody.
-    open: bool,
+    phase: String,
 }
+
+/// The phase of a part that is neither paused nor closed.
+const UNDER_WAY: &str = "s";
 
 pub(crate) enum Pulled {
     /// Units have come, or were there; or there is another reason to ask again.
@@ -124,7 +127,8 @@ pub(crate) async fn pull(
         let before = node.stocks(facts).await?;
         let here = own(node, facts, taker, &before);
         let over = node.now() >= facts.window.ends_at();
-        if here.is_some_and(|part| part.remaining >= least || !part.open || over) {
+        let ready = |part: &Stock| part.remaining >= least || part.phase != UNDER_WAY || over;
+        if here.is_some_and(ready) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
@@ -293,21 +297,24 @@ impl Node {
             let mut command = redis::cmd("HMGET");
             command
                 .arg(self.wiring.keys.campaign(partition, facts.id))
-                .arg(&["remaining", "supply", "version", "phase"]);
-            type Fields = (Option<u32>, Option<u32>, Option<u64>, Option<String>);
-            let (remaining, supply, version, phase): Fields =
-                self.read(partition, &command).await?;
-            let stock = remaining.zip(supply).zip(version);
-            let stock = stock.map(|((remaining, supply), version)| Stock {
-                remaining,
-                supply,
-                version,
-                open: phase.as_deref() == Some("s"),
-            });
+                .arg(&["remaining", "granted", "grants", "version", "phase"]);
+            let fields: [Option<String>; 5] = self.read(partition, &command).await?;
+            let stock = stock_of(&fields);
             parts.push(stock.ok_or_else(|| EngineError::Unavailable {
                 reason: format!("part {part} of campaign {} has no numbers", facts.id),
             })?);
         }
         Ok(parts)
     }
+}
+
+fn stock_of(fields: &[Option<String>; 5]) -> Option<Stock> {
+    let [remaining, granted, grants, version, phase] = fields;
+    Some(Stock {
+        remaining: remaining.as_ref()?.parse().ok()?,
+        granted: granted.as_ref()?.parse().ok()?,
+        grants: grants.as_ref()?.parse().ok()?,
+        version: version.as_ref()?.parse().ok()?,
+        phase: phase.clone()?,
+    })
 }

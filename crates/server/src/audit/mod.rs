@@ -1,12 +1,14 @@
 //! The audit: proves every invariant again from the rows of a ledger file alone.
 //!
 //! An embedded engine's file has the log, and its tables are held against it. A ledger alone has no log: there the
-//! tables are held against each other, and what only a log can tell is reported as not applicable.
+//! tables are held against each other, and what only a log can tell is reported as not applicable. A ledger in
+//! PostgreSQL or MySQL/MariaDB is copied, row by row, into such a file first.
 //!
 //! Architecture invariant: the audit shares no logic with the engine. What it proves is written in
 //! SQL, one file a check; only the splits are recomputed with `qiang_core::split`, because that is
 //! the promise of commit and reveal. The file is only read, in one transaction.
 
+mod copy;
 mod open;
 mod report;
 mod splits;
@@ -34,10 +36,14 @@ enum Needs {
     Log,
     /// The ledger's tables, and nothing that says more.
     BooksAlone,
+    /// The tables of a ledger in a database.
+    Database,
 }
 
 /// Why a check that needs a log is not made.
 const NO_LOG: &str = "this file holds no log";
+/// The same for a database.
+const NO_LOG_THERE: &str = "the log is in the engine";
 
 macro_rules! sql_checks {
     ($($needs:ident $name:literal),+ $(,)?) => {
@@ -47,7 +53,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 47] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 49] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -99,6 +105,9 @@ const SQL_CHECKS: [(Needs, &str, &str); 47] = sql_checks![
     BooksAlone "payments_posted",
     BooksAlone "refunds_posted",
     BooksAlone "escrow_left",
+    // what the keys of its tables keep out
+    BooksAlone "keys_unique",
+    Database "direct_counted",
 ];
 
 /// Page cache for the ledger.
@@ -126,6 +135,18 @@ pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
     .into())
 }
 
+/// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
+///
+/// # Errors
+/// When there is no ledger that the audit knows, when reading it fails, and when there is no room for the copy. What is
+/// told has no password in it.
+pub(crate) async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
+    let ledger = copy::copy(url).await?;
+    tokio::task::spawn_blocking(move || examine(&ledger))
+        .await
+        .context("the checks were interrupted")?
+}
+
 fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
     let conn = &ledger.conn;
     conn.execute_batch(&format!(
@@ -133,6 +154,7 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
     ))?;
     conn.execute_batch("BEGIN")
         .context("cannot begin to read")?;
+    let no_log = ledger.place.as_ref().map_or(NO_LOG, |_| NO_LOG_THERE);
     let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
     let prepared = conn
         .execute_batch(PRELUDE)
@@ -145,7 +167,8 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
             for (needs, name, sql) in SQL_CHECKS {
                 match (needs, ledger.kind) {
                     (Needs::BooksAlone, Kind::Engine) => {}
-                    (Needs::Log, Kind::Ledger) => checks.push(Check::not_applicable(name, NO_LOG)),
+                    (Needs::Database, _) if ledger.place.is_none() => {}
+                    (Needs::Log, Kind::Ledger) => checks.push(Check::not_applicable(name, no_log)),
                     _ => checks.push(run(conn, name, sql)?),
                 }
             }
@@ -161,7 +184,7 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
         Err(error) => return Err(error).context("cannot read the ledger"),
     }
     conn.execute_batch("ROLLBACK")?;
-    Ok(Report::new(ledger.kind, checks))
+    Ok(Report::new(ledger.kind, ledger.place.clone(), checks))
 }
 
 fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {

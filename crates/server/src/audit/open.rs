@@ -76,6 +76,8 @@ impl Kind {
 pub(super) struct Ledger {
     pub(super) conn: Connection,
     pub(super) kind: Kind,
+    /// The database that the file is a copy of.
+    pub(super) place: Option<String>,
     /// For a file that is read as immutable: what it looked like before.
     rest: Option<Rest>,
 }
@@ -88,6 +90,16 @@ struct Rest {
 }
 
 impl Ledger {
+    /// The copy of a ledger in a database, as of one moment.
+    pub(super) fn copied(conn: Connection, place: String) -> Self {
+        Self {
+            conn,
+            kind: Kind::Ledger,
+            place: Some(place),
+            rest: None,
+        }
+    }
+
     /// Whether what was read is what the file held at one moment.
     pub(super) fn held_still(&self) -> bool {
         self.rest.as_ref().is_none_or(Rest::is_undisturbed)
@@ -129,7 +141,12 @@ pub(super) fn open(path: &Path) -> Result<Ledger, CannotOpen> {
     let conn = connect(path, rest.is_some())?;
     check_schema(path, &conn)?;
     let kind = kind(path, &conn)?;
-    Ok(Ledger { conn, kind, rest })
+    Ok(Ledger {
+        conn,
+        kind,
+        place: None,
+        rest,
+    })
 }
 
 fn connect(path: &Path, immutable: bool) -> Result<Connection, CannotOpen> {

@@ -16,6 +16,9 @@ pub(crate) struct Report {
     pub(crate) ok: bool,
     /// What kind of file it is.
     pub(crate) kind: Kind,
+    /// The database that a ledger is in, without its password; none for a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) database: Option<String>,
     /// All checks, in the order in which they were made.
     pub(crate) checks: Vec<Check>,
 }
@@ -39,10 +42,11 @@ pub(crate) struct Check {
 }
 
 impl Report {
-    pub(super) fn new(kind: Kind, checks: Vec<Check>) -> Self {
+    pub(super) fn new(kind: Kind, database: Option<String>, checks: Vec<Check>) -> Self {
         Self {
             ok: !checks.iter().any(Check::is_broken),
             kind,
+            database,
             checks,
         }
     }
@@ -89,7 +93,10 @@ impl Check {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\n", self.kind.described())?;
+        match &self.database {
+            Some(place) => writeln!(f, "a ledger, as of one moment: {place}\n")?,
+            None => writeln!(f, "{}\n", self.kind.described())?,
+        }
         writeln!(f, "{:<20} {:>12}  result", "check", "examined")?;
         for check in &self.checks {
             write!(f, "{:<20} {:>12}  ", check.name, check.examined)?;

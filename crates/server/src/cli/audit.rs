@@ -1,36 +1,44 @@
-//! `qiang audit`: proves a ledger file's invariants again from its rows.
+//! `qiang audit`: proves a ledger's invariants again from its rows.
 
 use std::{
+    convert::Infallible,
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
 };
 
-use crate::audit;
+use crate::{
+    audit::{self, Report},
+    config::Secret,
+};
 
 /// Something is broken.
 const BROKEN: u8 = 1;
 /// There was nothing to audit, or it could not be read to the end.
 const NOT_READ: u8 = 2;
 
-/// Prove every invariant again from the rows of a ledger file: nothing sold twice, nothing lost, every balance
-/// explained. Takes an embedded engine's file, with its log, and a ledger alone, of which it can prove less. Only
-/// reads; works beside a running server and on what a killed one left.
+/// Prove every invariant again from the rows of a ledger: nothing sold twice, nothing lost, every balance explained.
+/// Takes an embedded engine's file, with its log, and a ledger alone, in a file or in a database, of which it can prove
+/// less. Only reads; works beside running servers and on what a killed one left.
 ///
-/// Exits 0 when every check holds, 1 when one is broken, and 2 when the file cannot be opened
-/// or read.
+/// A ledger in a database is copied first, as of one moment, into a temporary file, whose folder TMPDIR names.
+///
+/// Exits 0 when every check holds, 1 when one is broken, and 2 when the ledger cannot be opened or read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuditArgs {
     /// The ledger file.
     #[arg(long, value_name = "FILE", default_value = "qiang.db")]
     db: PathBuf,
+    /// The ledger in a database instead: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// or mariadb://.
+    #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
+    ledger: Option<Secret>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
-    let report = match audit::audit(&args.db) {
+    let report = match report(args) {
         Ok(report) => report,
         Err(error) => {
             eprintln!("{error:#}");
@@ -48,4 +56,19 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::from(BROKEN)
     })
+}
+
+fn report(args: &AuditArgs) -> anyhow::Result<Report> {
+    let Some(url) = &args.ledger else {
+        return audit::audit(&args.db);
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(audit::audit_ledger(url.expose()))
+}
+
+/// A URL may have a password in it.
+fn secret(url: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::new(url))
 }

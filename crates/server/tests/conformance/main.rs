@@ -1,6 +1,7 @@
 //! The suite that all engines pass, on Redis: one server, a campaign spread over partitions, Sentinels, a Cluster.
 //!
-//! The ledger beside each is an SQLite file. Time is given, so that cases can move it.
+//! The ledger beside each is an SQLite file; and once more on one server with PostgreSQL and with MariaDB. Time is given,
+//! so that cases can move it.
 
 mod subject;
 
@@ -9,10 +10,14 @@ use std::sync::OnceLock;
 use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     engine_conformance,
-    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Standalone},
+    servers::{
+        mariadb::{self, MariaDb},
+        postgres::{self, Postgres},
+        redis::{Cluster, Options as ServerOptions, SentinelSet, Standalone},
+    },
 };
 
-use crate::subject::{OnRedis, Place};
+use crate::subject::{OnRedis, Place, Shelf};
 
 /// One server, four partitions.
 struct Alone;
@@ -87,6 +92,32 @@ impl Place for Clustered {
     }
 }
 
+struct InPostgres;
+
+impl Shelf for InPostgres {
+    fn database() -> Option<String> {
+        static SERVER: OnceLock<Postgres> = OnceLock::new();
+        let start = || {
+            let options = postgres::Options::new().without_fsync();
+            Postgres::start(&options.setting("max_connections=200"))
+        };
+        Some(SERVER.get_or_init(start).create_database())
+    }
+}
+
+struct InMariaDb;
+
+impl Shelf for InMariaDb {
+    fn database() -> Option<String> {
+        static SERVER: OnceLock<MariaDb> = OnceLock::new();
+        let start = || {
+            let options = mariadb::Options::new().without_fsync();
+            MariaDb::start(&options.setting("max_connections=200"))
+        };
+        Some(SERVER.get_or_init(start).create_database())
+    }
+}
+
 mod alone {
     use super::*;
     engine_conformance!(OnRedis<Alone>);
@@ -105,4 +136,14 @@ mod watched {
 mod clustered {
     use super::*;
     engine_conformance!(OnRedis<Clustered>);
+}
+
+mod into_postgres {
+    use super::*;
+    engine_conformance!(OnRedis<Spread, InPostgres>);
+}
+
+mod into_mariadb {
+    use super::*;
+    engine_conformance!(OnRedis<Spread, InMariaDb>);
 }

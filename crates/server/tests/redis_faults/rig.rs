@@ -349,13 +349,6 @@ pub(crate) fn winners(told: &[Told]) -> usize {
         .count()
 }
 
-/// Entries that grant.
-pub(crate) fn grants(log: &[Entry]) -> usize {
-    log.iter()
-        .filter(|entry| matches!(entry.event, Event::Granted { .. }))
-        .count()
-}
-
 /// People who ask, each until told.
 pub(crate) struct Crowd {
     next: Arc<AtomicUsize>,

@@ -1,6 +1,8 @@
 //! The suite that all transports pass: the log is Redis', and the ledger an SQLite file.
 
+mod on_rabbit;
 mod on_redis;
+mod rabbit_only;
 mod redis_only;
 
 mod stream {
@@ -13,4 +15,10 @@ mod list {
     use qiang_testkit::transport_conformance;
 
     transport_conformance!(crate::on_redis::List);
+}
+
+mod rabbitmq {
+    use qiang_testkit::transport_conformance;
+
+    transport_conformance!(crate::on_rabbit::OnRabbit);
 }

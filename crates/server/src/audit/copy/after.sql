@@ -1,0 +1,29 @@
+-- What the checks need beside the rows: ways to find them, none of which refuses a second one; and the log, which a
+-- ledger alone does not have.
+CREATE INDEX campaigns_ref ON campaigns (ref);
+CREATE INDEX campaigns_id ON campaigns (id);
+CREATE INDEX parts_key ON parts (campaign, partition);
+CREATE INDEX shares_key ON shares (campaign, number);
+CREATE INDEX shares_user ON shares (campaign, user) WHERE user IS NOT NULL;
+CREATE INDEX orders_key ON orders (campaign, number);
+CREATE INDEX orders_user ON orders (campaign, user);
+CREATE INDEX payments_key ON payments (campaign, number, payment);
+CREATE INDEX accounts_id ON accounts (id);
+CREATE INDEX accounts_owner ON accounts (owner, purpose, currency);
+CREATE INDEX postings_key ON postings (source, seq);
+CREATE INDEX deposits_id ON deposits (id);
+CREATE INDEX deposits_posting ON deposits (posting);
+CREATE INDEX keys_key ON idempotency_keys (scope, key);
+CREATE INDEX settled_key ON settled (partition);
+
+CREATE TABLE events (
+    seq      INTEGER,
+    at       INTEGER,
+    campaign INTEGER,
+    kind     INTEGER,
+    number   INTEGER,
+    user     TEXT,
+    quantity INTEGER,
+    amount   INTEGER,
+    note     TEXT
+);

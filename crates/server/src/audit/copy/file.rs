@@ -1,0 +1,102 @@
+//! The temporary file that a ledger is copied into.
+
+use std::fmt;
+
+use rusqlite::{Connection, params_from_iter};
+use tokio::sync::mpsc;
+
+use super::Page;
+
+const TABLES: &str = include_str!("tables.sql");
+const AFTER: &str = include_str!("after.sql");
+const SET_UP: &str = "PRAGMA main.journal_mode = OFF; PRAGMA main.synchronous = OFF";
+const COLUMNS: &str = "SELECT t.name, c.name, c.type FROM sqlite_schema t JOIN pragma_table_info(t.name) c \
+                       WHERE t.type = 'table' ORDER BY t.rowid, c.cid";
+
+/// What a column is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    Numbers,
+    Text,
+    Bytes,
+}
+
+impl fmt::Display for Holds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Numbers => "whole numbers",
+            Self::Text => "text",
+            Self::Bytes => "bytes",
+        })
+    }
+}
+
+/// A column of a table that is copied.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) holds: Holds,
+}
+
+/// A table that is copied.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) columns: Vec<Column>,
+}
+
+/// The file, which is gone when its connection is.
+pub(super) struct TemporaryFile {
+    conn: Connection,
+    pub(super) tables: Vec<Table>,
+}
+
+/// Makes the file with empty tables.
+pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
+    // SQLite's own temporary file: nobody else can open it, and a killed process leaves nothing behind.
+    let conn = Connection::open("")?;
+    conn.execute_batch(SET_UP)?;
+    conn.execute_batch(TABLES)?;
+    let mut tables: Vec<Table> = Vec::new();
+    let mut columns = conn.prepare(COLUMNS)?;
+    let mut rows = columns.query([])?;
+    while let Some(row) = rows.next()? {
+        let (table, name, kind): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let holds = match kind.as_str() {
+            "INTEGER" => Holds::Numbers,
+            "BLOB" => Holds::Bytes,
+            _ => Holds::Text,
+        };
+        let column = Column { name, holds };
+        match tables.last_mut() {
+            Some(last) if last.name == table => last.columns.push(column),
+            _ => tables.push(Table {
+                name: table,
+                columns: vec![column],
+            }),
+        }
+    }
+    drop(rows);
+    drop(columns);
+    Ok(TemporaryFile { conn, tables })
+}
+
+impl TemporaryFile {
+    /// Writes pages as long as there are any, and makes the file ready for the checks.
+    pub(super) fn fill(self, mut pages: mpsc::Receiver<Page>) -> rusqlite::Result<Connection> {
+        let Self { conn, tables } = self;
+        conn.execute_batch("BEGIN")?;
+        while let Some(page) = pages.blocking_recv() {
+            let table = &tables[page.table];
+            let places = vec!["?"; table.columns.len()].join(", ");
+            let sql = format!("INSERT INTO {} VALUES ({places})", table.name);
+            let mut insert = conn.prepare_cached(&sql)?;
+            for row in page.values.chunks(table.columns.len()) {
+                insert.execute(params_from_iter(row))?;
+            }
+        }
+        conn.execute_batch(AFTER)?;
+        conn.execute_batch("COMMIT")?;
+        Ok(conn)
+    }
+}

@@ -1,0 +1,39 @@
+//! MySQL and MariaDB.
+
+use rusqlite::types::Value;
+use sqlx::{MySql, Row as _, Type, TypeInfo as _, ValueRef as _, mysql::MySqlRow};
+
+use super::{
+    Source,
+    file::{Column, Holds},
+};
+
+impl Source for MySql {
+    const BEGIN: &'static [&'static str] = &[
+        // The only level at which the next statement takes its snapshot.
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ];
+    const HAS_VERSION: &'static str = "SELECT count(*) FROM information_schema.tables \
+         WHERE table_schema = DATABASE() AND table_name = 'schema_version'";
+    const NOT_STILL: Option<&'static str> = Some(include_str!("mysql_not_still.sql"));
+    const QUOTE: char = '`';
+
+    fn value(row: &MySqlRow, index: usize, column: &Column) -> sqlx::Result<Result<Value, String>> {
+        let raw = row.try_get_raw(index)?;
+        if raw.is_null() {
+            return Ok(Ok(Value::Null));
+        }
+        let info = raw.type_info();
+        // The names of types tell text with a binary collation from bytes as little as the flags that they come from.
+        let is_text = <str as Type<MySql>>::compatible(&info);
+        let is_bytes = <[u8] as Type<MySql>>::compatible(&info) && !is_text;
+        let is_number = <i64 as Type<MySql>>::compatible(&info);
+        Ok(Ok(match column.holds {
+            Holds::Numbers if is_number => Value::Integer(row.try_get(index)?),
+            Holds::Text if is_text => Value::Text(row.try_get(index)?),
+            Holds::Bytes if is_bytes => Value::Blob(row.try_get(index)?),
+            _ => return Ok(Err(info.name().to_owned())),
+        }))
+    }
+}

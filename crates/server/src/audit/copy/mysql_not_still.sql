@@ -1,0 +1,8 @@
+-- A table that the snapshot of a transaction does not hold still.
+SELECT CAST(table_name AS CHAR)
+FROM information_schema.tables
+WHERE table_schema = DATABASE()
+  AND engine <> 'InnoDB'
+  AND table_name IN ('campaigns', 'parts', 'shares', 'orders', 'payments', 'accounts', 'postings', 'direct_postings',
+                     'deposits', 'idempotency_keys', 'settled')
+LIMIT 1

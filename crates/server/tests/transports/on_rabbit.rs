@@ -1,0 +1,147 @@
+//! The transport on RabbitMQ, as a subject of the suite.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use lapin::{
+    BasicProperties, Channel, Connection, ConnectionProperties,
+    options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeleteOptions},
+};
+use qiang_broker::{Options, RabbitTransport};
+use qiang_core::{
+    event::PartitionId,
+    ports::{Engine, EventLog, Ledger, Transport},
+};
+use qiang_redis::carry_nothing;
+use qiang_testkit::{
+    ManualClock, conformance::transport::TransportSubject, servers::rabbitmq::RabbitMq,
+};
+
+use crate::on_redis::Ends;
+
+/// An engine on Redis, a ledger on a file, and RabbitMQ between them.
+pub(crate) struct OnRabbit {
+    pub(crate) ends: Ends,
+    pub(crate) server: Arc<RabbitMq>,
+    prefix: String,
+}
+
+impl OnRabbit {
+    pub(crate) fn queue(&self, partition: PartitionId) -> String {
+        format!("{}.p{:02}", self.prefix, partition.0)
+    }
+
+    /// A channel beside those of the workers, and what keeps it open.
+    pub(crate) async fn channel(&self) -> (Connection, Channel) {
+        let properties = ConnectionProperties::default();
+        let connection = Connection::connect(&self.server.url(), properties).await;
+        let connection = connection.expect("RabbitMQ takes connections");
+        let channel = connection.create_channel().await;
+        (connection, channel.expect("a channel"))
+    }
+
+    pub(crate) async fn publish(&self, channel: &Channel, partition: PartitionId, body: &[u8]) {
+        let published = channel.basic_publish(
+            "".into(),
+            self.queue(partition).as_str().into(),
+            BasicPublishOptions::default(),
+            body,
+            BasicProperties::default(),
+        );
+        let confirm = published.await.expect("it is published").await;
+        assert!(confirm.expect("an answer").is_ack());
+    }
+
+    pub(crate) fn options(&self, name: &str) -> Options {
+        Options {
+            prefix: self.prefix.clone(),
+            ..Options::new(&self.server.url(), name)
+        }
+    }
+}
+
+impl TransportSubject for OnRabbit {
+    const TAKEOVER_MAX: Duration = Duration::from_secs(5);
+
+    async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
+        static SHARED: OnceLock<Arc<RabbitMq>> = OnceLock::new();
+        static CASES: AtomicU64 = AtomicU64::new(0);
+        let start = || Arc::new(RabbitMq::start());
+        let server = if own {
+            start()
+        } else {
+            Arc::clone(SHARED.get_or_init(start))
+        };
+        let ends = Ends::start(clock, own).await;
+        let nothing = carry_nothing(&ends.options).await;
+        nothing.expect("Redis answers");
+        Self {
+            ends,
+            server,
+            prefix: format!("case{}", CASES.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &self.ends.engine
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        &self.ends.ledger
+    }
+
+    fn log(&self) -> &dyn EventLog {
+        &self.ends.engine
+    }
+
+    async fn worker(&self, name: &str) -> Arc<dyn Transport> {
+        let log = Arc::new(self.ends.engine.clone());
+        let ledger = Arc::new(self.ends.ledger.clone());
+        let transport = RabbitTransport::start(self.options(name), log, ledger);
+        Arc::new(transport.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    async fn kill_servers(&self) {
+        for partition in self.ends.engine.partitions() {
+            self.server.wait_until_kept(&self.queue(partition));
+        }
+        self.ends.kill();
+        self.server.kill();
+    }
+
+    async fn start_servers(&self) {
+        self.ends.start_again();
+        let server = Arc::clone(&self.server);
+        let starting = tokio::task::spawn_blocking(move || server.start_again());
+        starting.await.expect("RabbitMQ starts again");
+    }
+
+    async fn lose_carrier(&self) {
+        let (_connection, channel) = self.channel().await;
+        for partition in self.ends.engine.partitions() {
+            let queue = self.queue(partition);
+            let options = QueueDeleteOptions::default();
+            let deleted = channel.queue_delete(queue.as_str().into(), options).await;
+            deleted.expect("the queue is deleted");
+        }
+    }
+
+    async fn spoil(&self) -> bool {
+        let (_connection, channel) = self.channel().await;
+        let confirms = ConfirmSelectOptions::default();
+        channel.confirm_select(confirms).await.expect("confirms");
+        for partition in self.ends.engine.partitions() {
+            self.publish(&channel, partition, b"rubbish").await;
+        }
+        true
+    }
+
+    async fn stop(self) {
+        self.ends.stop().await;
+    }
+}
