@@ -72,11 +72,10 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
 mod tests {
     use super::*;
 
-    fn told(
-        id: &str,
-        field: &str,
-        body: &str,
-    ) -> Option<Vec<(i64, String, Option<i64>, Option<i64>)>> {
+    /// Place, kind, number and units of an entry.
+    type Told = (i64, String, Option<i64>, Option<i64>);
+
+    fn told(id: &str, field: &str, body: &str) -> Option<Vec<Told>> {
         let fields = [("c", "X"), ("t", "1"), (field, body)];
         let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned()));
         let entry = |entry: InFlight| (entry.seq, entry.kind, entry.number, entry.quantity);
