@@ -1,5 +1,7 @@
 //! A database of one's own on somebody's server, for a demonstration or a benchmark.
 
+use std::time::Instant;
+
 use anyhow::Context as _;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, PgConnection};
 
@@ -27,6 +29,47 @@ impl Scratch {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// What kind of server it is on.
+    pub(crate) fn kind(&self) -> &'static str {
+        if is_postgres(&self.server) {
+            "PostgreSQL"
+        } else {
+            "MySQL/MariaDB"
+        }
+    }
+
+    /// Rows inserted one by one over one connection, each in a transaction of its own: a second.
+    pub(crate) async fn single_rows(&self, rows: u32) -> anyhow::Result<f64> {
+        const TABLE: &str = "CREATE TABLE single (number BIGINT PRIMARY KEY, buyer VARCHAR(128) NOT NULL, \
+                             amount BIGINT NOT NULL)";
+        let started;
+        if is_postgres(&self.server) {
+            let mut connection = PgConnection::connect(&self.url).await?;
+            sqlx::raw_sql(TABLE).execute(&mut connection).await?;
+            started = Instant::now();
+            for n in 0..rows {
+                sqlx::query("INSERT INTO single VALUES ($1, $2, 100)")
+                    .bind(i64::from(n))
+                    .bind(format!("user-{n}"))
+                    .execute(&mut connection)
+                    .await?;
+            }
+        } else {
+            let url = self.url.replacen("mariadb://", "mysql://", 1);
+            let mut connection = MySqlConnection::connect(&url).await?;
+            sqlx::raw_sql(TABLE).execute(&mut connection).await?;
+            started = Instant::now();
+            for n in 0..rows {
+                sqlx::query("INSERT INTO single VALUES (?, ?, 100)")
+                    .bind(i64::from(n))
+                    .bind(format!("user-{n}"))
+                    .execute(&mut connection)
+                    .await?;
+            }
+        }
+        Ok(f64::from(rows) / started.elapsed().as_secs_f64())
     }
 
     /// Drops it.

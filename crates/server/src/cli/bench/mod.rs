@@ -5,6 +5,7 @@ mod engine;
 mod http;
 mod rebuild;
 mod schemes;
+mod settlement;
 mod stage;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ pub(crate) enum Bench {
     /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or
     /// left units behind although enough users asked, or its records differ from what users were told.
     Schemes(Box<schemes::SchemesArgs>),
+    /// Settlement: how fast a log on Redis goes into a ledger, and what rate of grants it keeps up with.
+    Settlement(settlement::SettlementArgs),
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
@@ -35,5 +38,6 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
         Bench::Http(args) => http::run(args),
         Bench::Rebuild(args) => rebuild::run(args),
         Bench::Schemes(args) => schemes::run(args),
+        Bench::Settlement(args) => settlement::run(args),
     }
 }
