@@ -308,7 +308,8 @@ fn what_differs_is_reported() {
     // A grant that one of them does not have.
     let id = sale(6).price(7).setup(5).campaign.id;
     let count = |by: &str| {
-        let script = "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HINCRBY', KEYS[1], 'granted', ARGV[1]) end";
+        let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
+                          redis.call('HINCRBY', KEYS[1], 'granted', ARGV[1]) end";
         for partition in 0..PARTITIONS {
             let key = format!("P:{{p{partition:02}}}:c:{id}");
             world.redis(&["EVAL", script, "1", &key, by]);
