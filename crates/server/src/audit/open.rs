@@ -11,7 +11,6 @@
 //! file is read as immutable would pull it from under the reader: that is found out afterwards.
 
 use std::{
-    collections::BTreeMap,
     fs::Metadata,
     io,
     path::{Path, PathBuf},
@@ -218,15 +217,14 @@ pub(super) async fn beside(
         let path = ledger.conn.path().unwrap_or_default().into();
         return Err(CannotOpen::EngineFile { path }.into());
     }
-    let mut before = BTreeMap::new();
+    let mut before = None;
     for _ in 0..engine::ATTEMPTS_MAX {
         let known = known(&ledger.conn)?;
         let state = reader.read(&known).await?;
-        // What is missing and was not settled in the meantime is really missing.
-        if state.is_whole() || known.settled == before {
+        if state.stands(before.as_ref()) {
             return Ok((ledger, state));
         }
-        before = known.settled;
+        before = Some(known);
         ledger.conn.execute_batch("ROLLBACK; BEGIN")?;
     }
     Err(CannotOpen::Overtaken.into())

@@ -31,6 +31,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use self::alone_history::{World, history};
 
+/// The description of the tables, and of what the audit proves.
+const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
+
 /// The tables of a ledger.
 const TABLES: [&str; 11] = [
     "campaigns",

@@ -218,15 +218,14 @@ where
 
     /// Reads an engine, so that it can be compared with what the transaction sees.
     async fn beside(&mut self, engine: &mut engine::Reader) -> anyhow::Result<engine::State> {
-        let mut before = BTreeMap::new();
+        let mut before = None;
         for _ in 0..engine::ATTEMPTS_MAX {
             let known = self.known().await?;
             let state = engine.read(&known).await?;
-            // What is missing and was not settled in the meantime is really missing.
-            if state.is_whole() || known.settled == before {
+            if state.stands(before.as_ref()) {
                 return Ok(state);
             }
-            before = known.settled;
+            before = Some(known);
             self.run("ROLLBACK").await?;
             self.begin().await?;
         }

@@ -41,12 +41,18 @@ pub(crate) struct Place {
 }
 
 /// What the ledger says before Redis is asked.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Known {
     /// How far each partition is settled.
     pub(super) settled: BTreeMap<i64, i64>,
     /// The ids of its campaigns.
     pub(super) campaigns: Vec<String>,
+}
+
+impl Known {
+    fn settled_of(&self, partition: u16) -> i64 {
+        self.settled.get(&partition.into()).copied().unwrap_or(0)
+    }
 }
 
 /// One partition.
@@ -74,9 +80,13 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether every entry is settled or in the log.
-    pub(super) fn is_whole(&self) -> bool {
-        self.heads.iter().all(|head| head.missing == 0)
+    /// Whether this stands: every entry is settled or in the log; or what is missing has not been settled since the
+    /// attempt before, which saw these positions.
+    pub(super) fn stands(&self, before: Option<&Known>) -> bool {
+        let mut missing = self.heads.iter().filter(|head| head.missing != 0);
+        missing.all(|head| {
+            before.is_some_and(|before| before.settled_of(head.partition) == head.settled)
+        })
     }
 
     /// Entries that are in the log and not settled.
@@ -183,7 +193,7 @@ impl Reader {
             flight: Vec::new(),
         };
         for partition in 0..self.partitions {
-            let settled = known.settled.get(&partition.into()).copied().unwrap_or(0);
+            let settled = known.settled_of(partition);
             let head = self
                 .parts(partition, &known.campaigns, &mut state.parts)
                 .await?;

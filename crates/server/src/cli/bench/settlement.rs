@@ -1,5 +1,5 @@
-//! `qiang bench settlement`: how fast a log on Redis goes into a ledger, beside single rows; and whether settlement keeps
-//! up with a steady rush, all on the machine at hand.
+//! `qiang bench settlement`: how fast a log on Redis goes into a ledger, beside single rows; and whether settlement
+//! keeps up with a steady rush, all on the machine at hand.
 
 use std::{
     process::ExitCode,
