@@ -5,6 +5,7 @@
 #[path = "../audit/alone_history.rs"]
 mod alone_history;
 mod breaches;
+mod engine;
 mod refusals;
 mod sound;
 

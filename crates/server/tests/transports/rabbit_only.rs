@@ -53,7 +53,8 @@ fn without_rabbitmq_entries_come_from_the_log() {
         let until = Instant::now() + LONG;
         for partition in bench.partitions() {
             while worker.carriage(partition).stuck.is_some() {
-                assert!(Instant::now() < until, "RabbitMQ is not used again");
+                let carriage = worker.carriage(partition);
+                assert!(Instant::now() < until, "{partition:?}: {carriage:?}");
                 drop(bench.step(&worker, partition, PATIENCE).await);
             }
         }

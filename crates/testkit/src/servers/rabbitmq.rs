@@ -104,7 +104,8 @@ impl RabbitMq {
             let found = bytes
                 .windows(queue.len())
                 .any(|part| part == queue.as_bytes());
-            found.then_some(())
+            // Erlang's `dets` marks a file that needs no repair, which would drop what came last.
+            (found && bytes.get(8..12) == Some(&[0, 0, 0, 1])).then_some(())
         });
     }
 

@@ -49,12 +49,13 @@ pub(crate) struct DemoArgs {
     /// Where Redis is, for `--engine redis`. The demonstration has keys of its own there, and removes them at its end.
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     redis: String,
-    /// The ledger in a database server, for `--engine redis`: postgres:// or mysql:// URL of one where a database may be
-    /// made. The demonstration makes one of its own there, and drops it at its end.
+    /// The ledger in a database server, for `--engine redis`: postgres:// or mysql:// URL of one where a database may
+    /// be made. The demonstration makes one of its own there, and drops it at its end.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
     /// How entries travel to the ledger, for `--engine redis`.
-    #[arg(long, value_name = "KIND", default_value = "stream", value_parser = ["stream", "list", "rabbitmq", "log"])]
+    #[arg(long, value_name = "KIND", default_value = "stream",
+        value_parser = ["stream", "list", "rabbitmq", "log"])]
     transport: String,
     /// Where RabbitMQ is, for `--transport rabbitmq`.
     #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
