@@ -174,6 +174,7 @@ pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>>
         text("e")?.split('\n').map(event).collect::<Option<_>>()?
     };
     let first = (last + 1).checked_sub(events.len() as Seq)?;
+    let first = (first > 0).then_some(first)?;
     let entry = |(seq, event)| Entry {
         seq,
         at,
