@@ -35,6 +35,17 @@ pub(crate) enum CallError {
     Uncertain(String),
 }
 
+impl CallError {
+    /// The same, where it may have happened after all.
+    pub(crate) fn uncertain(self) -> Self {
+        match self {
+            Self::Halted(reason) | Self::Unavailable(reason) | Self::Uncertain(reason) => {
+                Self::Uncertain(reason)
+            }
+        }
+    }
+}
+
 impl From<CallError> for EngineError {
     fn from(error: CallError) -> Self {
         match error {

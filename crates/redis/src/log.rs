@@ -91,11 +91,11 @@ impl EventLog for RedisEngine {
         entries.truncate(limit);
         let known = node.partition(partition);
         if entries.is_empty() {
-            // Nothing new, or less than there was?
+            // Nothing new, or less than there was? What was vouched for before the look counts: grants go on meanwhile.
+            let floor = known.floor();
             let head = reader.head(known).await;
             let head = head.inspect_err(|_| reader.disconnect());
             let head = head.map_err(unavailable)?.unwrap_or(0);
-            let floor = known.floor();
             if head < floor {
                 let reason = format!(
                     "Redis has lost the entries {} to {floor} of the log",
@@ -174,6 +174,7 @@ pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>>
         text("e")?.split('\n').map(event).collect::<Option<_>>()?
     };
     let first = (last + 1).checked_sub(events.len() as Seq)?;
+    let first = (first > 0).then_some(first)?;
     let entry = |(seq, event)| Entry {
         seq,
         at,

@@ -27,7 +27,7 @@ use crate::{
     slot::{Call, Reply, Slot, Wiring, passes},
 };
 
-/// How often a plain read is tried over lost connections.
+/// How often a plain read is tried over lost connections; no longer than a call is.
 const READS_MAX: usize = 20;
 
 /// Keys looked at by one step of a scan.
@@ -177,6 +177,7 @@ impl Node {
         slot: &mut Slot,
         command: &Cmd,
     ) -> Result<T, RedisError> {
+        let until = std::time::Instant::now() + self.wiring.options.try_for;
         let mut tried = 0;
         loop {
             tried += 1;
@@ -184,8 +185,9 @@ impl Node {
                 Ok(connection) => command.query_async(connection).await,
                 Err(error) => Err(error),
             };
+            let over = tried >= READS_MAX || std::time::Instant::now() >= until;
             match result {
-                Err(error) if passes(&error) && tried < READS_MAX => {
+                Err(error) if passes(&error) && !over => {
                     slot.disconnect();
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }

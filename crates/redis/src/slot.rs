@@ -108,26 +108,25 @@ impl Slot {
         let until = Instant::now() + self.wiring.options.try_for;
         let (mut pause, mut sent) = (PAUSES.0, false);
         loop {
+            // An earlier attempt whose answer was lost may have been carried out, whatever comes now.
+            let earlier = sent;
+            let unless_sent = |error: CallError| if earlier { error.uncertain() } else { error };
             if let Some(reason) = partition.halted() {
-                return Err(CallError::Halted(reason));
+                return Err(unless_sent(CallError::Halted(reason)));
             }
             let error = match self.attempt(partition, call, &mut sent).await {
-                Ok(reply) => return self.judge(partition, reply),
+                Ok(reply) => return self.judge(partition, reply).map_err(unless_sent),
                 Err(error) => error,
             };
             self.connection = None;
             if !passes(&error) {
                 let reason = format!("{}: {error}", call.script.name);
-                return Err(CallError::Unavailable(reason));
+                return Err(unless_sent(CallError::Unavailable(reason)));
             }
             self.wiring.directory.forget();
             if Instant::now() + pause >= until {
-                let reason = format!("Redis does not answer: {error}");
-                return Err(if sent {
-                    CallError::Uncertain(reason)
-                } else {
-                    CallError::Unavailable(reason)
-                });
+                let error = CallError::Unavailable(format!("Redis does not answer: {error}"));
+                return Err(if sent { error.uncertain() } else { error });
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(PAUSES.1);

@@ -23,7 +23,7 @@ use crate::rig::{
     Rig, blocking, grant_of, name, node, open_now, options, shared, wait_for, winners,
 };
 
-/// The page that operators copy from; the list is between the two lines of hashes.
+/// The page that operators copy from; the list is the one that begins with the user.
 const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
 const STOCK: u32 = 100;
 const PARTITIONS: u16 = 3;

@@ -1,6 +1,6 @@
 //! The log reads the same however it is read: at once, in runs of any length, slowly, and after it was trimmed.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
@@ -99,4 +99,27 @@ async fn runs_of_any_length_are_the_log() {
         }
         assert_eq!(node.head(partition).await, Ok(head));
     }
+}
+
+/// Settlement that keeps up comes to the end of the log all the time, while grants go on: that is no loss.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_at_the_end_stops_nothing() {
+    let mut rig = Rig::new(options(shared().url())).await;
+    let target = rig.open(open_now(sale(STOCK))).await;
+    let crowd = rig.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE / 10);
+    let mut ends = 0;
+    let mut after = HashMap::new();
+    while ends < CLAIMS || crowd.size() < CLAIMS {
+        for node in &rig.nodes {
+            for partition in node.partitions() {
+                let after = after.entry(partition).or_insert(0);
+                let run = node.read(partition, *after, EVERYTHING).await.unwrap();
+                ends += usize::from(run.is_empty());
+                *after = run.last().map_or(*after, |entry| entry.seq);
+            }
+        }
+    }
+    crowd.dismiss().await;
+    assert_eq!(rig.record.errors(), 0);
+    rig.audit().await;
 }

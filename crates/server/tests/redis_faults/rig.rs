@@ -393,8 +393,8 @@ pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// From here on the primary's replicas hear nothing of it, and cannot come back; Sentinels and other nodes still see
-/// it.
+/// From here on the primary's replicas hear nothing of it, and cannot come back. Sentinels and other nodes see it all
+/// the same.
 pub(crate) fn detach_replicas(primary: &Server) {
     blocking(|| {
         let denied = ["ACL", "SETUSER", "default", "-psync", "-sync"];
