@@ -25,6 +25,8 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     const MEMORY: [&str; 2];
 
     fn start_with(settings: &[&str]) -> Self;
+    /// What spares the disk, for tests that no crash of the machine concerns: a shared server.
+    const QUICK: &[&str];
     fn kill(&self);
     fn start_again(&self);
     fn addr(&self) -> SocketAddr;
@@ -97,6 +99,7 @@ pub(crate) async fn open(url: &str, clock: Arc<dyn Clock>) -> Arc<dyn Ledger> {
 impl Server for Postgres {
     type Stranger = sqlx::PgConnection;
     const COMMITS_EACH_STATEMENT: bool = false;
+    const QUICK: &[&str] = &["fsync=off", "full_page_writes=off"];
 
     const MEMORY: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=4GB"];
 
@@ -190,6 +193,10 @@ impl Server for Postgres {
 impl Server for MariaDb {
     type Stranger = sqlx::MySqlConnection;
     const COMMITS_EACH_STATEMENT: bool = true;
+    const QUICK: &[&str] = &[
+        "innodb-flush-log-at-trx-commit=2",
+        "innodb-flush-method=nosync",
+    ];
 
     const MEMORY: [&str; 2] = ["innodb-buffer-pool-size=1G", "innodb-log-file-size=1G"];
 
@@ -284,7 +291,7 @@ impl Server for MariaDb {
 fn share<S: Server>(shared: &Mutex<Weak<S>>) -> Arc<S> {
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        let server = Arc::new(S::start());
+        let server = Arc::new(S::start_with(S::QUICK));
         *shared = Arc::downgrade(&server);
         server
     })

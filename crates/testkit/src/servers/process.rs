@@ -19,7 +19,7 @@ use super::{program, tree};
 const UP_MAX: Duration = Duration::from_secs(60);
 
 /// How long a server may take to end when it is asked to.
-const STOP_MAX: Duration = Duration::from_secs(30);
+const STOP_MAX: Duration = Duration::from_secs(120);
 
 /// How long the kernel may take to carry a signal out.
 const SIGNAL_MAX: Duration = Duration::from_secs(10);
