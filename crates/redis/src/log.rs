@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, UserId},
     ports::{EventLog, LedgerError},
     time::Timestamp,
 };
@@ -171,7 +171,10 @@ pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>>
             .map(|(user, row)| order(user, row))
             .collect::<Option<_>>()?
     } else {
-        text("e")?.split('\n').map(event).collect::<Option<_>>()?
+        text("e")?
+            .split('\n')
+            .map(|line| Event::from_text(line).ok())
+            .collect::<Option<_>>()?
     };
     let first = (last + 1).checked_sub(events.len() as Seq)?;
     let first = (first > 0).then_some(first)?;
@@ -223,41 +226,4 @@ fn key(text: Option<&str>) -> Option<Option<IdempotencyKey>> {
         None | Some("") => Some(None),
         Some(text) => Some(Some(IdempotencyKey::new(text).ok()?)),
     }
-}
-
-fn event(line: &str) -> Option<Event> {
-    let mut words = line.split(' ');
-    let name = words.next()?;
-    let mut next = || words.next();
-    Some(match name {
-        "opened" => Event::Opened {
-            parts: next()?.parse().ok()?,
-        },
-        "paid" => Event::Paid {
-            number: next()?.parse().ok()?,
-            payment: PaymentRef::new(next()?).ok()?,
-        },
-        "reinstated" => Event::Reinstated {
-            number: next()?.parse().ok()?,
-            payment: PaymentRef::new(next()?).ok()?,
-        },
-        "refund_due" => Event::RefundDue {
-            number: next()?.parse().ok()?,
-            payment: PaymentRef::new(next()?).ok()?,
-        },
-        "cancelled" => Event::Cancelled {
-            number: next()?.parse().ok()?,
-        },
-        "expired" => Event::Expired {
-            number: next()?.parse().ok()?,
-        },
-        "paused" => Event::Paused,
-        "resumed" => Event::Resumed,
-        "ended" => Event::Ended,
-        "closed" => Event::Closed {
-            returned: next()?.parse().ok()?,
-            refunded_minor: next()?.parse().ok()?,
-        },
-        _ => return None,
-    })
 }

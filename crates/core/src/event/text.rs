@@ -64,6 +64,19 @@ impl Entry {
     }
 }
 
+impl Event {
+    /// Reads what stands behind the campaign in an entry's line.
+    ///
+    /// # Errors
+    /// [`NotAnEntry`].
+    pub fn from_text(text: &str) -> Result<Self, NotAnEntry> {
+        let mut words = text.split(' ');
+        let name = words.next().ok_or(NotAnEntry)?;
+        let event = event(name, &mut words).filter(|_| words.next().is_none());
+        event.ok_or(NotAnEntry)
+    }
+}
+
 fn read<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Entry> {
     let seq = words.next()?.parse().ok()?;
     let at = Timestamp::from_millis(words.next()?.parse().ok()?);
