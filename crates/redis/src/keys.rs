@@ -3,7 +3,8 @@
 //! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
-//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted` with
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted`
+//!   with
 //!   the reason while nothing is granted, `list` where records also go into the queue.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the last one's place.
 //! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's place,

@@ -170,8 +170,13 @@ impl Config {
     /// # Errors
     /// None in practice: a test reads them.
     pub fn defaults() -> anyhow::Result<Self> {
+        Self::defaults_with(&[])
+    }
+
+    /// The defaults and some overrides, without file and environment.
+    pub(crate) fn defaults_with(overrides: &[(&str, String)]) -> anyhow::Result<Self> {
         let nothing = config::Environment::default().source(Some(config::Map::new()));
-        Self::read(None, nothing, &[])
+        Self::read(None, nothing, overrides)
     }
 
     fn read(

@@ -196,7 +196,7 @@ end
 local function finish()
   if gate then
     put('version', c.version + 1)
-    redis.call('PUBLISH', KEYS[4] .. ':news', ARGV[6])
+    redis.pcall('PUBLISH', KEYS[4] .. ':news', ARGV[6])
   end
   local set = {}
   for field in pairs(changed) do

@@ -58,8 +58,9 @@ local function answer(text)
   return {'ok', text}
 end
 
--- Tells the gates of all nodes that what they know of the campaign has changed.
+-- Tells the gates of all nodes that what they know of the campaign has changed. They also look for themselves, so a
+-- user who may not publish must not break a script off in its middle.
 local function news()
-  redis.call('PUBLISH', KEYS[4] .. ':news', ARGV[6])
+  redis.pcall('PUBLISH', KEYS[4] .. ':news', ARGV[6])
   return redis.call('HINCRBY', KEYS[5], 'version', 1)
 end

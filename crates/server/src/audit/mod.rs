@@ -9,6 +9,7 @@
 //! the promise of commit and reveal. The file is only read, in one transaction.
 
 mod copy;
+mod engine;
 mod open;
 mod report;
 mod splits;
@@ -20,6 +21,7 @@ use rusqlite::Connection;
 
 use self::open::Ledger;
 pub(crate) use self::{
+    engine::Place as EnginePlace,
     open::Kind,
     report::{Check, Report},
 };
@@ -38,6 +40,8 @@ enum Needs {
     BooksAlone,
     /// The tables of a ledger in a database.
     Database,
+    /// An engine beside it.
+    Engine,
 }
 
 /// Why a check that needs a log is not made.
@@ -53,7 +57,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 49] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 51] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -108,6 +112,9 @@ const SQL_CHECKS: [(Needs, &str, &str); 49] = sql_checks![
     // what the keys of its tables keep out
     BooksAlone "keys_unique",
     Database "direct_counted",
+    // the ledger against the engine
+    Engine "engine_positions",
+    Engine "engine_counts",
 ];
 
 /// Page cache for the ledger.
@@ -124,7 +131,8 @@ const ATTEMPTS_MAX: usize = 3;
 pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
     for _ in 0..ATTEMPTS_MAX {
         let ledger = open::open(path)?;
-        let report = examine(&ledger)?;
+        begin(&ledger.conn)?;
+        let report = examine(&ledger, None)?;
         if ledger.held_still() {
             return Ok(report);
         }
@@ -141,19 +149,65 @@ pub(crate) fn audit(path: &Path) -> anyhow::Result<Report> {
 /// When there is no ledger that the audit knows, when reading it fails, and when there is no room for the copy. What is
 /// told has no password in it.
 pub(crate) async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
-    let ledger = copy::copy(url).await?;
-    tokio::task::spawn_blocking(move || examine(&ledger))
-        .await
-        .context("the checks were interrupted")?
+    let (ledger, _) = copy::copy(url, None).await?;
+    examine_copy(ledger, None).await
 }
 
-fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
-    let conn = &ledger.conn;
+/// What is held against an engine.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Of<'a> {
+    /// A ledger alone in a file.
+    File(&'a Path),
+    /// A ledger in a database, by its URL.
+    Database(&'a str),
+}
+
+/// Audits a ledger alone, and holds it against the engine on Redis that it follows from.
+///
+/// # Errors
+/// As [`audit`] and [`audit_ledger`], when Redis cannot be read, and when settlement does not let the two be compared.
+pub(crate) async fn audit_beside(of: Of<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
+    let mut reader = engine::Reader::connect(place).await?;
+    match of {
+        Of::Database(url) => {
+            let (ledger, state) = copy::copy(url, Some(&mut reader)).await?;
+            examine_copy(ledger, state).await
+        }
+        Of::File(path) => {
+            let ledger = open::open(path)?;
+            begin(&ledger.conn)?;
+            let (ledger, state) = open::beside(ledger, &mut reader).await?;
+            let path = path.to_owned();
+            let examined = tokio::task::spawn_blocking(move || {
+                let report = examine(&ledger, Some(&state))?;
+                match ledger.held_still() {
+                    true => Ok(report),
+                    false => Err(open::CannotOpen::Restless { path }.into()),
+                }
+            });
+            examined.await.context("the checks were interrupted")?
+        }
+    }
+}
+
+async fn examine_copy(ledger: Ledger, state: Option<engine::State>) -> anyhow::Result<Report> {
+    let examined = tokio::task::spawn_blocking(move || {
+        begin(&ledger.conn)?;
+        examine(&ledger, state.as_ref())
+    });
+    examined.await.context("the checks were interrupted")?
+}
+
+/// From here on the file is read as it is now.
+fn begin(conn: &Connection) -> anyhow::Result<()> {
     conn.execute_batch(&format!(
         "PRAGMA main.cache_size = -{CACHE_KIB}; PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"
     ))?;
-    conn.execute_batch("BEGIN")
-        .context("cannot begin to read")?;
+    conn.execute_batch("BEGIN").context("cannot begin to read")
+}
+
+fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Report> {
+    let conn = &ledger.conn;
     let no_log = ledger.place.as_ref().map_or(NO_LOG, |_| NO_LOG_THERE);
     let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
     let prepared = conn
@@ -161,13 +215,15 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
         .and_then(|()| match ledger.kind {
             Kind::Engine => Ok(()),
             Kind::Ledger => conn.execute_batch(BOOKS_PRELUDE),
-        });
+        })
+        .and_then(|()| engine.map_or(Ok(()), |engine| engine.tell(conn)));
     match prepared {
         Ok(()) => {
             for (needs, name, sql) in SQL_CHECKS {
                 match (needs, ledger.kind) {
                     (Needs::BooksAlone, Kind::Engine) => {}
                     (Needs::Database, _) if ledger.place.is_none() => {}
+                    (Needs::Engine, _) if engine.is_none() => {}
                     (Needs::Log, Kind::Ledger) => checks.push(Check::not_applicable(name, no_log)),
                     _ => checks.push(run(conn, name, sql)?),
                 }
@@ -184,7 +240,13 @@ fn examine(ledger: &Ledger) -> anyhow::Result<Report> {
         Err(error) => return Err(error).context("cannot read the ledger"),
     }
     conn.execute_batch("ROLLBACK")?;
-    Ok(Report::new(ledger.kind, ledger.place.clone(), checks))
+    let in_flight = engine.map(engine::State::in_flight);
+    Ok(Report::new(
+        ledger.kind,
+        ledger.place.clone(),
+        in_flight,
+        checks,
+    ))
 }
 
 fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {
@@ -231,4 +293,16 @@ fn is_of_rows(error: &rusqlite::Error) -> bool {
                 | SystemIoFailure
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever audits may do so in a task that moves between threads.
+    #[test]
+    fn an_audit_can_be_spawned() {
+        fn check<T: Send>(_: T) {}
+        check(audit_ledger("postgres://127.0.0.1/books"));
+    }
 }

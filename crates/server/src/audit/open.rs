@@ -11,6 +11,7 @@
 //! file is read as immutable would pull it from under the reader: that is found out afterwards.
 
 use std::{
+    collections::BTreeMap,
     fs::Metadata,
     io,
     path::{Path, PathBuf},
@@ -19,6 +20,8 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
+
+use super::engine;
 
 /// The schema that the audit knows: `user_version` of the file.
 const SCHEMA_VERSION: u32 = 3;
@@ -46,6 +49,12 @@ pub(super) enum CannotOpen {
         .path.display()
     )]
     Version { path: PathBuf, found: u32 },
+    #[error("{} is an engine's own file: it has its log in it, and no other engine beside it", .path.display())]
+    EngineFile { path: PathBuf },
+    #[error(
+        "settlement went on while ledger and engine were read, again and again; run the audit again"
+    )]
+    Overtaken,
     #[error("{} kept being taken up by a server while it was read; run the audit again", .path.display())]
     Restless { path: PathBuf },
 }
@@ -198,6 +207,39 @@ fn kind(path: &Path, conn: &Connection) -> Result<Kind, CannotOpen> {
             path: path.to_owned(),
         }),
     }
+}
+
+/// Reads an engine beside a ledger in which a transaction has begun, so that it can be compared with it.
+pub(super) async fn beside(
+    ledger: Ledger,
+    reader: &mut engine::Reader,
+) -> anyhow::Result<(Ledger, engine::State)> {
+    if ledger.kind == Kind::Engine {
+        let path = ledger.conn.path().unwrap_or_default().into();
+        return Err(CannotOpen::EngineFile { path }.into());
+    }
+    let mut before = BTreeMap::new();
+    for _ in 0..engine::ATTEMPTS_MAX {
+        let known = known(&ledger.conn)?;
+        let state = reader.read(&known).await?;
+        // What is missing and was not settled in the meantime is really missing.
+        if state.is_whole() || known.settled == before {
+            return Ok((ledger, state));
+        }
+        before = known.settled;
+        ledger.conn.execute_batch("ROLLBACK; BEGIN")?;
+    }
+    Err(CannotOpen::Overtaken.into())
+}
+
+fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
+    let mut settled = conn.prepare("SELECT partition, max(seq) FROM settled GROUP BY partition")?;
+    let settled = settled.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let settled = settled.collect::<rusqlite::Result<_>>()?;
+    let mut campaigns = conn.prepare("SELECT id FROM campaigns")?;
+    let campaigns = campaigns.query_map([], |row| row.get(0))?;
+    let campaigns = campaigns.collect::<rusqlite::Result<_>>()?;
+    Ok(engine::Known { settled, campaigns })
 }
 
 fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> CannotOpen {

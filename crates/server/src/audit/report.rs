@@ -19,6 +19,9 @@ pub(crate) struct Report {
     /// The database that a ledger is in, without its password; none for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database: Option<String>,
+    /// Entries in the engine's log that are not settled yet; none where no engine was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_flight: Option<u64>,
     /// All checks, in the order in which they were made.
     pub(crate) checks: Vec<Check>,
 }
@@ -42,11 +45,17 @@ pub(crate) struct Check {
 }
 
 impl Report {
-    pub(super) fn new(kind: Kind, database: Option<String>, checks: Vec<Check>) -> Self {
+    pub(super) fn new(
+        kind: Kind,
+        database: Option<String>,
+        in_flight: Option<u64>,
+        checks: Vec<Check>,
+    ) -> Self {
         Self {
             ok: !checks.iter().any(Check::is_broken),
             kind,
             database,
+            in_flight,
             checks,
         }
     }
@@ -115,6 +124,12 @@ impl fmt::Display for Report {
             if untold > 0 {
                 writeln!(f, "  and {untold} more")?;
             }
+        }
+        if let Some(entries) = self.in_flight {
+            writeln!(
+                f,
+                "\nin flight, in the engine's log and not settled: {entries} entries"
+            )?;
         }
         let count = |so: fn(&Check) -> bool| self.checks.iter().filter(|check| so(check)).count();
         let made = count(|check| check.ok.is_some());

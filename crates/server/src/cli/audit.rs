@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    audit::{self, Report},
+    audit::{self, EnginePlace, Of, Report},
     config::Secret,
 };
 
@@ -23,6 +23,8 @@ const NOT_READ: u8 = 2;
 ///
 /// A ledger in a database is copied first, as of one moment, into a temporary file, whose folder TMPDIR names.
 ///
+/// Beside an engine on Redis, what is in flight from its log into the ledger is understood, and counted.
+///
 /// Exits 0 when every check holds, 1 when one is broken, and 2 when the ledger cannot be opened or read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuditArgs {
@@ -32,6 +34,20 @@ pub(crate) struct AuditArgs {
     /// The ledger in a database instead: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// or mariadb://.
     #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
     ledger: Option<Secret>,
+    /// Hold the ledger against the engine on this Redis, too: the server, or the primary. It is only read.
+    #[arg(long, value_name = "URL", value_parser = secret)]
+    redis: Option<Secret>,
+    /// What the engine's keys begin with, as in [redis].
+    #[arg(
+        long,
+        value_name = "PREFIX",
+        default_value = "qiang",
+        requires = "redis"
+    )]
+    prefix: String,
+    /// How many partitions the engine has, as in [redis], instead of what it says.
+    #[arg(long, value_name = "COUNT", requires = "redis")]
+    partitions: Option<u16>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -59,13 +75,24 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn report(args: &AuditArgs) -> anyhow::Result<Report> {
-    let Some(url) = &args.ledger else {
-        return audit::audit(&args.db);
-    };
+    let engine = args.redis.clone().map(|url| EnginePlace {
+        url,
+        prefix: args.prefix.clone(),
+        partitions: args.partitions,
+    });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(audit::audit_ledger(url.expose()))
+    runtime.block_on(async {
+        match (&args.ledger, &engine) {
+            (None, None) => audit::audit(&args.db),
+            (Some(url), None) => audit::audit_ledger(url.expose()).await,
+            (None, Some(engine)) => audit::audit_beside(Of::File(&args.db), engine).await,
+            (Some(url), Some(engine)) => {
+                audit::audit_beside(Of::Database(url.expose()), engine).await
+            }
+        }
+    })
 }
 
 /// A URL may have a password in it.

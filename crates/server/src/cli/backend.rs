@@ -22,6 +22,9 @@ pub(super) struct BackendArgs {
     /// How entries travel to the ledger, instead of `settlement.transport`.
     #[arg(long, value_name = "KIND")]
     transport: Option<String>,
+    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`.
+    #[arg(long, value_name = "URL")]
+    rabbitmq: Option<String>,
     /// Keep the data in this file instead of in `engine.data`.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -36,6 +39,7 @@ impl BackendArgs {
             ("redis.urls", self.redis.clone()),
             ("ledger.url", self.ledger.clone()),
             ("settlement.transport", self.transport.clone()),
+            ("settlement.rabbitmq_url", self.rabbitmq.clone()),
             ("engine.data", data),
         ];
         let given = flags.into_iter();

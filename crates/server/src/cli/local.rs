@@ -11,9 +11,10 @@ use hyper::header::HeaderValue;
 use jsonwebtoken::EncodingKey;
 use tokio::net::TcpListener;
 
-use super::token;
+use super::{scratch::Scratch, token};
 use crate::{
-    config::{Config, EngineKind, Secret},
+    audit::{self, Report},
+    config::{Config, Secret},
     serve::{Backend, Running, Server},
 };
 
@@ -49,6 +50,16 @@ pub(crate) struct Local {
     backend: Backend,
     minter: Minter,
     folder: tempfile::TempDir,
+    scratch: Option<Scratch>,
+}
+
+/// Where a service of one's own on Redis has everything.
+pub(crate) struct Place<'a> {
+    pub(crate) redis: &'a str,
+    /// A database server for the ledger; a file without one.
+    pub(crate) ledger: Option<&'a str>,
+    pub(crate) transport: &'a str,
+    pub(crate) rabbitmq: &'a str,
 }
 
 impl Local {
@@ -60,12 +71,26 @@ impl Local {
     }
 
     /// Starts it on Redis, where it has keys of its own until it stops.
-    pub(crate) async fn start_on_redis(url: &str) -> anyhow::Result<Self> {
-        let mut config = Config::defaults()?;
-        config.engine.kind = EngineKind::Redis;
-        url.clone_into(&mut config.redis.urls);
-        config.redis.prefix = format!("qiang-demo-{:016x}", rand::random::<u64>());
-        Self::start_with(config).await
+    pub(crate) async fn start_on_redis(place: &Place<'_>) -> anyhow::Result<Self> {
+        let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
+        let scratch = match place.ledger {
+            Some(server) => Some(Scratch::make(server, &name.replace('-', "_")).await?),
+            None => None,
+        };
+        let mut flags = vec![
+            ("engine.kind", "redis".to_owned()),
+            ("redis.urls", place.redis.to_owned()),
+            ("redis.prefix", name),
+            ("settlement.transport", place.transport.to_owned()),
+            ("settlement.rabbitmq_url", place.rabbitmq.to_owned()),
+        ];
+        if let Some(scratch) = &scratch {
+            qiang_ledger::migrate(scratch.url()).await?;
+            flags.push(("ledger.url", scratch.url().to_owned()));
+        }
+        let mut local = Self::start_with(Config::defaults_with(&flags)?).await?;
+        local.scratch = scratch;
+        Ok(local)
     }
 
     async fn start_with(mut config: Config) -> anyhow::Result<Self> {
@@ -85,6 +110,7 @@ impl Local {
             backend,
             minter,
             folder,
+            scratch: None,
         })
     }
 
@@ -103,6 +129,15 @@ impl Local {
     /// The file that holds log and ledger.
     pub(crate) fn database(&self) -> PathBuf {
         database(&self.folder)
+    }
+
+    /// Proves the invariants from the ledger's rows.
+    pub(crate) async fn audit(&self) -> anyhow::Result<Report> {
+        if let Some(scratch) = &self.scratch {
+            return audit::audit_ledger(scratch.url()).await;
+        }
+        let path = self.database();
+        tokio::task::spawn_blocking(move || audit::audit(&path)).await?
     }
 
     /// Waits until everything granted so far is in the ledger's tables.
@@ -124,7 +159,11 @@ impl Local {
 
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.running.shutdown().await?;
-        self.backend.erase().await
+        self.backend.erase().await?;
+        match self.scratch {
+            Some(scratch) => scratch.drop_it().await,
+            None => Ok(()),
+        }
     }
 }
 

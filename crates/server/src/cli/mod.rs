@@ -7,6 +7,7 @@ mod demo;
 mod local;
 mod migrate;
 mod openapi;
+mod scratch;
 mod serve;
 mod split;
 mod token;

@@ -43,6 +43,7 @@ impl LedgerConfig {
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct SettlementConfig {
     pub transport: TransportKind,
+    pub rabbitmq_url: Secret,
     pub inside: bool,
     pub worker: String,
     pub lease_ms: u64,
@@ -57,25 +58,43 @@ pub enum TransportKind {
     Stream,
     /// A list beside the log.
     List,
+    /// A queue of RabbitMQ.
+    #[serde(rename = "rabbitmq")]
+    RabbitMq,
     /// Straight from the log.
     Log,
 }
 
 impl SettlementConfig {
-    /// What the transport on Redis is told; none where the log itself is read.
+    /// This worker's name.
+    fn worker(&self) -> String {
+        if self.worker.is_empty() {
+            format!("{:016x}", rand::random::<u64>())
+        } else {
+            self.worker.clone()
+        }
+    }
+
+    /// What the transport over RabbitMQ is told, where that is the one; queues begin with `prefix`.
+    #[must_use]
+    pub fn broker(&self, prefix: &str) -> Option<qiang_broker::Options> {
+        (self.transport == TransportKind::RabbitMq).then(|| {
+            let url = self.rabbitmq_url.expose();
+            let mut options = qiang_broker::Options::new(url, &self.worker());
+            prefix.clone_into(&mut options.prefix);
+            options
+        })
+    }
+
+    /// What the transport on Redis is told, where one of these is the one.
     #[must_use]
     pub fn carrying(&self) -> Option<Carrying> {
         let carrier = match self.transport {
             TransportKind::Stream => Carrier::Stream,
             TransportKind::List => Carrier::List,
-            TransportKind::Log => return None,
+            TransportKind::RabbitMq | TransportKind::Log => return None,
         };
-        let worker = if self.worker.is_empty() {
-            format!("{:016x}", rand::random::<u64>())
-        } else {
-            self.worker.clone()
-        };
-        let mut carrying = Carrying::new(carrier, &worker);
+        let mut carrying = Carrying::new(carrier, &self.worker());
         carrying.lease = Duration::from_millis(self.lease_ms);
         Some(carrying)
     }

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use async_trait::async_trait;
+use qiang_broker::RabbitTransport;
 use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
@@ -127,7 +128,7 @@ impl Distributed {
             .context("connect to Redis")?;
         let log: Arc<dyn EventLog> = Arc::new(engine.clone());
         let settlement = if settle {
-            Some(settlement(config, &engine, &log, &ledger)?)
+            Some(settlement(config, &engine, &log, &ledger).await?)
         } else {
             None
         };
@@ -157,7 +158,7 @@ impl Distributed {
     }
 }
 
-fn settlement(
+async fn settlement(
     config: &Config,
     engine: &RedisEngine,
     log: &Arc<dyn EventLog>,
@@ -173,6 +174,12 @@ fn settlement(
     let mut options = SettlementOptions::new(Box::new(on_rollback));
     if let Some(carrying) = config.settlement.carrying() {
         let transport = RedisTransport::new(config.redis.options(), carrying)?;
+        options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
+    }
+    if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
+        // A list that nobody empties, or a group that keeps the log from being trimmed, is not left behind.
+        qiang_redis::carry_nothing(&config.redis.options()).await?;
+        let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
     }
     Ok(Settlement::start(

@@ -229,5 +229,12 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             &["draws_recomputed", "grants_posted"],
             "UPDATE shares SET amount = amount + number * 2 - 3 WHERE campaign = @1 AND number <= 2",
         ),
+        (
+            "keys that keep nothing out any more",
+            &["keys_unique"],
+            "ALTER TABLE settled RENAME TO before;
+             CREATE TABLE settled AS SELECT * FROM before;
+             INSERT INTO settled SELECT * FROM before WHERE partition = 5",
+        ),
     ]
 }

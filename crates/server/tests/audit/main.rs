@@ -4,6 +4,7 @@
 
 mod alone;
 mod alone_breaches;
+mod alone_history;
 mod breaches;
 mod history;
 

@@ -1,7 +1,7 @@
 //! The suite that all engines pass, on Redis: one server, a campaign spread over partitions, Sentinels, a Cluster.
 //!
-//! The ledger beside each is an SQLite file; and once more on one server with PostgreSQL and with MariaDB. Time is given,
-//! so that cases can move it.
+//! The ledger beside each is an SQLite file; and once more on one server with PostgreSQL and with MariaDB. Time is
+//! given, so that cases can move it.
 
 mod subject;
 

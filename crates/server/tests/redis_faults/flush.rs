@@ -59,7 +59,16 @@ async fn a_flushed_script_cache_reaches_no_client() {
     let packet = rig
         .open(open_now(red_packet(1_000_000, STOCK, split)))
         .await;
-    let made = move |n: usize| Some(if n % 2 == 0 { &on_sale } else { &packet }.one(&name(n / 2)));
+    let made = move |n: usize| {
+        Some(
+            if n.is_multiple_of(2) {
+                &on_sale
+            } else {
+                &packet
+            }
+            .one(&name(n / 2)),
+        )
+    };
     let crowd = rig.start(made, SHORT_PAUSE);
     crowd.more(CLAIMS).await;
     wait_for("flushes", || {

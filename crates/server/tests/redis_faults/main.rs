@@ -3,11 +3,13 @@
 //! One file a theme. Tests share servers where they break nothing; each has keys of its own.
 #![allow(clippy::unwrap_used, reason = "a panic is a test's report")]
 
+mod access;
 mod batches;
 mod clock;
 mod failover;
 mod flush;
 mod gate;
+mod log;
 mod lost;
 mod network;
 

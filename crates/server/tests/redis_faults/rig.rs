@@ -11,7 +11,7 @@ use std::{
 
 use qiang_core::{
     book::{Claim, Command, Reply, Setup},
-    event::{Entry, Event, PartitionId, Seq},
+    event::{Entry, PartitionId, Seq},
     id::CampaignId,
     outcome::{Grant, Outcome},
     ports::{Claimed, Engine as _, EngineError, EventLog as _},
@@ -349,13 +349,6 @@ pub(crate) fn winners(told: &[Told]) -> usize {
         .count()
 }
 
-/// Entries that grant.
-pub(crate) fn grants(log: &[Entry]) -> usize {
-    log.iter()
-        .filter(|entry| matches!(entry.event, Event::Granted { .. }))
-        .count()
-}
-
 /// People who ask, each until told.
 pub(crate) struct Crowd {
     next: Arc<AtomicUsize>,
@@ -400,7 +393,8 @@ pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// From here on the primary's replicas hear nothing of it, and cannot come back; Sentinels and other nodes still see it.
+/// From here on the primary's replicas hear nothing of it, and cannot come back; Sentinels and other nodes still see
+/// it.
 pub(crate) fn detach_replicas(primary: &Server) {
     blocking(|| {
         let denied = ["ACL", "SETUSER", "default", "-psync", "-sync"];

@@ -9,7 +9,7 @@ use qiang_core::{
     ports::Engine as _,
     split::SplitRule,
 };
-use qiang_redis::{Options, RedisEngine, Topology};
+use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     campaign::{Builder, Target, red_packet, sale},
     proxy::FaultProxy,

@@ -9,8 +9,7 @@ use super::Page;
 
 const TABLES: &str = include_str!("tables.sql");
 const AFTER: &str = include_str!("after.sql");
-const SET_UP: &str =
-    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE";
+const SET_UP: &str = "PRAGMA main.journal_mode = OFF; PRAGMA main.synchronous = OFF";
 const COLUMNS: &str = "SELECT t.name, c.name, c.type FROM sqlite_schema t JOIN pragma_table_info(t.name) c \
                        WHERE t.type = 'table' ORDER BY t.rowid, c.cid";
 
@@ -97,7 +96,7 @@ impl TemporaryFile {
             }
         }
         conn.execute_batch(AFTER)?;
-        conn.execute_batch("COMMIT; PRAGMA query_only = ON")?;
+        conn.execute_batch("COMMIT")?;
         Ok(conn)
     }
 }

@@ -11,7 +11,7 @@ mod file;
 mod mysql;
 mod postgres;
 
-use std::{pin::pin, time::Duration};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
@@ -20,7 +20,10 @@ use sqlx::{AssertSqlSafe, Connection as _, Database, Executor, IntoArguments};
 use tokio::{sync::mpsc, time::timeout};
 
 use self::{address::Address, file::Column};
-use super::open::Ledger;
+use super::{
+    engine,
+    open::{CannotOpen, Ledger},
+};
 
 /// The schema that the audit knows: the highest version in `schema_version`.
 const SCHEMA_VERSION: i64 = 1;
@@ -97,11 +100,14 @@ trait Source: Database {
     -> sqlx::Result<Result<Value, String>>;
 }
 
-/// Copies the ledger at a URL.
+/// Copies the ledger at a URL; reads the engine beside it at the same moment.
 ///
 /// # Errors
 /// When there is no ledger that the audit knows, when reading it fails, and when it does not fit on the disk.
-pub(super) async fn copy(url: &str) -> anyhow::Result<Ledger> {
+pub(super) async fn copy(
+    url: &str,
+    engine: Option<&mut engine::Reader>,
+) -> anyhow::Result<(Ledger, Option<engine::State>)> {
     let address = address::parse(url)?;
     let place = address.place().to_owned();
     let file = file::create().context("cannot make a temporary file")?;
@@ -110,17 +116,17 @@ pub(super) async fn copy(url: &str) -> anyhow::Result<Ledger> {
     let written = tokio::task::spawn_blocking(move || file.fill(read));
     let copied = match address {
         Address::Postgres(place, options) => {
-            read_all::<sqlx::Postgres>(place, &options, &tables, pages).await
+            read_all::<sqlx::Postgres>(place, &options, &tables, pages, engine).await
         }
         Address::MySql(place, options) => {
-            read_all::<sqlx::MySql>(place, &options, &tables, pages).await
+            read_all::<sqlx::MySql>(place, &options, &tables, pages, engine).await
         }
     };
     // The writer ends when the reader has; and where the writer gave up, the reader ended without an error.
     let written = written.await.context("the copy was interrupted")?;
-    copied?;
+    let state = copied?;
     let conn = written.context("cannot write the copy to a temporary file (TMPDIR says where)")?;
-    Ok(Ledger::copied(conn, place))
+    Ok((Ledger::copied(conn, place), state))
 }
 
 /// Reads all tables. Ends early, without an error, when nobody takes the pages any more.
@@ -129,7 +135,8 @@ async fn read_all<D>(
     options: &<D::Connection as sqlx::Connection>::Options,
     tables: &[file::Table],
     pages: mpsc::Sender<Page>,
-) -> Result<(), CannotCopy>
+    engine: Option<&mut engine::Reader>,
+) -> anyhow::Result<Option<engine::State>>
 where
     D: Source,
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
@@ -148,11 +155,12 @@ where
         why: told(&error),
     })?;
     let mut reader = Reader::<D> { place, conn, pages };
-    for sql in D::BEGIN {
-        let begun = timeout(ANSWER_MAX, reader.conn.execute(sqlx::raw_sql(*sql))).await;
-        reader.answered(begun)?;
-    }
+    reader.begin().await?;
     reader.check().await?;
+    let state = match engine {
+        Some(engine) => Some(reader.beside(engine).await?),
+        None => None,
+    };
     for (table, columns) in tables.iter().enumerate() {
         if !reader.table(table, columns).await? {
             break;
@@ -160,7 +168,7 @@ where
     }
     // Nothing was written: how the connection ends is of no account.
     drop(timeout(ANSWER_MAX, reader.conn.close()).await);
-    Ok(())
+    Ok(state)
 }
 
 struct Reader<D: Database> {
@@ -194,6 +202,53 @@ where
                 waited: ANSWER_MAX,
             }),
         }
+    }
+
+    async fn begin(&mut self) -> Result<(), CannotCopy> {
+        for sql in D::BEGIN {
+            self.run(sql).await?;
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, sql: &'static str) -> Result<(), CannotCopy> {
+        let done = timeout(ANSWER_MAX, self.conn.execute(sqlx::raw_sql(sql))).await;
+        self.answered(done).map(drop)
+    }
+
+    /// Reads an engine, so that it can be compared with what the transaction sees.
+    async fn beside(&mut self, engine: &mut engine::Reader) -> anyhow::Result<engine::State> {
+        let mut before = BTreeMap::new();
+        for _ in 0..engine::ATTEMPTS_MAX {
+            let known = self.known().await?;
+            let state = engine.read(&known).await?;
+            // What is missing and was not settled in the meantime is really missing.
+            if state.is_whole() || known.settled == before {
+                return Ok(state);
+            }
+            before = known.settled;
+            self.run("ROLLBACK").await?;
+            self.begin().await?;
+        }
+        Err(CannotOpen::Overtaken.into())
+    }
+
+    async fn known(&mut self) -> Result<engine::Known, CannotCopy> {
+        let sql = format!("SELECT {0}partition{0}, seq FROM settled", D::QUOTE);
+        let settled = sqlx::query_as::<_, (i64, i64)>(AssertSqlSafe(sql)).fetch_all(&mut self.conn);
+        let settled = timeout(ANSWER_MAX, settled).await;
+        let settled = self.answered(settled)?;
+        let campaigns = sqlx::query_scalar::<_, String>("SELECT id FROM campaigns");
+        let campaigns = timeout(ANSWER_MAX, campaigns.fetch_all(&mut self.conn)).await;
+        let mut known = engine::Known {
+            settled: BTreeMap::new(),
+            campaigns: self.answered(campaigns)?,
+        };
+        for (partition, seq) in settled {
+            let last = known.settled.entry(partition).or_insert(seq);
+            *last = seq.max(*last);
+        }
+        Ok(known)
     }
 
     /// Makes sure that it is a ledger that the audit knows, and that it can be read as of one moment.

@@ -1,7 +1,7 @@
 //! MySQL and MariaDB.
 
 use rusqlite::types::Value;
-use sqlx::{MySql, Row as _, TypeInfo as _, ValueRef as _, mysql::MySqlRow};
+use sqlx::{MySql, Row as _, Type, TypeInfo as _, ValueRef as _, mysql::MySqlRow};
 
 use super::{
     Source,
@@ -24,15 +24,16 @@ impl Source for MySql {
         if raw.is_null() {
             return Ok(Ok(Value::Null));
         }
-        let kind = raw.type_info().name().to_owned();
-        Ok(Ok(match (column.holds, kind.as_str()) {
-            (
-                Holds::Numbers,
-                "BOOLEAN" | "TINYINT" | "SMALLINT" | "MEDIUMINT" | "INT" | "BIGINT",
-            ) => Value::Integer(row.try_get(index)?),
-            (Holds::Text, "CHAR" | "VARCHAR" | "TEXT") => Value::Text(row.try_get(index)?),
-            (Holds::Bytes, "BINARY" | "VARBINARY" | "BLOB") => Value::Blob(row.try_get(index)?),
-            _ => return Ok(Err(kind)),
+        let info = raw.type_info();
+        // The names of types tell text with a binary collation from bytes as little as the flags that they come from.
+        let is_text = <str as Type<MySql>>::compatible(&info);
+        let is_bytes = <[u8] as Type<MySql>>::compatible(&info) && !is_text;
+        let is_number = <i64 as Type<MySql>>::compatible(&info);
+        Ok(Ok(match column.holds {
+            Holds::Numbers if is_number => Value::Integer(row.try_get(index)?),
+            Holds::Text if is_text => Value::Text(row.try_get(index)?),
+            Holds::Bytes if is_bytes => Value::Blob(row.try_get(index)?),
+            _ => return Ok(Err(info.name().to_owned())),
         }))
     }
 }

@@ -13,14 +13,14 @@ use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
 use serde_json::{Value, json};
 
 use self::report::{Outcome, Report};
-use super::local::Local;
-use crate::{
-    audit,
-    load::{
-        client::Client,
-        race::{self, Course, Racer},
-        verdict::{self, Verdict},
-    },
+use super::{
+    UsageError,
+    local::{Local, Place},
+};
+use crate::load::{
+    client::Client,
+    race::{self, Course, Racer},
+    verdict::{self, Verdict},
 };
 
 /// Minor units of the demonstration's red packet: ¥1,000.00.
@@ -49,6 +49,17 @@ pub(crate) struct DemoArgs {
     /// Where Redis is, for `--engine redis`. The demonstration has keys of its own there, and removes them at its end.
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     redis: String,
+    /// The ledger in a database server, for `--engine redis`: postgres:// or mysql:// URL of one where a database may
+    /// be made. The demonstration makes one of its own there, and drops it at its end.
+    #[arg(long, value_name = "URL")]
+    ledger: Option<String>,
+    /// How entries travel to the ledger, for `--engine redis`.
+    #[arg(long, value_name = "KIND", default_value = "stream",
+        value_parser = ["stream", "list", "rabbitmq", "log"])]
+    transport: String,
+    /// Where RabbitMQ is, for `--transport rabbitmq`.
+    #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
+    rabbitmq: String,
     /// End after the report instead of serving on.
     #[arg(long)]
     exit: bool,
@@ -66,7 +77,19 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let local = match args.engine.as_str() {
-        "redis" => Local::start_on_redis(&args.redis).await?,
+        "redis" => {
+            let place = Place {
+                redis: &args.redis,
+                ledger: args.ledger.as_deref(),
+                transport: &args.transport,
+                rabbitmq: &args.rabbitmq,
+            };
+            Local::start_on_redis(&place).await?
+        }
+        _ if args.ledger.is_some() => {
+            let line = "the embedded engine is its own ledger: --ledger goes with --engine redis";
+            return Err(UsageError::new(line).into());
+        }
         _ => Local::start(false).await?,
     };
     let operator = local.token("shop", "send claim operate")?;
@@ -124,10 +147,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         .get(&format!("/v1/red-packets/{packet}"), &operator)
         .await?
         .success()?;
-    let audited = {
-        let path = local.database();
-        tokio::task::spawn_blocking(move || audit::audit(&path)).await??
-    };
+    let audited = local.audit().await?;
     let report = Report {
         packet: Outcome::of(args.users, args.shares, &packet_verdict, &packet_race),
         sale: Outcome::of(args.users, args.stock, &sale_verdict, &sale_race),

@@ -1,0 +1,43 @@
+-- What the engine has granted and taken back of a campaign, or a part of one, is what the ledger has, and what is in
+-- flight. The units of an order that ends come back to the campaign while it is open, and are returned once it is not.
+SELECT count(*) FROM temp.engine_parts;
+
+WITH moves AS (
+    SELECT e.campaign, e.partition, f.kind, f.quantity AS told,
+           coalesce(g.quantity, o.quantity, 0) AS units,
+           coalesce(p.phase, CASE c.parts WHEN 1 THEN c.phase END) IS 'closed'
+               OR EXISTS (SELECT 1 FROM temp.flight z WHERE z.campaign = f.campaign AND z.partition = f.partition
+                                                        AND z.kind = 'closed' AND z.seq < f.seq) AS after_close
+    FROM temp.engine_parts e
+    JOIN campaigns c ON c.id = e.campaign
+    JOIN temp.flight f ON f.campaign = e.campaign AND f.partition = e.partition AND f.seq <= e.upto
+    LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = e.partition
+    LEFT JOIN orders o ON o.campaign = c.ref AND o.number = f.number
+    LEFT JOIN temp.flight g ON g.campaign = f.campaign AND g.partition = f.partition AND g.kind = 'granted'
+                           AND g.number = f.number
+), flying AS (
+    SELECT campaign, partition,
+           sum(CASE WHEN kind = 'granted' THEN told
+                    WHEN kind = 'reinstated' THEN units
+                    WHEN kind IN ('cancelled', 'expired') THEN -units
+                    ELSE 0 END) AS granted,
+           sum(CASE WHEN kind = 'closed' THEN told
+                    WHEN kind IN ('cancelled', 'expired') AND after_close THEN units
+                    ELSE 0 END) AS returned
+    FROM moves
+    GROUP BY campaign, partition
+)
+SELECT format('campaign #%d in partition %d: the engine has granted %d and returned %d, the ledger %d and %d, and %d '
+              || 'and %d are in flight', ref, partition, engine_granted, engine_returned, granted, returned,
+              flying_granted, flying_returned)
+FROM (
+    SELECT c.ref, e.partition, e.granted AS engine_granted, e.returned AS engine_returned,
+           CASE c.parts WHEN 1 THEN c.granted ELSE coalesce(p.granted, 0) END AS granted,
+           CASE c.parts WHEN 1 THEN c.returned ELSE coalesce(p.returned, 0) END AS returned,
+           coalesce(f.granted, 0) AS flying_granted, coalesce(f.returned, 0) AS flying_returned
+    FROM temp.engine_parts e
+    JOIN campaigns c ON c.id = e.campaign
+    LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = e.partition
+    LEFT JOIN flying f ON f.campaign = e.campaign AND f.partition = e.partition
+)
+WHERE engine_granted <> granted + flying_granted OR engine_returned <> returned + flying_returned;

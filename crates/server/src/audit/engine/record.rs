@@ -1,0 +1,111 @@
+//! The records of the engine's log, as far as the audit needs them.
+
+use std::sync::Arc;
+
+/// An entry that is not settled.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InFlight {
+    pub(super) seq: i64,
+    pub(super) campaign: Arc<str>,
+    pub(super) kind: String,
+    /// Of the order.
+    pub(super) number: Option<i64>,
+    /// Granted: units. Closed: units returned.
+    pub(super) quantity: Option<i64>,
+}
+
+/// The entries of one record, whose id is the place of the last one: grants of packets (`g`) or sales (`o`), a user and
+/// a row in turn, or other events (`e`), one a line. None when it is no record.
+pub(super) fn entries(id: &str, fields: &[(String, String)]) -> Option<Vec<InFlight>> {
+    let last: i64 = id.strip_suffix("-0")?.parse().ok()?;
+    let field = |name: &str| {
+        let found = fields.iter().find(|(field, _)| field == name);
+        found.map(|(_, text)| text.as_str())
+    };
+    let campaign: Arc<str> = field("c")?.into();
+    let told: Vec<(&str, Option<i64>, Option<i64>)> = if let Some(body) = field("g") {
+        rows(body).map(|_| ("granted", None, Some(1))).collect()
+    } else if let Some(body) = field("o") {
+        rows(body).map(order).collect::<Option<_>>()?
+    } else {
+        field("e")?.split('\n').map(event).collect::<Option<_>>()?
+    };
+    let first = last + 1 - i64::try_from(told.len()).ok()?;
+    let entry = |(seq, (kind, number, quantity)): (i64, (&str, _, _))| InFlight {
+        seq,
+        campaign: Arc::clone(&campaign),
+        kind: kind.to_owned(),
+        number,
+        quantity,
+    };
+    Some((first..).zip(told).map(entry).collect())
+}
+
+/// The rows, each after its user.
+fn rows(body: &str) -> impl Iterator<Item = &str> {
+    body.split('\n').skip(1).step_by(2)
+}
+
+/// Number, price, time, units, key.
+fn order(row: &str) -> Option<(&'static str, Option<i64>, Option<i64>)> {
+    let mut columns = row.split('\t');
+    let number = columns.next()?.parse().ok()?;
+    let units = columns.nth(2)?.parse().ok()?;
+    Some(("granted", Some(number), Some(units)))
+}
+
+fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
+    let mut words = line.split(' ');
+    let kind = words.next()?;
+    let number = words.next().map(str::parse).transpose().ok()?;
+    Some(match kind {
+        "closed" => (kind, None, Some(number?)),
+        "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" => {
+            (kind, Some(number?), None)
+        }
+        "opened" | "paused" | "resumed" | "ended" => (kind, None, None),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(
+        id: &str,
+        field: &str,
+        body: &str,
+    ) -> Option<Vec<(i64, String, Option<i64>, Option<i64>)>> {
+        let fields = [("c", "X"), ("t", "1"), (field, body)];
+        let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let entry = |entry: InFlight| (entry.seq, entry.kind, entry.number, entry.quantity);
+        Some(entries(id, &fields)?.into_iter().map(entry).collect())
+    }
+
+    #[test]
+    fn records_are_entries_up_to_their_id() {
+        let granted = "granted".to_owned();
+        assert_eq!(
+            told("7-0", "g", "ann\n00000150\t9\nbob\n00000220\t9"),
+            Some(vec![
+                (6, granted.clone(), None, Some(1)),
+                (7, granted.clone(), None, Some(1))
+            ])
+        );
+        assert_eq!(
+            told("3-0", "o", "ann\n5\t700\t12\t2\tkey"),
+            Some(vec![(3, granted, Some(5), Some(2))])
+        );
+        assert_eq!(
+            told("9-0", "e", "cancelled 5\nended\nclosed 4 0"),
+            Some(vec![
+                (7, "cancelled".to_owned(), Some(5), None),
+                (8, "ended".to_owned(), None, None),
+                (9, "closed".to_owned(), None, Some(4)),
+            ])
+        );
+        assert_eq!(told("9-0", "e", "vanished 5"), None);
+        assert_eq!(told("9", "e", "ended"), None);
+    }
+}

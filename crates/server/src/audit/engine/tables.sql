@@ -1,0 +1,30 @@
+-- What an engine on Redis said of itself, for the checks that hold the ledger against it.
+
+-- Its partitions, with how far the ledger has each.
+CREATE TEMP TABLE heads (
+    partition INTEGER PRIMARY KEY,
+    settled   INTEGER NOT NULL,
+    head      INTEGER,            -- the last entry of its log; null: there is no state
+    missing   INTEGER NOT NULL    -- the first entry that is neither settled nor in the log; 0: there is none
+);
+
+-- The campaigns that the ledger has too, or their parts, after the entry `upto`.
+CREATE TEMP TABLE engine_parts (
+    partition INTEGER NOT NULL,
+    campaign  TEXT    NOT NULL,
+    granted   INTEGER NOT NULL,
+    returned  INTEGER NOT NULL,
+    upto      INTEGER NOT NULL,
+    PRIMARY KEY (campaign, partition)
+) WITHOUT ROWID;
+
+-- The entries in flight: in the log, and not settled.
+CREATE TEMP TABLE flight (
+    partition INTEGER NOT NULL,
+    seq       INTEGER NOT NULL,
+    campaign  TEXT    NOT NULL,
+    kind      TEXT    NOT NULL,
+    number    INTEGER,            -- of an order
+    quantity  INTEGER,            -- granted: units; closed: units returned
+    PRIMARY KEY (campaign, partition, seq)
+) WITHOUT ROWID;

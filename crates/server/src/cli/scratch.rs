@@ -1,0 +1,105 @@
+//! A database of one's own on somebody's server, for a demonstration or a benchmark.
+
+use anyhow::Context as _;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, PgConnection};
+
+use super::UsageError;
+
+/// A database that was made for this run.
+pub(crate) struct Scratch {
+    server: String,
+    name: String,
+    url: String,
+}
+
+impl Scratch {
+    /// Makes a database of that name, which has letters, digits and `_` only.
+    pub(crate) async fn make(server: &str, name: &str) -> anyhow::Result<Self> {
+        let scratch = Self {
+            server: server.to_owned(),
+            name: name.to_owned(),
+            url: url_of(server, name)?,
+        };
+        let made = scratch.say(&format!("CREATE DATABASE {name}")).await;
+        made.context("make a database for this run")?;
+        Ok(scratch)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Drops it.
+    pub(crate) async fn drop_it(self) -> anyhow::Result<()> {
+        let force = if is_postgres(&self.server) {
+            " WITH (FORCE)"
+        } else {
+            ""
+        };
+        let dropped = self
+            .say(&format!("DROP DATABASE {}{force}", self.name))
+            .await;
+        dropped.context("drop the database of this run")
+    }
+
+    async fn say(&self, sql: &str) -> anyhow::Result<()> {
+        let sql = sqlx::raw_sql(AssertSqlSafe(sql));
+        if is_postgres(&self.server) {
+            let options: sqlx::postgres::PgConnectOptions = self.server.parse()?;
+            let mut connection: PgConnection =
+                options.disable_statement_logging().connect().await?;
+            sql.execute(&mut connection).await?;
+            connection.close().await?;
+        } else {
+            let url = self.server.replacen("mariadb://", "mysql://", 1);
+            let options: sqlx::mysql::MySqlConnectOptions = url.parse()?;
+            let mut connection: MySqlConnection =
+                options.disable_statement_logging().connect().await?;
+            sql.execute(&mut connection).await?;
+            connection.close().await?;
+        }
+        Ok(())
+    }
+}
+
+fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+/// The URL with another database.
+fn url_of(server: &str, name: &str) -> anyhow::Result<String> {
+    let unusable = || {
+        let line = "--ledger is a postgres://, mysql:// or mariadb:// URL of a server where a database may be made";
+        UsageError::new(line)
+    };
+    let (scheme, rest) = server.split_once("://").ok_or_else(unusable)?;
+    if !matches!(scheme, "postgres" | "postgresql" | "mysql" | "mariadb") {
+        return Err(unusable().into());
+    }
+    let (before, query) = match rest.split_once('?') {
+        Some((before, query)) => (before, format!("?{query}")),
+        None => (rest, String::new()),
+    };
+    let authority = before.split('/').next().unwrap_or(before);
+    Ok(format!("{scheme}://{authority}/{name}{query}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_database_of_a_url_is_replaced() {
+        let check = |url: &str, expected: &str| {
+            assert_eq!(url_of(url, "own").unwrap(), expected);
+        };
+        check("postgres://u:p@h:1/db", "postgres://u:p@h:1/own");
+        check("mysql://h", "mysql://h/own");
+        check(
+            "postgres://h/db?sslmode=disable",
+            "postgres://h/own?sslmode=disable",
+        );
+        assert!(url_of("redis://h", "own").is_err());
+        assert!(url_of("nothing", "own").is_err());
+    }
+}
