@@ -1,4 +1,4 @@
-//! What a ledger makes of entries that it refuses: they are set aside with what follows from them, and the rest goes on.
+//! What a ledger makes of entries that it refuses: they are set aside with what follows from them; the rest goes on.
 
 use qiang_core::{
     book::Steer,
