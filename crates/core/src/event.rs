@@ -97,6 +97,24 @@ pub enum Event {
 }
 
 impl Event {
+    /// The number of the order or share that it is about; none where it is about the campaign.
+    #[must_use]
+    pub fn number(&self) -> Option<u32> {
+        match self {
+            Self::Granted { number, .. }
+            | Self::Paid { number, .. }
+            | Self::Cancelled { number }
+            | Self::Expired { number }
+            | Self::Reinstated { number, .. }
+            | Self::RefundDue { number, .. } => Some(*number),
+            Self::Opened { .. }
+            | Self::Paused
+            | Self::Resumed
+            | Self::Ended
+            | Self::Closed { .. } => None,
+        }
+    }
+
     /// The word for it, as in the ledger.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -258,6 +258,30 @@ pub struct GrantRecord {
     pub granted_at: Timestamp,
 }
 
+/// An entry that could not be settled, and is kept until it can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The entry.
+    pub entry: Entry,
+    /// Why it could not be settled.
+    pub reason: String,
+    /// The entry of the same partition that it has to wait for, if it was not refused itself.
+    pub waits_for: Option<Seq>,
+    /// When it was refused, or when it was decided if it waits.
+    pub at: Timestamp,
+}
+
+/// How many entries are set aside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AsideCount {
+    /// Those that were refused.
+    pub refused: u64,
+    /// Those that wait for one of these.
+    pub waiting: u64,
+}
+
 /// The SQL book: the durable record that people query.
 #[async_trait]
 pub trait Ledger: Send + Sync + 'static {
@@ -316,4 +340,37 @@ pub trait Ledger: Send + Sync + 'static {
     /// says of itself counts for that part, and what is left in escrow goes home when the last part has closed and all
     /// units are accounted for.
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError>;
+
+    /// Keeps the entry right behind the position with the reason why it cannot be settled, and moves the position past
+    /// it, in one transaction. From there on [`Ledger::settle`] sets aside by itself what has to wait for it (see
+    /// [`aside`](crate::aside)). At or before the position nothing changes. Returns the position afterwards.
+    async fn set_aside(
+        &self,
+        _partition: PartitionId,
+        _entry: &Entry,
+        _reason: &str,
+    ) -> Result<Seq, LedgerError> {
+        let reason = "this ledger sets nothing aside".to_owned();
+        Err(LedgerError::Unavailable { reason })
+    }
+
+    /// How many entries of a partition are set aside.
+    async fn count_aside(&self, _partition: PartitionId) -> Result<AsideCount, LedgerError> {
+        Ok(AsideCount::default())
+    }
+
+    /// Up to `limit` entries that are set aside, by partition and place, behind `after`.
+    async fn list_aside(
+        &self,
+        _after: Option<(PartitionId, Seq)>,
+        _limit: u32,
+    ) -> Result<Vec<SetAside>, LedgerError> {
+        Ok(Vec::new())
+    }
+
+    /// Settles an entry that is set aside; false if there is none. It stays where it is if it is still refused, or has
+    /// to wait for another one: that is the error.
+    async fn redrive(&self, _partition: PartitionId, _seq: Seq) -> Result<bool, LedgerError> {
+        Ok(false)
+    }
 }

@@ -8,14 +8,14 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
-    ports::{Balance, CampaignRecord, GrantRecord, KeyBinding, LedgerError},
+    ports::{AsideCount, Balance, CampaignRecord, GrantRecord, KeyBinding, LedgerError, SetAside},
 };
 use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::{
     error::StoreError,
-    ledger::{accounts, campaigns, keys, settle},
+    ledger::{accounts, aside, campaigns, keys, settle},
     reader::{self, Readers},
     task::{Desk, Job, LedgerJob},
 };
@@ -88,6 +88,47 @@ pub(crate) async fn settle(
         Ok(position)
     };
     job(books, count, settle).await
+}
+
+pub(crate) async fn set_aside(
+    books: &impl Books,
+    partition: PartitionId,
+    entry: &Entry,
+    reason: &str,
+) -> Result<Seq, LedgerError> {
+    let (entry, reason) = (entry.clone(), reason.to_owned());
+    let keep = move |desk: &mut Desk<'_>| {
+        let position = aside::set_aside(desk.conn, desk.now, partition, &entry, &reason)?;
+        desk.moved.push((partition, position));
+        Ok(position)
+    };
+    job(books, 1, keep).await
+}
+
+pub(crate) async fn redrive(
+    books: &impl Books,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, LedgerError> {
+    let redrive = move |desk: &mut Desk<'_>| aside::redrive(desk.conn, desk.refs, partition, seq);
+    job(books, 1, redrive).await
+}
+
+pub(crate) async fn count_aside(
+    books: &impl Books,
+    partition: PartitionId,
+) -> Result<AsideCount, LedgerError> {
+    let count = move |conn: &Connection| aside::count(conn, partition);
+    reader::query(books.readers(), count).await
+}
+
+pub(crate) async fn list_aside(
+    books: &impl Books,
+    after: Option<(PartitionId, Seq)>,
+    limit: u32,
+) -> Result<Vec<SetAside>, LedgerError> {
+    let list = move |conn: &Connection| aside::list(conn, after, limit);
+    reader::query(books.readers(), list).await
 }
 
 pub(crate) async fn balances(

@@ -85,6 +85,17 @@ impl StoreError {
         }
     }
 
+    /// Whether rows refuse each other, or are missing: trying again does not help.
+    fn is_of_the_rows(&self) -> bool {
+        match self {
+            Self::Sqlite(rusqlite::Error::QueryReturnedNoRows) => true,
+            Self::Sqlite(error) => {
+                error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+            }
+            _ => false,
+        }
+    }
+
     /// The error and everything below it, on one line.
     pub(crate) fn chain(&self) -> String {
         let mut text = self.to_string();
@@ -102,6 +113,9 @@ impl From<StoreError> for LedgerError {
         match error {
             StoreError::Refused(refusal) => refusal,
             StoreError::Damaged { reason } => Self::Damaged { reason },
+            error if error.is_of_the_rows() => Self::Damaged {
+                reason: error.chain(),
+            },
             other => Self::Unavailable {
                 reason: other.chain(),
             },

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use qiang_core::ports::Ledger;
 use qiang_embedded::SqliteLedger;
-use qiang_testkit::{ManualClock, conformance::alone::LedgerSubject, ledger_conformance};
+use qiang_testkit::{
+    ManualClock, aside_conformance, conformance::alone::LedgerSubject, ledger_conformance,
+};
 
 struct OneFile {
     directory: tempfile::TempDir,
@@ -45,3 +47,4 @@ impl LedgerSubject for OneFile {
 }
 
 ledger_conformance!(OneFile);
+aside_conformance!(OneFile);

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use qiang_core::{
-    event::{Entry, PartitionId, Seq},
+    event::{PartitionId, Seq},
     ports::{EventLog, Ledger, LedgerError, Taken, Transport},
 };
+
+use super::single_out;
 
 /// What a step came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +53,7 @@ impl CarryError {
 }
 
 /// Carries up to `limit` entries of a partition from the log into the ledger, and tells the log what it may forget.
+/// An entry that the books refuse is set aside, and the step ends behind it.
 /// Harmless however often it is done, and by however many at once.
 ///
 /// # Errors
@@ -71,7 +74,7 @@ pub async fn carry_once(
         let reason = format!("it ends at entry {head}, and has none after {before}");
         return Err(CarryError::Log(LedgerError::Damaged { reason }));
     }
-    let settled = settle(ledger, partition, &entries).await?;
+    let settled = single_out::settle(ledger, partition, &entries).await?;
     Ok(Carried {
         head: head.max(settled),
         settled,
@@ -98,7 +101,7 @@ pub async fn carry_by(
         Taken::Run(entries) => entries,
         Taken::Nothing | Taken::Elsewhere => return Ok(idle(before, head)),
     };
-    let settled = settle(ledger, partition, &entries).await?;
+    let settled = single_out::settle(ledger, partition, &entries).await?;
     Ok(Carried {
         head: head.max(settled),
         settled,
@@ -138,13 +141,4 @@ async fn ends(
         return Err(CarryError::RolledBack { settled, head });
     }
     Ok((settled, head))
-}
-
-async fn settle(
-    ledger: &dyn Ledger,
-    partition: PartitionId,
-    entries: &[Entry],
-) -> Result<Seq, CarryError> {
-    let settled = ledger.settle(partition, entries).await;
-    settled.map_err(CarryError::Ledger)
 }

@@ -6,6 +6,7 @@
 //! about a history that the ledger does not know.
 
 mod carry;
+mod single_out;
 mod worker;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -18,6 +19,7 @@ use qiang_core::{
 use tokio::{sync::watch, task::JoinHandle};
 
 pub use self::carry::{Carried, CarryError, carry_by, carry_once};
+pub use self::single_out::REFUSED_MAX;
 use self::worker::Worker;
 
 /// How long a partition waits for a signal before it looks by itself.

@@ -12,7 +12,9 @@ use qiang_core::{
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
-    ports::{Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError},
+    ports::{
+        AsideCount, Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError,
+    },
 };
 use qiang_testkit::campaign::{OPENS, id};
 use tokio::{sync::Semaphore, time::Instant};
@@ -117,6 +119,12 @@ pub(crate) struct FakeLedger {
     pub(crate) refused: Mutex<Vec<PartitionId>>,
     /// What was settled or refused, and when: the partition, and how many entries came.
     pub(crate) attempts: Mutex<Vec<(PartitionId, usize, Instant)>>,
+    /// Entries that it refuses, wherever they stand.
+    pub(crate) poison: Mutex<Vec<Seq>>,
+    /// Entries that were set aside.
+    pub(crate) aside: Mutex<Vec<Seq>>,
+    /// How many more it says are set aside.
+    pub(crate) aside_before: Mutex<u64>,
     /// Each settlement needs one of these.
     pub(crate) leave: Semaphore,
 }
@@ -127,6 +135,9 @@ impl FakeLedger {
             settled: Mutex::default(),
             refused: Mutex::default(),
             attempts: Mutex::default(),
+            poison: Mutex::default(),
+            aside: Mutex::default(),
+            aside_before: Mutex::default(),
             leave: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
@@ -202,11 +213,38 @@ impl Ledger for FakeLedger {
         if self.refused.lock().unwrap().contains(&partition) {
             return Err(broken());
         }
+        let poison = self.poison.lock().unwrap().clone();
+        if let Some(bad) = entries.iter().find(|entry| poison.contains(&entry.seq)) {
+            let reason = format!("entry {} is bad", bad.seq);
+            return Err(LedgerError::Damaged { reason });
+        }
         let settled = self.at(partition.0);
         let first = entries.first().map(|entry| entry.seq);
         assert_eq!(first, Some(settled + 1), "entries follow the position");
         let last = entries.last().unwrap().seq;
         self.put(partition.0, last);
         Ok(last)
+    }
+
+    async fn set_aside(
+        &self,
+        partition: PartitionId,
+        entry: &Entry,
+        reason: &str,
+    ) -> Result<Seq, LedgerError> {
+        assert_eq!(reason, format!("entry {} is bad", entry.seq));
+        assert_eq!(entry.seq, self.at(partition.0) + 1);
+        self.aside.lock().unwrap().push(entry.seq);
+        self.put(partition.0, entry.seq);
+        Ok(entry.seq)
+    }
+
+    async fn count_aside(&self, _: PartitionId) -> Result<AsideCount, LedgerError> {
+        let before = *self.aside_before.lock().unwrap();
+        let refused = self.aside.lock().unwrap().len() as u64 + before;
+        Ok(AsideCount {
+            refused,
+            waiting: 0,
+        })
     }
 }

@@ -10,7 +10,8 @@ use std::{
 
 use fakes::{FakeLedger, FakeLog, broken};
 use qiang_control::settlement::{
-    BACKOFF_MAX, BACKOFF_MIN, CarryError, Options, POLL_INTERVAL, Position, Settlement, carry_once,
+    BACKOFF_MAX, BACKOFF_MIN, CarryError, Options, POLL_INTERVAL, Position, REFUSED_MAX,
+    Settlement, carry_once,
 };
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -61,6 +62,38 @@ async fn a_step_carries_a_bounded_run_from_the_position_on() {
         assert_eq!(ledger.at(3), settled);
     }
     assert_eq!(log.released(3), [4, 6]);
+}
+
+#[tokio::test]
+async fn entries_that_the_books_refuse_are_set_aside_and_the_rest_goes_on() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    log.ends_at(3, 1_000);
+    let poison = vec![1, 2, 500, 640, 1_000];
+    ledger.poison.lock().unwrap().clone_from(&poison);
+    let mut steps = 0;
+    while ledger.at(3) < 1_000 {
+        let carried = carry_once(&*log, &*ledger, PartitionId(3), 1_000).await;
+        assert_eq!(carried.unwrap().settled, ledger.at(3));
+        steps += 1;
+    }
+    assert_eq!(*ledger.aside.lock().unwrap(), poison);
+    assert!(steps <= 6, "{steps} steps");
+    // Halving, and not one by one.
+    let attempts = ledger.attempts.lock().unwrap().len();
+    assert!(attempts <= 5 * 2 * 11, "{attempts} attempts");
+}
+
+#[tokio::test]
+async fn so_many_bad_entries_are_no_accident() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    log.ends_at(3, 5);
+    *ledger.poison.lock().unwrap() = vec![2, 3];
+    *ledger.aside_before.lock().unwrap() = REFUSED_MAX - 1;
+    let step = || carry_once(&*log, &*ledger, PartitionId(3), 1_000);
+    assert_eq!(step().await.unwrap().settled, 2);
+    let stuck = step().await.unwrap_err().chain();
+    assert!(stuck.contains("entry 3 is bad"), "{stuck}");
+    assert_eq!(ledger.at(3), 2, "nothing is passed over");
 }
 
 #[tokio::test]

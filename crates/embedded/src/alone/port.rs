@@ -8,7 +8,9 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
-    ports::{Balance, CampaignRecord, GrantRecord, KeyBinding, Ledger, LedgerError},
+    ports::{
+        AsideCount, Balance, CampaignRecord, GrantRecord, KeyBinding, Ledger, LedgerError, SetAside,
+    },
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -103,5 +105,31 @@ impl Ledger for SqliteLedger {
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         self.watch(partition)?; // admits it
         books::settle(self, partition, entries).await
+    }
+
+    async fn set_aside(
+        &self,
+        partition: PartitionId,
+        entry: &Entry,
+        reason: &str,
+    ) -> Result<Seq, LedgerError> {
+        self.watch(partition)?; // admits it
+        books::set_aside(self, partition, entry, reason).await
+    }
+
+    async fn count_aside(&self, partition: PartitionId) -> Result<AsideCount, LedgerError> {
+        books::count_aside(self, partition).await
+    }
+
+    async fn list_aside(
+        &self,
+        after: Option<(PartitionId, Seq)>,
+        limit: u32,
+    ) -> Result<Vec<SetAside>, LedgerError> {
+        books::list_aside(self, after, limit).await
+    }
+
+    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        books::redrive(self, partition, seq).await
     }
 }

@@ -20,6 +20,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{self, OUTSIDE, Posting, Purpose},
+    aside::Asides,
     campaigns,
     parts::{Counts, Life},
 };
@@ -52,7 +53,8 @@ pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, St
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Carries entries over, skipping those at or before the position. They must follow it without a gap.
+/// Carries entries over, skipping those at or before the position. They must follow it without a gap. Those that have
+/// to wait for one that is set aside are set aside behind it.
 pub(crate) fn settle(
     conn: &Connection,
     refs: &mut Refs,
@@ -61,6 +63,7 @@ pub(crate) fn settle(
 ) -> Result<Seq, StoreError> {
     let mut position = position(conn, partition)?;
     let mut open = BTreeMap::new();
+    let mut asides = Asides::default();
     let settled_before = position;
     for entry in entries
         .iter()
@@ -71,6 +74,10 @@ pub(crate) fn settle(
             let reason = format!("settlement at {position} was given entry {}", entry.seq);
             return Err(StoreError::Refused(LedgerError::Damaged { reason }));
         }
+        position = entry.seq;
+        if asides.keep(conn, partition, entry)? {
+            continue;
+        }
         let state = match open.entry(entry.campaign) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => {
@@ -78,19 +85,40 @@ pub(crate) fn settle(
             }
         };
         carry(conn, partition, state, entry)?;
-        position = entry.seq;
     }
     for state in open.into_values() {
         state.write(conn)?;
     }
     if position > settled_before {
-        let mut statement = conn.prepare_cached(
-            "INSERT INTO settled (partition, seq) VALUES (?1, ?2) \
-             ON CONFLICT (partition) DO UPDATE SET seq = excluded.seq",
-        )?;
-        statement.execute(params![partition.0, position as i64])?;
+        move_position(conn, partition, position)?;
     }
     Ok(position)
+}
+
+/// Moves a partition's position.
+pub(super) fn move_position(
+    conn: &Connection,
+    partition: PartitionId,
+    position: Seq,
+) -> Result<(), StoreError> {
+    let mut statement = conn.prepare_cached(
+        "INSERT INTO settled (partition, seq) VALUES (?1, ?2) \
+         ON CONFLICT (partition) DO UPDATE SET seq = excluded.seq",
+    )?;
+    statement.execute(params![partition.0, position as i64])?;
+    Ok(())
+}
+
+/// Carries over an entry that was set aside.
+pub(super) fn carry_late(
+    conn: &Connection,
+    refs: &mut Refs,
+    partition: PartitionId,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let mut state = load(conn, refs, partition, entry.campaign)?;
+    carry(conn, partition, &mut state, entry)?;
+    state.write(conn)
 }
 
 fn load(

@@ -5,6 +5,7 @@
 //! one partition and once with every campaign spread over three; and the cases in [`parts`], where the logs of several
 //! partitions are settled in any order, cut anywhere, twice, and with restarts between.
 
+pub mod aside;
 mod bench;
 mod histories;
 pub mod parts;
@@ -136,6 +137,29 @@ macro_rules! ledger_conformance {
             #[test]
             fn $case() {
                 $crate::conformance::alone::run($crate::conformance::alone::parts::$case::<$subject>);
+            }
+        )*
+    };
+}
+
+/// Makes a test of every case about entries that are set aside, for one
+/// [`LedgerSubject`](crate::conformance::alone::LedgerSubject).
+#[macro_export]
+macro_rules! aside_conformance {
+    ($subject:ty) => {
+        $crate::aside_conformance! { $subject:
+            money_waits_for_the_share_that_is_set_aside,
+            an_order_waits_for_itself_alone,
+            what_is_set_aside_is_kept,
+            a_refused_entry_stays_aside,
+            an_unknown_campaign_holds_up_no_other,
+        }
+    };
+    ($subject:ty: $($case:ident,)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::alone::run($crate::conformance::alone::aside::$case::<$subject>);
             }
         )*
     };

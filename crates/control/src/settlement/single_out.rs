@@ -1,0 +1,69 @@
+//! When the books refuse a run: which entry it is about, and setting that one aside.
+
+use qiang_core::{
+    event::{Entry, PartitionId, Seq},
+    ports::{Ledger, LedgerError},
+};
+
+use super::CarryError;
+
+/// Entries of one partition that may be refused before something else must be wrong: then nothing more is set aside.
+pub const REFUSED_MAX: u64 = 1_000;
+
+/// Settles a run. If the books refuse it, settles what comes before the first entry that they refuse, and sets that
+/// one aside; the rest is for the next step.
+pub(super) async fn settle(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<Seq, CarryError> {
+    let mut rest = entries;
+    let mut size = rest.len();
+    loop {
+        let part = &rest[..size.min(rest.len())];
+        match ledger.settle(partition, part).await {
+            Ok(settled) => {
+                let left = rest.iter().skip_while(|entry| entry.seq <= settled).count();
+                if left == 0 || left == rest.len() {
+                    return Ok(settled);
+                }
+                rest = &rest[rest.len() - left..];
+                size = (size / 2).max(1);
+            }
+            Err(LedgerError::Damaged { reason }) => match part {
+                [] => return Err(CarryError::Ledger(LedgerError::Damaged { reason })),
+                [entry] => return set_aside(ledger, partition, entry, &reason).await,
+                _ => size = part.len() / 2,
+            },
+            Err(error) => return Err(CarryError::Ledger(error)),
+        }
+    }
+}
+
+async fn set_aside(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    entry: &Entry,
+    reason: &str,
+) -> Result<Seq, CarryError> {
+    let count = ledger.count_aside(partition).await;
+    if count.map_err(CarryError::Ledger)?.refused >= REFUSED_MAX {
+        let reason = format!("{REFUSED_MAX} entries are set aside already, and now: {reason}");
+        return Err(CarryError::Ledger(LedgerError::Damaged { reason }));
+    }
+    let settled = ledger.set_aside(partition, entry, reason).await;
+    let settled = settled.map_err(|error| match error {
+        // A ledger that sets nothing aside: what it refused is what is to be said.
+        LedgerError::Unavailable { .. } => CarryError::Ledger(LedgerError::Damaged {
+            reason: reason.to_owned(),
+        }),
+        error => CarryError::Ledger(error),
+    })?;
+    tracing::error!(
+        partition = partition.0,
+        entry = entry.seq,
+        reason,
+        "an entry cannot be settled and is set aside"
+    );
+    Ok(settled)
+}

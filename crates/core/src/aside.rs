@@ -1,0 +1,89 @@
+//! Entries that the books refuse, and what has to wait for them.
+//!
+//! An entry that cannot be settled is set aside: it is kept with the reason, and the partition's position moves past
+//! it. What follows from it must not be settled before it, or units and money would go astray: an order is not paid
+//! that was never entered, and what a packet has left is not sent home while a share of it is somebody's. So such
+//! entries are set aside behind it, and the rest goes on. The books are then those of a history in which the entries
+//! that are set aside have not happened yet, and such a history conserves what it handles.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Entry, Event, Seq};
+
+/// What is set aside of one campaign in one partition, as far as others have to wait for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Obstacles {
+    first: Option<Seq>,
+    /// The first that is about the campaign as a whole: everything waits for it.
+    whole: Option<Seq>,
+    /// The last about each order or share.
+    numbers: BTreeMap<u32, Seq>,
+}
+
+impl Obstacles {
+    /// Adds an entry that is set aside.
+    pub fn add(&mut self, entry: &Entry) {
+        let first = self.first.get_or_insert(entry.seq);
+        *first = entry.seq.min(*first);
+        match entry.event.number() {
+            Some(number) => {
+                self.numbers.insert(number, entry.seq);
+            }
+            None => {
+                let whole = self.whole.get_or_insert(entry.seq);
+                *whole = entry.seq.min(*whole);
+            }
+        }
+    }
+
+    /// The entry that a later one has to wait for, if there is one.
+    #[must_use]
+    pub fn before(&self, entry: &Entry) -> Option<Seq> {
+        let own = entry.event.number();
+        let same = own.and_then(|number| self.numbers.get(&number)).copied();
+        let closing = matches!(entry.event, Event::Closed { .. });
+        self.whole.or(same).or(self.first.filter(|_| closing))
+    }
+
+    /// The first entry of all.
+    #[must_use]
+    pub fn first(&self) -> Option<Seq> {
+        self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> Entry {
+        let (seq, event) = text.split_once(' ').expect("a place and an event");
+        let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+        Entry::from_text(&format!("{seq} 0 {id} {event}")).expect("an entry")
+    }
+
+    #[test]
+    fn entries_wait_for_what_they_follow_from() {
+        let check = |aside: &[&str], later: &str, before: Option<Seq>| {
+            let mut obstacles = Obstacles::default();
+            aside.iter().for_each(|text| obstacles.add(&entry(text)));
+            assert_eq!(obstacles.before(&entry(later)), before, "{aside:?} {later}");
+        };
+        check(&[], "9 closed 0 0", None);
+        let granted = ["3 granted 7 alice 1 100"];
+        check(&granted, "9 granted 8 bob 1 100", None);
+        check(&granted, "9 paid 7 p", Some(3));
+        check(&granted, "9 paid 8 p", None);
+        check(&granted, "9 expired 7", Some(3));
+        check(&granted, "9 ended", None);
+        check(&granted, "9 closed 0 0", Some(3));
+        check(
+            &["3 granted 7 alice 1 100", "4 paid 7 p"],
+            "9 refund_due 7 q",
+            Some(4),
+        );
+        check(&["3 opened 1"], "9 granted 8 bob 1 100", Some(3));
+        check(&["3 paused"], "9 resumed", Some(3));
+        check(&["3 closed 0 0"], "9 expired 7", Some(3));
+    }
+}
