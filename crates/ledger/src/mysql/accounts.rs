@@ -16,14 +16,25 @@ impl Accounts for MySql {
         conn: &mut MySqlConnection,
         accounts: &[(AccountKey<'_>, i64)],
     ) -> Result<Vec<i64>> {
+        let mut ids = Vec::with_capacity(accounts.len());
         for accounts in pieces(accounts) {
-            let mut credit = query(include_str!("sql/credit.sql"), accounts.len());
+            let mut credit = query_as::<(i64,)>(include_str!("sql/credit.sql"), accounts.len());
             for (key, amount) in accounts {
                 let (owner, purpose, currency) = key.columns();
                 credit = credit.bind(owner).bind(purpose).bind(currency).bind(amount);
             }
-            credit.execute(&mut *conn).await?;
+            ids.extend(
+                credit
+                    .fetch_all(&mut *conn)
+                    .await?
+                    .into_iter()
+                    .map(|(id,)| id),
+            );
         }
+        if ids.len() == accounts.len() {
+            return Ok(ids);
+        }
+        // MySQL tells no ids.
         let owners: Vec<_> = accounts.iter().map(|(key, _)| key.owner).collect();
         let rows = Self::accounts_of(conn, &owners).await?;
         let ids: HashMap<_, _> = rows.iter().map(|row| (row.key(), row.id)).collect();
