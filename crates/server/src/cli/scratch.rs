@@ -31,9 +31,9 @@ impl Scratch {
         &self.url
     }
 
-    /// What kind of server it is on.
-    pub(crate) fn kind(&self) -> &'static str {
-        if is_postgres(&self.server) {
+    /// What kind of server a URL is about.
+    pub(crate) fn kind_of(server: &str) -> &'static str {
+        if is_postgres(server) {
             "PostgreSQL"
         } else {
             "MySQL/MariaDB"
@@ -42,7 +42,7 @@ impl Scratch {
 
     /// Rows inserted one by one over one connection, each in a transaction of its own: a second.
     pub(crate) async fn single_rows(&self, rows: u32) -> anyhow::Result<f64> {
-        const TABLE: &str = "CREATE TABLE single (number BIGINT PRIMARY KEY, buyer VARCHAR(128) NOT NULL, \
+        const TABLE: &str = "CREATE TABLE single (number BIGINT PRIMARY KEY, buyer VARCHAR(128) NOT NULL UNIQUE, \
                              amount BIGINT NOT NULL)";
         let started;
         if is_postgres(&self.server) {

@@ -1,5 +1,9 @@
 //! `qiang bench settlement`: how fast a log on Redis goes into a ledger, beside single rows; and whether settlement
 //! keeps up with a steady rush, all on the machine at hand.
+//!
+//! An order of a sale is one row of the ledger. A share of a red packet is three: the share, the user's account, and
+//! the posting. What both are held against is one row a grant, inserted by itself, which is the least that a design
+//! without batches can do.
 
 use std::{
     process::ExitCode,
@@ -35,6 +39,12 @@ pub(crate) struct SettlementArgs {
     /// The database server of the ledger: a database is made there and dropped. A temporary file without it.
     #[arg(long, value_name = "URL")]
     ledger: Option<String>,
+    /// Only this kind of campaign; both without it.
+    #[arg(long, value_name = "KIND")]
+    of: Option<Of>,
+    /// Partitions of the engine; every campaign is spread over all of them.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    partitions: u16,
     /// How entries travel: stream, list, rabbitmq or log.
     #[arg(long, value_name = "KIND", default_value = "stream")]
     transport: String,
@@ -58,11 +68,44 @@ pub(crate) struct SettlementArgs {
     json: bool,
 }
 
+/// A kind of campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+enum Of {
+    Sale,
+    RedPacket,
+}
+
+impl Of {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Sale => Kind::Sale,
+            Self::RedPacket => Kind::RedPacket,
+        }
+    }
+
+    async fn open(self, backend: &Backend, units: u32) -> anyhow::Result<CampaignId> {
+        let (engine, ledger) = (&*backend.engine, &*backend.ledger);
+        match self {
+            Self::Sale => stage::sale_on(engine, ledger, units, AckLevel::Memory).await,
+            Self::RedPacket => stage::red_packet_on(engine, ledger, units, AckLevel::Memory).await,
+        }
+    }
+}
+
 /// What was measured.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct Report {
     ledger: &'static str,
     transport: String,
+    partitions: u16,
+    loads: Vec<Measured>,
+}
+
+/// What was measured with one kind of campaign.
+#[derive(Debug, Serialize)]
+struct Measured {
+    of: Of,
     entries: u64,
     settle_seconds: f64,
     per_second: f64,
@@ -87,51 +130,69 @@ pub(crate) fn run(args: &SettlementArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let measured = runtime.block_on(measure(args))?;
+    let report = runtime.block_on(async {
+        let mut report = Report {
+            ledger: args.ledger.as_deref().map_or("a file", Scratch::kind_of),
+            transport: args.transport.clone(),
+            partitions: args.partitions,
+            loads: Vec::new(),
+        };
+        for of in args.of.map_or(vec![Of::Sale, Of::RedPacket], |of| vec![of]) {
+            report.loads.push(measure(args, of).await?);
+        }
+        anyhow::Ok(report)
+    })?;
     if args.json {
-        println!("{}", serde_json::to_string(&measured)?);
+        println!("{}", serde_json::to_string(&report)?);
     } else {
-        print_text(&measured);
+        print_text(&report);
     }
-    Ok(if measured.audit_ok {
+    Ok(if report.loads.iter().all(|load| load.audit_ok) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
-fn print_text(measured: &Measured) {
-    println!(
-        "{} entries into {} by {} in {:.2} s: {:.0}/s, {:.1} times the {:.0}/s of single rows",
-        measured.entries,
-        measured.ledger,
-        measured.transport,
-        measured.settle_seconds,
-        measured.per_second,
-        measured.ratio,
-        measured.single_per_second,
-    );
-    if let Some(steady) = &measured.steady {
+fn print_text(report: &Report) {
+    for load in &report.loads {
+        let (of, rows) = match load.of {
+            Of::Sale => ("orders of a sale", "one row each"),
+            Of::RedPacket => ("shares of a red packet", "three rows each"),
+        };
         println!(
-            "a steady rush of {:.0} grants/s (asked {}): lag at most {}, at its end {}, caught up in {:.2} s",
-            steady.granted_per_second,
-            steady.asked_per_second,
-            steady.lag_max,
-            steady.lag_at_end,
-            steady.caught_up_seconds,
+            "{} {of}, {rows}, into {} by {} over {} partitions: {:.2} s, {:.0}/s, {:.1} times the {:.0}/s of single rows",
+            load.entries,
+            report.ledger,
+            report.transport,
+            report.partitions,
+            load.settle_seconds,
+            load.per_second,
+            load.ratio,
+            load.single_per_second,
         );
+        if let Some(steady) = &load.steady {
+            println!(
+                "  a steady rush of {:.0} grants/s (asked {}): lag at most {}, at its end {}, caught up in {:.2} s",
+                steady.granted_per_second,
+                steady.asked_per_second,
+                steady.lag_max,
+                steady.lag_at_end,
+                steady.caught_up_seconds,
+            );
+        }
+        println!("  audit {}", if load.audit_ok { "ok" } else { "BROKEN" });
     }
-    println!("audit {}", if measured.audit_ok { "ok" } else { "BROKEN" });
 }
 
-async fn measure(args: &SettlementArgs) -> anyhow::Result<Measured> {
+async fn measure(args: &SettlementArgs, of: Of) -> anyhow::Result<Measured> {
     let name = format!("qiang-bench-{:016x}", rand::random::<u64>());
     let folder = tempfile::tempdir()?;
     let scratch = match &args.ledger {
         Some(server) => Some(Scratch::make(server, &name.replace('-', "_")).await?),
         None => None,
     };
-    let measured = measure_on(args, &name, folder.path(), scratch.as_ref()).await;
+    let measured = measure_on(args, of, &name, folder.path(), scratch.as_ref()).await;
     if let Some(scratch) = scratch {
         scratch.drop_it().await?;
     }
@@ -140,6 +201,7 @@ async fn measure(args: &SettlementArgs) -> anyhow::Result<Measured> {
 
 async fn measure_on(
     args: &SettlementArgs,
+    of: Of,
     name: &str,
     folder: &std::path::Path,
     scratch: Option<&Scratch>,
@@ -150,6 +212,9 @@ async fn measure_on(
         ("engine.data", file.display().to_string()),
         ("redis.urls", args.redis.clone()),
         ("redis.prefix", name.to_owned()),
+        ("redis.partitions", args.partitions.to_string()),
+        ("redis.spread_from", "1".to_owned()),
+        ("redis.spread_over", args.partitions.to_string()),
         ("settlement.transport", args.transport.clone()),
         ("settlement.rabbitmq_url", args.rabbitmq.clone()),
         ("settlement.inside", "false".to_owned()),
@@ -160,8 +225,8 @@ async fn measure_on(
     }
     // The log first, with nobody settling.
     let quiet = Backend::open(&Config::defaults_with(&flags)?).await?;
-    let packet = open(&quiet, args.entries).await?;
-    grab(&quiet.engine, packet, 0, args.entries).await?;
+    let campaign = of.open(&quiet, args.entries).await?;
+    grab(&quiet.engine, of, campaign, 0..args.entries).await?;
     quiet.close().await?;
 
     let single_per_second = match scratch {
@@ -180,7 +245,7 @@ async fn measure_on(
     let steady = if args.seconds == 0 {
         None
     } else {
-        Some(rush(args, &settling).await?)
+        Some(rush(args, of, &settling).await?)
     };
     settling.close().await?;
     settling.erase().await?;
@@ -190,8 +255,7 @@ async fn measure_on(
     };
     let per_second = f64::from(args.entries) / settle_seconds;
     Ok(Measured {
-        ledger: scratch.map_or("a file", Scratch::kind),
-        transport: args.transport.clone(),
+        of,
         entries: u64::from(args.entries),
         settle_seconds,
         per_second,
@@ -202,25 +266,25 @@ async fn measure_on(
     })
 }
 
-async fn open(backend: &Backend, shares: u32) -> anyhow::Result<CampaignId> {
-    let (engine, ledger) = (&*backend.engine, &*backend.ledger);
-    stage::red_packet_on(engine, ledger, shares, AckLevel::Memory).await
-}
-
-/// Claims for users `from` to `from + count`, many at a time; all must be granted.
+/// Claims for a range of users, many at a time; all must be granted.
 async fn grab(
     engine: &Arc<dyn Engine>,
-    packet: CampaignId,
-    from: u32,
-    count: u32,
+    of: Of,
+    campaign: CampaignId,
+    mut users: std::ops::Range<u32>,
 ) -> anyhow::Result<()> {
     let mut tickets = std::collections::VecDeque::with_capacity(WAITING);
-    let mut users = from..from + count;
     loop {
         while tickets.len() < WAITING
             && let Some(n) = users.next()
         {
-            tickets.push_back(engine.claim(claim(packet, n)?));
+            tickets.push_back(engine.claim(Claim {
+                campaign,
+                kind: of.kind(),
+                user: UserId::new(&format!("user-{n}"))?,
+                quantity: 1,
+                key: None,
+            }));
         }
         let Some(ticket) = tickets.pop_front() else {
             return Ok(());
@@ -230,20 +294,10 @@ async fn grab(
     }
 }
 
-fn claim(campaign: CampaignId, n: u32) -> anyhow::Result<Claim> {
-    Ok(Claim {
-        campaign,
-        kind: Kind::RedPacket,
-        user: UserId::new(&format!("user-{n}"))?,
-        quantity: 1,
-        key: None,
-    })
-}
-
 /// Claims at a steady rate, and watches how far settlement is behind.
-async fn rush(args: &SettlementArgs, backend: &Backend) -> anyhow::Result<Steady> {
+async fn rush(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow::Result<Steady> {
     let total = args.rate * args.seconds;
-    let packet = open(backend, total).await?;
+    let campaign = of.open(backend, total).await?;
     let (mut asked, mut lag_max) = (0_u32, 0);
     let lag = || {
         let (head, settled) = backend.gauges.positions();
@@ -258,8 +312,8 @@ async fn rush(args: &SettlementArgs, backend: &Backend) -> anyhow::Result<Steady
         let due = due.min(total);
         if due > asked {
             let engine = Arc::clone(&backend.engine);
-            let (from, count) = (asked, due - asked);
-            rounds.spawn(async move { grab(&engine, packet, from, count).await });
+            let users = asked..due;
+            rounds.spawn(async move { grab(&engine, of, campaign, users).await });
             asked = due;
         }
         lag_max = lag_max.max(lag());
@@ -286,7 +340,7 @@ fn single_rows_in_file(path: &std::path::Path, rows: u32) -> anyhow::Result<f64>
     let file = rusqlite::Connection::open(path).context("open a file for single rows")?;
     file.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-         CREATE TABLE single (number INTEGER PRIMARY KEY, user TEXT NOT NULL, amount INTEGER NOT NULL)",
+         CREATE TABLE single (number INTEGER PRIMARY KEY, user TEXT NOT NULL UNIQUE, amount INTEGER NOT NULL)",
     )?;
     let mut insert = file.prepare("INSERT INTO single VALUES (?1, ?2, 100)")?;
     let started = Instant::now();

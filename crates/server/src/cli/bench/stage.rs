@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::Context as _;
 use qiang_core::{
     book::{Command, Setup},
-    campaign::{AckLevel, Campaign, RedPacket, Rules},
+    campaign::{AckLevel, Campaign, RedPacket, Rules, Sale},
     event::PartitionId,
     id::{CampaignId, UserId},
     money::{Currency, Money},
@@ -56,18 +56,44 @@ pub(crate) async fn red_packet_on(
     let currency: Currency = "CNY".parse()?;
     let total = Money::new(i64::from(shares) * 100, currency);
     let sender = UserId::new("sender")?;
-    let now = SystemClock.now();
-    let new_id = || crate::http::id_at(now);
-    ledger.deposit(new_id(), &sender, total).await?;
+    let id = crate::http::id_at(SystemClock.now());
+    ledger.deposit(id, &sender, total).await?;
     let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
     let rules = Rules::RedPacket(RedPacket {
         split,
         currency,
         seed: Seed::from_bytes(rand::random()),
     });
+    open(engine, ledger, sender, rules, ack).await
+}
+
+/// Opens a sale of `units` units at ¥1.00, one a user.
+pub(crate) async fn sale_on(
+    engine: &dyn Engine,
+    ledger: &dyn Ledger,
+    units: u32,
+    ack: AckLevel,
+) -> anyhow::Result<CampaignId> {
+    let rules = Rules::Sale(Sale::new(
+        units,
+        1,
+        Money::new(100, "CNY".parse()?),
+        3_600_000,
+    )?);
+    open(engine, ledger, UserId::new("seller")?, rules, ack).await
+}
+
+async fn open(
+    engine: &dyn Engine,
+    ledger: &dyn Ledger,
+    owner: UserId,
+    rules: Rules,
+    ack: AckLevel,
+) -> anyhow::Result<CampaignId> {
+    let now = SystemClock.now();
     let campaign = Campaign {
-        id: CampaignId::new(new_id())?,
-        owner: sender,
+        id: CampaignId::new(crate::http::id_at(now))?,
+        owner,
         title: "bench".to_owned(),
         // Another machine's clock may decide.
         window: Window::new(now.plus_millis(-3_600_000), now.plus_millis(24 * 3_600_000))?,
