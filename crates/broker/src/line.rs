@@ -28,8 +28,6 @@ use crate::{
 
 /// How often one take consumes anew before it gives up.
 const CONSUMES_MAX: usize = 3;
-/// How long RabbitMQ is left alone after it has failed for longer than entries may take to come.
-const DETOUR: Duration = Duration::from_secs(5);
 /// The longest wait for a message before the log is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -97,7 +95,7 @@ impl Line {
         let taken = self.outcome(taken);
         if taken.is_err() && (self.detour.is_some() || self.is_overdue()) {
             // The ledger need not wait for RabbitMQ. That it does not work is said all the same.
-            self.detour = Some(Instant::now() + DETOUR);
+            self.detour = Some(Instant::now() + self.link.options.patience);
             return self.take_from_log(after, limit, Duration::ZERO).await;
         }
         taken

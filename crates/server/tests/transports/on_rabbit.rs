@@ -28,6 +28,8 @@ use crate::{
     shelves::{InFile, Shelf},
 };
 
+/// How long entries may take to come where the server is killed: that is what cases then wait for.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Servers that cases have killed and started again, for the next one that needs one of its own: it takes seconds.
 static USED: Mutex<Vec<Arc<RabbitMq>>> = Mutex::new(Vec::new());
 
@@ -67,9 +69,13 @@ impl<L> OnRabbit<L> {
     }
 
     pub(crate) fn options(&self, name: &str) -> Options {
+        let mut options = Options::new(&self.server.url(), name);
+        if self.own {
+            options.patience = PATIENCE;
+        }
         Options {
             prefix: self.prefix.clone(),
-            ..Options::new(&self.server.url(), name)
+            ..options
         }
     }
 }
