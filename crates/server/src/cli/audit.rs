@@ -35,8 +35,8 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
     ledger: Option<Secret>,
     /// Hold the ledger against the engine on this Redis, too: the server, the Sentinels, or some nodes of the Cluster,
-    /// with commas between, as in `redis.urls`. It is only read. What else [redis] says is taken from the configuration,
-    /// as `serve` takes it.
+    /// with commas between, as in `redis.urls`. It is only read. What else [redis] says is taken from the
+    /// configuration, as `serve` takes it.
     #[arg(long, value_name = "URLS", value_parser = secret)]
     redis: Option<Secret>,
     /// Read this configuration file over the defaults, for [redis].
