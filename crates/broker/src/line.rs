@@ -9,7 +9,10 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::{
     Channel, Consumer,
     message::Delivery,
-    options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions},
+    options::{
+        BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
+        QueueDeclareOptions,
+    },
     types::FieldTable,
 };
 use parking_lot::Mutex;
@@ -28,10 +31,10 @@ use crate::{
 
 /// How often one take consumes anew before it gives up.
 const CONSUMES_MAX: usize = 3;
-/// How long RabbitMQ is left alone after it has failed for longer than entries may take to come.
-const DETOUR: Duration = Duration::from_secs(5);
 /// The longest wait for a message before the log is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often it is counted what waits.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Line {
     pub(crate) link: Arc<Link>,
@@ -41,6 +44,10 @@ pub(crate) struct Line {
     pub(crate) again: Arc<Notify>,
     pub(crate) shown: Arc<Mutex<Carriage>>,
     consuming: Option<(Channel, Consumer)>,
+    /// Whether it consumed before.
+    consumed: bool,
+    /// A channel of its own to count on, for a question about a queue that is gone closes it; and when it was counted.
+    counting: (Option<Channel>, Option<Instant>),
     inbox: Inbox<u64>,
     /// To be acknowledged.
     settled: Vec<u64>,
@@ -69,6 +76,8 @@ impl Line {
             again,
             shown,
             consuming: None,
+            consumed: false,
+            counting: (None, None),
             inbox: Inbox::default(),
             settled: Vec::new(),
             unreadable: Vec::new(),
@@ -97,7 +106,7 @@ impl Line {
         let taken = self.outcome(taken);
         if taken.is_err() && (self.detour.is_some() || self.is_overdue()) {
             // The ledger need not wait for RabbitMQ. That it does not work is said all the same.
-            self.detour = Some(Instant::now() + DETOUR);
+            self.detour = Some(Instant::now() + self.link.options.patience);
             return self.take_from_log(after, limit, Duration::ZERO).await;
         }
         taken
@@ -140,7 +149,8 @@ impl Line {
 
     pub(crate) fn leave(&mut self) {
         self.stop_consuming();
-        self.shown.lock().ours = false;
+        self.counting = (None, None);
+        self.show();
     }
 
     async fn try_done(&mut self, settled: Seq) -> Result<(), LedgerError> {
@@ -164,6 +174,7 @@ impl Line {
                 consumes += 1;
                 self.consume().await?;
             }
+            self.count().await;
             self.drain(limit);
             self.acknowledge(after).await?;
             match self.inbox.following(after, limit) {
@@ -219,12 +230,40 @@ impl Line {
         let consumer = in_time("consume", consumer).await?;
         self.consuming = Some((channel, consumer));
         self.waiting.1 = Instant::now();
+        if std::mem::replace(&mut self.consumed, true) {
+            self.shown.lock().reconnected += 1;
+        }
         Ok(())
+    }
+
+    /// Counts what waits, now and then. Where that fails there is no number, and the rest goes on.
+    async fn count(&mut self) {
+        let (channel, counted) = &mut self.counting;
+        if counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
+            return;
+        }
+        *counted = Some(Instant::now());
+        if channel.as_ref().is_none_or(|c| !c.status().connected()) {
+            *channel = self.link.channel().await.ok();
+        }
+        let Some(channel) = channel else { return };
+        let passive = QueueDeclareOptions {
+            passive: true,
+            ..QueueDeclareOptions::default()
+        };
+        let queue = self.link.options.queue(self.partition);
+        let asked = channel.queue_declare(queue.as_str().into(), passive, FieldTable::default());
+        match in_time("count messages", asked).await {
+            Ok(queue) => self.shown.lock().queued = queue.message_count().into(),
+            Err(_) => self.counting.0 = None,
+        }
     }
 
     /// What was not acknowledged goes back into the queue, and comes again.
     fn stop_consuming(&mut self) {
         self.consuming = None;
+        // Another worker may have it now; a message says that it is ours again.
+        self.shown.lock().ours = false;
         self.inbox.clear();
         self.settled.clear();
         self.unreadable.clear();
@@ -261,7 +300,10 @@ impl Line {
         match delivery {
             Some(Ok(delivery)) => {
                 let tag = delivery.delivery_tag;
-                self.shown.lock().ours = true;
+                let mut shown = self.shown.lock();
+                shown.ours = true;
+                shown.recovered += u64::from(delivery.redelivered);
+                drop(shown);
                 match message::decode(self.partition, &delivery.data) {
                     Some(entries) => self.inbox.bring(tag, entries),
                     None => self.unreadable.push(tag),
@@ -327,12 +369,22 @@ impl Line {
         Ok(())
     }
 
+    fn show(&self) {
+        let mut shown = self.shown.lock();
+        shown.waiting = self.inbox.len() as u64;
+        shown.unacknowledged = self.inbox.unacknowledged() as u64;
+        if !shown.ours {
+            // Whoever has it tells.
+            shown.queued = 0;
+        }
+    }
+
     fn outcome<T>(&mut self, result: Result<T, LedgerError>) -> Result<T, LedgerError> {
         if result.is_err() {
             self.stop_consuming();
         }
+        self.show();
         let mut shown = self.shown.lock();
-        shown.waiting = self.inbox.len() as u64;
         if let Err(error) = &result {
             let reason = error.to_string();
             if shown.stuck.is_none() {

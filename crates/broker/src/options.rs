@@ -34,7 +34,8 @@ pub struct Options {
     pub prefetch: u16,
     /// How often both sides say that they are alive.
     pub heartbeat_seconds: u16,
-    /// How long entries that are in the log may take to come before they are read from it.
+    /// How long entries that are in the log may take to come before they are read from it; and how long RabbitMQ is
+    /// left alone when it has failed for that long.
     pub patience: Duration,
 }
 

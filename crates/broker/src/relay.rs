@@ -10,9 +10,10 @@ use lapin::{
     options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions},
     types::FieldTable,
 };
+use parking_lot::Mutex;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{EventLog, Ledger, LedgerError},
+    ports::{Carriage, EventLog, Ledger, LedgerError},
 };
 use tokio::sync::Notify;
 
@@ -34,6 +35,16 @@ pub(crate) struct Relay {
     pub(crate) partition: PartitionId,
     /// Told when the queue was lost with what was in it.
     pub(crate) again: Arc<Notify>,
+    pub(crate) shown: Arc<Mutex<Carriage>>,
+}
+
+/// How far a relay came.
+#[derive(Default)]
+struct Progress {
+    /// Whether everything was confirmed at some time since it was last looked at.
+    relayed: bool,
+    /// The last entry that it has published, ever.
+    published: Seq,
 }
 
 /// Why a relay stopped.
@@ -63,9 +74,9 @@ impl Relay {
     pub(crate) async fn run(self) {
         let partition = self.partition.0;
         let (mut pause, mut well) = (PAUSES.0, true);
+        let mut progress = Progress::default();
         loop {
-            let mut relayed = false;
-            match self.relay(&mut relayed).await {
+            match self.relay(&mut progress).await {
                 Stopped::Elsewhere => tokio::time::sleep(LOCK_POLL).await,
                 Stopped::Again => {
                     tracing::warn!(
@@ -74,7 +85,7 @@ impl Relay {
                     );
                 }
                 Stopped::Failed(reason) => {
-                    if relayed {
+                    if std::mem::take(&mut progress.relayed) {
                         (pause, well) = (PAUSES.0, true);
                     }
                     if std::mem::replace(&mut well, false) {
@@ -87,13 +98,13 @@ impl Relay {
         }
     }
 
-    async fn relay(&self, relayed: &mut bool) -> Stopped {
-        match self.try_relay(relayed).await {
+    async fn relay(&self, progress: &mut Progress) -> Stopped {
+        match self.try_relay(progress).await {
             Ok(stopped) | Err(stopped) => stopped,
         }
     }
 
-    async fn try_relay(&self, relayed: &mut bool) -> Result<Stopped, Stopped> {
+    async fn try_relay(&self, progress: &mut Progress) -> Result<Stopped, Stopped> {
         let channel = self.link.channel().await?;
         if !self.lock(&channel).await? {
             return Ok(Stopped::Elsewhere);
@@ -115,7 +126,7 @@ impl Relay {
             };
             if run.is_empty() {
                 confirm(&mut unconfirmed, 0).await?;
-                *relayed = true;
+                progress.relayed = true;
                 if !channel.status().connected() {
                     return Ok(Stopped::Failed("the channel is closed".to_owned()));
                 }
@@ -127,6 +138,9 @@ impl Relay {
             self.check(position, &run).await?;
             position = run.last().map_or(position, |entry| entry.seq);
             unconfirmed.push_back(self.publish(&channel, &run).await?);
+            let again = run.iter().take_while(|e| e.seq <= progress.published);
+            self.shown.lock().republished += again.count() as u64;
+            progress.published = progress.published.max(position);
             confirm(&mut unconfirmed, UNCONFIRMED_MAX).await?;
             if self.told(Duration::ZERO).await {
                 return Ok(Stopped::Again);

@@ -47,15 +47,16 @@ impl RabbitTransport {
         let (mut lines, mut shown, mut relays) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for partition in log.partitions() {
             let again = Arc::new(Notify::new());
+            let show: Arc<Mutex<Carriage>> = Arc::default();
             let relay = Relay {
                 link: Arc::clone(&link),
                 log: Arc::clone(&log),
                 ledger: Arc::clone(&ledger),
                 partition,
                 again: Arc::clone(&again),
+                shown: Arc::clone(&show),
             };
             relays.push(tokio::spawn(relay.run()));
-            let show: Arc<Mutex<Carriage>> = Arc::default();
             let (link, log) = (Arc::clone(&link), Arc::clone(&log));
             let line = Line::new(link, log, partition, again, Arc::clone(&show));
             lines.insert(partition, tokio::sync::Mutex::new(line));

@@ -97,6 +97,9 @@ pub enum CampaignError {
     /// Title empty or too long.
     #[error("a title is 1 to {TITLE_CHARS_MAX} characters")]
     Title,
+    /// A title that breaks lines or terminals; databases differ in which of these they take.
+    #[error("a title has no control characters, such as a line break or NUL")]
+    TitleControl,
     /// Stock out of range.
     #[error("a sale's stock is 1 to {STOCK_MAX} units")]
     Stock,
@@ -224,13 +227,15 @@ impl Campaign {
     /// Checks what no field's type can.
     ///
     /// # Errors
-    /// [`CampaignError::Title`].
+    /// [`CampaignError::Title`], [`CampaignError::TitleControl`].
     pub fn check(&self) -> Result<(), CampaignError> {
         let chars = self.title.chars().count();
-        if (1..=TITLE_CHARS_MAX).contains(&chars) {
-            Ok(())
-        } else {
+        if !(1..=TITLE_CHARS_MAX).contains(&chars) {
             Err(CampaignError::Title)
+        } else if self.title.chars().any(char::is_control) {
+            Err(CampaignError::TitleControl)
+        } else {
+            Ok(())
         }
     }
 

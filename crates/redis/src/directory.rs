@@ -157,7 +157,17 @@ impl Directory {
     /// What is needed to subscribe: any server that hears what the partition's publishes.
     pub(crate) async fn client(&self, partition: PartitionId) -> Result<Client, RedisError> {
         match self.topology {
-            Topology::Standalone => Client::open(self.server.clone()),
+            Topology::Standalone => {
+                // The first that answers, as for calls.
+                let mut failed = nowhere();
+                for seed in &self.seeds {
+                    match self.open(seed.clone()).await {
+                        Ok(_) => return Client::open(seed.clone()),
+                        Err(error) => failed = error,
+                    }
+                }
+                Err(failed)
+            }
             _ => Client::open(self.at(self.place(partition).await?)),
         }
     }

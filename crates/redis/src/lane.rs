@@ -1,6 +1,9 @@
 //! The combiner: claims that arrive while a partition's slots are busy are decided together in the next call.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    pin::Pin,
+};
 
 use parking_lot::Mutex;
 use qiang_core::{
@@ -9,7 +12,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{Answer, Claimed, EngineError},
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 /// Claims of one call at most. More save Redis nothing, and hold up others.
 pub(crate) const BATCH_MAX: usize = 512;
@@ -22,6 +25,14 @@ pub(crate) struct Asked {
 
 /// What one call can decide together.
 pub(crate) type Group = (CampaignId, Kind);
+
+/// What a slot is to do.
+enum Next<'a> {
+    Batch(Group, Vec<Asked>),
+    Closed,
+    /// Nothing, until this ends.
+    Idle(Pin<Box<Notified<'a>>>),
+}
 
 /// The claims that wait for one partition.
 #[derive(Default)]
@@ -64,26 +75,33 @@ impl Lane {
     /// The next claims to decide, of one campaign. None after the close.
     pub(crate) async fn take(&self) -> Option<(Group, Vec<Asked>)> {
         loop {
-            {
-                let mut waiting = self.waiting.lock();
-                if let Some(group) = waiting.turns.pop_front() {
-                    return Some((group, waiting.take(group)));
-                }
-                if waiting.closed {
-                    return None;
-                }
-                waiting.idle += 1;
+            match self.next() {
+                Next::Batch(group, batch) => return Some((group, batch)),
+                Next::Closed => return None,
+                Next::Idle(woken) => woken.await,
             }
-            self.wake.notified().await;
         }
+    }
+
+    fn next(&self) -> Next<'_> {
+        let mut waiting = self.waiting.lock();
+        if let Some(group) = waiting.turns.pop_front() {
+            return Next::Batch(group, waiting.take(group));
+        }
+        if waiting.closed {
+            return Next::Closed;
+        }
+        waiting.idle += 1;
+        let mut woken = Box::pin(self.wake.notified());
+        // It waits from here on, and not from its first poll: until then, two wakes for two slots would be one.
+        woken.as_mut().enable();
+        Next::Idle(woken)
     }
 
     /// Takes nothing more in; what waits is still decided.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.wake.notify_waiters();
-        // One permit each for slots that are just about to wait.
-        self.wake.notify_one();
     }
 
     /// Answers all that wait, when no slot will.
@@ -112,5 +130,58 @@ impl Waiting {
         let batch = std::mem::replace(line, rest);
         self.turns.push_back(group);
         batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future, task::Context};
+
+    use qiang_core::{id::UserId, ports::Ticket};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn asked(campaign: u128) -> Asked {
+        let bits = campaign | (0x7 << 76) | (0x2 << 62);
+        let (answer, _ticket) = Ticket::new();
+        let claim = Claim {
+            campaign: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
+            kind: Kind::Sale,
+            user: UserId::new("ann").expect("a good id"),
+            quantity: 1,
+            key: None,
+        };
+        Asked { claim, answer }
+    }
+
+    fn idle<'a>(lane: &'a Lane) -> Pin<Box<Notified<'a>>> {
+        match lane.next() {
+            Next::Idle(woken) => woken,
+            _ => panic!("there is something to do"),
+        }
+    }
+
+    /// Two slots that have found nothing, and not slept yet, are both woken by two groups that come then.
+    #[test]
+    fn every_idle_slot_is_woken() {
+        let lane = Lane::default();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        for round in 0..3 {
+            let mut slots = [idle(&lane), idle(&lane)];
+            for n in 0..2 {
+                assert!(lane.push(asked(2 * round + n)).is_ok());
+            }
+            for slot in &mut slots {
+                assert!(slot.as_mut().poll(&mut context).is_ready());
+                assert!(matches!(lane.next(), Next::Batch(..)));
+            }
+        }
+        let mut slots = [idle(&lane), idle(&lane)];
+        lane.close();
+        for slot in &mut slots {
+            assert!(slot.as_mut().poll(&mut context).is_ready());
+            assert!(matches!(lane.next(), Next::Closed));
+        }
     }
 }

@@ -232,20 +232,13 @@ async fn input_that_cannot_be() {
         "invalid",
     )
     .await;
-    check(
-        packets,
-        with(packet(100, 2), "title", json!("")),
-        422,
-        "invalid",
-    )
-    .await;
-    check(
-        packets,
-        with(packet(100, 2), "title", json!("長".repeat(201))),
-        422,
-        "invalid",
-    )
-    .await;
+    let long = "長".repeat(201);
+    let control = ["\0", "two\nlines", "a\u{1b}[2J", "\u{7f}", "\u{85}"];
+    for title in ["", &long].iter().chain(&control) {
+        for (path, body) in [(packets, packet(100, 2)), ("/v1/sales", sale(5))] {
+            check(path, with(body, "title", json!(title)), 422, "invalid").await;
+        }
+    }
     check(packets, packet(1, 2), 422, "invalid").await;
     check(packets, packet(-100, 2), 422, "invalid").await;
     check(packets, packet(100, 0), 422, "invalid").await;

@@ -14,7 +14,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{EventLog, Ledger, Transport},
+    ports::{Carriage, EventLog, Ledger, Transport},
 };
 use tokio::{sync::watch, task::JoinHandle};
 
@@ -206,6 +206,17 @@ impl Settlement {
             .iter()
             .map(|shown| shown.lock().position)
             .collect()
+    }
+
+    /// How each partition is, and how its transport is with it; without one, nothing is said of that.
+    #[must_use]
+    pub fn carriages(&self) -> Vec<(Position, Carriage)> {
+        let carriage = |position: Position| {
+            let transport = self.transport.as_ref();
+            let carriage = transport.map(|transport| transport.carriage(position.partition));
+            (position, carriage.unwrap_or_default())
+        };
+        self.positions().into_iter().map(carriage).collect()
     }
 
     /// Entries of all partitions that are not settled yet.

@@ -23,8 +23,19 @@ pub enum Taken {
 pub struct Carriage {
     /// Whether this worker settles the partition.
     pub ours: bool,
+    /// What no worker has been handed yet, as of a moment ago, while this worker settles the partition: entries of a
+    /// stream, items of a list, messages of a queue.
+    pub queued: u64,
     /// Entries that were brought and are not settled.
     pub waiting: u64,
+    /// Deliveries (records, items, messages) that were brought and are not acknowledged.
+    pub unacknowledged: u64,
+    /// Deliveries that came again: what was handed out before, here or to a worker that is gone.
+    pub recovered: u64,
+    /// Entries that were sent to the queue once more.
+    pub republished: u64,
+    /// Times that the connection was lost and made again.
+    pub reconnected: u64,
     /// Entries that had to be read from the log, because the transport did not bring them.
     pub refilled: u64,
     /// Deliveries that could not be read, and were put where somebody can look at them.

@@ -13,11 +13,13 @@ use qiang_core::{
 };
 use redis::{Cmd, ErrorKind, RedisError, Value, aio::MultiplexedConnection};
 
-use super::{Carrier, RECORDS_MAX, Shared, arm, trim};
+use super::{Carrier, RECORDS_MAX, Shared, arm, look, trim};
 use crate::log::{Record, decode};
 
 /// How often a worker that waits for another one's lease asks for it.
 const LEASE_POLL: Duration = Duration::from_millis(100);
+/// How often it is counted what waits.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 const LEASE: &str = include_str!("lease.lua");
 const LEAVE: &str = include_str!("leave.lua");
@@ -59,6 +61,8 @@ pub(super) struct Line {
     pub(super) shared: Arc<Shared>,
     pub(super) partition: PartitionId,
     connection: Option<MultiplexedConnection>,
+    /// Whether there was one before.
+    connected: bool,
     /// Who has the lease, while it is ours.
     pub(super) token: String,
     /// When the lease was last confirmed, while it is ours.
@@ -70,6 +74,8 @@ pub(super) struct Line {
     confirmed: bool,
     /// Whether Redis was told what carries.
     armed: bool,
+    /// When it was last counted what waits.
+    looked: Option<Instant>,
     pub(super) shown: Arc<Mutex<Carriage>>,
 }
 
@@ -82,6 +88,7 @@ impl Line {
         let worker = &shared.carrying.worker;
         Self {
             connection: None,
+            connected: false,
             // Not mistaken for another process that was given the same name.
             token: format!("{worker} {:016x}", rand::random::<u64>()),
             shared,
@@ -91,6 +98,7 @@ impl Line {
             inbox: Inbox::default(),
             confirmed: false,
             armed: false,
+            looked: None,
             shown,
         }
     }
@@ -119,7 +127,7 @@ impl Line {
             let _: Result<i64, _> = self.query(&command, Duration::ZERO).await;
         }
         self.start_over();
-        self.shown.lock().ours = false;
+        self.show();
     }
 
     async fn try_take(
@@ -132,6 +140,7 @@ impl Line {
         if !self.lease_until(until).await? {
             return Ok(Taken::Elsewhere);
         }
+        self.look().await?;
         self.acknowledge(after).await?;
         let mut beyond = None;
         let mut more = false;
@@ -301,11 +310,24 @@ impl Line {
         }
     }
 
+    /// Counts what waits, now and then.
+    async fn look(&mut self) -> Result<(), Failed> {
+        if self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return Ok(());
+        }
+        let command = look(
+            &self.shared.keys,
+            self.partition,
+            self.shared.carrying.carrier,
+        );
+        let queued: u64 = self.query(&command, Duration::ZERO).await?;
+        self.looked = Some(Instant::now());
+        self.shown.lock().queued = queued;
+        Ok(())
+    }
+
     async fn arm(&mut self) -> Result<(), Failed> {
-        let carrier = match self.shared.carrying.carrier {
-            Carrier::Stream => "stream",
-            Carrier::List => "list",
-        };
+        let carrier = self.shared.carrying.carrier.name();
         let command = arm(&self.shared.keys, self.partition, carrier);
         let _: i64 = self.query(&command, Duration::ZERO).await?;
         self.armed = true;
@@ -385,12 +407,27 @@ impl Line {
         if self.connection.is_none() {
             let connected = self.shared.directory.connect(self.partition).await;
             self.connection = Some(connected.inspect_err(|_| self.shared.directory.forget())?);
+            if std::mem::replace(&mut self.connected, true) {
+                self.shown.lock().reconnected += 1;
+            }
         }
         let Some(connection) = &mut self.connection else {
             return Err(RedisError::from((ErrorKind::Client, "no connection")));
         };
         connection.set_response_timeout(wait + self.shared.options.call_timeout);
         command.query_async(connection).await
+    }
+
+    fn show(&mut self) {
+        let mut shown = self.shown.lock();
+        shown.ours = self.leased.is_some();
+        shown.waiting = self.inbox.len() as u64;
+        shown.unacknowledged = self.inbox.unacknowledged() as u64;
+        if !shown.ours {
+            // Whoever has it tells.
+            shown.queued = 0;
+            self.looked = None;
+        }
     }
 
     /// What a call came to, and what follows from it for the next one.
@@ -411,9 +448,8 @@ impl Line {
                 }
             }
         });
+        self.show();
         let mut shown = self.shown.lock();
-        shown.waiting = self.inbox.len() as u64;
-        shown.ours = self.leased.is_some();
         match (&result, &shown.stuck) {
             (Ok(_), _) => shown.stuck = None,
             (Err(error), stuck) => {

@@ -29,7 +29,8 @@ impl Line {
             let mut command = redis::cmd("EVAL");
             command.arg(BACK).arg(3).arg(&queue).arg(&doing).arg(&lease);
             command.arg(&self.token);
-            let _: u64 = self.query(&command, Duration::ZERO).await?;
+            let back: u64 = self.query(&command, Duration::ZERO).await?;
+            self.shown.lock().recovered += back;
         }
         // If an answer does not reach us, the items have been moved all the same.
         self.stage = Stage::from_the_start();

@@ -38,6 +38,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 pub const WORKER_BYTES_MAX: usize = 64;
 
 const ARM: &str = include_str!("arm.lua");
+const LOOK: &str = include_str!("look.lua");
 const TRIM: &str = include_str!("trim.lua");
 
 /// What brings the records.
@@ -47,6 +48,15 @@ pub enum Carrier {
     Stream,
     /// A list beside the log.
     List,
+}
+
+impl Carrier {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::List => "list",
+        }
+    }
 }
 
 /// How a worker carries.
@@ -190,6 +200,20 @@ fn arm(keys: &KeySpace, partition: PartitionId, carrier: &str) -> redis::Cmd {
         .arg(keys.queue(partition))
         .arg(keys.doing(partition))
         .arg(carrier)
+        .arg(GROUP);
+    command
+}
+
+/// Counts what no worker has been handed yet.
+fn look(keys: &KeySpace, partition: PartitionId, carrier: Carrier) -> redis::Cmd {
+    let mut command = redis::cmd("EVAL");
+    command
+        .arg(LOOK)
+        .arg(3)
+        .arg(keys.partition(partition))
+        .arg(keys.log(partition))
+        .arg(keys.queue(partition))
+        .arg(carrier.name())
         .arg(GROUP);
     command
 }

@@ -62,6 +62,7 @@ impl Line {
         } else {
             Stage::Recovering(next)
         };
+        self.shown.lock().recovered += records.len() as u64;
         self.receive(records)
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     audit::{self, EnginePlace, Of, Report},
-    config::Secret,
+    config::{Config, Secret},
 };
 
 /// Something is broken.
@@ -34,18 +34,24 @@ pub(crate) struct AuditArgs {
     /// The ledger in a database instead: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// or mariadb://.
     #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
     ledger: Option<Secret>,
-    /// Hold the ledger against the engine on this Redis, too: the server, or the primary. It is only read.
-    #[arg(long, value_name = "URL", value_parser = secret)]
+    /// Hold the ledger against the engine on this Redis, too: the server, the Sentinels, or some nodes of the Cluster,
+    /// with commas between, as in `redis.urls`. It is only read. What else [redis] says is taken from the
+    /// configuration, as `serve` takes it.
+    #[arg(long, value_name = "URLS", value_parser = secret)]
     redis: Option<Secret>,
-    /// What the engine's keys begin with, as in [redis].
-    #[arg(
-        long,
-        value_name = "PREFIX",
-        default_value = "qiang",
-        requires = "redis"
-    )]
-    prefix: String,
-    /// How many partitions the engine has, as in [redis], instead of what it says.
+    /// Read this configuration file over the defaults, for [redis].
+    #[arg(long, value_name = "FILE", requires = "redis")]
+    config: Option<PathBuf>,
+    /// What is at those URLs, instead of `redis.topology`: standalone, sentinel or cluster.
+    #[arg(long, value_name = "KIND", requires = "redis")]
+    topology: Option<String>,
+    /// The name that the Sentinels know the primary by, instead of `redis.master`.
+    #[arg(long, value_name = "NAME", requires = "redis")]
+    master: Option<String>,
+    /// What the engine's keys begin with, instead of `redis.prefix`.
+    #[arg(long, value_name = "PREFIX", requires = "redis")]
+    prefix: Option<String>,
+    /// How many partitions the engine has, instead of what it says.
     #[arg(long, value_name = "COUNT", requires = "redis")]
     partitions: Option<u16>,
     /// Print one JSON object.
@@ -75,11 +81,7 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn report(args: &AuditArgs) -> anyhow::Result<Report> {
-    let engine = args.redis.clone().map(|url| EnginePlace {
-        url,
-        prefix: args.prefix.clone(),
-        partitions: args.partitions,
-    });
+    let engine = engine(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -93,6 +95,28 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
             }
         }
     })
+}
+
+/// Where the engine is that the ledger is held against, if one is.
+fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {
+    let Some(urls) = &args.redis else {
+        return Ok(None);
+    };
+    let flags = [
+        ("redis.urls", Some(urls.expose().to_owned())),
+        ("redis.topology", args.topology.clone()),
+        ("redis.master", args.master.clone()),
+        ("redis.prefix", args.prefix.clone()),
+    ];
+    let given = flags.into_iter();
+    let overrides: Vec<_> = given
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect();
+    let config = Config::load(args.config.as_deref(), &overrides)?;
+    Ok(Some(EnginePlace {
+        redis: config.redis,
+        partitions: args.partitions,
+    }))
 }
 
 /// A URL may have a password in it.

@@ -65,6 +65,18 @@ pub enum TransportKind {
     Log,
 }
 
+impl TransportKind {
+    /// As it is configured.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::List => "list",
+            Self::RabbitMq => "rabbitmq",
+            Self::Log => "log",
+        }
+    }
+}
+
 impl SettlementConfig {
     /// This worker's name.
     fn worker(&self) -> String {

@@ -1,12 +1,15 @@
 //! What the server counts and measures, for Prometheus. Handles are made once: the rush looks nothing up.
 
-use std::time::Duration;
+mod carriage;
+
+use std::{sync::OnceLock, time::Duration};
 
 use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use qiang_core::outcome::Outcome;
 
+use self::carriage::CarriageMetrics;
 use crate::serve::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -23,7 +26,9 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 pub(crate) struct Route(usize);
 
 pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
     handle: PrometheusHandle,
+    carriage: OnceLock<CarriageMetrics>,
     routes: Vec<Template>,
     outcomes: Vec<Counter>,
     undecided: Vec<Counter>,
@@ -78,6 +83,8 @@ impl Metrics {
             stuck: gauge("qiang_settlement_stuck"),
             connections: gauge("qiang_http_connections"),
             handle: recorder.handle(),
+            carriage: OnceLock::new(),
+            recorder,
         }
     }
 
@@ -122,6 +129,10 @@ impl Metrics {
             .set(f64::from(u8::from(gauges.stopped().is_some())));
         self.stuck
             .set(f64::from(u8::from(gauges.stuck().is_some())));
+        if let Some(carried) = gauges.carried() {
+            let make = || CarriageMetrics::new(&self.recorder, &carried);
+            self.carriage.get_or_init(make).show(&carried);
+        }
         self.handle.render()
     }
 

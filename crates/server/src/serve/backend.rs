@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
+use qiang_control::settlement::Position;
 use qiang_core::{
     event::Seq,
-    ports::{Clock, Engine, EventLog, Ledger},
+    ports::{Carriage, Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -23,6 +24,19 @@ pub trait Gauges: Send + Sync + 'static {
     fn stuck(&self) -> Option<String>;
     /// Why nothing is granted at the moment, if that is so.
     fn stopped(&self) -> Option<String>;
+    /// How entries travel to the ledger, where this process sees to it.
+    fn carried(&self) -> Option<Carried> {
+        None
+    }
+}
+
+/// How entries travel to the ledger.
+#[derive(Debug, Clone)]
+pub struct Carried {
+    /// By which transport.
+    pub transport: &'static str,
+    /// How each partition is, and how the transport is with it.
+    pub partitions: Vec<(Position, Carriage)>,
 }
 
 impl Gauges for Embedded {

@@ -25,7 +25,7 @@ use qiang_embedded::SqliteLedger;
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
-use super::backend::{Close, Gauges};
+use super::backend::{Carried, Close, Gauges};
 use crate::config::{Config, SettlementConfig};
 
 /// How often heads and positions are looked at.
@@ -73,6 +73,7 @@ impl Books {
 pub(crate) struct Distributed {
     pub(crate) engine: RedisEngine,
     settlement: Option<Settlement>,
+    transport: &'static str,
     books: Books,
     watched: Arc<Watched>,
     watching: JoinHandle<()>,
@@ -137,6 +138,7 @@ impl Distributed {
         Ok(Arc::new(Self {
             engine,
             settlement,
+            transport: config.settlement.transport.name(),
             books,
             watched,
             watching,
@@ -205,6 +207,14 @@ impl Gauges for Distributed {
 
     fn stopped(&self) -> Option<String> {
         self.engine.stopped()
+    }
+
+    fn carried(&self) -> Option<Carried> {
+        let settlement = self.settlement.as_ref()?;
+        Some(Carried {
+            transport: self.transport,
+            partitions: settlement.carriages(),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-pub use self::backend::{Backend, Gauges};
+pub use self::backend::{Backend, Carried, Gauges};
 pub(crate) use self::distributed::settle_until;
 use crate::{
     config::Config,

@@ -4,8 +4,10 @@
 
 #[path = "../audit/alone_history.rs"]
 mod alone_history;
+mod beside;
 mod breaches;
 mod engine;
+mod places;
 mod refusals;
 mod sound;
 

@@ -3,6 +3,9 @@
 //! The ledger beside each is an SQLite file; and once more on one server with PostgreSQL and with MariaDB. Time is
 //! given, so that cases can move it.
 
+mod carried;
+#[path = "../shelves/mod.rs"]
+mod shelves;
 mod subject;
 
 use std::sync::OnceLock;
@@ -10,14 +13,13 @@ use std::sync::OnceLock;
 use qiang_redis::{Options, Topology};
 use qiang_testkit::{
     engine_conformance,
-    servers::{
-        mariadb::{self, MariaDb},
-        postgres::{self, Postgres},
-        redis::{Cluster, Options as ServerOptions, SentinelSet, Standalone},
-    },
+    servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Standalone},
 };
 
-use crate::subject::{OnRedis, Place, Shelf};
+use crate::{
+    shelves::{InMariaDb, InPostgres},
+    subject::{OnRedis, Place},
+};
 
 /// One server, four partitions.
 struct Alone;
@@ -89,32 +91,6 @@ impl Place for Clustered {
             replicas: 1,
             ..Options::default()
         }
-    }
-}
-
-struct InPostgres;
-
-impl Shelf for InPostgres {
-    fn database() -> Option<String> {
-        static SERVER: OnceLock<Postgres> = OnceLock::new();
-        let start = || {
-            let options = postgres::Options::new().without_fsync();
-            Postgres::start(&options.setting("max_connections=200"))
-        };
-        Some(SERVER.get_or_init(start).create_database())
-    }
-}
-
-struct InMariaDb;
-
-impl Shelf for InMariaDb {
-    fn database() -> Option<String> {
-        static SERVER: OnceLock<MariaDb> = OnceLock::new();
-        let start = || {
-            let options = mariadb::Options::new().without_fsync();
-            MariaDb::start(&options.setting("max_connections=200"))
-        };
-        Some(SERVER.get_or_init(start).create_database())
     }
 }
 

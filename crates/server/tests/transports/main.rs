@@ -1,24 +1,41 @@
-//! The suite that all transports pass: the log is Redis', and the ledger an SQLite file.
+//! The suite that all transports pass, on every combination of transport and ledger: the log is Redis', and the ledger
+//! in a file, in PostgreSQL or in MariaDB.
+//!
+//! Servers are shared, and each case has keys, queues and a database of its own. Cases that kill servers have servers
+//! of their own, and hand RabbitMQ, which takes seconds to start, on to the next.
 
 mod on_rabbit;
 mod on_redis;
 mod rabbit_only;
 mod redis_only;
+#[path = "../shelves/mod.rs"]
+mod shelves;
 
-mod stream {
-    use qiang_testkit::transport_conformance;
+macro_rules! on_every_ledger {
+    ($($transport:ident: $subject:ident;)*) => {
+        $(mod $transport {
+            mod into_a_file {
+                qiang_testkit::transport_conformance!(crate::$subject<crate::shelves::InFile>);
+            }
 
-    transport_conformance!(crate::on_redis::Stream);
+            mod into_postgres {
+                qiang_testkit::transport_conformance!(crate::$subject<crate::shelves::InPostgres>);
+            }
+
+            mod into_mariadb {
+                qiang_testkit::transport_conformance!(crate::$subject<crate::shelves::InMariaDb>);
+            }
+        })*
+    };
 }
 
-mod list {
-    use qiang_testkit::transport_conformance;
+use crate::{
+    on_rabbit::OnRabbit,
+    on_redis::{List, Stream},
+};
 
-    transport_conformance!(crate::on_redis::List);
-}
-
-mod rabbitmq {
-    use qiang_testkit::transport_conformance;
-
-    transport_conformance!(crate::on_rabbit::OnRabbit);
+on_every_ledger! {
+    stream: Stream;
+    list: List;
+    rabbitmq: OnRabbit;
 }

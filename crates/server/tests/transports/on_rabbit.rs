@@ -1,8 +1,9 @@
 //! The transport on RabbitMQ, as a subject of the suite.
 
 use std::{
+    marker::PhantomData,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,16 +23,26 @@ use qiang_testkit::{
     ManualClock, conformance::transport::TransportSubject, servers::rabbitmq::RabbitMq,
 };
 
-use crate::on_redis::Ends;
+use crate::{
+    on_redis::Ends,
+    shelves::{InFile, Shelf},
+};
 
-/// An engine on Redis, a ledger on a file, and RabbitMQ between them.
-pub(crate) struct OnRabbit {
+/// How long entries may take to come where the server is killed: that is what cases then wait for.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Servers that cases have killed and started again, for the next one that needs one of its own: it takes seconds.
+static USED: Mutex<Vec<Arc<RabbitMq>>> = Mutex::new(Vec::new());
+
+/// An engine on Redis, a ledger, and RabbitMQ between them.
+pub(crate) struct OnRabbit<L = InFile> {
     pub(crate) ends: Ends,
     pub(crate) server: Arc<RabbitMq>,
     prefix: String,
+    own: bool,
+    ledger: PhantomData<L>,
 }
 
-impl OnRabbit {
+impl<L> OnRabbit<L> {
     pub(crate) fn queue(&self, partition: PartitionId) -> String {
         format!("{}.p{:02}", self.prefix, partition.0)
     }
@@ -58,14 +69,18 @@ impl OnRabbit {
     }
 
     pub(crate) fn options(&self, name: &str) -> Options {
+        let mut options = Options::new(&self.server.url(), name);
+        if self.own {
+            options.patience = PATIENCE;
+        }
         Options {
             prefix: self.prefix.clone(),
-            ..Options::new(&self.server.url(), name)
+            ..options
         }
     }
 }
 
-impl TransportSubject for OnRabbit {
+impl<L: Shelf> TransportSubject for OnRabbit<L> {
     const TAKEOVER_MAX: Duration = Duration::from_secs(5);
 
     async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
@@ -73,17 +88,20 @@ impl TransportSubject for OnRabbit {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let start = || Arc::new(RabbitMq::start());
         let server = if own {
-            start()
+            let used = USED.lock().expect("no panic").pop();
+            used.unwrap_or_else(start)
         } else {
             Arc::clone(SHARED.get_or_init(start))
         };
-        let ends = Ends::start(clock, own).await;
+        let ends = Ends::start::<L>(clock, own).await;
         let nothing = carry_nothing(&ends.options).await;
         nothing.expect("Redis answers");
         Self {
             ends,
             server,
             prefix: format!("case{}", CASES.fetch_add(1, Ordering::Relaxed)),
+            own,
+            ledger: PhantomData,
         }
     }
 
@@ -92,7 +110,7 @@ impl TransportSubject for OnRabbit {
     }
 
     fn ledger(&self) -> &dyn Ledger {
-        &self.ends.ledger
+        self.ends.book.ledger()
     }
 
     fn log(&self) -> &dyn EventLog {
@@ -101,7 +119,7 @@ impl TransportSubject for OnRabbit {
 
     async fn worker(&self, name: &str) -> Arc<dyn Transport> {
         let log = Arc::new(self.ends.engine.clone());
-        let ledger = Arc::new(self.ends.ledger.clone());
+        let ledger = self.ends.book.shared();
         let transport = RabbitTransport::start(self.options(name), log, ledger);
         Arc::new(transport.unwrap_or_else(|error| panic!("{error}")))
     }
@@ -143,5 +161,8 @@ impl TransportSubject for OnRabbit {
 
     async fn stop(self) {
         self.ends.stop().await;
+        if self.own {
+            USED.lock().expect("no panic").push(self.server);
+        }
     }
 }

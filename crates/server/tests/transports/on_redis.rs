@@ -1,6 +1,7 @@
 //! The transports on Redis, as subjects of the suite.
 
 use std::{
+    marker::PhantomData,
     ops::Deref,
     sync::{
         Arc, OnceLock,
@@ -13,13 +14,14 @@ use qiang_core::{
     event::PartitionId,
     ports::{Engine, EventLog, Ledger, Transport},
 };
-use qiang_embedded::SqliteLedger;
 use qiang_redis::{Carrier, Carrying, Options, RedisEngine, RedisTransport};
 use qiang_testkit::{
     ManualClock,
     conformance::transport::TransportSubject,
     servers::redis::{Options as ServerOptions, Standalone},
 };
+
+use crate::shelves::{Book, InFile, Shelf, prepare};
 
 /// Partitions of the engine.
 const PARTITIONS: u16 = 2;
@@ -48,17 +50,17 @@ fn start_server() -> Standalone {
     Standalone::start(&ServerOptions::new().fsync_always())
 }
 
-/// An engine on Redis and a ledger on a file.
+/// An engine on Redis and a ledger.
 pub(crate) struct Ends {
     pub(crate) engine: RedisEngine,
-    pub(crate) ledger: SqliteLedger,
+    pub(crate) book: Book,
     pub(crate) options: Options,
     server: Place,
     _directory: tempfile::TempDir,
 }
 
 impl Ends {
-    pub(crate) async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
+    pub(crate) async fn start<L: Shelf>(clock: Arc<ManualClock>, own: bool) -> Self {
         static SHARED: OnceLock<Standalone> = OnceLock::new();
         static CASES: AtomicU64 = AtomicU64::new(0);
         let server = if own {
@@ -67,7 +69,8 @@ impl Ends {
             Place::Shared(SHARED.get_or_init(start_server))
         };
         let directory = tempfile::tempdir().expect("a directory for the ledger");
-        let ledger = SqliteLedger::open(&directory.path().join("ledger.db"), clock.clone());
+        let url = prepare::<L>().await;
+        let book = Book::open(url.as_deref(), directory.path(), clock.clone()).await;
         let options = Options {
             urls: vec![server.url()],
             prefix: format!("case{}", CASES.fetch_add(1, Ordering::Relaxed)),
@@ -80,7 +83,7 @@ impl Ends {
         let engine = RedisEngine::connect(options.clone(), &[]).await;
         Self {
             engine: engine.unwrap_or_else(|error| panic!("{error:?}")),
-            ledger: ledger.unwrap_or_else(|error| panic!("{error}")),
+            book,
             options,
             server,
             _directory: directory,
@@ -112,17 +115,17 @@ impl Ends {
 
     pub(crate) async fn stop(self) {
         self.engine.close().await;
-        self.ledger.close();
+        self.book.close();
     }
 }
 
 /// A transport on Redis: `LIST` or the stream.
-pub(crate) struct OnRedis<const LIST: bool>(Ends);
+pub(crate) struct OnRedis<const LIST: bool, L>(Ends, PhantomData<L>);
 
-pub(crate) type Stream = OnRedis<false>;
-pub(crate) type List = OnRedis<true>;
+pub(crate) type Stream<L = InFile> = OnRedis<false, L>;
+pub(crate) type List<L = InFile> = OnRedis<true, L>;
 
-impl<const LIST: bool> OnRedis<LIST> {
+impl<const LIST: bool, L> OnRedis<LIST, L> {
     pub(crate) fn ends(&self) -> &Ends {
         &self.0
     }
@@ -145,11 +148,11 @@ impl<const LIST: bool> OnRedis<LIST> {
     }
 }
 
-impl<const LIST: bool> TransportSubject for OnRedis<LIST> {
+impl<const LIST: bool, L: Shelf> TransportSubject for OnRedis<LIST, L> {
     const TAKEOVER_MAX: Duration = LEASE;
 
     async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
-        Self(Ends::start(clock, own).await)
+        Self(Ends::start::<L>(clock, own).await, PhantomData)
     }
 
     fn engine(&self) -> &dyn Engine {
@@ -157,7 +160,7 @@ impl<const LIST: bool> TransportSubject for OnRedis<LIST> {
     }
 
     fn ledger(&self) -> &dyn Ledger {
-        &self.0.ledger
+        self.0.book.ledger()
     }
 
     fn log(&self) -> &dyn EventLog {

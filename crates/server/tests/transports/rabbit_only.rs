@@ -27,7 +27,7 @@ fn impatient(bench: &Bench<OnRabbit>) -> RabbitTransport {
         ..bench.subject.options("impatient")
     };
     let log = Arc::new(bench.subject.ends.engine.clone());
-    let ledger = Arc::new(bench.subject.ends.ledger.clone());
+    let ledger = bench.subject.ends.book.shared();
     RabbitTransport::start(options, log, ledger).expect("a good URL")
 }
 

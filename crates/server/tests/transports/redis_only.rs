@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     event::PartitionId,
-    ports::{Ledger as _, Taken, Transport},
+    ports::{Taken, Transport},
 };
 use qiang_redis::{Carrier, Carrying, RedisTransport, carry_nothing};
 use qiang_testkit::{
@@ -13,7 +13,10 @@ use qiang_testkit::{
     conformance::transport::{Bench, TransportSubject, run},
 };
 
-use crate::on_redis::{Ends, List, OnRedis, Stream};
+use crate::{
+    on_redis::{Ends, List, Stream},
+    shelves::InFile,
+};
 
 const SOON: Duration = Duration::from_secs(10);
 /// Records of one entry each, in both partitions together: more than two reads of the transport bring.
@@ -206,8 +209,8 @@ const GROUPS: &str = "return #redis.call('XINFO', 'GROUPS', KEYS[1])";
 /// A Redis that was emptied has no partition any more: that is said, over and over, and not in a tight loop.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_lost_everything_is_no_empty_log() {
-    let ends = Ends::start(ManualClock::new(OPENS), true).await;
-    let worker = OnRedis::<false>::worker_on(&ends, "w");
+    let ends = Ends::start::<InFile>(ManualClock::new(OPENS), true).await;
+    let worker = Stream::<InFile>::worker_on(&ends, "w");
     let partition = PartitionId(0);
     let taken = worker.take(partition, 0, 10, Duration::ZERO).await;
     assert_eq!(taken, Ok(Taken::Nothing));
@@ -221,7 +224,7 @@ async fn a_redis_that_lost_everything_is_no_empty_log() {
     assert!(stuck.is_some_and(|why| why.contains("lost the state")));
     let calls = ends.number(&["EVAL", CALLS, "0"]);
     assert!(calls < 60, "{calls} commands for three attempts");
-    assert_eq!(ends.ledger.settled(partition).await, Ok(0));
+    assert_eq!(ends.book.ledger().settled(partition).await, Ok(0));
     ends.stop().await;
 }
 
@@ -238,7 +241,7 @@ fn a_record_of_the_log_that_cannot_be_read_is_said() {
     for carrier in carriers {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            let ends = Ends::start(ManualClock::new(OPENS), false).await;
+            let ends = Ends::start::<InFile>(ManualClock::new(OPENS), false).await;
             let carrying = Carrying::new(carrier, "w");
             let worker = RedisTransport::new(ends.options.clone(), carrying).expect("a transport");
             let worker: Arc<dyn Transport> = Arc::new(worker);

@@ -44,6 +44,11 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// The engine's log.
     fn log(&self) -> &dyn EventLog;
 
+    /// Whether somebody carries the log into the ledger by itself. Otherwise the cases do.
+    fn settles(&self) -> bool {
+        false
+    }
+
     /// Goes down without a farewell, with nothing settled that was not settled before, and comes up again on what
     /// was kept. Everything that was answered must still be there.
     fn restart(self) -> impl Future<Output = Self> + Send;
@@ -90,7 +95,8 @@ fn give_up() -> ! {
     std::process::abort();
 }
 
-/// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject).
+/// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject); with `settling` before
+/// it, of those in which the ledger has something to say: every kind of entry, restarts, and what is read from it.
 #[macro_export]
 macro_rules! engine_conformance {
     ($subject:ty) => {
@@ -159,6 +165,28 @@ macro_rules! engine_conformance {
             restart::holds_and_windows_survive_a_restart,
             restart::a_restart_with_answers_under_way_keeps_what_was_answered,
             restart::drafts_survive_a_restart,
+        }
+    };
+    (settling $subject:ty) => {
+        $crate::engine_conformance! { $subject:
+            stock::a_crowd_with_quantities_gets_the_stock_and_no_more,
+            orders::a_hold_expires_and_its_units_are_sold_again,
+            orders::a_late_payment_reinstates_while_units_are_left,
+            orders::a_late_payment_above_the_limit_is_owed_back,
+            orders::cancelling_returns_the_units_once,
+            lifecycle::a_close_returns_what_is_left_exactly_once,
+            lifecycle::units_given_back_after_the_close_are_the_owners,
+            packets::every_rule_hands_out_its_total_to_a_crowd,
+            packets::what_nobody_took_is_refunded,
+            ledger::the_ledger_follows_the_log,
+            ledger::settling_again_changes_nothing,
+            ledger::settling_with_a_gap_is_refused,
+            ledger::drafts_are_found_until_they_are_opened,
+            ledger::grants_are_read_in_pages,
+            ledger::claimed_money_can_be_sent_on,
+            restart::a_restart_in_the_middle_loses_nothing,
+            restart::holds_and_windows_survive_a_restart,
+            restart::a_restart_with_answers_under_way_keeps_what_was_answered,
         }
     };
     ($subject:ty: $($module:ident::$case:ident,)*) => {

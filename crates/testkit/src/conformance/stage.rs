@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Subject, settled};
+use super::{CASE_MAX, Subject, settled};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
@@ -342,8 +342,11 @@ impl<S: Subject> Stage<S> {
         logs
     }
 
-    /// Carries everything into the ledger, beside whoever else does.
+    /// Carries everything into the ledger, beside whoever else does; or waits until somebody has.
     pub async fn settle(&self) {
+        if self.subject().settles() {
+            return self.all_settled().await;
+        }
         for (partition, log) in self.log().partitions().into_iter().zip(self.logs().await) {
             let head = log.last().map_or(0, |entry| entry.seq);
             loop {
@@ -357,6 +360,15 @@ impl<S: Subject> Stage<S> {
                 let settled = self.ledger().settle(partition, run).await;
                 settled.expect("the ledger settles");
             }
+        }
+    }
+
+    async fn all_settled(&self) {
+        for partition in self.log().partitions() {
+            let head = self.log().head(partition).await;
+            let head = head.expect("the log tells its head");
+            let settled = self.ledger().await_settled(partition, head, CASE_MAX).await;
+            assert_eq!(settled, Ok(true), "{partition:?}");
         }
     }
 

@@ -7,15 +7,16 @@
 //! it is trimmed: then both are read again.
 
 mod record;
+mod servers;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
 use rusqlite::{Connection, params};
 
-use self::record::InFlight;
-use crate::config::Secret;
+use self::{record::InFlight, servers::Servers};
+use crate::config::RedisConfig;
 
 const TABLES: &str = include_str!("tables.sql");
 /// The partitions of an engine that has no state and whose number is not given.
@@ -32,10 +33,8 @@ pub(super) const ATTEMPTS_MAX: usize = 10;
 /// Where the engine is.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The server, or the primary: `redis://` or `rediss://`.
-    pub(crate) url: Secret,
-    /// What its keys begin with.
-    pub(crate) prefix: String,
+    /// Where Redis is, and what the engine's keys begin with.
+    pub(crate) redis: RedisConfig,
     /// How many partitions it has; none to ask it.
     pub(crate) partitions: Option<u16>,
 }
@@ -53,6 +52,10 @@ impl Known {
     fn settled_of(&self, partition: u16) -> i64 {
         self.settled.get(&partition.into()).copied().unwrap_or(0)
     }
+}
+
+fn key_of(prefix: &str, partition: u16, rest: &str) -> String {
+    format!("{prefix}:{{p{partition:02}}}:{rest}")
 }
 
 /// One partition.
@@ -134,6 +137,8 @@ impl State {
 
 /// A connection that only reads.
 pub(super) struct Reader {
+    servers: Servers,
+    /// To the server that has the partition which is being read.
     conn: MultiplexedConnection,
     prefix: String,
     partitions: u16,
@@ -145,23 +150,15 @@ impl Reader {
     /// # Errors
     /// When Redis does not answer, or has another number of partitions than was said.
     pub(super) async fn connect(place: &Place) -> anyhow::Result<Self> {
-        let client = Client::open(place.url.expose()).map_err(|_| {
-            anyhow::anyhow!(
-                "the engine's URL cannot be read: it is redis://USER:PASSWORD@HOST:PORT/DATABASE"
-            )
-        })?;
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(ANSWER_MAX))
-            .set_response_timeout(Some(ANSWER_MAX));
-        let conn = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await;
+        let mut servers = Servers::connect(&place.redis).await?;
+        let prefix = place.redis.prefix.clone();
+        let key = key_of(&prefix, 0, "partition");
         let mut reader = Self {
-            conn: conn.context("cannot connect to Redis")?,
-            prefix: place.prefix.clone(),
+            conn: servers.of(&key).await?,
+            servers,
+            prefix,
             partitions: place.partitions.unwrap_or(PARTITIONS_DEFAULT),
         };
-        let key = reader.key(0, "partition");
         let count: Option<u16> = redis::cmd("HGET")
             .arg(key)
             .arg("count")
@@ -179,7 +176,7 @@ impl Reader {
     }
 
     fn key(&self, partition: u16, rest: &str) -> String {
-        format!("{}:{{p{partition:02}}}:{rest}", self.prefix)
+        key_of(&self.prefix, partition, rest)
     }
 
     /// Reads all partitions.
@@ -194,6 +191,8 @@ impl Reader {
         };
         for partition in 0..self.partitions {
             let settled = known.settled_of(partition);
+            let key = self.key(partition, "partition");
+            self.conn = self.servers.of(&key).await?;
             let head = self
                 .parts(partition, &known.campaigns, &mut state.parts)
                 .await?;

@@ -72,6 +72,7 @@ pub async fn what_is_not_done_comes_again<S: TransportSubject>(bench: &mut Bench
         assert!(worker.carriage(partition).waiting > 5);
     }
     bench.all_was_brought(&*worker);
+    worker.leave().await;
 }
 
 /// A worker dies after it took: before the ledger's commit in one partition, after it and before it said so in the
@@ -187,6 +188,7 @@ pub async fn entries_settled_by_somebody_else_are_passed_over<S: TransportSubjec
         let rest = bench.take(&*worker, partition).await;
         assert_eq!(rest[0].seq, part.len() as u64 + 1);
     }
+    worker.leave().await;
 }
 
 /// Nothing is lost when a worker is stopped while it waits, at the moment when something comes.

@@ -22,7 +22,7 @@ pub trait TransportSubject: Sized + Send + Sync + 'static {
     const TAKEOVER_MAX: Duration;
 
     /// Starts one in which nothing has happened. The engine has two partitions and spreads every campaign over both.
-    /// `own` is said by cases that will do harm to the servers.
+    /// `own` is said by cases that will kill the servers; others share them, and harm only what is their own.
     fn start(clock: Arc<ManualClock>, own: bool) -> impl Future<Output = Self> + Send;
 
     /// The engine.
@@ -85,12 +85,12 @@ macro_rules! transport_conformance {
             a_take_may_be_dropped_at_any_time,
             small_records_come_in_large_runs,
             settled_entries_are_forgotten_and_no_others,
+            a_carrier_that_is_lost_is_made_anew,
+            what_cannot_be_read_holds_up_nothing,
         }
         $crate::transport_conformance! { $subject: true:
             servers_may_die_and_come_back,
             a_worker_outlives_its_servers_while_claims_go_on,
-            a_carrier_that_is_lost_is_made_anew,
-            what_cannot_be_read_holds_up_nothing,
         }
     };
     ($subject:ty: $own:literal: $($case:ident,)*) => {

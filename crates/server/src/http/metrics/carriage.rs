@@ -1,0 +1,142 @@
+//! How entries travel to the ledger, partition by partition. There are as many series as partitions, and no more.
+
+use metrics::{Counter, Gauge, Key, Label, Recorder};
+use qiang_control::settlement::Position;
+use qiang_core::ports::Carriage;
+
+use super::METADATA;
+use crate::serve::Carried;
+
+/// A number as it is at the moment.
+type Now = fn(&Position, &Carriage) -> u64;
+/// A number that only grows.
+type Since = fn(&Carriage) -> u64;
+
+/// What is said of every partition.
+const LAG: (&str, &str, Now) = (
+    "qiang_settlement_partition_lag_entries",
+    "Log entries of a partition that are not yet in the ledger's books",
+    |position, _| position.lag(),
+);
+
+/// What is said where there is a transport.
+const GAUGES: [(&str, &str, Now); 5] = [
+    (
+        "qiang_settlement_transport_failing",
+        "1 while the transport does not bring a partition's entries; they may come from the log meanwhile",
+        |_, carriage| carriage.stuck.is_some().into(),
+    ),
+    (
+        "qiang_settlement_owned",
+        "1 while this process settles the partition",
+        |_, carriage| carriage.ours.into(),
+    ),
+    (
+        "qiang_settlement_transport_queued",
+        "What no worker was handed yet: entries of a stream, items of a list, messages of a queue",
+        |_, carriage| carriage.queued,
+    ),
+    (
+        "qiang_settlement_transport_unacknowledged",
+        "Records, items or messages that this process was handed and has not acknowledged",
+        |_, carriage| carriage.unacknowledged,
+    ),
+    (
+        "qiang_settlement_transport_waiting_entries",
+        "Entries that this process was handed and has not settled",
+        |_, carriage| carriage.waiting,
+    ),
+];
+
+const COUNTERS: [(&str, &str, Since); 6] = [
+    (
+        "qiang_settlement_transport_recovered_total",
+        "Records, items or messages that came again, because whoever had them did not acknowledge them",
+        |carriage| carriage.recovered,
+    ),
+    (
+        "qiang_settlement_transport_refilled_entries_total",
+        "Entries that the transport did not bring, and that were read from the log",
+        |carriage| carriage.refilled,
+    ),
+    (
+        "qiang_settlement_transport_republished_entries_total",
+        "Entries that this process sent to the queue once more",
+        |carriage| carriage.republished,
+    ),
+    (
+        "qiang_settlement_transport_reconnections_total",
+        "Times that the connection for a partition was lost and made again",
+        |carriage| carriage.reconnected,
+    ),
+    (
+        "qiang_settlement_transport_remade_total",
+        "Times that the group, the list or the queue was missing and made anew",
+        |carriage| carriage.remade,
+    ),
+    (
+        "qiang_settlement_transport_unreadable_total",
+        "Items or messages that could not be read and were put aside",
+        |carriage| carriage.unreadable,
+    ),
+];
+
+/// One partition's.
+struct Handles {
+    gauges: Vec<(Gauge, Now)>,
+    counters: Vec<(Counter, Since)>,
+}
+
+/// Made once: partitions do not change while a process runs.
+pub(super) struct CarriageMetrics(Vec<Handles>);
+
+impl CarriageMetrics {
+    pub(super) fn new(recorder: &impl Recorder, carried: &Carried) -> Self {
+        // Read from the log itself, there is nothing in between to be said anything of.
+        let between = carried.transport != "log";
+        let mut gauges = vec![LAG];
+        let mut counters = Vec::new();
+        if between {
+            gauges.extend(&GAUGES);
+            counters.extend(&COUNTERS);
+        }
+        for (name, text, _) in &gauges {
+            recorder.describe_gauge((*name).into(), None, (*text).into());
+        }
+        for (name, text, _) in &counters {
+            recorder.describe_counter((*name).into(), None, (*text).into());
+        }
+        let handles = |(position, _): &(Position, Carriage)| {
+            let key = |name: &'static str| {
+                let partition = position.partition.0.to_string();
+                let labels = vec![
+                    Label::new("partition", partition),
+                    Label::new("transport", carried.transport),
+                ];
+                Key::from_parts(name, labels)
+            };
+            let gauge = |(name, _, now): &(&'static str, _, Now)| {
+                (recorder.register_gauge(&key(name), &METADATA), *now)
+            };
+            let counter = |(name, _, since): &(&'static str, _, Since)| {
+                (recorder.register_counter(&key(name), &METADATA), *since)
+            };
+            Handles {
+                gauges: gauges.iter().map(gauge).collect(),
+                counters: counters.iter().map(counter).collect(),
+            }
+        };
+        Self(carried.partitions.iter().map(handles).collect())
+    }
+
+    pub(super) fn show(&self, carried: &Carried) {
+        for (handles, (position, carriage)) in self.0.iter().zip(&carried.partitions) {
+            for (gauge, now) in &handles.gauges {
+                gauge.set(now(position, carriage) as f64);
+            }
+            for (counter, since) in &handles.counters {
+                counter.absolute(since(carriage));
+            }
+        }
+    }
+}
