@@ -1,5 +1,7 @@
 //! A campaign: what is handed out, under which rules, and its life.
 
+mod phase;
+
 use std::{fmt, str::FromStr};
 
 use crate::{
@@ -8,6 +10,8 @@ use crate::{
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
 };
+
+pub use self::phase::{Phase, Transition, TransitionError};
 
 /// The largest stock of a sale, in units; it keeps every sum far inside 64 bits and a book inside memory.
 pub const STOCK_MAX: u32 = 100_000_000;
@@ -204,6 +208,26 @@ pub enum Rules {
     Sale(Sale),
 }
 
+impl Rules {
+    /// A red packet's, if it is one.
+    #[must_use]
+    pub fn red_packet(&self) -> Option<&RedPacket> {
+        match self {
+            Self::RedPacket(packet) => Some(packet),
+            Self::Sale(_) => None,
+        }
+    }
+
+    /// A flash sale's, if it is one.
+    #[must_use]
+    pub fn sale(&self) -> Option<&Sale> {
+        match self {
+            Self::RedPacket(_) => None,
+            Self::Sale(sale) => Some(sale),
+        }
+    }
+}
+
 /// A campaign as it was created. What became of it stands in the log and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Campaign {
@@ -297,102 +321,6 @@ impl Campaign {
     }
 }
 
-/// Where a campaign stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// In the ledger, not yet known to an engine.
-    Draft,
-    /// Waiting for its window.
-    Scheduled,
-    /// Handing out.
-    Live,
-    /// Stopped by an operator, for now.
-    Paused,
-    /// The window is over; nothing is handed out any more.
-    Ended,
-    /// What was left has gone back to the owner.
-    Closed,
-}
-
-/// What can happen to a campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transition {
-    /// An engine has taken it up.
-    Schedule,
-    /// The window opened.
-    Start,
-    /// An operator stopped it.
-    Pause,
-    /// An operator let it go on.
-    Resume,
-    /// The window is over, or an operator ended it early.
-    End,
-    /// What was left goes back.
-    Close,
-}
-
-/// A transition that the phase does not allow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a campaign that is {from} cannot {transition}")]
-pub struct TransitionError {
-    /// Where the campaign stands.
-    pub from: Phase,
-    /// What was asked.
-    pub transition: Transition,
-}
-
-impl Phase {
-    /// The phase after a transition: `draft → scheduled → live → (paused ⇄ live) → ended → closed`, where a
-    /// scheduled or paused campaign may also end.
-    ///
-    /// # Errors
-    /// When the transition is not allowed from here.
-    pub fn after(self, transition: Transition) -> Result<Self, TransitionError> {
-        match (self, transition) {
-            (Self::Draft, Transition::Schedule) => Ok(Self::Scheduled),
-            (Self::Scheduled, Transition::Start) | (Self::Paused, Transition::Resume) => {
-                Ok(Self::Live)
-            }
-            (Self::Live, Transition::Pause) => Ok(Self::Paused),
-            (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
-            (Self::Ended, Transition::Close) => Ok(Self::Closed),
-            (from, transition) => Err(TransitionError { from, transition }),
-        }
-    }
-
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Draft => "draft",
-            Self::Scheduled => "scheduled",
-            Self::Live => "live",
-            Self::Paused => "paused",
-            Self::Ended => "ended",
-            Self::Closed => "closed",
-        }
-    }
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Transition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Schedule => "be scheduled",
-            Self::Start => "start",
-            Self::Pause => "be paused",
-            Self::Resume => "be resumed",
-            Self::End => "end",
-            Self::Close => "be closed",
-        })
-    }
-}
-
 /// A campaign's numbers at one moment. Always `supply = granted + remaining + returned` and
 /// `funded = claimed + money_remaining + refunded`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -434,31 +362,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phase::*, *};
-
-    #[test]
-    fn every_transition_from_every_phase() {
-        use Transition::{Close, End, Pause, Resume, Schedule, Start};
-        let allowed = [
-            (Draft, Schedule, Scheduled),
-            (Scheduled, Start, Live),
-            (Live, Pause, Paused),
-            (Paused, Resume, Live),
-            (Scheduled, End, Ended),
-            (Live, End, Ended),
-            (Paused, End, Ended),
-            (Ended, Close, Closed),
-        ];
-        for from in [Draft, Scheduled, Live, Paused, Ended, Closed] {
-            for transition in [Schedule, Start, Pause, Resume, End, Close] {
-                let expected = allowed
-                    .iter()
-                    .find(|a| (a.0, a.1) == (from, transition))
-                    .map(|a| a.2);
-                assert_eq!(from.after(transition).ok(), expected, "{from} {transition}");
-            }
-        }
-    }
+    use super::*;
 
     #[test]
     fn a_sale_refuses_impossible_numbers() {

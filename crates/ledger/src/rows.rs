@@ -415,14 +415,7 @@ pub(crate) struct RuleColumns {
 
 impl RuleColumns {
     pub(crate) fn of(campaign: &Campaign) -> Self {
-        let packet = match &campaign.rules {
-            Rules::RedPacket(packet) => Some(packet),
-            Rules::Sale(_) => None,
-        };
-        let sale = match &campaign.rules {
-            Rules::Sale(sale) => Some(sale),
-            Rules::RedPacket(_) => None,
-        };
+        let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
         let rule = packet.map(|packet| packet.split.rule());
         let commitment = packet.map(|packet| commit(&packet.seed, &packet.split));
         Self {

@@ -84,14 +84,7 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
 
 /// The new row, or nothing if the campaign is there already.
 fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
-    let packet = match &campaign.rules {
-        Rules::RedPacket(packet) => Some(packet),
-        Rules::Sale(_) => None,
-    };
-    let sale = match &campaign.rules {
-        Rules::Sale(sale) => Some(sale),
-        Rules::RedPacket(_) => None,
-    };
+    let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
     let rule = packet.map(|packet| packet.split.rule());
     let (min, max) = rule.map_or((None, None), bounds);
     let mut statement = conn.prepare_cached(

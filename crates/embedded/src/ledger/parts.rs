@@ -140,7 +140,7 @@ impl Life {
 
     /// The campaign follows its parts.
     fn follow(&self, conn: &Connection) -> Result<(), StoreError> {
-        let phase = phase_of(self.parts, &phases(conn, self.r)?);
+        let phase = Phase::of_parts(self.parts.into(), &phases(conn, self.r)?);
         set_phase(conn, self.r, phase)
     }
 
@@ -156,22 +156,6 @@ impl Life {
         StoreError::damaged(format!(
             "campaign #{r}, in {parts} parts, partition {partition}: it {what}"
         ))
-    }
-}
-
-/// The phase of a campaign in `parts` parts, of which those that have opened are in `phases`.
-fn phase_of(parts: u16, phases: &[Phase]) -> Phase {
-    let over = |phase: &Phase| matches!(phase, Phase::Ended | Phase::Closed);
-    if phases.len() < usize::from(parts) {
-        Phase::Draft
-    } else if phases.iter().all(|phase| *phase == Phase::Closed) {
-        Phase::Closed
-    } else if phases.iter().all(over) {
-        Phase::Ended
-    } else if phases.contains(&Phase::Paused) {
-        Phase::Paused
-    } else {
-        Phase::Scheduled
     }
 }
 
@@ -206,21 +190,4 @@ fn read(word: &str) -> Result<Phase, StoreError> {
     let phases = [Phase::Scheduled, Phase::Paused, Phase::Ended, Phase::Closed];
     let found = phases.into_iter().find(|phase| phase.name() == word);
     found.ok_or_else(|| StoreError::damaged(format!("a part is {word}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Phase::*, *};
-
-    #[test]
-    fn a_campaign_follows_its_parts() {
-        let check = |phases: &[Phase], expected| assert_eq!(phase_of(3, phases), expected);
-        check(&[], Draft);
-        check(&[Scheduled, Closed], Draft);
-        check(&[Scheduled, Scheduled, Scheduled], Scheduled);
-        check(&[Scheduled, Paused, Closed], Paused);
-        check(&[Scheduled, Ended, Closed], Scheduled);
-        check(&[Ended, Closed, Ended], Ended);
-        check(&[Closed, Closed, Closed], Closed);
-    }
 }

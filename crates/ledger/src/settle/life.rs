@@ -106,21 +106,10 @@ impl Life {
 
     /// The phase of a campaign whose opened parts are in `phases`.
     pub(super) fn whole(&self, phases: &[Phase]) -> Result<Phase, StoreError> {
-        let opened = phases.len() as i64;
-        if opened > self.parts {
-            return Err(self.damaged(&format!("has {opened} parts that are open")));
+        let parts = usize::try_from(self.parts).unwrap_or(0);
+        if phases.len() > parts {
+            return Err(self.damaged(&format!("has {} parts that are open", phases.len())));
         }
-        let over = |phase: &Phase| matches!(phase, Phase::Ended | Phase::Closed);
-        Ok(if opened < self.parts {
-            Phase::Draft
-        } else if phases.iter().all(|phase| *phase == Phase::Closed) {
-            Phase::Closed
-        } else if phases.iter().all(over) {
-            Phase::Ended
-        } else if phases.contains(&Phase::Paused) {
-            Phase::Paused
-        } else {
-            Phase::Scheduled
-        })
+        Ok(Phase::of_parts(parts, phases))
     }
 }
