@@ -52,13 +52,7 @@ async fn set_aside(
         return Err(CarryError::Ledger(LedgerError::Damaged { reason }));
     }
     let settled = ledger.set_aside(partition, entry, reason).await;
-    let settled = settled.map_err(|error| match error {
-        // A ledger that sets nothing aside: what it refused is what is to be said.
-        LedgerError::Unavailable { .. } => CarryError::Ledger(LedgerError::Damaged {
-            reason: reason.to_owned(),
-        }),
-        error => CarryError::Ledger(error),
-    })?;
+    let settled = settled.map_err(CarryError::Ledger)?;
     tracing::error!(
         partition = partition.0,
         entry = entry.seq,

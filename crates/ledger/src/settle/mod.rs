@@ -41,6 +41,11 @@ pub(crate) async fn settle<D: Dialect>(
     entries: &[Entry],
 ) -> Result<Seq, StoreError> {
     let source = i64::from(partition.0);
+    if entries.is_empty() {
+        // Holding a position makes one, and of this partition there may be none.
+        let found = D::positions(conn, Some(source)).await?;
+        return Ok(found.first().map_or(0, |(_, seq)| *seq as Seq));
+    }
     let position = D::hold_position(conn, source).await? as Seq;
     let entries = fresh(entries, position)?;
     let Some(last) = entries.last() else {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use qiang_core::outcome::Outcome;
 
 use crate::serve::Gauges;
@@ -24,6 +24,7 @@ pub(crate) struct Route(usize);
 
 pub(crate) struct Metrics {
     handle: PrometheusHandle,
+    recorder: PrometheusRecorder,
     routes: Vec<Template>,
     outcomes: Vec<Counter>,
     undecided: Vec<Counter>,
@@ -78,6 +79,7 @@ impl Metrics {
             stuck: gauge("qiang_settlement_stuck"),
             connections: gauge("qiang_http_connections"),
             handle: recorder.handle(),
+            recorder,
         }
     }
 
@@ -122,6 +124,16 @@ impl Metrics {
             .set(f64::from(u8::from(gauges.stopped().is_some())));
         self.stuck
             .set(f64::from(u8::from(gauges.stuck().is_some())));
+        for (partition, count) in gauges.set_aside() {
+            for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
+                let partition = Label::new("partition", partition.0.to_string());
+                let labels = vec![partition, Label::new("state", state)];
+                let key = Key::from_parts("qiang_settlement_set_aside", labels);
+                self.recorder
+                    .register_gauge(&key, &METADATA)
+                    .set(count as f64);
+            }
+        }
         self.handle.render()
     }
 
@@ -154,6 +166,10 @@ fn describe(recorder: &impl Recorder) {
         (
             "qiang_settlement_stuck",
             "1 while settlement does not go on, on one partition at least; /readyz says why",
+        ),
+        (
+            "qiang_settlement_set_aside",
+            "Entries that the ledger refused, or that wait for one of these, by partition",
         ),
         ("qiang_http_connections", "Open connections"),
     ];

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use qiang_core::{
-    event::Seq,
-    ports::{Clock, Engine, EventLog, Ledger},
+    event::{PartitionId, Seq},
+    ports::{AsideCount, Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -21,6 +21,10 @@ pub trait Gauges: Send + Sync + 'static {
     fn positions(&self) -> (Seq, Seq);
     /// Why settlement is stuck, if it is.
     fn stuck(&self) -> Option<String>;
+    /// How many entries of each partition the ledger has set aside, as counted a while ago.
+    fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
+        Vec::new()
+    }
     /// Why nothing is granted at the moment, if that is so.
     fn stopped(&self) -> Option<String>;
 }

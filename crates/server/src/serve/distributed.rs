@@ -6,11 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use qiang_broker::RabbitTransport;
 use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
@@ -19,7 +20,10 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Clock, Engine, EngineError, EventLog, Ledger, Ticket, Transport},
+    ports::{
+        AsideCount, Claimed, Clock, Engine, EngineError, EventLog, Ledger, LedgerError, Ticket,
+        Transport,
+    },
 };
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{RedisEngine, RedisTransport};
@@ -30,6 +34,8 @@ use crate::config::{Config, SettlementConfig};
 
 /// How often heads and positions are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often what is set aside is counted.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -59,7 +65,7 @@ impl Books {
         }
     }
 
-    async fn close(&self) -> anyhow::Result<()> {
+    pub(crate) async fn close(&self) -> anyhow::Result<()> {
         if let Self::File(file) = self {
             let file = file.clone();
             let closing = tokio::task::spawn_blocking(move || file.close());
@@ -78,11 +84,12 @@ pub(crate) struct Distributed {
     watching: JoinHandle<()>,
 }
 
-/// How far the log is, and how far the ledger, over all partitions.
+/// How far the log is, and how far the ledger, over all partitions; and what the ledger has set aside of each.
 #[derive(Debug, Default)]
 struct Watched {
     head: AtomicU64,
     settled: AtomicU64,
+    aside: Mutex<Vec<(PartitionId, AsideCount)>>,
 }
 
 impl Watched {
@@ -93,7 +100,14 @@ impl Watched {
 
     /// Looks again and again. Who does not answer is taken to stand still.
     async fn watch(self: Arc<Self>, log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>) {
+        let mut counted = None::<Instant>;
         loop {
+            if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
+                if let Ok(aside) = count_aside(&*ledger, &log.partitions()).await {
+                    *self.aside.lock() = aside;
+                }
+                counted = Some(Instant::now());
+            }
             if let Ok(positions) = ledger.positions().await {
                 let settled = positions.iter().map(|(_, seq)| seq).sum();
                 self.settled.store(settled, Ordering::Relaxed);
@@ -112,6 +126,23 @@ impl Watched {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// How much is set aside of each partition. Where nothing is at all, that is one look.
+async fn count_aside(
+    ledger: &dyn Ledger,
+    partitions: &[PartitionId],
+) -> Result<Vec<(PartitionId, AsideCount)>, LedgerError> {
+    let nothing = ledger.list_aside(None, 1).await?.is_empty();
+    let mut counts = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let count = match nothing {
+            true => AsideCount::default(),
+            false => ledger.count_aside(*partition).await?,
+        };
+        counts.push((*partition, count));
+    }
+    Ok(counts)
 }
 
 impl Distributed {
@@ -201,6 +232,10 @@ impl Gauges for Distributed {
 
     fn stuck(&self) -> Option<String> {
         self.settlement.as_ref().and_then(Settlement::stuck)
+    }
+
+    fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
+        self.watched.aside.lock().clone()
     }
 
     fn stopped(&self) -> Option<String> {

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 pub use self::backend::{Backend, Gauges};
-pub(crate) use self::distributed::settle_until;
+pub(crate) use self::distributed::{Books, settle_until};
 use crate::{
     config::Config,
     http::{self, App},
