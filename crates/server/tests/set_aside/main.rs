@@ -18,6 +18,8 @@ const EARLY: u32 = 40;
 const CROWD: u32 = 80;
 /// What a share of the packet is.
 const SHARE_MINOR: i64 = 10;
+/// What a unit of a sale costs.
+const PRICE_MINOR: i64 = 500;
 /// The share that is hidden from the ledger's table, and is not granted yet.
 const HIDDEN_SHARE: u32 = EARLY + 7;
 /// What is added to a number to hide its row.
@@ -129,7 +131,7 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     books.run(&hide_number("orders", &campaigns.sale, 1)).await;
     books.run(&rename(&campaigns.lost, ELSEWHERE)).await;
     let (shares, poison) = tokio::join!(campaigns.rush(&node, EARLY..CROWD), async {
-        node.poison(&campaigns.sale, "refund_due 1 by-hand")
+        node.poison(&campaigns.sale, "paid 1 by-hand")
     });
     let close = format!("/v1/campaigns/{}/close", campaigns.packet);
     assert_eq!(node.operate(&close, Value::Null).await.status, 200);
@@ -167,14 +169,11 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     let mut refusals: Vec<_> = told.iter().filter(|entry| entry.3.is_none()).collect();
     refusals.sort_by_key(|entry| entry.2.clone());
     let share = format!("granted {HIDDEN_SHARE} {unlucky} 1 {SHARE_MINOR}");
-    assert_eq!(
-        refusals[0].2.contains(" 500"),
-        true,
-        "of the lost sale: {refusals:?}"
-    );
+    let lost = format!("granted {} ", EARLY + 1);
+    assert!(refusals[0].2.starts_with(&lost), "{refusals:?}");
     assert_eq!(refusals[1].2, share);
     assert_eq!((refusals[2].0, refusals[2].1), poison);
-    assert_eq!(refusals[2].2, "refund_due 1 by-hand");
+    assert_eq!(refusals[2].2, "paid 1 by-hand");
     let closed: Vec<_> = told
         .iter()
         .filter(|entry| entry.2.starts_with("closed"))
@@ -246,8 +245,8 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     node.counts(0, 0).await;
     assert_eq!(node.ready().await["settlement_set_aside"], Value::Null);
     assert_eq!(node.balance(unlucky).await, SHARE_MINOR);
-    // What nobody has claimed went home with the close.
-    assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR);
+    // What nobody has claimed went home with the close, and the payment that came by hand is the seller's.
+    assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
 }
 
 fn list(books: &Books, more: &[&str]) -> Value {
