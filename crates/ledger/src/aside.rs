@@ -9,7 +9,7 @@ use qiang_core::{
     aside::Obstacles,
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::{AsideCount, LedgerError, SetAside},
+    ports::{AsideCount, SetAside},
     time::Timestamp,
 };
 
@@ -231,14 +231,4 @@ fn place(seq: i64) -> Result<Seq, StoreError> {
 
 fn damaged_at(seq: i64, what: &str) -> StoreError {
     StoreError::damaged(format!("entry {seq}, which is set aside, {what}"))
-}
-
-/// What the books say to an entry is about the entry: a sum that leaves its range is a refusal like any other.
-pub(crate) fn refused(error: LedgerError) -> LedgerError {
-    match error {
-        LedgerError::Overflow => LedgerError::Damaged {
-            reason: LedgerError::Overflow.to_string(),
-        },
-        error => error,
-    }
 }

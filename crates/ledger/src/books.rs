@@ -166,7 +166,7 @@ impl<D: Dialect> Ledger for Books<D> {
             let entries = Arc::clone(&entries);
             Box::pin(async move { settle::settle::<D>(conn, partition, &entries).await })
         });
-        let position = settled.await.map_err(aside::refused)?;
+        let position = settled.await?;
         self.positions.of(partition).reach(position);
         Ok(position)
     }
@@ -207,7 +207,7 @@ impl<D: Dialect> Ledger for Books<D> {
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        let driven = self.write(move |conn| Box::pin(aside::redrive::<D>(conn, partition, seq)));
-        driven.await.map_err(aside::refused)
+        self.write(move |conn| Box::pin(aside::redrive::<D>(conn, partition, seq)))
+            .await
     }
 }

@@ -265,6 +265,7 @@ impl Driven {
             }
             Ok(false) => "it is not set aside".to_owned(),
             Err(LedgerError::Damaged { reason }) => reason,
+            Err(error @ LedgerError::Overflow) => error.to_string(),
             Err(error) => return Err(error),
         };
         let partition = partition.0;

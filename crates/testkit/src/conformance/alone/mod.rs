@@ -17,7 +17,10 @@ use qiang_core::{
     ports::{Engine, EventLog, Ledger},
 };
 
-pub use self::{bench::Bench, histories::any_history_settles_in_any_order};
+pub use self::{
+    bench::Bench,
+    histories::{any_history_settles_in_any_order, any_history_survives_refusals},
+};
 use super::{Subject, to_its_end};
 use crate::{ManualClock, campaign::OPENS, engine::BookEngine};
 
@@ -153,6 +156,11 @@ macro_rules! aside_conformance {
             what_is_set_aside_is_kept,
             a_refused_entry_stays_aside,
             an_unknown_campaign_holds_up_no_other,
+        }
+
+        #[test]
+        fn any_history_survives_refusals() {
+            $crate::conformance::alone::any_history_survives_refusals::<$subject>();
         }
     };
     ($subject:ty: $($case:ident,)*) => {
