@@ -13,7 +13,7 @@ mod life;
 mod orders;
 pub(crate) mod plan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use qiang_core::{
     campaign::Phase,
@@ -65,9 +65,14 @@ async fn carry<D: Dialect>(
     let source = i64::from(partition.0);
     let ids: BTreeSet<CampaignId> = entries.iter().map(|entry| entry.campaign).collect();
     let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
-    let campaigns = D::known_campaigns(conn, source, &ids).await?;
+    let mut campaigns = D::known_campaigns(conn, source, &ids).await?;
     let Sorted { now, later } =
         aside::sort::<D>(conn, partition, entries, &ids, &campaigns).await?;
+    if !later.is_empty() {
+        // A campaign of which all has to wait is left as it is; a part of it may not even be there.
+        let touched: HashSet<CampaignId> = now.iter().map(|entry| entry.campaign).collect();
+        campaigns.retain(|known| touched.contains(&known.id));
+    }
     carry_known::<D>(conn, partition, &now, &campaigns).await?;
     if !later.is_empty() {
         D::put_aside(conn, source, &later).await?;
