@@ -1,17 +1,10 @@
 //! The engine on Redis as a service uses it: with a ledger behind it, settlement in between, and what follows from how
 //! far that is.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use parking_lot::Mutex;
 use qiang_broker::RabbitTransport;
 use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
@@ -20,22 +13,18 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{
-        AsideCount, Claimed, Clock, Engine, EngineError, EventLog, Ledger, LedgerError, Ticket,
-        Transport,
-    },
+    ports::{AsideCount, Claimed, Clock, Engine, EngineError, EventLog, Ledger, Ticket, Transport},
 };
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
-use super::backend::{Close, Gauges};
+use super::{
+    backend::{Close, Gauges},
+    watched::Watched,
+};
 use crate::config::{Config, SettlementConfig};
 
-/// How often heads and positions are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often what is set aside is counted.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -82,67 +71,6 @@ pub(crate) struct Distributed {
     books: Books,
     watched: Arc<Watched>,
     watching: JoinHandle<()>,
-}
-
-/// How far the log is, and how far the ledger, over all partitions; and what the ledger has set aside of each.
-#[derive(Debug, Default)]
-struct Watched {
-    head: AtomicU64,
-    settled: AtomicU64,
-    aside: Mutex<Vec<(PartitionId, AsideCount)>>,
-}
-
-impl Watched {
-    fn lag(&self) -> u64 {
-        let settled = self.settled.load(Ordering::Relaxed);
-        self.head.load(Ordering::Relaxed).saturating_sub(settled)
-    }
-
-    /// Looks again and again. Who does not answer is taken to stand still.
-    async fn watch(self: Arc<Self>, log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>) {
-        let mut counted = None::<Instant>;
-        loop {
-            if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
-                if let Ok(aside) = count_aside(&*ledger, &log.partitions()).await {
-                    *self.aside.lock() = aside;
-                }
-                counted = Some(Instant::now());
-            }
-            if let Ok(positions) = ledger.positions().await {
-                let settled = positions.iter().map(|(_, seq)| seq).sum();
-                self.settled.store(settled, Ordering::Relaxed);
-            }
-            let mut sum = 0;
-            let mut whole = true;
-            for partition in log.partitions() {
-                match log.head(partition).await {
-                    Ok(head) => sum += head,
-                    Err(_) => whole = false,
-                }
-            }
-            if whole {
-                self.head.store(sum, Ordering::Relaxed);
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
-}
-
-/// How much is set aside of each partition. Where nothing is at all, that is one look.
-async fn count_aside(
-    ledger: &dyn Ledger,
-    partitions: &[PartitionId],
-) -> Result<Vec<(PartitionId, AsideCount)>, LedgerError> {
-    let nothing = ledger.list_aside(None, 1).await?.is_empty();
-    let mut counts = Vec::with_capacity(partitions.len());
-    for partition in partitions {
-        let count = match nothing {
-            true => AsideCount::default(),
-            false => ledger.count_aside(*partition).await?,
-        };
-        counts.push((*partition, count));
-    }
-    Ok(counts)
 }
 
 impl Distributed {
@@ -226,16 +154,18 @@ impl Gauges for Distributed {
     }
 
     fn positions(&self) -> (Seq, Seq) {
-        let settled = self.watched.settled.load(Ordering::Relaxed);
+        let settled = self.watched.settled();
         (self.watched.lag() + settled, settled)
     }
 
     fn stuck(&self) -> Option<String> {
-        self.settlement.as_ref().and_then(Settlement::stuck)
+        let own = self.settlement.as_ref().and_then(Settlement::stuck);
+        // Whoever has the partition may be another process.
+        own.or_else(|| self.watched.stalled())
     }
 
     fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
-        self.watched.aside.lock().clone()
+        self.watched.set_aside()
     }
 
     fn stopped(&self) -> Option<String> {

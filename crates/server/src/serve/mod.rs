@@ -4,6 +4,7 @@ mod backend;
 mod connections;
 mod distributed;
 mod guard;
+mod watched;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
