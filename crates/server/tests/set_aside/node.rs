@@ -258,7 +258,10 @@ impl Node {
             let head: u64 = head.text().map_or(0, |head| head.parse().unwrap());
             // What is settled is trimmed; the trim follows the commit.
             let log = self.key(partition, "log");
-            while head > 0 {
+            if head == 0 {
+                continue;
+            }
+            loop {
                 let left = redis().primary().call(&["XLEN", &log]).unwrap();
                 if left.integer() == Some(0) {
                     break;
