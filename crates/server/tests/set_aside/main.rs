@@ -9,6 +9,7 @@ mod node;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use qiang_control::settlement::REFUSED_MAX;
 use serde_json::{Value, json};
 
 use self::node::{Books, Node, token};
@@ -126,10 +127,12 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     node.settled().await;
 
     books
-        .run(&hide_number("shares", &campaigns.packet, HIDDEN_SHARE))
+        .run(&hide_number("shares", &campaigns.packet, HIDDEN_SHARE), 1)
         .await;
-    books.run(&hide_number("orders", &campaigns.sale, 1)).await;
-    books.run(&rename(&campaigns.lost, ELSEWHERE)).await;
+    books
+        .run(&hide_number("orders", &campaigns.sale, 1), 1)
+        .await;
+    books.run(&rename(&campaigns.lost, ELSEWHERE), 1).await;
     let (shares, poison) = tokio::join!(campaigns.rush(&node, EARLY..CROWD), async {
         node.poison(&campaigns.sale, "paid 1 by-hand")
     });
@@ -205,9 +208,9 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     assert_eq!(driven["left"].as_array().unwrap().len(), told.len());
     assert_eq!(entries(&list(&books, &[])), told);
 
-    books.run(&mend_numbers("shares")).await;
-    books.run(&mend_numbers("orders")).await;
-    books.run(&rename(ELSEWHERE, &campaigns.lost)).await;
+    books.run(&mend_numbers("shares"), 1).await;
+    books.run(&mend_numbers("orders"), 1).await;
+    books.run(&rename(ELSEWHERE, &campaigns.lost), 1).await;
     let place =
         |entry: &(u64, u64, String, Option<u64>)| [entry.0.to_string(), entry.1.to_string()];
     let [partition, seq] = place(closed[0]);
@@ -276,6 +279,49 @@ async fn in_postgres() {
 #[tokio::test(flavor = "multi_thread")]
 async fn in_mariadb() {
     what_the_books_refuse_is_set_aside_and_settled_after_all(node::Kind::MariaDb).await;
+}
+
+/// After so many refusals in a partition something else must be wrong: settlement stands still there, and says so, while
+/// grants go on. So it does where the ledger does not take what is to be set aside. Both pass by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_set_aside_is_an_alarm() {
+    let books = Books::new(node::Kind::Postgres);
+    let node = Node::start(&books).await;
+    let campaigns = Campaigns::open(&node).await;
+    campaigns.rush(&node, 0..8).await;
+    node.settled().await;
+    let partition = node.partition(&campaigns.sale);
+    let many = format!(
+        "INSERT INTO set_aside SELECT {partition}, n, '{ELSEWHERE}', n || ' 0 {ELSEWHERE} ended', 'no', NULL, 0 \
+         FROM generate_series({AWAY} + 1, {AWAY} + {REFUSED_MAX}) n"
+    );
+    books.run(&many, REFUSED_MAX).await;
+    node.poison(&campaigns.sale, "paid 999 by-hand");
+    let why = node.stuck().await;
+    let told = format!("{REFUSED_MAX} entries are set aside already, and now: order 999 of");
+    assert!(
+        why.starts_with(&format!("partition {partition}: ")),
+        "{why}"
+    );
+    assert!(why.contains(&told), "{why}");
+    campaigns.rush(&node, 8..16).await;
+    let mend = format!("DELETE FROM set_aside WHERE seq > {AWAY}");
+    books.run(&mend, REFUSED_MAX).await;
+    node.settled().await;
+    node.counts(1, 0).await;
+
+    books
+        .run("ALTER TABLE set_aside RENAME TO elsewhere", 0)
+        .await;
+    node.poison(&campaigns.sale, "paid 998 by-hand");
+    let why = node.stuck().await;
+    assert!(why.contains("set_aside"), "{why}");
+    campaigns.rush(&node, 16..24).await;
+    books
+        .run("ALTER TABLE elsewhere RENAME TO set_aside", 0)
+        .await;
+    node.settled().await;
+    node.counts(2, 0).await;
 }
 
 /// What was asked for wrongly is said in one line.

@@ -122,8 +122,8 @@ impl Books {
         )
     }
 
-    /// Runs a statement in the ledger, by hand.
-    pub(crate) async fn run(&self, sql: &str) {
+    /// Runs a statement in the ledger, by hand, that changes so many rows.
+    pub(crate) async fn run(&self, sql: &str, rows: u64) {
         let done = match self.kind {
             Kind::File => {
                 let conn = rusqlite::Connection::open(self.path()).unwrap();
@@ -141,7 +141,7 @@ impl Books {
                 done.unwrap().rows_affected()
             }
         };
-        assert_eq!(done, 1, "{sql}");
+        assert_eq!(done, rows, "{sql}");
     }
 }
 
@@ -289,11 +289,37 @@ impl Node {
             );
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        assert_eq!(self.measured("qiang_settlement_stuck", "").await, 0.0);
+        assert!(!self.is_stuck().await);
+    }
+
+    pub(crate) async fn is_stuck(&self) -> bool {
+        self.measured("qiang_settlement_stuck", "").await > 0.0
+    }
+
+    /// Waits until settlement is said to be stuck; why.
+    pub(crate) async fn stuck(&self) -> String {
+        let started = Instant::now();
+        while !self.is_stuck().await {
+            assert!(started.elapsed() < WAIT_MAX, "settlement is not stuck");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let ready = self.ready().await;
+        assert_eq!(ready["status"], "ready", "it grants all the same");
+        ready["settlement_stuck"].as_str().unwrap().to_owned()
     }
 
     fn key(&self, partition: u16, rest: &str) -> String {
         format!("{}:{{p{partition:02}}}:{rest}", self.prefix)
+    }
+
+    /// The partition of a campaign.
+    pub(crate) fn partition(&self, campaign: &str) -> u16 {
+        let has = |partition: &u16| {
+            let key = self.key(*partition, &format!("c:{campaign}"));
+            let there = redis().primary().call(&["EXISTS", &key]).unwrap();
+            there.integer() == Some(1)
+        };
+        (0..PARTITIONS).find(has).unwrap()
     }
 
     /// Writes an event of a campaign into its partition's log, as nobody but the engine should; its place.
@@ -301,12 +327,7 @@ impl Node {
         const WRITE: &str = "local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1) \
              redis.call('XADD', KEYS[2], seq .. '-0', 'c', ARGV[1], 't', ARGV[2], 'e', ARGV[3]) \
              return seq";
-        let has = |partition: &u16| {
-            let key = self.key(*partition, &format!("c:{campaign}"));
-            let there = redis().primary().call(&["EXISTS", &key]).unwrap();
-            there.integer() == Some(1)
-        };
-        let partition = (0..PARTITIONS).find(has).unwrap();
+        let partition = self.partition(campaign);
         let (state, log) = (self.key(partition, "partition"), self.key(partition, "log"));
         let write = [
             "EVAL",
