@@ -281,8 +281,8 @@ async fn in_mariadb() {
     what_the_books_refuse_is_set_aside_and_settled_after_all(node::Kind::MariaDb).await;
 }
 
-/// After so many refusals in a partition something else must be wrong: settlement stands still there, and says so, while
-/// grants go on. So it does where the ledger does not take what is to be set aside. Both pass by themselves.
+/// After so many refusals in a partition something else must be wrong: settlement stands still there, and says so,
+/// while grants go on. So it does where the ledger does not take what is to be set aside. Both pass by themselves.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_set_aside_is_an_alarm() {
     let books = Books::new(node::Kind::Postgres);
