@@ -154,6 +154,7 @@ macro_rules! aside_conformance {
             money_waits_for_the_share_that_is_set_aside,
             an_order_waits_for_itself_alone,
             a_part_waits_for_its_opening,
+            what_is_sold_again_waits_for_its_coming_back,
             what_is_set_aside_is_kept,
             a_refused_entry_stays_aside,
             an_unknown_campaign_holds_up_no_other,
