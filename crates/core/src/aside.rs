@@ -2,8 +2,9 @@
 //!
 //! An entry that cannot be settled is set aside: it is kept with the reason, and the partition's position moves past
 //! it. What follows from it must not be settled before it, or units and money would go astray: an order is not paid
-//! that was never entered, and what a packet has left is not sent home while a share of it is somebody's. So such
-//! entries are set aside behind it, and the rest goes on. The books are then those of a history in which the entries
+//! that was never entered, what a packet has left is not sent home while a share of it is somebody's, and units that
+//! came back are not somebody else's, or the same user's again, before they have come back. So such entries are set
+//! aside behind it, and the rest goes on. The books are then those of a history in which the entries
 //! that are set aside have not happened yet, and such a history conserves what it handles.
 
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ pub struct Obstacles {
     whole: Option<Seq>,
     /// The last about each order or share.
     numbers: BTreeMap<u32, Seq>,
+    /// The first that gives units back: whoever is granted some later may have these, or may have some because of that.
+    given_back: Option<Seq>,
 }
 
 impl Obstacles {
@@ -25,6 +28,10 @@ impl Obstacles {
     pub fn add(&mut self, entry: &Entry) {
         let first = self.first.get_or_insert(entry.seq);
         *first = entry.seq.min(*first);
+        if matches!(entry.event, Event::Cancelled { .. } | Event::Expired { .. }) {
+            let given_back = self.given_back.get_or_insert(entry.seq);
+            *given_back = entry.seq.min(*given_back);
+        }
         match entry.event.number() {
             Some(number) => {
                 self.numbers.insert(number, entry.seq);
@@ -42,7 +49,13 @@ impl Obstacles {
         let own = entry.event.number();
         let same = own.and_then(|number| self.numbers.get(&number)).copied();
         let closing = matches!(entry.event, Event::Closed { .. });
-        self.whole.or(same).or(self.first.filter(|_| closing))
+        let taking = matches!(
+            entry.event,
+            Event::Granted { .. } | Event::Reinstated { .. }
+        );
+        let given_back = self.given_back.filter(|_| taking);
+        let all = self.first.filter(|_| closing);
+        self.whole.or(same).or(given_back).or(all)
     }
 
     /// The first entry of all.
@@ -82,6 +95,11 @@ mod tests {
             "9 refund_due 7 q",
             Some(4),
         );
+        let expired = ["3 granted 7 alice 1 100", "4 expired 7"];
+        check(&expired, "9 granted 8 alice 1 100", Some(4));
+        check(&expired, "9 granted 8 bob 1 100", Some(4));
+        check(&expired, "9 reinstated 5 p", Some(4));
+        check(&expired, "9 expired 8", None);
         check(&["3 opened 1"], "9 granted 8 bob 1 100", Some(3));
         check(&["3 paused"], "9 resumed", Some(3));
         check(&["3 closed 0 0"], "9 expired 7", Some(3));

@@ -348,10 +348,11 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         _partition: PartitionId,
         _entry: &Entry,
-        _reason: &str,
+        reason: &str,
     ) -> Result<Seq, LedgerError> {
-        let reason = "this ledger sets nothing aside".to_owned();
-        Err(LedgerError::Unavailable { reason })
+        // A ledger that sets nothing aside refuses for the same reason again.
+        let reason = reason.to_owned();
+        Err(LedgerError::Damaged { reason })
     }
 
     /// How many entries of a partition are set aside.

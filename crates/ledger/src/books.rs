@@ -8,12 +8,15 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
-    ports::{Balance, CampaignRecord, Clock, GrantRecord, KeyBinding, Ledger, LedgerError},
+    ports::{
+        AsideCount, Balance, CampaignRecord, Clock, GrantRecord, KeyBinding, Ledger, LedgerError,
+        SetAside,
+    },
 };
 use uuid::Uuid;
 
 use crate::{
-    accounts, campaigns,
+    accounts, aside, campaigns,
     dialect::Dialect,
     error::StoreError,
     keys,
@@ -166,5 +169,45 @@ impl<D: Dialect> Ledger for Books<D> {
         let position = settled.await?;
         self.positions.of(partition).reach(position);
         Ok(position)
+    }
+
+    async fn set_aside(
+        &self,
+        partition: PartitionId,
+        entry: &Entry,
+        reason: &str,
+    ) -> Result<Seq, LedgerError> {
+        let (now, kept) = (
+            self.clock.now(),
+            Arc::new((entry.clone(), reason.to_owned())),
+        );
+        let kept = self.write(move |conn| {
+            let kept = Arc::clone(&kept);
+            Box::pin(
+                async move { aside::set_aside::<D>(conn, now, partition, &kept.0, &kept.1).await },
+            )
+        });
+        let position = kept.await?;
+        self.positions.of(partition).reach(position);
+        Ok(position)
+    }
+
+    async fn count_aside(&self, partition: PartitionId) -> Result<AsideCount, LedgerError> {
+        self.read(move |conn| Box::pin(aside::count::<D>(conn, partition)))
+            .await
+    }
+
+    async fn list_aside(
+        &self,
+        after: Option<(PartitionId, Seq)>,
+        limit: u32,
+    ) -> Result<Vec<SetAside>, LedgerError> {
+        self.read(move |conn| Box::pin(aside::list::<D>(conn, after, limit)))
+            .await
+    }
+
+    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        self.write(move |conn| Box::pin(aside::redrive::<D>(conn, partition, seq)))
+            .await
     }
 }

@@ -11,8 +11,9 @@ use sqlx::{Connection, Database, Result, error::DatabaseError};
 
 use crate::{
     rows::{
-        AccountKey, AccountRow, CampaignChange, CampaignRow, GrantRow, KnownCampaign, KnownOrder,
-        NewOrder, OrderChange, PartChange, PaymentRow, PostingRow, ShareGrant,
+        AccountKey, AccountRow, AsideColumns, AsideRow, CampaignChange, CampaignRow, GrantRow,
+        KnownCampaign, KnownOrder, NewOrder, OrderChange, PartChange, PaymentRow, PostingRow,
+        ShareGrant,
     },
     schema::Schema,
 };
@@ -31,7 +32,7 @@ pub(crate) enum Class {
 }
 
 /// A database whose tables the ledger knows.
-pub(crate) trait Dialect: Accounts + Campaigns + Keys + Settling + Schema {
+pub(crate) trait Dialect: Accounts + Aside + Campaigns + Keys + Settling + Schema {
     /// How to connect to the database at a URL.
     fn at(url: &str) -> Result<<Self::Connection as Connection>::Options>;
 
@@ -263,4 +264,62 @@ pub(crate) trait Settling: Database {
         conn: &mut Self::Connection,
         changes: &[CampaignChange],
     ) -> impl Future<Output = Result<()>> + Send;
+}
+
+/// Entries that are set aside.
+pub(crate) trait Aside: Database {
+    /// Whether anything is set aside in a partition.
+    fn any_aside(
+        conn: &mut Self::Connection,
+        partition: i64,
+    ) -> impl Future<Output = Result<bool>> + Send;
+
+    /// The first entry that is set aside of each of some campaigns, in any order; one of which nothing is, is left out.
+    fn first_aside(
+        conn: &mut Self::Connection,
+        partition: i64,
+        campaigns: &[String],
+    ) -> impl Future<Output = Result<Vec<(String, i64)>>> + Send;
+
+    /// What is set aside of a campaign before a place, in order: places and entries.
+    fn aside_of(
+        conn: &mut Self::Connection,
+        partition: i64,
+        campaign: &str,
+        before: i64,
+    ) -> impl Future<Output = Result<Vec<(i64, String)>>> + Send;
+
+    /// One entry that is set aside.
+    fn aside_at(
+        conn: &mut Self::Connection,
+        partition: i64,
+        seq: i64,
+    ) -> impl Future<Output = Result<Option<String>>> + Send;
+
+    /// Sets entries aside.
+    fn put_aside(
+        conn: &mut Self::Connection,
+        partition: i64,
+        rows: &[AsideRow],
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Takes an entry back from where it is set aside.
+    fn take_back(
+        conn: &mut Self::Connection,
+        partition: i64,
+        seq: i64,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// How many entries of a partition were refused, and how many wait.
+    fn count_aside(
+        conn: &mut Self::Connection,
+        partition: i64,
+    ) -> impl Future<Output = Result<(i64, i64)>> + Send;
+
+    /// Entries that are set aside, in the order of partitions and places, behind one of them.
+    fn list_aside(
+        conn: &mut Self::Connection,
+        after: (i64, i64),
+        limit: i64,
+    ) -> impl Future<Output = Result<Vec<AsideColumns>>> + Send;
 }

@@ -7,6 +7,7 @@
 //! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
 
 mod accounts;
+mod aside;
 mod books;
 mod campaigns;
 mod dialect;

@@ -262,6 +262,20 @@ impl KnownOrder {
     }
 }
 
+/// An entry that is to be set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AsideRow {
+    pub(crate) seq: i64,
+    pub(crate) campaign: String,
+    pub(crate) entry: String,
+    pub(crate) reason: String,
+    pub(crate) waits_for: Option<i64>,
+    pub(crate) at: i64,
+}
+
+/// An entry that is set aside, as it is listed: partition, place, entry, reason, what it waits for, when.
+pub(crate) type AsideColumns = (i64, i64, String, String, Option<i64>, i64);
+
 /// A grant as it is listed: number, user, quantity, amount, when.
 pub(crate) type GrantRow = (i64, String, i64, i64, i64);
 

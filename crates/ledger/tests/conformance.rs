@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use common::{MariaDb, Postgres, Server, audit::audit, open};
 use qiang_core::ports::Ledger;
-use qiang_testkit::{ManualClock, conformance::alone::LedgerSubject, ledger_conformance};
+use qiang_testkit::{
+    ManualClock, aside_conformance, conformance::alone::LedgerSubject, ledger_conformance,
+};
 
 /// A ledger in a database of its own, on a server that the cases share.
 struct InDatabase<S> {
@@ -49,9 +51,11 @@ impl<S: Server> LedgerSubject for InDatabase<S> {
 mod postgres {
     use super::*;
     ledger_conformance!(InDatabase<Postgres>);
+    aside_conformance!(InDatabase<Postgres>);
 }
 
 mod mariadb {
     use super::*;
     ledger_conformance!(InDatabase<MariaDb>);
+    aside_conformance!(InDatabase<MariaDb>);
 }

@@ -6,6 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{OPTIONS, Server, audit::audit, history::History, open};
+use qiang_core::event::Entry;
 use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
 use qiang_testkit::{ManualClock, campaign::OPENS};
 
@@ -50,6 +51,34 @@ async fn a_schema_is_made_once<S: Server>() {
     migrate(&url).await.unwrap();
     history.check(&ledger).await;
     audit::<S>(&url).await;
+}
+
+/// What an older program has left is brought up to date, and keeps its rows.
+async fn an_older_schema_is_brought_up_to_date<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let history = History::of(0, 10);
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    drop(ledger);
+    let before = "DROP TABLE set_aside; DELETE FROM schema_version WHERE version = 2";
+    S::execute(&url, before).await;
+    let error = refused(&url).await;
+    assert!(
+        matches!(error, OpenError::TooOld { found: 1, .. }),
+        "{error}"
+    );
+    let to = SCHEMA_VERSION;
+    assert_eq!(migrate(&url).await.unwrap(), Migrated { from: 1, to });
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    history.check(&ledger).await;
+    let entry = Entry {
+        seq: history.head() + 1,
+        ..history.log[0].clone()
+    };
+    let aside = ledger.set_aside(history.partition, &entry, "asked for");
+    assert_eq!(aside.await, Ok(entry.seq));
 }
 
 /// A schema that a newer program made is left alone.
@@ -125,6 +154,7 @@ async fn an_error_tells_no_password<S: Server>() {
 
 on_each_server! {
     a_schema_is_made_once,
+    an_older_schema_is_brought_up_to_date,
     a_newer_schema_is_refused,
     migrating_at_once_is_migrating_once,
     a_broken_migration_is_mended,

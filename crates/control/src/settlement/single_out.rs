@@ -30,9 +30,10 @@ pub(super) async fn settle(
                 rest = &rest[rest.len() - left..];
                 size = (size / 2).max(1);
             }
-            Err(LedgerError::Damaged { reason }) => match part {
-                [] => return Err(CarryError::Ledger(LedgerError::Damaged { reason })),
-                [entry] => return set_aside(ledger, partition, entry, &reason).await,
+            // A sum that leaves its range is a refusal like any other.
+            Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => match part {
+                [] => return Err(CarryError::Ledger(error)),
+                [entry] => return set_aside(ledger, partition, entry, error).await,
                 _ => size = part.len() / 2,
             },
             Err(error) => return Err(CarryError::Ledger(error)),
@@ -44,21 +45,19 @@ async fn set_aside(
     ledger: &dyn Ledger,
     partition: PartitionId,
     entry: &Entry,
-    reason: &str,
+    refusal: LedgerError,
 ) -> Result<Seq, CarryError> {
+    let reason = match refusal {
+        LedgerError::Damaged { reason } => reason,
+        refusal => refusal.to_string(),
+    };
     let count = ledger.count_aside(partition).await;
     if count.map_err(CarryError::Ledger)?.refused >= REFUSED_MAX {
         let reason = format!("{REFUSED_MAX} entries are set aside already, and now: {reason}");
         return Err(CarryError::Ledger(LedgerError::Damaged { reason }));
     }
-    let settled = ledger.set_aside(partition, entry, reason).await;
-    let settled = settled.map_err(|error| match error {
-        // A ledger that sets nothing aside: what it refused is what is to be said.
-        LedgerError::Unavailable { .. } => CarryError::Ledger(LedgerError::Damaged {
-            reason: reason.to_owned(),
-        }),
-        error => CarryError::Ledger(error),
-    })?;
+    let settled = ledger.set_aside(partition, entry, &reason).await;
+    let settled = settled.map_err(CarryError::Ledger)?;
     tracing::error!(
         partition = partition.0,
         entry = entry.seq,

@@ -125,6 +125,8 @@ pub(crate) struct FakeLedger {
     pub(crate) aside: Mutex<Vec<Seq>>,
     /// How many more it says are set aside.
     pub(crate) aside_before: Mutex<u64>,
+    /// Whether nothing can be set aside at the moment.
+    pub(crate) aside_fails: Mutex<bool>,
     /// Each settlement needs one of these.
     pub(crate) leave: Semaphore,
 }
@@ -138,6 +140,7 @@ impl FakeLedger {
             poison: Mutex::default(),
             aside: Mutex::default(),
             aside_before: Mutex::default(),
+            aside_fails: Mutex::default(),
             leave: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
@@ -232,6 +235,9 @@ impl Ledger for FakeLedger {
         entry: &Entry,
         reason: &str,
     ) -> Result<Seq, LedgerError> {
+        if *self.aside_fails.lock().unwrap() {
+            return Err(broken());
+        }
         assert_eq!(reason, format!("entry {} is bad", entry.seq));
         assert_eq!(entry.seq, self.at(partition.0) + 1);
         self.aside.lock().unwrap().push(entry.seq);

@@ -96,6 +96,21 @@ async fn so_many_bad_entries_are_no_accident() {
     assert_eq!(ledger.at(3), 2, "nothing is passed over");
 }
 
+/// An outage right after a refusal is an outage: nothing is passed over, and it is tried again.
+#[tokio::test]
+async fn what_cannot_be_set_aside_stays_where_it_is() {
+    let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
+    log.ends_at(3, 5);
+    *ledger.poison.lock().unwrap() = vec![2];
+    *ledger.aside_fails.lock().unwrap() = true;
+    let step = || carry_once(&*log, &*ledger, PartitionId(3), 1_000);
+    assert_eq!(step().await, Err(CarryError::Ledger(broken())));
+    assert_eq!(ledger.at(3), 1);
+    *ledger.aside_fails.lock().unwrap() = false;
+    assert_eq!(step().await.unwrap().settled, 2);
+    assert_eq!(step().await.unwrap().settled, 5);
+}
+
 #[tokio::test]
 async fn nothing_is_released_that_is_not_settled() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());

@@ -4,6 +4,7 @@
 //! what both servers understand is used: no `RETURNING`, no table value constructors.
 
 mod accounts;
+mod aside;
 mod campaigns;
 mod rows;
 mod schema;
@@ -60,6 +61,8 @@ impl Dialect for MySql {
             Some(1213 | 1020) => Class::Retry,
             // Out of range, as a column's value and as an expression's.
             Some(1264 | 1690) => Class::Overflow,
+            // A value that its column cannot hold: too long, of another type, or not of its character set.
+            Some(1265 | 1366 | 1406) => Class::Contradiction,
             _ if error.kind() != ErrorKind::Other => Class::Contradiction,
             _ => Class::Other,
         }

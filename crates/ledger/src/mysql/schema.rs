@@ -9,8 +9,10 @@ use crate::{
 };
 
 impl Schema for MySql {
-    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] =
-        [include_str!("../../migrations/mysql/0001_init.sql")];
+    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] = [
+        include_str!("../../migrations/mysql/0001_init.sql"),
+        include_str!("../../migrations/mysql/0002_set_aside.sql"),
+    ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {
         let there = sqlx::query_scalar::<_, i64>(include_str!("sql/has_version.sql"));

@@ -4,6 +4,7 @@
 //! number of rows up to the bound.
 
 mod accounts;
+mod aside;
 mod campaigns;
 mod schema;
 mod settling;
@@ -58,6 +59,8 @@ impl Dialect for Postgres {
             // A serialisation failure, a deadlock.
             Some("40001" | "40P01") => Class::Retry,
             Some("22003") => Class::Overflow,
+            // A value that its column cannot hold; a rule of the table.
+            Some(code) if code.starts_with("22") || code.starts_with("23") => Class::Contradiction,
             _ if error.kind() != ErrorKind::Other => Class::Contradiction,
             _ => Class::Other,
         }

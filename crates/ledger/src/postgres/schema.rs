@@ -8,8 +8,10 @@ use crate::schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema};
 const LOCK: i64 = 0x71_69_61_6e_67;
 
 impl Schema for Postgres {
-    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] =
-        [include_str!("../../migrations/postgres/0001_init.sql")];
+    const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] = [
+        include_str!("../../migrations/postgres/0001_init.sql"),
+        include_str!("../../migrations/postgres/0002_set_aside.sql"),
+    ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {
         let there = sqlx::query_scalar("SELECT to_regclass('schema_version') IS NOT NULL");

@@ -13,7 +13,7 @@ mod life;
 mod orders;
 pub(crate) mod plan;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use qiang_core::{
     campaign::Phase,
@@ -24,37 +24,87 @@ use qiang_core::{
 
 use self::plan::{CampaignPlan, Close, Plan};
 use crate::{
+    aside::{self, Sorted},
     dialect::Dialect,
     error::StoreError,
-    rows::{AccountKey, CampaignChange, DIRECT, OrderChange, PartChange, PostingRow, phase_of},
+    rows::{
+        AccountKey, CampaignChange, DIRECT, KnownCampaign, OrderChange, PartChange, PostingRow,
+        phase_of,
+    },
 };
 
-/// Carries entries over, skipping those at or before the position. They must follow it without a gap. Returns the
-/// position afterwards.
+/// Carries entries over, skipping those at or before the position. They must follow it without a gap. Those that have
+/// to wait for one that is set aside are set aside behind it. Returns the position afterwards.
 pub(crate) async fn settle<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     entries: &[Entry],
 ) -> Result<Seq, StoreError> {
     let source = i64::from(partition.0);
+    if entries.is_empty() {
+        // Holding a position makes one, and of this partition there may be none.
+        let found = D::positions(conn, Some(source)).await?;
+        return Ok(found.first().map_or(0, |(_, seq)| *seq as Seq));
+    }
     let position = D::hold_position(conn, source).await? as Seq;
     let entries = fresh(entries, position)?;
     let Some(last) = entries.last() else {
         return Ok(position);
     };
+    carry::<D>(conn, partition, entries).await?;
+    D::move_position(conn, source, last.seq as i64).await?;
+    Ok(last.seq)
+}
+
+/// Carries entries over that are new, or sets those aside that have to wait for others.
+async fn carry<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<(), StoreError> {
+    let source = i64::from(partition.0);
     let ids: BTreeSet<CampaignId> = entries.iter().map(|entry| entry.campaign).collect();
     let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
-    let campaigns = D::known_campaigns(conn, source, &ids).await?;
+    let mut campaigns = D::known_campaigns(conn, source, &ids).await?;
+    let Sorted { now, later } =
+        aside::sort::<D>(conn, partition, entries, &ids, &campaigns).await?;
+    if !later.is_empty() {
+        // A campaign of which all has to wait is left as it is; a part of it may not even be there.
+        let touched: HashSet<CampaignId> = now.iter().map(|entry| entry.campaign).collect();
+        campaigns.retain(|known| touched.contains(&known.id));
+    }
+    carry_known::<D>(conn, partition, &now, &campaigns).await?;
+    if !later.is_empty() {
+        D::put_aside(conn, source, &later).await?;
+    }
+    Ok(())
+}
+
+/// Carries an entry over that was set aside.
+pub(crate) async fn carry_late<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let ids = [entry.campaign.to_string()];
+    let campaigns = D::known_campaigns(conn, i64::from(partition.0), &ids).await?;
+    carry_known::<D>(conn, partition, std::slice::from_ref(entry), &campaigns).await
+}
+
+async fn carry_known<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+    campaigns: &[KnownCampaign],
+) -> Result<(), StoreError> {
     let refs: HashMap<_, _> = campaigns.iter().map(|known| (known.id, known.r)).collect();
     let wanted = orders::wanted(entries, &refs);
     let orders = match wanted.is_empty() {
         true => Vec::new(),
         false => D::known_orders(conn, &wanted).await?,
     };
-    let plan = plan::plan(partition, entries, &campaigns, &orders)?;
-    write::<D>(conn, partition, &plan).await?;
-    D::move_position(conn, source, last.seq as i64).await?;
-    Ok(last.seq)
+    let plan = plan::plan(partition, entries, campaigns, &orders)?;
+    write::<D>(conn, partition, &plan).await
 }
 
 /// The entries behind the position.

@@ -23,7 +23,7 @@ use self::open::Ledger;
 pub(crate) use self::{
     engine::Place as EnginePlace,
     open::Kind,
-    report::{Check, Report},
+    report::{Aside, Check, Report},
 };
 
 const PRELUDE: &str = include_str!("prelude.sql");
@@ -57,7 +57,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 51] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -98,6 +98,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 51] = sql_checks![
     Log "escrow",
     Books "idempotency_keys",
     // a ledger alone: its tables against each other
+    BooksAlone "nothing_aside",
     BooksAlone "positions_known",
     BooksAlone "parts_whole",
     BooksAlone "counts_add_up",
@@ -239,14 +240,26 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
         }
         Err(error) => return Err(error).context("cannot read the ledger"),
     }
+    let set_aside = set_aside(conn)?;
     conn.execute_batch("ROLLBACK")?;
     let in_flight = engine.map(engine::State::in_flight);
     Ok(Report::new(
         ledger.kind,
         ledger.place.clone(),
         in_flight,
+        set_aside,
         checks,
     ))
+}
+
+/// How much is set aside, if anything is.
+fn set_aside(conn: &Connection) -> anyhow::Result<Option<Aside>> {
+    let sql = "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside";
+    let counted: (i64, i64) = conn
+        .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .context("cannot count what is set aside")?;
+    let (refused, waiting) = (counted.0.unsigned_abs(), counted.1.unsigned_abs());
+    Ok((refused + waiting > 0).then_some(Aside { refused, waiting }))
 }
 
 fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {

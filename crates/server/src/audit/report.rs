@@ -22,8 +22,20 @@ pub(crate) struct Report {
     /// Entries in the engine's log that are not settled yet; none where no engine was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) in_flight: Option<u64>,
+    /// Entries that are set aside; none where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) set_aside: Option<Aside>,
     /// All checks, in the order in which they were made.
     pub(crate) checks: Vec<Check>,
+}
+
+/// How many entries are set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Aside {
+    /// Those that the books refused.
+    pub(crate) refused: u64,
+    /// Those that wait for them.
+    pub(crate) waiting: u64,
 }
 
 /// What one check found.
@@ -49,6 +61,7 @@ impl Report {
         kind: Kind,
         database: Option<String>,
         in_flight: Option<u64>,
+        set_aside: Option<Aside>,
         checks: Vec<Check>,
     ) -> Self {
         Self {
@@ -56,6 +69,7 @@ impl Report {
             kind,
             database,
             in_flight,
+            set_aside,
             checks,
         }
     }
@@ -129,6 +143,14 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "\nin flight, in the engine's log and not settled: {entries} entries"
+            )?;
+        }
+        if let Some(Aside { refused, waiting }) = self.set_aside {
+            let entries =
+                format!("{refused} entries that the books refused, and {waiting} that wait");
+            writeln!(
+                f,
+                "\nset aside: {entries}; `qiang settlement list` names them, `redrive` settles them"
             )?;
         }
         let count = |so: fn(&Check) -> bool| self.checks.iter().filter(|check| so(check)).count();

@@ -9,6 +9,7 @@ mod migrate;
 mod openapi;
 mod scratch;
 mod serve;
+mod settlement;
 mod split;
 mod token;
 mod worker;
@@ -33,6 +34,9 @@ enum Command {
     Worker(worker::WorkerArgs),
     /// Make the ledger's tables in a database, or bring them up to date.
     Migrate(migrate::MigrateArgs),
+    /// List what the ledger refused and set aside, and settle it after all.
+    #[command(subcommand)]
+    Settlement(settlement::Settlement),
     /// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
     Demo(demo::DemoArgs),
     /// Prove every invariant again from the rows of a ledger.
@@ -66,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Worker(args) => worker::run(&args),
         Command::Migrate(args) => migrate::run(&args),
+        Command::Settlement(command) => settlement::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Split(args) => split::run(*args),

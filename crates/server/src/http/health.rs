@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
 use super::App;
+use crate::serve::Gauges;
 
 /// A probe costs a commit: its result serves for this long.
 const PROBE_KEPT: Duration = Duration::from_secs(1);
@@ -42,6 +43,30 @@ pub(crate) struct ReadyBody {
     /// Why settlement does not go on, while it does not. Granting goes on meanwhile, up to a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_stuck: Option<String>,
+    /// What the ledger has set aside, if anything is: the books lack it until it is settled after all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement_set_aside: Option<AsideBody>,
+}
+
+/// How many entries are set aside, over all partitions.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = SetAside)]
+pub(crate) struct AsideBody {
+    /// Entries that the ledger refused.
+    refused: u64,
+    /// Entries that wait for one of these.
+    waiting: u64,
+}
+
+impl AsideBody {
+    fn of(gauges: &dyn Gauges) -> Option<Self> {
+        let counts = gauges.set_aside();
+        let sum = counts.iter().fold(Self::default(), |sum, (_, count)| Self {
+            refused: sum.refused + count.refused,
+            waiting: sum.waiting + count.waiting,
+        });
+        (sum.refused + sum.waiting > 0).then_some(sum)
+    }
 }
 
 /// The process answers.
@@ -62,6 +87,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, Json<Rea
         queue_length: app.gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
         settlement_stuck: app.gauges.stuck(),
+        settlement_set_aside: AsideBody::of(&*app.gauges),
         reason: probed.err(),
     };
     let status = if body.reason.is_none() {

@@ -133,6 +133,16 @@ impl Metrics {
             let make = || CarriageMetrics::new(&self.recorder, &carried);
             self.carriage.get_or_init(make).show(&carried);
         }
+        for (partition, count) in gauges.set_aside() {
+            for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
+                let partition = Label::new("partition", partition.0.to_string());
+                let labels = vec![partition, Label::new("state", state)];
+                let key = Key::from_parts("qiang_settlement_set_aside", labels);
+                self.recorder
+                    .register_gauge(&key, &METADATA)
+                    .set(count as f64);
+            }
+        }
         self.handle.render()
     }
 
@@ -165,6 +175,10 @@ fn describe(recorder: &impl Recorder) {
         (
             "qiang_settlement_stuck",
             "1 while settlement does not go on, on one partition at least; /readyz says why",
+        ),
+        (
+            "qiang_settlement_set_aside",
+            "Entries that the ledger refused, or that wait for one of these, by partition",
         ),
         ("qiang_http_connections", "Open connections"),
     ];

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use qiang_control::settlement::Position;
 use qiang_core::{
-    event::Seq,
-    ports::{Carriage, Clock, Engine, EventLog, Ledger},
+    event::{PartitionId, Seq},
+    ports::{AsideCount, Carriage, Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -22,6 +22,10 @@ pub trait Gauges: Send + Sync + 'static {
     fn positions(&self) -> (Seq, Seq);
     /// Why settlement is stuck, if it is.
     fn stuck(&self) -> Option<String>;
+    /// How many entries of each partition the ledger has set aside, as counted a while ago.
+    fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
+        Vec::new()
+    }
     /// Why nothing is granted at the moment, if that is so.
     fn stopped(&self) -> Option<String>;
     /// How entries travel to the ledger, where this process sees to it.

@@ -1,13 +1,7 @@
 //! The engine on Redis as a service uses it: with a ledger behind it, settlement in between, and what follows from how
 //! far that is.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
@@ -19,17 +13,18 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Clock, Engine, EngineError, EventLog, Ledger, Ticket, Transport},
+    ports::{AsideCount, Claimed, Clock, Engine, EngineError, EventLog, Ledger, Ticket, Transport},
 };
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
-use super::backend::{Carried, Close, Gauges};
+use super::{
+    backend::{Carried, Close, Gauges},
+    watched::Watched,
+};
 use crate::config::{Config, SettlementConfig};
 
-/// How often heads and positions are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -59,7 +54,7 @@ impl Books {
         }
     }
 
-    async fn close(&self) -> anyhow::Result<()> {
+    pub(crate) async fn close(&self) -> anyhow::Result<()> {
         if let Self::File(file) = self {
             let file = file.clone();
             let closing = tokio::task::spawn_blocking(move || file.close());
@@ -77,42 +72,6 @@ pub(crate) struct Distributed {
     books: Books,
     watched: Arc<Watched>,
     watching: JoinHandle<()>,
-}
-
-/// How far the log is, and how far the ledger, over all partitions.
-#[derive(Debug, Default)]
-struct Watched {
-    head: AtomicU64,
-    settled: AtomicU64,
-}
-
-impl Watched {
-    fn lag(&self) -> u64 {
-        let settled = self.settled.load(Ordering::Relaxed);
-        self.head.load(Ordering::Relaxed).saturating_sub(settled)
-    }
-
-    /// Looks again and again. Who does not answer is taken to stand still.
-    async fn watch(self: Arc<Self>, log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>) {
-        loop {
-            if let Ok(positions) = ledger.positions().await {
-                let settled = positions.iter().map(|(_, seq)| seq).sum();
-                self.settled.store(settled, Ordering::Relaxed);
-            }
-            let mut sum = 0;
-            let mut whole = true;
-            for partition in log.partitions() {
-                match log.head(partition).await {
-                    Ok(head) => sum += head,
-                    Err(_) => whole = false,
-                }
-            }
-            if whole {
-                self.head.store(sum, Ordering::Relaxed);
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-    }
 }
 
 impl Distributed {
@@ -197,12 +156,18 @@ impl Gauges for Distributed {
     }
 
     fn positions(&self) -> (Seq, Seq) {
-        let settled = self.watched.settled.load(Ordering::Relaxed);
+        let settled = self.watched.settled();
         (self.watched.lag() + settled, settled)
     }
 
     fn stuck(&self) -> Option<String> {
-        self.settlement.as_ref().and_then(Settlement::stuck)
+        let own = self.settlement.as_ref().and_then(Settlement::stuck);
+        // Whoever has the partition may be another process.
+        own.or_else(|| self.watched.stalled())
+    }
+
+    fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
+        self.watched.set_aside()
     }
 
     fn stopped(&self) -> Option<String> {

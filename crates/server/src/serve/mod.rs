@@ -4,6 +4,7 @@ mod backend;
 mod connections;
 mod distributed;
 mod guard;
+mod watched;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -11,7 +12,7 @@ use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 pub use self::backend::{Backend, Carried, Gauges};
-pub(crate) use self::distributed::settle_until;
+pub(crate) use self::distributed::{Books, settle_until};
 use crate::{
     config::Config,
     http::{self, App},

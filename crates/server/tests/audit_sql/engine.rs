@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use qiang_core::event::PartitionId;
+use qiang_core::{event::PartitionId, ports::EventLog as _};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
@@ -45,6 +45,54 @@ fn what_is_in_flight_is_understood() {
                 "MAXLEN",
                 "0",
             ]);
+        }
+        assert_eq!(world.broken(), (vec![], 0));
+    }
+}
+
+/// What the ledger has set aside is known, and not lost: what the engine has granted adds up with it.
+#[test]
+fn what_is_set_aside_is_not_lost() {
+    for kind in [Some(Kind::Postgres), Some(Kind::MariaDb), None] {
+        let world = World::new(kind);
+        history(&world);
+        let mut aside = Vec::new();
+        world.runtime.block_on(async {
+            for partition in (0..PARTITIONS).map(PartitionId) {
+                let after = world.ledger.settled(partition).await.unwrap();
+                let log = world.engine.read(partition, after, 100_000).await.unwrap();
+                // Each third one, unless it waits for one that is there already.
+                for (n, entry) in log.iter().enumerate() {
+                    let refused = match n % 3 {
+                        0 => world.ledger.set_aside(partition, entry, "asked for").await,
+                        _ => {
+                            world
+                                .ledger
+                                .settle(partition, std::slice::from_ref(entry))
+                                .await
+                        }
+                    };
+                    assert_eq!(refused, Ok(entry.seq));
+                }
+                let list = world.ledger.list_aside(None, 1_000).await.unwrap();
+                let own = list.iter().filter(|row| row.partition == partition);
+                aside.extend(own.map(|row| (partition, row.entry.seq)));
+                // What the ledger has in either way may be gone from the log.
+                let head = log.last().map_or(after, |entry| entry.seq);
+                world.engine.release(partition, head).await.unwrap();
+            }
+        });
+        assert!(aside.len() > 10, "{aside:?}");
+        let (broken, in_flight) = world.broken();
+        let names: Vec<_> = broken.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            (names, in_flight),
+            (vec!["nothing_aside"], 0),
+            "{broken:#?}"
+        );
+        for (partition, seq) in aside {
+            let driven = world.ledger.redrive(partition, seq);
+            assert_eq!(world.runtime.block_on(driven), Ok(true));
         }
         assert_eq!(world.broken(), (vec![], 0));
     }

@@ -4,6 +4,7 @@
 
 #[path = "../audit/alone_history.rs"]
 mod alone_history;
+mod aside;
 mod beside;
 mod breaches;
 mod engine;
@@ -37,7 +38,7 @@ use self::alone_history::{World, history};
 const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
 
 /// The tables of a ledger.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "campaigns",
     "parts",
     "shares",
@@ -49,6 +50,7 @@ const TABLES: [&str; 11] = [
     "deposits",
     "idempotency_keys",
     "settled",
+    "set_aside",
 ];
 
 /// The databases that a ledger may be in.

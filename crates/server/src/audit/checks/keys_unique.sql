@@ -39,4 +39,9 @@ UNION ALL
 SELECT format('partition %d is settled %d times over', partition, count(*))
 FROM settled
 GROUP BY partition
+HAVING count(*) > 1
+UNION ALL
+SELECT format('entry %d of partition %d is set aside %d times', seq, partition, count(*))
+FROM set_aside
+GROUP BY partition, seq
 HAVING count(*) > 1;

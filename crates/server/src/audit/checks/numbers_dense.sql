@@ -1,12 +1,24 @@
--- The grants of a campaign are numbered from 1 without gaps. The parts of a spread campaign number for themselves, and
--- leave gaps.
+-- The grants of a campaign are numbered from 1 without gaps, but for those that are set aside. The parts of a spread
+-- campaign number for themselves, and leave gaps.
 SELECT orders + shares FROM temp.totals;
 
-SELECT format('campaign #%d has %d grants, and the last of them is number %d', c.ref, g.grants, g.last)
-FROM campaigns c
-JOIN (
-    SELECT campaign, count(*) AS grants, max(number) AS last FROM orders GROUP BY campaign
+WITH granted AS (
+    SELECT campaign, number FROM orders
     UNION ALL
-    SELECT campaign, count(*), max(number) FROM shares WHERE user IS NOT NULL GROUP BY campaign
-) g ON g.campaign = c.ref
-WHERE c.parts = 1 AND g.grants <> g.last;
+    SELECT campaign, number FROM shares WHERE user IS NOT NULL
+)
+SELECT format('campaign #%d has %d grants, and the last of them is number %d', ref, grants, last)
+FROM (
+    SELECT c.ref, c.id, count(*) AS grants, max(g.number) AS last
+    FROM campaigns c
+    JOIN granted g ON g.campaign = c.ref
+    WHERE c.parts = 1
+    GROUP BY c.ref
+) c
+WHERE grants + (
+    SELECT count(DISTINCT a.number)
+    FROM temp.aside a
+    WHERE a.campaign = c.id AND a.kind = 'granted' AND a.number BETWEEN 1 AND c.last
+      AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.number = a.number)
+      AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.campaign = c.ref AND s.number = a.number AND s.user IS NOT NULL)
+) <> last;

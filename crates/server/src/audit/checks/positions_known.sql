@@ -19,5 +19,10 @@ SELECT format('partition %d is settled up to %d', partition, seq)
 FROM settled
 WHERE seq < 1
 UNION ALL
+SELECT format('entry %d of partition %d is set aside, and beyond what is settled', a.seq, a.partition)
+FROM set_aside a
+LEFT JOIN settled s ON s.partition = a.partition
+WHERE a.seq NOT BETWEEN 1 AND coalesce(s.seq, 0)
+UNION ALL
 SELECT format('entry %d stands in a file without a log', seq)
 FROM events;

@@ -15,6 +15,7 @@ CREATE INDEX deposits_id ON deposits (id);
 CREATE INDEX deposits_posting ON deposits (posting);
 CREATE INDEX keys_key ON idempotency_keys (scope, key);
 CREATE INDEX settled_key ON settled (partition);
+CREATE INDEX aside_key ON set_aside (partition, seq);
 
 CREATE TABLE events (
     seq      INTEGER,

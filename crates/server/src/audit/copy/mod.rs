@@ -26,7 +26,7 @@ use super::{
 };
 
 /// The schema that the audit knows: the highest version in `schema_version`.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 /// Rows that are handed over together.
 const PAGE_ROWS_MAX: usize = 2_048;
 /// Pages that have been read and not yet written.
@@ -63,7 +63,7 @@ pub(super) enum CannotCopy {
     NotALedger { place: String },
     #[error(
         "{place} has schema version {found}, and this program audits version {SCHEMA_VERSION}; \
-         use the program that migrated it"
+         use the program that migrated it, or bring it up to date with `qiang migrate`"
     )]
     Version { place: String, found: i64 },
     #[error("{place}: the table {table} is not InnoDB, and cannot be read as of one moment")]

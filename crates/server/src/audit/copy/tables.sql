@@ -110,3 +110,13 @@ CREATE TABLE settled (
     partition INTEGER,
     seq       INTEGER
 );
+
+CREATE TABLE set_aside (
+    partition INTEGER,
+    seq       INTEGER,
+    campaign  TEXT,
+    entry     TEXT,
+    reason    TEXT,
+    waits_for INTEGER,
+    at        INTEGER
+);

@@ -19,6 +19,8 @@ use self::{record::InFlight, servers::Servers};
 use crate::config::RedisConfig;
 
 const TABLES: &str = include_str!("tables.sql");
+/// What is set aside is on its way like what is in flight.
+const ASIDE: &str = include_str!("aside.sql");
 /// The partitions of an engine that has no state and whose number is not given.
 const PARTITIONS_DEFAULT: u16 = 8;
 /// How long Redis may take to let the audit in, and for each answer.
@@ -120,6 +122,7 @@ impl State {
                 part.upto
             ])?;
         }
+        conn.execute_batch(ASIDE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
         for (partition, entry) in &self.flight {
             insert.execute(params![

@@ -105,6 +105,54 @@ pub async fn an_order_waits_for_itself_alone<L: LedgerSubject>(bench: &mut Bench
     bench.compare().await;
 }
 
+/// A part whose opening is set aside waits as a whole, and holds up neither the other parts nor other campaigns.
+pub async fn a_part_waits_for_its_opening<L: LedgerSubject>(bench: &mut Bench<L>) {
+    let (spread, other) = (bench.open(&sale(9)).await, bench.open(&sale(9)).await);
+    for part in [0, 1] {
+        let user = bench.somebody(part, 0);
+        bench.granted(spread.one(&user));
+        bench.granted(other.one(&user));
+    }
+    for part in [1, 2] {
+        bench.settle_all(part).await;
+    }
+    // Opened twice, granted twice.
+    set_aside(bench, 0, 1).await;
+    bench.settle_all(0).await;
+    let aside = bench.ledger().count_aside(bench.partition(0)).await;
+    assert_eq!(aside, Ok(count(1, 1)), "the grant waits");
+    let granted = [
+        bench.counts(spread.id).await.0,
+        bench.counts(other.id).await.0,
+    ];
+    assert_eq!(granted, [1, 2]);
+    for seq in [1, 3] {
+        assert_eq!(redrive(bench, 0, seq).await, Ok(true));
+    }
+    bench.compare().await;
+}
+
+/// Units that came back are sold again: that waits for their coming back, or they would be with two.
+pub async fn what_is_sold_again_waits_for_its_coming_back<L: LedgerSubject>(bench: &mut Bench<L>) {
+    let sale = bench.open(&sale(3)).await;
+    let (first, second) = (bench.somebody(0, 0), bench.somebody(0, 1));
+    let order = bench.granted(sale.one(&first)).order_id();
+    bench.cancel(order);
+    // Opened, granted, cancelled; then granted to the same user again, and to another one.
+    bench.granted(sale.one(&first));
+    bench.granted(sale.one(&second));
+    set_aside(bench, 0, 2).await;
+    bench.settle_all(0).await;
+    let aside = bench.ledger().count_aside(bench.partition(0)).await;
+    assert_eq!(aside, Ok(count(1, 3)));
+    for seq in [2, 3, 4, 5] {
+        assert_eq!(redrive(bench, 0, seq).await, Ok(true));
+    }
+    bench.settle_all(1).await;
+    bench.settle_all(2).await;
+    bench.compare().await;
+}
+
 /// What is set aside survives a restart, is set aside once, and only behind the position.
 pub async fn what_is_set_aside_is_kept<L: LedgerSubject>(bench: &mut Bench<L>) {
     let sale = bench.open(&sale(9)).await;

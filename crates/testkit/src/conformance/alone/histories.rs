@@ -6,7 +6,8 @@ use proptest::{
 };
 use qiang_core::{
     book::{Command, Steer},
-    event::Seq,
+    event::{Entry, Seq},
+    ports::LedgerError,
     split::SplitRule,
 };
 
@@ -174,6 +175,101 @@ async fn take<L: LedgerSubject>(bench: &mut Bench<L>, targets: &[Target], step: 
             bench.restart().await;
             bench.compare().await;
         }
+    }
+}
+
+/// Of so many entries one is refused without a reason of its own.
+const UNLUCKY: u8 = 12;
+/// Entries after which the unlucky ones repeat.
+const LUCK: usize = 61;
+
+/// Whatever is refused in a history: the rest is settled; what is left is settled after all, in the order of the places
+/// and at the first attempt, and then the ledger is as if nothing had been refused. Where it is left, the books are
+/// those of a history that conserves units and money, which whoever stops the ledger may look at.
+///
+/// # Panics
+/// With the shortest history that fails.
+pub fn any_history_survives_refusals<L: LedgerSubject>() {
+    let config = Config {
+        // Each sets up a ledger and settles it twice.
+        cases: L::HISTORIES.div_ceil(2),
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
+    let luck = proptest::collection::vec(0..UNLUCKY, LUCK);
+    let case = (steps, luck, any::<bool>());
+    let tried = TestRunner::new(config).run(&case, |(steps, luck, mended)| {
+        to_its_end(async {
+            let mut bench = Bench::<L>::start(ManualClock::new(OPENS)).await;
+            refuse(&mut bench, &steps, &luck).await;
+            if mended {
+                redrive_all(&bench).await;
+                bench.compare().await;
+            }
+            bench.stop().await;
+        });
+        Ok(())
+    });
+    tried.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+async fn refuse<L: LedgerSubject>(bench: &mut Bench<L>, steps: &[Step], luck: &[u8]) {
+    let mut targets = Vec::new();
+    for builder in campaigns() {
+        targets.push(bench.open(&builder).await);
+    }
+    for step in steps {
+        match step {
+            Step::Carry { part, entries, .. } => carry_some(bench, *part, *entries, luck).await,
+            Step::Restart => bench.restart().await,
+            step => take(bench, &targets, step).await,
+        }
+    }
+    for part in 0..usize::from(PARTS) {
+        carry_some(bench, part, Seq::MAX, luck).await;
+    }
+}
+
+/// Settles so many entries of a part, but sets those aside that are unlucky, and those that the ledger refuses.
+async fn carry_some<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u64, luck: &[u8]) {
+    let (ledger, partition) = (bench.ledger(), bench.partition(part));
+    let from = bench.settled(part).await as usize;
+    let left = &bench.log(part)[from..];
+    let left = &left[..left
+        .len()
+        .min(usize::try_from(entries).unwrap_or(usize::MAX))];
+    let unlucky = |entry: &Entry| luck[(entry.seq as usize * 3 + part) % luck.len()] == 0;
+    for run in left.chunk_by(|one, next| unlucky(one) == unlucky(next)) {
+        let refused = unlucky(&run[0]);
+        if !refused && ledger.settle(partition, run).await.is_ok() {
+            continue;
+        }
+        // What settlement does about it, but for the halving.
+        for entry in run {
+            let settled = match refused {
+                true => Err("bad luck".to_owned()),
+                false => match ledger.settle(partition, std::slice::from_ref(entry)).await {
+                    Err(LedgerError::Damaged { reason }) => Err(reason),
+                    other => Ok(other),
+                },
+            };
+            let settled = match settled {
+                Ok(settled) => settled,
+                Err(reason) => ledger.set_aside(partition, entry, &reason).await,
+            };
+            assert_eq!(settled, Ok(entry.seq));
+        }
+    }
+}
+
+/// Settles all that is set aside, partition by partition.
+async fn redrive_all<L: LedgerSubject>(bench: &Bench<L>) {
+    let ledger = bench.ledger();
+    let listed = ledger.list_aside(None, u32::MAX).await;
+    for aside in listed.expect("the ledger lists what is set aside") {
+        let driven = ledger.redrive(aside.partition, aside.entry.seq).await;
+        assert_eq!(driven, Ok(true), "{aside:?}");
     }
 }
 

@@ -17,7 +17,10 @@ use qiang_core::{
     ports::{Engine, EventLog, Ledger},
 };
 
-pub use self::{bench::Bench, histories::any_history_settles_in_any_order};
+pub use self::{
+    bench::Bench,
+    histories::{any_history_settles_in_any_order, any_history_survives_refusals},
+};
 use super::{Subject, to_its_end};
 use crate::{ManualClock, campaign::OPENS, engine::BookEngine};
 
@@ -150,9 +153,16 @@ macro_rules! aside_conformance {
         $crate::aside_conformance! { $subject:
             money_waits_for_the_share_that_is_set_aside,
             an_order_waits_for_itself_alone,
+            a_part_waits_for_its_opening,
+            what_is_sold_again_waits_for_its_coming_back,
             what_is_set_aside_is_kept,
             a_refused_entry_stays_aside,
             an_unknown_campaign_holds_up_no_other,
+        }
+
+        #[test]
+        fn any_history_survives_refusals() {
+            $crate::conformance::alone::any_history_survives_refusals::<$subject>();
         }
     };
     ($subject:ty: $($case:ident,)*) => {

@@ -1,0 +1,2 @@
+INSERT INTO set_aside (`partition`, seq, campaign, entry, reason, waits_for, at)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?)/*end*/
