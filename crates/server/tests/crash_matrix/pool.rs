@@ -1,0 +1,70 @@
+//! Servers that cells use one after the other. A cell has one for itself: it may be the one that is killed.
+
+use std::{
+    ops::Deref,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use qiang_testkit::servers::{
+    mariadb::{self, MariaDb},
+    postgres::{self, Postgres},
+    rabbitmq::RabbitMq,
+};
+
+/// Servers that nobody uses at the moment.
+pub(crate) struct Pool<T: 'static>(Mutex<Vec<T>>);
+
+static POSTGRES: Pool<Postgres> = Pool(Mutex::new(Vec::new()));
+static MARIADB: Pool<MariaDb> = Pool(Mutex::new(Vec::new()));
+static RABBITMQ: Pool<RabbitMq> = Pool(Mutex::new(Vec::new()));
+
+/// Commits are synced, as in production.
+pub(crate) fn postgres() -> Lent<Postgres> {
+    POSTGRES.lend(|| Postgres::start(&postgres::Options::new()))
+}
+
+pub(crate) fn mariadb() -> Lent<MariaDb> {
+    MARIADB.lend(|| MariaDb::start(&mariadb::Options::new()))
+}
+
+pub(crate) fn rabbitmq() -> Lent<RabbitMq> {
+    RABBITMQ.lend(RabbitMq::start)
+}
+
+impl<T> Pool<T> {
+    fn idle(&self) -> MutexGuard<'_, Vec<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lend(&'static self, start: impl FnOnce() -> T) -> Lent<T> {
+        let idle = self.idle().pop();
+        let server = Some(idle.unwrap_or_else(start));
+        Lent { server, pool: self }
+    }
+}
+
+/// A server of a cell's own. The next cell has it, unless this one fails.
+pub(crate) struct Lent<T: 'static> {
+    server: Option<T>,
+    pool: &'static Pool<T>,
+}
+
+impl<T> Deref for Lent<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.server
+            .as_ref()
+            .expect("it is here until it is dropped")
+    }
+}
+
+impl<T> Drop for Lent<T> {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take()
+            && !std::thread::panicking()
+        {
+            self.pool.idle().push(server);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+-- Whoever moves a position waits for the row that is held.
+CREATE TRIGGER stand_still BEFORE UPDATE ON settled FOR EACH ROW
+    SET @held = (SELECT id FROM held LOCK IN SHARE MODE);
