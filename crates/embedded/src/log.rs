@@ -1,18 +1,21 @@
 //! The partition's log as rows of `events`.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
 use qiang_core::{
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
 use crate::error::StoreError;
 
-const APPEND: &str = "INSERT INTO events (seq, at, campaign, kind, number, user, quantity, amount, note) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+const APPEND: &str =
+    "INSERT INTO events (seq, at, campaign, kind, number, user, quantity, amount, note) VALUES ";
+const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// How many rows one statement takes where there are as many: fewer steps into SQLite and out.
+const ROWS: usize = 16;
 const READ: &str = "SELECT seq, at, campaign, kind, number, user, quantity, amount, note FROM events \
                     WHERE seq > ?1 ORDER BY seq LIMIT ?2";
 
@@ -83,84 +86,99 @@ pub(crate) fn append(
     refs: &mut Refs,
     entries: &[Entry],
 ) -> Result<(), StoreError> {
-    let mut statement = conn.prepare_cached(APPEND)?;
+    static MANY: LazyLock<String> = LazyLock::new(|| format!("{APPEND}{}", [ROW; ROWS].join(", ")));
+    static ONE: LazyLock<String> = LazyLock::new(|| format!("{APPEND}{ROW}"));
+    let (many, rest) = entries.as_chunks::<ROWS>();
+    if !many.is_empty() {
+        let mut statement = conn.prepare_cached(&MANY)?;
+        for rows in many {
+            put(conn, refs, &mut statement, rows)?;
+        }
+    }
+    let mut statement = conn.prepare_cached(&ONE)?;
+    for entry in rest {
+        put(conn, refs, &mut statement, std::slice::from_ref(entry))?;
+    }
+    Ok(())
+}
+
+/// Runs a statement that takes as many rows as there are entries.
+fn put(
+    conn: &Connection,
+    refs: &mut Refs,
+    statement: &mut Statement<'_>,
+    entries: &[Entry],
+) -> Result<(), StoreError> {
+    let mut place = 0;
+    let mut bind = |statement: &mut Statement<'_>, value: &dyn ToSql| {
+        place += 1;
+        statement.raw_bind_parameter(place, value)
+    };
     for entry in entries {
-        let (seq, at) = (entry.seq as i64, entry.at.as_millis());
         let campaign = refs.of(conn, entry.campaign)?;
-        let kind = kind_of(&entry.event);
-        match &entry.event {
+        let columns = Columns::of(&entry.event);
+        bind(statement, &(entry.seq as i64))?;
+        bind(statement, &entry.at.as_millis())?;
+        bind(statement, &campaign)?;
+        bind(statement, &kind_of(&entry.event))?;
+        bind(statement, &columns.number)?;
+        bind(statement, &columns.user)?;
+        bind(statement, &columns.quantity)?;
+        bind(statement, &columns.amount)?;
+        bind(statement, &columns.note)?;
+    }
+    statement.raw_execute()?;
+    Ok(())
+}
+
+/// What an event puts into the columns that not all have.
+#[derive(Default)]
+struct Columns<'a> {
+    number: Option<u32>,
+    user: Option<&'a str>,
+    quantity: Option<u32>,
+    amount: Option<i64>,
+    note: Option<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(event: &'a Event) -> Self {
+        let number = event.number();
+        match event {
             Event::Granted {
-                number,
                 user,
                 quantity,
                 amount_minor,
                 key,
-            } => statement.execute(params![
-                seq,
-                at,
-                campaign,
-                kind,
+                ..
+            } => Self {
                 number,
-                user.as_str(),
-                quantity,
-                amount_minor,
-                key.as_ref().map(IdempotencyKey::as_str),
-            ])?,
-            Event::Paid { number, payment }
-            | Event::Reinstated { number, payment }
-            | Event::RefundDue { number, payment } => statement.execute(params![
-                seq,
-                at,
-                campaign,
-                kind,
+                user: Some(user.as_str()),
+                quantity: Some(*quantity),
+                amount: Some(*amount_minor),
+                note: key.as_ref().map(IdempotencyKey::as_str),
+            },
+            Event::Paid { payment, .. }
+            | Event::Reinstated { payment, .. }
+            | Event::RefundDue { payment, .. } => Self {
                 number,
-                None::<&str>,
-                None::<i64>,
-                None::<i64>,
-                payment.as_str(),
-            ])?,
-            Event::Cancelled { number } | Event::Expired { number } => {
-                statement.execute(params![
-                    seq,
-                    at,
-                    campaign,
-                    kind,
-                    number,
-                    None::<&str>,
-                    None::<i64>,
-                    None::<i64>,
-                    None::<&str>,
-                ])?
-            }
+                note: Some(payment.as_str()),
+                ..Self::default()
+            },
             Event::Closed {
                 returned,
                 refunded_minor,
-            } => statement.execute(params![
-                seq,
-                at,
-                campaign,
-                kind,
-                None::<u32>,
-                None::<&str>,
-                returned,
-                refunded_minor,
-                None::<&str>,
-            ])?,
-            Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => statement
-                .execute(params![
-                    seq,
-                    at,
-                    campaign,
-                    kind,
-                    None::<u32>,
-                    None::<&str>,
-                    None::<i64>,
-                    None::<i64>,
-                    None::<&str>,
-                ])?,
-        };
+            } => Self {
+                quantity: Some(*returned),
+                amount: Some(*refunded_minor),
+                ..Self::default()
+            },
+            _ => Self {
+                number,
+                ..Self::default()
+            },
+        }
     }
-    Ok(())
 }
 
 /// Hands up to `limit` entries after `after` to `each`, in order. A gap in the sequence is damage.

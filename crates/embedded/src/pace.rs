@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// of the time is for settlement.
 const SERVE_PER_SETTLE: u32 = 49;
 /// No more tasks than this are worth waiting for: past it, a commit's cost is spread thinly enough.
-const WORTHWHILE_MAX: usize = 128;
+const WORTHWHILE_MAX: usize = 192;
 /// Entries carried into the ledger in one transaction when it is quiet. Larger slices cost less an entry.
 const QUIET_SLICE: usize = 512;
 /// The same while claims keep coming: about a millisecond for which they wait. Longer, and everybody who is connected
@@ -43,9 +43,10 @@ impl Pace {
         self.last_batch = tasks;
     }
 
-    /// How many tasks are worth a moment's wait: half of those who were just served, since they are coming back.
+    /// How many tasks are worth a moment's wait: most of those who were just served, since they are coming back. Those
+    /// who come during the commit make up for the rest, so that batches grow while the crowd is larger than they are.
     pub(crate) fn worthwhile(&self) -> usize {
-        (self.last_batch / 2).min(WORTHWHILE_MAX)
+        (self.last_batch * 7 / 8).min(WORTHWHILE_MAX)
     }
 
     /// Nobody came for a while.

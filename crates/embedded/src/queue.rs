@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// How long the writer waits for a crowd that it expects back.
-const GATHER_MAX: Duration = Duration::from_micros(250);
+/// How long the writer waits for each of a crowd that it expects back: a little longer than two cores need for a
+/// claim over HTTP. Who comes more slowly is not worth waiting for.
+const GATHER_PER_TASK: Duration = Duration::from_micros(25);
+/// How long it waits for all of them.
+const GATHER_MAX: Duration = Duration::from_millis(2);
 
 /// Why a task was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +89,9 @@ impl<T> Queue<T> {
         debug_assert!(inbox.is_empty(), "the last batch was not finished");
         let mut inner = self.inner.lock();
         if worthwhile > 1 {
-            self.wait(&mut inner, worthwhile, GATHER_MAX.min(wait_max));
+            let tasks = u32::try_from(worthwhile).unwrap_or(u32::MAX);
+            let gather = GATHER_PER_TASK.saturating_mul(tasks).min(GATHER_MAX);
+            self.wait(&mut inner, worthwhile, gather.min(wait_max));
         }
         self.wait(&mut inner, 1, wait_max);
         if !inner.tasks.is_empty() {
