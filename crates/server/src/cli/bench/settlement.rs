@@ -84,6 +84,14 @@ impl Of {
         }
     }
 
+    /// Rows of the ledger that a grant becomes: an order; or a share, its user's account, and the posting.
+    fn rows(self) -> u32 {
+        match self {
+            Self::Sale => 1,
+            Self::RedPacket => 3,
+        }
+    }
+
     async fn open(self, backend: &Backend, units: u32) -> anyhow::Result<CampaignId> {
         let (engine, ledger) = (&*backend.engine, &*backend.ledger);
         match self {
@@ -112,6 +120,8 @@ struct Measured {
     single_per_second: f64,
     /// Entries settled a second over single rows a second.
     ratio: f64,
+    /// Rows of the ledger that an entry becomes.
+    rows_per_entry: u32,
     steady: Option<Steady>,
     audit_ok: bool,
 }
@@ -156,12 +166,12 @@ pub(crate) fn run(args: &SettlementArgs) -> anyhow::Result<ExitCode> {
 
 fn print_text(report: &Report) {
     for load in &report.loads {
-        let (of, rows) = match load.of {
-            Of::Sale => ("orders of a sale", "one row each"),
-            Of::RedPacket => ("shares of a red packet", "three rows each"),
+        let of = match load.of {
+            Of::Sale => "orders of a sale",
+            Of::RedPacket => "shares of a red packet",
         };
         println!(
-            "{} {of}, {rows}, into {} by {} over {} partitions: {:.2} s, {:.0}/s, {:.1} times the {:.0}/s of single rows",
+            "{} {of} into {} by {} over {} partitions in {:.2} s: {:.0}/s, {:.1} times the {:.0}/s of single rows",
             load.entries,
             report.ledger,
             report.transport,
@@ -171,6 +181,13 @@ fn print_text(report: &Report) {
             load.ratio,
             load.single_per_second,
         );
+        if load.rows_per_entry > 1 {
+            println!(
+                "  each is {} rows of the ledger: {:.1} times in rows",
+                load.rows_per_entry,
+                load.ratio * f64::from(load.rows_per_entry),
+            );
+        }
         if let Some(steady) = &load.steady {
             println!(
                 "  a steady rush of {:.0} grants/s (asked {}): lag at most {}, at its end {}, caught up in {:.2} s",
@@ -261,6 +278,7 @@ async fn measure_on(
         per_second,
         single_per_second,
         ratio: per_second / single_per_second,
+        rows_per_entry: of.rows(),
         steady,
         audit_ok: audited.ok,
     })
