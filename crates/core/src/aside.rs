@@ -4,8 +4,8 @@
 //! it. What follows from it must not be settled before it, or units and money would go astray: an order is not paid
 //! that was never entered, what a packet has left is not sent home while a share of it is somebody's, and units that
 //! came back are not somebody else's, or the same user's again, before they have come back. So such entries are set
-//! aside behind it, and the rest goes on. The books are then those of a history in which the entries
-//! that are set aside have not happened yet, and such a history conserves what it handles.
+//! aside behind it, and the rest goes on. The books are then those of a history in which the entries that are set aside
+//! have not happened yet, and such a history conserves what it handles.
 
 use std::collections::BTreeMap;
 
