@@ -121,7 +121,10 @@ impl Embedded {
         let queue = Arc::clone(&shared);
         let writer = WriterThread::start(
             lock,
-            move || writer.run_to_the_end(),
+            move || {
+                thread::go_first();
+                writer.run_to_the_end();
+            },
             move || queue.queue.close(),
         )?;
         Ok(Self {

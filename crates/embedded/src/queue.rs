@@ -14,6 +14,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 const GATHER_PER_TASK: Duration = Duration::from_micros(25);
 /// How long it waits for all of them.
 const GATHER_MAX: Duration = Duration::from_millis(2);
+/// No more tasks than this are worth waiting for: past it, a commit's cost is spread thinly enough.
+const WORTHWHILE_MAX: usize = 256;
 
 /// Why a task was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,14 +86,15 @@ impl<T> Queue<T> {
     }
 
     /// Exchanges the gathered tasks for the empty `inbox`, waiting up to `wait_max` for a first one, and before that a
-    /// moment for as many as `worthwhile`.
-    pub(crate) fn take(&self, inbox: &mut Vec<T>, worthwhile: usize, wait_max: Duration) -> Taken {
+    /// moment for as many as are `coming` beside those who are here.
+    pub(crate) fn take(&self, inbox: &mut Vec<T>, coming: usize, wait_max: Duration) -> Taken {
         debug_assert!(inbox.is_empty(), "the last batch was not finished");
         let mut inner = self.inner.lock();
-        if worthwhile > 1 {
-            let tasks = u32::try_from(worthwhile).unwrap_or(u32::MAX);
-            let gather = GATHER_PER_TASK.saturating_mul(tasks).min(GATHER_MAX);
-            self.wait(&mut inner, worthwhile, gather.min(wait_max));
+        let here = inner.tasks.len();
+        let worthwhile = (here + coming).min(WORTHWHILE_MAX);
+        if coming > 1 && here < worthwhile {
+            let gather = GATHER_PER_TASK.saturating_mul((worthwhile - here) as u32);
+            self.wait(&mut inner, worthwhile, gather.min(GATHER_MAX).min(wait_max));
         }
         self.wait(&mut inner, 1, wait_max);
         if !inner.tasks.is_empty() {
@@ -144,13 +147,23 @@ mod tests {
         queue.close();
         assert_eq!(queue.push(4), Err((Full::Closed, 4)));
         let mut inbox = Vec::new();
-        assert_eq!(queue.take(&mut inbox, 1, Duration::ZERO), Taken::Tasks);
+        assert_eq!(queue.take(&mut inbox, 0, Duration::ZERO), Taken::Tasks);
         assert_eq!(inbox, [1, 2]);
         inbox.clear();
         assert_eq!(
-            queue.take(&mut inbox, 1, Duration::from_secs(9)),
+            queue.take(&mut inbox, 0, Duration::from_secs(9)),
             Taken::Closed
         );
+    }
+
+    #[test]
+    fn those_who_do_not_come_are_not_waited_for_long() {
+        let queue = Queue::new(2);
+        assert_eq!(queue.push(1), Ok(()));
+        let mut inbox = Vec::new();
+        // It would hang here, were it to wait for all who may come.
+        let taken = queue.take(&mut inbox, 4_096, Duration::MAX);
+        assert_eq!((taken, &*inbox), (Taken::Tasks, &[1][..]));
     }
 
     #[test]
@@ -160,7 +173,7 @@ mod tests {
         let thread = std::thread::spawn(move || producer.push(7));
         let mut inbox = Vec::new();
         assert_eq!(
-            queue.take(&mut inbox, 1, Duration::from_secs(60)),
+            queue.take(&mut inbox, 0, Duration::from_secs(60)),
             Taken::Tasks
         );
         assert_eq!(inbox, [7]);

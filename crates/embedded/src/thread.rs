@@ -6,6 +6,10 @@ use parking_lot::Mutex;
 
 use crate::file::WriterLock;
 
+/// The writer's niceness, where the system lets it have it.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = -5;
+
 /// A running writer. Its thread has the file's lock and keeps it until its last word: whoever opens the file next
 /// finds nobody else writing.
 pub(crate) struct WriterThread {
@@ -41,6 +45,23 @@ impl WriterThread {
         }
     }
 }
+
+/// Asks the system to let this thread go first when it has something to do. It works little and the whole crowd waits
+/// for it, but after each of its short sleeps the system may leave it waiting for a core for milliseconds. Without the
+/// right to ask (`CAP_SYS_NICE`, or a limit on niceness) everything goes on as before, only later.
+#[cfg(target_os = "linux")]
+pub(crate) fn go_first() {
+    use rustix::{process::setpriority_process, thread::gettid};
+
+    // On Linux niceness belongs to a thread.
+    if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
+        tracing::debug!(%error, "the writer may not go before other threads");
+    }
+}
+
+/// Elsewhere niceness belongs to the process.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn go_first() {}
 
 impl Drop for WriterThread {
     fn drop(&mut self) {

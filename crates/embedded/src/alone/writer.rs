@@ -90,7 +90,7 @@ impl Writer {
     fn run(mut self) {
         let mut inbox = Vec::new();
         loop {
-            let taken = self.shared.queue.take(&mut inbox, 1, self.wait_max());
+            let taken = self.shared.queue.take(&mut inbox, 0, self.wait_max());
             if let Some(repair_at) = self.repair_at {
                 self.turn_away(&mut inbox);
                 if repair_at <= Instant::now() {

@@ -114,7 +114,7 @@ impl Writer {
             shared.stop(&reason);
             shared.queue.close();
             let mut left = Vec::new();
-            shared.queue.take(&mut left, 1, Duration::ZERO);
+            shared.queue.take(&mut left, 0, Duration::ZERO);
             for task in left {
                 task.refuse(&EngineError::Unavailable {
                     reason: reason.clone(),
@@ -130,7 +130,7 @@ impl Writer {
             match self
                 .shared
                 .queue
-                .take(&mut inbox, self.pace.worthwhile(), self.wait_max())
+                .take(&mut inbox, self.pace.coming(), self.wait_max())
             {
                 Taken::Tasks if self.stopped.is_some() || self.settlement_is_too_far_behind() => {
                     self.turn_away(&mut inbox);
