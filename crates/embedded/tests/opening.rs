@@ -198,3 +198,34 @@ fn two_hundred_thousand_grants_are_the_same_after_a_restart() {
     }
     embedded.abort();
 }
+
+/// Left alone, SQLite would carry its write-ahead log into the file once it is 64 MiB long, in the middle of a rush.
+#[test]
+fn what_is_settled_is_carried_into_the_file_while_it_is_quiet() {
+    const GRANTS: u32 = 12_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    let embedded = open(&path);
+    let setup = sale(GRANTS).setup(1);
+    let target = Target::of(&setup);
+    block_on(embedded.create(&setup)).unwrap();
+    block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
+    let claims: Vec<_> = (0..GRANTS)
+        .map(|n| embedded.claim(target.one(&format!("user-{n}"))))
+        .collect();
+    for claim in claims {
+        block_on(claim).unwrap();
+    }
+    let (head, _) = embedded.positions();
+    let settled = embedded.await_settled(PartitionId(0), head, std::time::Duration::from_secs(60));
+    assert_eq!(block_on(settled), Ok(true));
+    // Behind whatever the writer was at when it told that all is settled.
+    block_on(embedded.probe()).unwrap();
+    let alone = directory.path().join("alone.db");
+    std::fs::copy(&path, &alone).unwrap(); // without the write-ahead log
+    let file = rusqlite::Connection::open(&alone).unwrap();
+    let carried: u32 = file
+        .query_row("SELECT seq FROM settled", [], |row| row.get(0))
+        .unwrap();
+    assert!(carried >= 10_000, "{carried}");
+}

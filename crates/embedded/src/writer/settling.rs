@@ -7,7 +7,7 @@ use qiang_core::{
     ports::{Claimed, EngineError},
 };
 
-use super::{PARTITION, Writer};
+use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
 use crate::{error::StoreError, ledger, log, pace::BACKLOG_MAX};
 
 /// How long settlement rests after an entry that the books refuse.
@@ -73,6 +73,24 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Carries the write-ahead log into the file while nobody waits for it. Left alone, SQLite does so once that log has
+    /// grown to its bound, which would be in the middle of a rush.
+    pub(super) fn checkpoint_in_the_quiet(&mut self) {
+        if !self.pace.is_quiet()
+            || self.settled.saturating_sub(self.checkpointed) < CHECKPOINT_ENTRIES
+        {
+            return;
+        }
+        self.checkpointed = self.settled;
+        let done = self
+            .conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = done {
+            // Nothing is lost by it, and if the disk is the cause, the next commit will say so.
+            tracing::debug!(%error, "the write-ahead log could not be carried into the file");
+        }
     }
 
     /// Before going down: whoever waits for the ledger gets it.
