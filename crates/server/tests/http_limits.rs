@@ -41,17 +41,22 @@ async fn a_user_in_a_hurry_is_slowed_down() {
 
 #[tokio::test]
 async fn the_noop_route_is_off_unless_asked_for() {
-    let path = "/v1/noop/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/claims";
+    let unknown = "/v1/noop/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/claims";
     let service = Service::start().await;
     service
-        .act(path, &service.token("ann", "claim"))
+        .act(unknown, &service.token("ann", "claim"))
         .await
         .assert_problem(404, "not-found");
     service.stop().await;
     let service = Service::start_with(|config, _| config.server.noop_route = true).await;
+    service
+        .act(unknown, &service.token("ann", "claim"))
+        .await
+        .assert_problem(404, "unknown-campaign");
+    let id = service.red_packet(9, |_| ()).await;
+    let path = &format!("/v1/noop/{id}/claims");
     let reply = service.act(path, &service.token("ann", "claim")).await;
     assert_eq!(reply.status, 201);
-    let id = service.red_packet(9, |_| ()).await;
     let grant = service
         .act(
             &format!("/v1/red-packets/{id}/claims"),

@@ -8,7 +8,6 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use bytes::Bytes;
 use qiang_core::{
     book::Claim,
     campaign::{AckLevel, Kind as CampaignKind},
@@ -121,23 +120,28 @@ pub(crate) async fn order_units(
     decide(&app, &caller, claim).await
 }
 
-/// Does what a claim does except to decide anything. Only with `server.noop_route`, for benchmarks.
+/// Does what a claim does but for the gate and the engine: the grant that it writes out is made up. Only with
+/// `server.noop_route`, for benchmarks.
 pub(crate) async fn noop(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Param(_): Param<CampaignId>,
+    Param(campaign): Param<CampaignId>,
     Key(_): Key,
 ) -> Result<Response, Problem> {
-    const BODY: &str = concat!(
-        r#"{"campaign":"01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80","number":12345,"quantity":1,"#,
-        r#""amount":{"amount":100,"currency":"CNY"},"granted_at":"2026-11-21T12:00:00.000Z","ack":"fsync"}"#,
-    );
     caller.require(Scope::Claim)?;
     app.throttle.check(&caller.user)?;
-    Ok(json(
-        StatusCode::CREATED,
-        Bytes::from_static(BODY.as_bytes()).into(),
-    ))
+    let grant = Grant {
+        campaign,
+        number: 12_345,
+        quantity: 1,
+        amount_minor: 100,
+        granted_at: app.clock.now(),
+        order: None,
+    };
+    let facts = app.facts(campaign).await?;
+    let facts = facts.ok_or_else(|| Problem::new(Kind::UnknownCampaign, ""))?;
+    let body = GrantBody::new(&grant, facts.currency, Some(AckLevel::Fsync));
+    Ok(grant_response(StatusCode::CREATED, &body))
 }
 
 async fn decide(app: &App, caller: &Caller, claim: Claim) -> Result<Response, Problem> {

@@ -1,9 +1,15 @@
 //! The JSON of the API. Types of the core are wrapped here and never serialise themselves, so that a change inside
 //! cannot change the wire by accident.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, io::Write as _, str::FromStr};
 
-use jiff::{Timestamp as Calendar, fmt::temporal::DateTimeParser};
+use jiff::{
+    Timestamp as Calendar,
+    fmt::{
+        StdFmtWrite,
+        temporal::{DateTimeParser, DateTimePrinter},
+    },
+};
 use qiang_core::{
     campaign::{AckLevel, Tally},
     id::{CampaignId, OrderId},
@@ -11,8 +17,11 @@ use qiang_core::{
     outcome::Grant,
     time::{Timestamp, Window},
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use utoipa::ToSchema;
+
+/// Room for an id, a time, or a code of a few letters.
+const TEXT_BYTES: usize = 64;
 
 /// A type of the core that is written as its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +29,7 @@ pub(crate) struct Text<T>(pub(crate) T);
 
 impl<T: fmt::Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+        serialize_text(&self.0, serializer)
     }
 }
 
@@ -31,21 +40,42 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
+/// Serialises what is printed. It is mostly short, and in one piece it costs the serialiser a third of what it costs
+/// in the pieces in which it is printed.
+fn serialize_text<S: Serializer>(
+    text: &impl fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut room = [0; TEXT_BYTES];
+    let mut rest = room.as_mut_slice();
+    if write!(rest, "{text}").is_err() {
+        return serializer.collect_str(text);
+    }
+    let written = TEXT_BYTES - rest.len();
+    match str::from_utf8(&room[..written]) {
+        Ok(text) => serializer.serialize_str(text),
+        Err(error) => Err(S::Error::custom(error)),
+    }
+}
+
 /// An instant: RFC 3339 with milliseconds, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct When(pub(crate) Timestamp);
 
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
         // Windows are inside the calendar, and clocks have been for a while.
         let instant = Calendar::from_millisecond(self.0.as_millis()).map_err(|_| fmt::Error)?;
-        write!(f, "{instant:.3}")
+        PRINTER
+            .print_timestamp(&instant, StdFmtWrite(f))
+            .map_err(|_| fmt::Error)
     }
 }
 
 impl Serialize for When {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serialize_text(self, serializer)
     }
 }
 
