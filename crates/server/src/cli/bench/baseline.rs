@@ -1,7 +1,8 @@
 //! `qiang bench http --baseline`: what deciding and keeping a claim costs, beside a request that does nothing.
 //!
 //! Rounds alternate no-op, claim, no-op, sold-out, so that a machine whose speed drifts treats all alike; each claim
-//! round is held against the no-op rounds beside it, and the median of these ratios is quoted.
+//! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
+//! the medians of these ratios are quoted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,14 +28,14 @@ struct Round {
 #[derive(Default)]
 struct Lane {
     rounds: Vec<Round>,
-    /// Each round's rate over that of the no-op round before it.
+    /// Each round's rate over that of the no-op beside it.
     ratios: Vec<f64>,
 }
 
 impl Lane {
-    fn add(&mut self, round: Round, noop: Round) {
+    fn add(&mut self, round: Round, noop_per_second: f64) {
         self.rounds.push(round);
-        self.ratios.push(round.per_second / noop.per_second);
+        self.ratios.push(round.per_second / noop_per_second);
     }
 
     fn per_second(&self) -> f64 {
@@ -77,10 +78,11 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         let before_sold_out = one(args, target, &racers, &noop, 201).await?;
         let refused = one(args, target, &racers, &claims, 409).await?;
         if round > 0 {
-            noops.add(before_claim, before_claim);
-            noops.add(before_sold_out, before_claim);
-            claim.add(claimed, before_claim);
-            sold.add(refused, before_sold_out);
+            let (first, second) = (before_claim.per_second, before_sold_out.per_second);
+            noops.add(before_claim, first);
+            noops.add(before_sold_out, first);
+            claim.add(claimed, f64::midpoint(first, second));
+            sold.add(refused, second);
         }
     }
     let audited = target.audit().await?;
