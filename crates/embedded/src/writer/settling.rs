@@ -75,8 +75,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Carries the write-ahead log into the file while nobody waits for it. Left alone, SQLite does so once that log has
-    /// grown to its bound, which would be in the middle of a rush.
+    /// Carries the write-ahead log into the file while nobody waits for it. Left alone, SQLite does so once that log
+    /// has grown to its bound, which would be in the middle of a rush.
     pub(super) fn checkpoint_in_the_quiet(&mut self) {
         if !self.pace.is_quiet()
             || self.settled.saturating_sub(self.checkpointed) < CHECKPOINT_ENTRIES

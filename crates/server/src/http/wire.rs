@@ -40,8 +40,8 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-/// Serialises what is printed. It is mostly short, and in one piece it costs the serialiser a third of what it costs
-/// in the pieces in which it is printed.
+/// Serialises what is printed. It is mostly short, so it is gathered first: the serialiser looks for characters to
+/// escape once, not once for each piece that is printed.
 fn serialize_text<S: Serializer>(
     text: &impl fmt::Display,
     serializer: S,
