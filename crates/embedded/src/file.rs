@@ -22,8 +22,9 @@ const KIND_SINCE: u32 = 2;
 /// Pages in the write-ahead log after which SQLite carries them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// stop a rush more often; more would make the first start after a crash slower.
 const CHECKPOINT_PAGES: u32 = 16_384;
-/// Page cache, in KiB.
-const CACHE_KIB: u32 = 65_536;
+/// Page cache, in KiB. The system caches the file too, and a larger one costs more than it saves: after a slice of
+/// settlement that split pages of an index, SQLite walks through all of it.
+const CACHE_KIB: u32 = 16_384;
 /// Prepared statements kept by a connection.
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
