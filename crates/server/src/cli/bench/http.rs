@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use clap::builder::ArgPredicate;
 use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde_json::json;
@@ -42,8 +43,13 @@ pub(crate) struct HttpArgs {
     /// Connections.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub(super) connections: u32,
-    /// Seconds of each load.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=30))]
+    /// Seconds of each load; of each round of the baseline 2, unless given.
+    #[arg(
+        long,
+        default_value_t = 5,
+        default_value_if("baseline", ArgPredicate::IsPresent, "2")
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=30))]
     pub(super) seconds: u32,
     /// Clicks a second in the open loop; without it, half of what the closed loop reached.
     #[arg(long)]
@@ -51,8 +57,8 @@ pub(crate) struct HttpArgs {
     /// Alternate claims with a no-op request on the same stack and print the ratio of their rates.
     #[arg(long)]
     baseline: bool,
-    /// Rounds of the baseline.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    /// Rounds of the baseline: many and short, since the machine's speed drifts.
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=50))]
     pub(super) rounds: u32,
     /// Print one JSON object.
     #[arg(long)]
