@@ -31,6 +31,7 @@ use rusqlite::Connection;
 use self::repair::Stopped;
 use crate::{
     Shared,
+    delivery::Decision,
     error::StoreError,
     ledger, log,
     log::Refs,
@@ -65,6 +66,8 @@ pub(crate) struct Writer {
     entries: Vec<Entry>,
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
     parked: std::collections::VecDeque<(Seq, Answer<Claimed>, Outcome)>,
+    /// Decisions of the batch that are left to couriers.
+    decisions: Vec<Decision>,
     last_ack: Option<(CampaignId, AckLevel)>,
     stopped: Option<Stopped>,
     /// When to try again to settle what could not be settled.
@@ -104,6 +107,7 @@ impl Writer {
             pace: Pace::new(),
             entries: Vec::new(),
             parked: std::collections::VecDeque::new(),
+            decisions: Vec::new(),
             last_ack: None,
             stopped: None,
             settle_again_at: None,
@@ -127,6 +131,7 @@ impl Writer {
                 });
             }
         }
+        shared.delivery.close();
     }
 
     fn run(mut self) {
@@ -302,6 +307,7 @@ impl Writer {
 
     fn answer(&mut self, decided: &mut Vec<Decided>) {
         let head = self.shared.committed.load(Ordering::Acquire);
+        let with_couriers = self.shared.delivery.is_worth_it(decided.len());
         for task in decided.drain(..) {
             match task {
                 Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
@@ -310,20 +316,26 @@ impl Writer {
                         Some(AckLevel::Ledger) if self.settled < head => {
                             self.parked.push_back((head, answer, outcome))
                         }
-                        Some(AckLevel::Ledger) => answer.send(Ok(Claimed {
-                            outcome,
-                            ack: AckLevel::Ledger,
-                        })),
-                        _ => answer.send(Ok(Claimed {
-                            outcome,
-                            ack: AckLevel::Fsync,
-                        })),
+                        ack => {
+                            // The commit gives more than some campaigns ask for.
+                            let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
+                            let claimed = Claimed { outcome, ack };
+                            let decision = Decision { answer, claimed };
+                            if with_couriers {
+                                self.decisions.push(decision);
+                            } else {
+                                decision.send();
+                            }
+                        }
                     }
                 }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
                 Decided::Probe(answer) => answer.send(Ok(())),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
+        }
+        if with_couriers {
+            self.shared.delivery.leave(self.decisions.drain(..));
         }
     }
 

@@ -10,6 +10,7 @@ use qiang_core::{
     ports::{AsideCount, Carriage, Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
+use tokio::runtime::Handle;
 
 use super::distributed::{Books, Distributed};
 use crate::config::{Config, EngineKind};
@@ -130,9 +131,13 @@ impl Backend {
         }
     }
 
-    /// The embedded engine, which is its own ledger and log.
+    /// The embedded engine, which is its own ledger and log. Its couriers work on the current runtime, of which there
+    /// must be one.
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
+        for _ in 0..Handle::current().metrics().num_workers() {
+            tokio::spawn(embedded.courier());
+        }
         let shared = Arc::new(embedded);
         Self {
             engine: shared.clone(),
