@@ -18,7 +18,7 @@ use lapin::{
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    inbox::{Following, Inbox},
+    inbox::{Following, Inbox, Missing},
     ports::{Carriage, EventLog, LedgerError, Taken},
 };
 use tokio::sync::Notify;
@@ -49,6 +49,7 @@ pub(crate) struct Line {
     /// A channel of its own to count on, for a question about a queue that is gone closes it; and when it was counted.
     counting: (Option<Channel>, Option<Instant>),
     inbox: Inbox<u64>,
+    missing: Missing,
     /// To be acknowledged.
     settled: Vec<u64>,
     /// To be put with the messages that nobody can read.
@@ -79,6 +80,7 @@ impl Line {
             consumed: false,
             counting: (None, None),
             inbox: Inbox::default(),
+            missing: Missing::default(),
             settled: Vec::new(),
             unreadable: Vec::new(),
             waiting: (0, Instant::now()),
@@ -93,6 +95,7 @@ impl Line {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Taken, LedgerError> {
+        self.missing.begin(after);
         if self.waiting.0 != after {
             self.waiting = (after, Instant::now());
         }
@@ -128,7 +131,8 @@ impl Line {
                 self.shown.lock().refilled += run.len() as u64;
                 Ok(Taken::Run(run))
             }
-            Some(_) => Err(self.gone(after)),
+            Some(_) if self.missing.is_sure(after) => Err(self.gone(after)),
+            Some(_) => Ok(Taken::Nothing),
         }
     }
 
@@ -177,20 +181,20 @@ impl Line {
             self.count().await;
             self.drain(limit);
             self.acknowledge(after).await?;
-            match self.inbox.following(after, limit) {
+            let missing = match self.inbox.following(after, limit) {
                 Following::Run(entries) => {
                     self.waiting = (after, Instant::now());
                     return Ok(Taken::Run(entries));
                 }
-                Following::Gap(upto) => {
-                    self.refill(after, upto).await?;
-                    continue;
+                Following::Gap(upto) => Some(upto),
+                Following::Nothing => Some(self.overdue).filter(|upto| *upto > after),
+            };
+            if let Some(upto) = missing {
+                if !self.missing.is_sure(after) {
+                    return Ok(Taken::Nothing);
                 }
-                Following::Nothing if self.overdue > after => {
-                    self.refill(after, self.overdue).await?;
-                    continue;
-                }
-                Following::Nothing => {}
+                self.refill(after, upto).await?;
+                continue;
             }
             let left = until.saturating_duration_since(Instant::now());
             if self.receive(left.min(LOOK_EVERY)).await {

@@ -112,6 +112,33 @@ impl<T> Inbox<T> {
     }
 }
 
+/// Tells what is missing from what was settled meanwhile.
+///
+/// While a worker waits, others may settle, and its position grows old: entries that seem to be missing are in the
+/// ledger then, and perhaps no longer in the log. So what seems to be missing is not believed before another take is
+/// given the same position, which was read after it was first seen.
+#[derive(Debug, Default)]
+pub struct Missing {
+    /// The position after which entries seemed to be missing.
+    seemed: Option<Seq>,
+    /// Whether they seemed to be before this take.
+    sure: bool,
+}
+
+impl Missing {
+    /// A take after this position begins.
+    pub fn begin(&mut self, after: Seq) {
+        self.sure = self.seemed == Some(after);
+    }
+
+    /// Entries after the take's position seem to be missing. Tells whether they are; otherwise the take is to end, and
+    /// the next one will know.
+    pub fn is_sure(&mut self, after: Seq) -> bool {
+        self.seemed = Some(after);
+        self.sure
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +184,19 @@ mod tests {
         assert_eq!(inbox.settled(5), ['a', 'd']);
         assert_eq!(inbox.settled(6), ['b']);
         assert!(inbox.is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_is_believed_when_the_position_is_the_same_again() {
+        let mut missing = Missing::default();
+        let mut take = |after| {
+            missing.begin(after);
+            [missing.is_sure(after), missing.is_sure(after)]
+        };
+        assert_eq!(take(7), [false, false]);
+        assert_eq!(take(9), [false, false], "the position was old");
+        assert_eq!(take(9), [true, true]);
+        assert_eq!(take(9), [true, true], "it could not be fetched");
+        assert_eq!(take(7), [false, false]);
     }
 }

@@ -12,7 +12,8 @@ use crate::event::{Entry, PartitionId, Seq};
 pub enum Taken {
     /// Entries without a gap, the first right after the position that was asked for.
     Run(Vec<Entry>),
-    /// Nothing came in the time.
+    /// Nothing came in the time; or what came does not follow the position, which may have grown old: it is to be read
+    /// again, and asked for again.
     Nothing,
     /// Another worker settles this partition. It may be asked for again, in case that one dies.
     Elsewhere,

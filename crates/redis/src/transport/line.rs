@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    inbox::{Following, Inbox},
+    inbox::{Following, Inbox, Missing},
     ports::{Carriage, LedgerError, Taken},
 };
 use redis::{Cmd, ErrorKind, RedisError, Value, aio::MultiplexedConnection};
@@ -70,6 +70,7 @@ pub(super) struct Line {
     pub(super) stage: Stage,
     /// What to acknowledge a record by is its id in the log, or nothing for items of a list, which go in order.
     pub(super) inbox: Inbox<String>,
+    missing: Missing,
     /// Whether replicas have everything that is in the inbox.
     confirmed: bool,
     /// Whether Redis was told what carries.
@@ -96,6 +97,7 @@ impl Line {
             leased: None,
             stage: Stage::from_the_start(),
             inbox: Inbox::default(),
+            missing: Missing::default(),
             confirmed: false,
             armed: false,
             looked: None,
@@ -136,6 +138,7 @@ impl Line {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Taken, Failed> {
+        self.missing.begin(after);
         let until = Instant::now() + wait_max;
         if !self.lease_until(until).await? {
             return Ok(Taken::Elsewhere);
@@ -152,6 +155,9 @@ impl Line {
             match self.inbox.following(after, limit) {
                 Following::Run(entries) => return self.hand_out(entries).await,
                 Following::Gap(upto) => {
+                    if !self.missing.is_sure(after) {
+                        return Ok(Taken::Nothing);
+                    }
                     self.refill(after, upto).await?;
                     continue;
                 }
@@ -174,6 +180,9 @@ impl Line {
             }
             if let Some(head) = beyond.take() {
                 // It was in the log before we looked the last time, and it did not come.
+                if !self.missing.is_sure(after) {
+                    return Ok(Taken::Nothing);
+                }
                 self.refill(after, head).await?;
                 continue;
             }

@@ -191,6 +191,30 @@ pub async fn entries_settled_by_somebody_else_are_passed_over<S: TransportSubjec
     worker.leave().await;
 }
 
+/// While a worker waits, another one settles, and the log forgets what is settled: that is no gap, and no damage.
+pub async fn a_position_may_grow_old_while_a_worker_waits<S: TransportSubject>(
+    bench: &mut Bench<S>,
+) {
+    let sale = bench.open(sale(STOCK)).await;
+    bench.crowd(sale, 0..50).await;
+    let (first, second) = (bench.worker("first").await, bench.worker("second").await);
+    let mut positions = Vec::new();
+    for partition in bench.partitions() {
+        bench.take_some(&*first, partition, 5).await;
+        positions.push((partition, bench.settled(partition).await));
+    }
+    bench.carry_all(&*first).await;
+    first.leave().await;
+    bench.crowd(sale, 50..100).await;
+    for (partition, old) in positions {
+        let taken = second.take(partition, old, LIMIT, SOON).await;
+        assert_eq!(taken, Ok(Taken::Nothing));
+        assert!(!bench.take(&*second, partition).await.is_empty());
+    }
+    bench.carry_all(&*second).await;
+    bench.all_was_brought(&*second);
+}
+
 /// Nothing is lost when a worker is stopped while it waits, at the moment when something comes.
 pub async fn a_take_may_be_dropped_at_any_time<S: TransportSubject>(bench: &mut Bench<S>) {
     let sale = bench.open(sale(STOCK)).await;

@@ -82,6 +82,7 @@ macro_rules! transport_conformance {
             a_worker_that_leaves_is_followed_at_once,
             workers_at_once_settle_everything_once,
             entries_settled_by_somebody_else_are_passed_over,
+            a_position_may_grow_old_while_a_worker_waits,
             a_take_may_be_dropped_at_any_time,
             small_records_come_in_large_runs,
             settled_entries_are_forgotten_and_no_others,
