@@ -255,6 +255,7 @@ fn wanted(unmet: &[&Need]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::script;
 
     /// A machine that has nothing but what is in `bin`.
     fn machine(bin: &Path, root: bool) -> Machine {
@@ -280,12 +281,6 @@ mod tests {
         },
     ];
 
-    fn script(directory: &Path, name: &str, body: &str) {
-        let path = directory.join(name);
-        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
     fn refusal(machine: &Machine) -> String {
         install_on(machine, TWO).unwrap_err().to_string()
     }
@@ -306,7 +301,7 @@ mod tests {
     #[test]
     fn anybody_but_root_is_told_and_apt_is_not_run() {
         let bin = tempfile::tempdir().unwrap();
-        script(bin.path(), "apt-get", "touch $(dirname $0)/ran");
+        script(&bin.path().join("apt-get"), "touch $(dirname $0)/ran");
         let message = refusal(&machine(bin.path(), false));
         assert!(message.contains("only root"), "{message}");
         assert!(!bin.path().join("ran").exists());
@@ -317,8 +312,7 @@ mod tests {
         let bin = tempfile::tempdir().unwrap();
         // An apt that installs the tool: the second call's last argument is the package.
         script(
-            bin.path(),
-            "apt-get",
+            &bin.path().join("apt-get"),
             "d=$(dirname $0); echo \"$DEBIAN_FRONTEND $@\" >> $d/log\n\
              case \"$*\" in *install*) cp $0 $d/qiang-test-tool;; esac",
         );
@@ -353,7 +347,7 @@ mod tests {
     #[test]
     fn a_failing_apt_is_a_failure() {
         let bin = tempfile::tempdir().unwrap();
-        script(bin.path(), "apt-get", "exit 100");
+        script(&bin.path().join("apt-get"), "exit 100");
         let message = refusal(&machine(bin.path(), true));
         assert!(message.contains("exit status: 100"), "{message}");
     }
@@ -377,13 +371,13 @@ mod tests {
         let bin = tempfile::tempdir().unwrap();
         let machine = machine(bin.path(), false);
         assert!(!machine.meets(&POSTGRES));
-        script(bin.path(), "postgres", "");
+        script(&bin.path().join("postgres"), "");
         assert!(machine.meets(&POSTGRES));
         fs::remove_file(bin.path().join("postgres")).unwrap();
         let version = bin.path().join("postgresql/15/bin");
         fs::create_dir_all(&version).unwrap();
         assert!(!machine.meets(&POSTGRES));
-        script(&version, "postgres", "");
+        script(&version.join("postgres"), "");
         assert!(machine.meets(&POSTGRES));
     }
 

@@ -219,6 +219,21 @@ fn write_table(rows: &[Row], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
+/// Writes a shell script that the caller's test may run at once.
+///
+/// A child writes it. If this process held the file open for writing, a child that another test forks in that moment
+/// would hold it too until it runs its own program, and Linux runs no file that somebody may write to (ETXTBSY).
+#[cfg(test)]
+pub(crate) fn script(path: &Path, body: &str) {
+    let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
+    let status = Command::new("sh")
+        .args(["-c", write])
+        .arg(path)
+        .arg(body)
+        .status();
+    assert!(status.unwrap().success(), "write {}", path.display());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -62,6 +62,7 @@ fn scripts(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::script;
 
     const GOOD: &str =
         "-- Takes one.\n-- KEYS[1] stock\n-- ARGV[1] user\n-- Replies: 1\nreturn 1\n";
@@ -116,12 +117,12 @@ mod tests {
     fn the_linter_gets_every_script_and_its_word_is_taken() {
         let tree = Tree::of(&[("a.lua", GOOD), ("b.rs", ""), ("c/d.lua", GOOD)]);
         let root = tempfile::tempdir().unwrap();
-        let script = root.path().join("linter");
-        let body = "#!/bin/sh\necho $* >> calls\nif [ -f broken ]; then test $1 = --version; fi\n";
-        std::fs::write(&script, body).unwrap();
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&script, executable).unwrap();
-        let lint = || lint_with(&script.display().to_string(), root.path(), &tree, true);
+        let linter = root.path().join("linter");
+        script(
+            &linter,
+            "echo $* >> calls\nif [ -f broken ]; then test $1 = --version; fi",
+        );
+        let lint = || lint_with(&linter.display().to_string(), root.path(), &tree, true);
         assert_eq!(lint().unwrap(), Done::Passed);
         let calls = std::fs::read_to_string(root.path().join("calls")).unwrap();
         assert!(
