@@ -18,8 +18,8 @@ use lapin::{
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    inbox::{Following, Inbox, Missing},
-    ports::{Carriage, EventLog, LedgerError, Taken},
+    inbox::{Following, GapDetector, Inbox},
+    ports::{EventLog, LedgerError, Taken, TransportStatus},
 };
 use tokio::sync::Notify;
 
@@ -42,14 +42,14 @@ pub(crate) struct Line {
     pub(crate) partition: PartitionId,
     /// Tells the relay that the queue was lost.
     pub(crate) again: Arc<Notify>,
-    pub(crate) shown: Arc<Mutex<Carriage>>,
+    pub(crate) shown: Arc<Mutex<TransportStatus>>,
     consuming: Option<(Channel, Consumer)>,
     /// Whether it consumed before.
     consumed: bool,
     /// A channel of its own to count on, for a question about a queue that is gone closes it; and when it was counted.
     counting: (Option<Channel>, Option<Instant>),
     inbox: Inbox<u64>,
-    missing: Missing,
+    gaps: GapDetector,
     /// To be acknowledged.
     settled: Vec<u64>,
     /// To be put with the messages that nobody can read.
@@ -68,7 +68,7 @@ impl Line {
         log: Arc<dyn EventLog>,
         partition: PartitionId,
         again: Arc<Notify>,
-        shown: Arc<Mutex<Carriage>>,
+        shown: Arc<Mutex<TransportStatus>>,
     ) -> Self {
         Self {
             link,
@@ -80,7 +80,7 @@ impl Line {
             consumed: false,
             counting: (None, None),
             inbox: Inbox::default(),
-            missing: Missing::default(),
+            gaps: GapDetector::default(),
             settled: Vec::new(),
             unreadable: Vec::new(),
             waiting: (0, Instant::now()),
@@ -95,7 +95,7 @@ impl Line {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Taken, LedgerError> {
-        self.missing.begin(after);
+        self.gaps.begin(after);
         if self.waiting.0 != after {
             self.waiting = (after, Instant::now());
         }
@@ -131,7 +131,7 @@ impl Line {
                 self.shown.lock().refilled += run.len() as u64;
                 Ok(Taken::Run(run))
             }
-            Some(_) if self.missing.is_sure(after) => Err(self.gone(after)),
+            Some(_) if self.gaps.confirmed(after) => Err(self.gone(after)),
             Some(_) => Ok(Taken::Nothing),
         }
     }
@@ -190,7 +190,7 @@ impl Line {
                 Following::Nothing => Some(self.overdue).filter(|upto| *upto > after),
             };
             if let Some(upto) = missing {
-                if !self.missing.is_sure(after) {
+                if !self.gaps.confirmed(after) {
                     return Ok(Taken::Nothing);
                 }
                 self.refill(after, upto).await?;

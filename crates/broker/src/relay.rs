@@ -13,7 +13,7 @@ use lapin::{
 use parking_lot::Mutex;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{Carriage, EventLog, Ledger, LedgerError},
+    ports::{EventLog, Ledger, LedgerError, TransportStatus},
 };
 use tokio::sync::Notify;
 
@@ -35,7 +35,7 @@ pub(crate) struct Relay {
     pub(crate) partition: PartitionId,
     /// Told when the queue was lost with what was in it.
     pub(crate) again: Arc<Notify>,
-    pub(crate) shown: Arc<Mutex<Carriage>>,
+    pub(crate) shown: Arc<Mutex<TransportStatus>>,
 }
 
 /// How far a relay came.
@@ -51,7 +51,7 @@ struct Progress {
 #[derive(Debug)]
 enum Stopped {
     /// Another process relays the partition.
-    Elsewhere,
+    NotOwner,
     /// What is in the queue is to be published again.
     Again,
     Failed(String),
@@ -77,7 +77,7 @@ impl Relay {
         let mut progress = Progress::default();
         loop {
             match self.relay(&mut progress).await {
-                Stopped::Elsewhere => tokio::time::sleep(LOCK_POLL).await,
+                Stopped::NotOwner => tokio::time::sleep(LOCK_POLL).await,
                 Stopped::Again => {
                     tracing::warn!(
                         partition,
@@ -107,7 +107,7 @@ impl Relay {
     async fn try_relay(&self, progress: &mut Progress) -> Result<Stopped, Stopped> {
         let channel = self.link.channel().await?;
         if !self.lock(&channel).await? {
-            return Ok(Stopped::Elsewhere);
+            return Ok(Stopped::NotOwner);
         }
         self.link.declare(&channel, self.partition).await?;
         let confirms = ConfirmSelectOptions::default();

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Carriage, EventLog, Ledger, LedgerError, Taken, Transport},
+    ports::{EventLog, Ledger, LedgerError, Taken, Transport, TransportStatus},
 };
 use tokio::{sync::Notify, task::JoinHandle};
 
@@ -28,7 +28,7 @@ use crate::{
 pub struct RabbitTransport {
     link: Arc<Link>,
     lines: BTreeMap<PartitionId, tokio::sync::Mutex<Line>>,
-    shown: BTreeMap<PartitionId, Arc<Mutex<Carriage>>>,
+    shown: BTreeMap<PartitionId, Arc<Mutex<TransportStatus>>>,
     relays: Mutex<Vec<JoinHandle<()>>>,
     left: AtomicBool,
 }
@@ -47,7 +47,7 @@ impl RabbitTransport {
         let (mut lines, mut shown, mut relays) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for partition in log.partitions() {
             let again = Arc::new(Notify::new());
-            let show: Arc<Mutex<Carriage>> = Arc::default();
+            let show: Arc<Mutex<TransportStatus>> = Arc::default();
             let relay = Relay {
                 link: Arc::clone(&link),
                 log: Arc::clone(&log),
@@ -100,7 +100,7 @@ impl Transport for RabbitTransport {
     ) -> Result<Taken, LedgerError> {
         let mut line = self.line(partition)?.lock().await;
         if self.left.load(Ordering::Acquire) {
-            return Ok(Taken::Elsewhere);
+            return Ok(Taken::NotOwner);
         }
         line.take(after, limit, wait_max).await
     }
@@ -109,7 +109,7 @@ impl Transport for RabbitTransport {
         self.line(partition)?.lock().await.done(settled).await
     }
 
-    fn carriage(&self, partition: PartitionId) -> Carriage {
+    fn status(&self, partition: PartitionId) -> TransportStatus {
         let shown = self.shown.get(&partition);
         shown.map(|shown| shown.lock().clone()).unwrap_or_default()
     }

@@ -77,14 +77,14 @@ impl FromStr for AckLevel {
 
 /// Which of the two things a campaign is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum CampaignKind {
     /// A sum split into random shares, one a user.
     RedPacket,
     /// Limited stock, sold by the unit.
     Sale,
 }
 
-impl Kind {
+impl CampaignKind {
     /// The word for it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -265,10 +265,10 @@ impl Campaign {
 
     /// Which kind it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> CampaignKind {
         match self.rules {
-            Rules::RedPacket(_) => Kind::RedPacket,
-            Rules::Sale(_) => Kind::Sale,
+            Rules::RedPacket(_) => CampaignKind::RedPacket,
+            Rules::Sale(_) => CampaignKind::Sale,
         }
     }
 

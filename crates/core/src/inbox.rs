@@ -118,14 +118,14 @@ impl<T> Inbox<T> {
 /// ledger then, and perhaps no longer in the log. So what seems to be missing is not believed before another take is
 /// given the same position, which was read after it was first seen.
 #[derive(Debug, Default)]
-pub struct Missing {
+pub struct GapDetector {
     /// The position after which entries seemed to be missing.
     seemed: Option<Seq>,
     /// Whether they seemed to be before this take.
     sure: bool,
 }
 
-impl Missing {
+impl GapDetector {
     /// A take after this position begins.
     pub fn begin(&mut self, after: Seq) {
         self.sure = self.seemed == Some(after);
@@ -133,7 +133,7 @@ impl Missing {
 
     /// Entries after the take's position seem to be missing. Tells whether they are; otherwise the take is to end, and
     /// the next one will know.
-    pub fn is_sure(&mut self, after: Seq) -> bool {
+    pub fn confirmed(&mut self, after: Seq) -> bool {
         self.seemed = Some(after);
         self.sure
     }
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_believed_when_the_position_is_the_same_again() {
-        let mut missing = Missing::default();
+        let mut missing = GapDetector::default();
         let mut take = |after| {
             missing.begin(after);
-            [missing.is_sure(after), missing.is_sure(after)]
+            [missing.confirmed(after), missing.confirmed(after)]
         };
         assert_eq!(take(7), [false, false]);
         assert_eq!(take(9), [false, false], "the position was old");

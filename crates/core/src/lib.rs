@@ -5,7 +5,6 @@
 //! async runtime, SQL or Redis. Everything is a function of its arguments, so that [`book::Book`] can serve as the
 //! reference model of every engine.
 
-pub mod aside;
 pub mod book;
 pub mod campaign;
 pub mod event;
@@ -15,5 +14,6 @@ pub mod money;
 pub mod order;
 pub mod outcome;
 pub mod ports;
+pub mod quarantine;
 pub mod split;
 pub mod time;

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use uuid::Uuid;
 
-pub use self::transport::{Carriage, Taken, Transport};
+pub use self::transport::{Taken, Transport, TransportStatus};
 pub use crate::time::Clock;
 use crate::{
     book::{Claim, Command, OrderView, Refusal, Reply, Setup},
@@ -260,7 +260,7 @@ pub struct GrantRecord {
 
 /// An entry that could not be settled, and is kept until it can.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetAside {
+pub struct QuarantinedEntry {
     /// The partition.
     pub partition: PartitionId,
     /// The entry.
@@ -275,7 +275,7 @@ pub struct SetAside {
 
 /// How many entries are set aside.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AsideCount {
+pub struct QuarantineCount {
     /// Those that were refused.
     pub refused: u64,
     /// Those that wait for one of these.
@@ -343,8 +343,8 @@ pub trait Ledger: Send + Sync + 'static {
 
     /// Keeps the entry right behind the position with the reason why it cannot be settled, and moves the position past
     /// it, in one transaction. From there on [`Ledger::settle`] sets aside by itself what has to wait for it (see
-    /// [`aside`](crate::aside)). At or before the position nothing changes. Returns the position afterwards.
-    async fn set_aside(
+    /// [`quarantine`](crate::quarantine)). At or before the position nothing changes. Returns the position afterwards.
+    async fn quarantine(
         &self,
         _partition: PartitionId,
         _entry: &Entry,
@@ -356,16 +356,19 @@ pub trait Ledger: Send + Sync + 'static {
     }
 
     /// How many entries of a partition are set aside.
-    async fn count_aside(&self, _partition: PartitionId) -> Result<AsideCount, LedgerError> {
-        Ok(AsideCount::default())
+    async fn count_quarantined(
+        &self,
+        _partition: PartitionId,
+    ) -> Result<QuarantineCount, LedgerError> {
+        Ok(QuarantineCount::default())
     }
 
     /// Up to `limit` entries that are set aside, by partition and place, behind `after`.
-    async fn list_aside(
+    async fn list_quarantined(
         &self,
         _after: Option<(PartitionId, Seq)>,
         _limit: u32,
-    ) -> Result<Vec<SetAside>, LedgerError> {
+    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
         Ok(Vec::new())
     }
 

@@ -8,14 +8,17 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
-    ports::{AsideCount, Balance, CampaignRecord, GrantRecord, KeyBinding, LedgerError, SetAside},
+    ports::{
+        Balance, CampaignRecord, GrantRecord, KeyBinding, LedgerError, QuarantineCount,
+        QuarantinedEntry,
+    },
 };
 use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::{
     error::StoreError,
-    ledger::{accounts, aside, campaigns, keys, settle},
+    ledger::{accounts, campaigns, keys, quarantine, settle},
     reader::{self, Readers},
     task::{Desk, Job, LedgerJob},
 };
@@ -90,7 +93,7 @@ pub(crate) async fn settle(
     job(books, count, settle).await
 }
 
-pub(crate) async fn set_aside(
+pub(crate) async fn quarantine(
     books: &impl Books,
     partition: PartitionId,
     entry: &Entry,
@@ -98,7 +101,7 @@ pub(crate) async fn set_aside(
 ) -> Result<Seq, LedgerError> {
     let (entry, reason) = (entry.clone(), reason.to_owned());
     let keep = move |desk: &mut Desk<'_>| {
-        let position = aside::set_aside(desk.conn, desk.now, partition, &entry, &reason)?;
+        let position = quarantine::quarantine(desk.conn, desk.now, partition, &entry, &reason)?;
         desk.moved.push((partition, position));
         Ok(position)
     };
@@ -110,24 +113,25 @@ pub(crate) async fn redrive(
     partition: PartitionId,
     seq: Seq,
 ) -> Result<bool, LedgerError> {
-    let redrive = move |desk: &mut Desk<'_>| aside::redrive(desk.conn, desk.refs, partition, seq);
+    let redrive =
+        move |desk: &mut Desk<'_>| quarantine::redrive(desk.conn, desk.refs, partition, seq);
     job(books, 1, redrive).await
 }
 
-pub(crate) async fn count_aside(
+pub(crate) async fn count_quarantined(
     books: &impl Books,
     partition: PartitionId,
-) -> Result<AsideCount, LedgerError> {
-    let count = move |conn: &Connection| aside::count(conn, partition);
+) -> Result<QuarantineCount, LedgerError> {
+    let count = move |conn: &Connection| quarantine::count(conn, partition);
     reader::query(books.readers(), count).await
 }
 
-pub(crate) async fn list_aside(
+pub(crate) async fn list_quarantined(
     books: &impl Books,
     after: Option<(PartitionId, Seq)>,
     limit: u32,
-) -> Result<Vec<SetAside>, LedgerError> {
-    let list = move |conn: &Connection| aside::list(conn, after, limit);
+) -> Result<Vec<QuarantinedEntry>, LedgerError> {
+    let list = move |conn: &Connection| quarantine::list(conn, after, limit);
     reader::query(books.readers(), list).await
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use qiang_core::{
-    book::{Command, Steer},
+    book::{CampaignAction, Command},
     event::PartitionId,
     ports::{Engine, EventLog, Ledger},
     split::SplitRule,
@@ -176,8 +176,8 @@ fn two_hundred_thousand_grants_are_the_same_after_a_restart() {
             embedded.submit(Command::Cancel { order }).await.unwrap();
         }
     });
-    let (campaign, steer) = (targets[0].id, Steer::Close);
-    block_on(embedded.submit(Command::Steer { campaign, steer })).unwrap();
+    let (campaign, action) = (targets[0].id, CampaignAction::Close);
+    block_on(embedded.submit(Command::Act { campaign, action })).unwrap();
     let tallies = |embedded: &Embedded| {
         let tally = |target: &Target| block_on(embedded.tally(target.id)).unwrap().unwrap();
         targets.iter().map(tally).collect::<Vec<_>>()

@@ -9,18 +9,19 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AsideCount, Balance, CampaignRecord, Clock, GrantRecord, KeyBinding, Ledger, LedgerError,
-        SetAside,
+        Balance, CampaignRecord, Clock, GrantRecord, KeyBinding, Ledger, LedgerError,
+        QuarantineCount, QuarantinedEntry,
     },
 };
 use uuid::Uuid;
 
 use crate::{
-    accounts, aside, campaigns,
+    accounts, campaigns,
     dialect::Dialect,
     error::StoreError,
     keys,
     positions::Positions,
+    quarantine,
     session::{self, Desk, Mode, Worked},
     settle,
 };
@@ -171,7 +172,7 @@ impl<D: Dialect> Ledger for Books<D> {
         Ok(position)
     }
 
-    async fn set_aside(
+    async fn quarantine(
         &self,
         partition: PartitionId,
         entry: &Entry,
@@ -183,31 +184,34 @@ impl<D: Dialect> Ledger for Books<D> {
         );
         let kept = self.write(move |conn| {
             let kept = Arc::clone(&kept);
-            Box::pin(
-                async move { aside::set_aside::<D>(conn, now, partition, &kept.0, &kept.1).await },
-            )
+            Box::pin(async move {
+                quarantine::quarantine::<D>(conn, now, partition, &kept.0, &kept.1).await
+            })
         });
         let position = kept.await?;
         self.positions.of(partition).reach(position);
         Ok(position)
     }
 
-    async fn count_aside(&self, partition: PartitionId) -> Result<AsideCount, LedgerError> {
-        self.read(move |conn| Box::pin(aside::count::<D>(conn, partition)))
+    async fn count_quarantined(
+        &self,
+        partition: PartitionId,
+    ) -> Result<QuarantineCount, LedgerError> {
+        self.read(move |conn| Box::pin(quarantine::count::<D>(conn, partition)))
             .await
     }
 
-    async fn list_aside(
+    async fn list_quarantined(
         &self,
         after: Option<(PartitionId, Seq)>,
         limit: u32,
-    ) -> Result<Vec<SetAside>, LedgerError> {
-        self.read(move |conn| Box::pin(aside::list::<D>(conn, after, limit)))
+    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
+        self.read(move |conn| Box::pin(quarantine::list::<D>(conn, after, limit)))
             .await
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        self.write(move |conn| Box::pin(aside::redrive::<D>(conn, partition, seq)))
+        self.write(move |conn| Box::pin(quarantine::redrive::<D>(conn, partition, seq)))
             .await
     }
 }

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{Kind, Rules},
+    campaign::{CampaignKind, Rules},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
@@ -136,7 +136,7 @@ pub(crate) async fn grants<D: Dialect>(
         return Ok(Vec::new());
     };
     let (after, limit) = (i64::from(after), i64::from(limit));
-    let grants = if row.kind == Kind::RedPacket.name() {
+    let grants = if row.kind == CampaignKind::RedPacket.name() {
         D::granted_shares(conn, row.r, after, limit).await?
     } else {
         D::granted_orders(conn, row.r, after, limit).await?

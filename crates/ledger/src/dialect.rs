@@ -32,7 +32,9 @@ pub(crate) enum Class {
 }
 
 /// A database whose tables the ledger knows.
-pub(crate) trait Dialect: Accounts + Aside + Campaigns + Keys + Settling + Schema {
+pub(crate) trait Dialect:
+    Accounts + Quarantine + Campaigns + Keys + Settling + Schema
+{
     /// How to connect to the database at a URL.
     fn at(url: &str) -> Result<<Self::Connection as Connection>::Options>;
 
@@ -267,22 +269,22 @@ pub(crate) trait Settling: Database {
 }
 
 /// Entries that are set aside.
-pub(crate) trait Aside: Database {
+pub(crate) trait Quarantine: Database {
     /// Whether anything is set aside in a partition.
-    fn any_aside(
+    fn any_quarantined(
         conn: &mut Self::Connection,
         partition: i64,
     ) -> impl Future<Output = Result<bool>> + Send;
 
     /// The first entry that is set aside of each of some campaigns, in any order; one of which nothing is, is left out.
-    fn first_aside(
+    fn first_quarantined(
         conn: &mut Self::Connection,
         partition: i64,
         campaigns: &[String],
     ) -> impl Future<Output = Result<Vec<(String, i64)>>> + Send;
 
     /// What is set aside of a campaign before a place, in order: places and entries.
-    fn aside_of(
+    fn quarantined_of(
         conn: &mut Self::Connection,
         partition: i64,
         campaign: &str,
@@ -290,14 +292,14 @@ pub(crate) trait Aside: Database {
     ) -> impl Future<Output = Result<Vec<(i64, String)>>> + Send;
 
     /// One entry that is set aside.
-    fn aside_at(
+    fn quarantined_at(
         conn: &mut Self::Connection,
         partition: i64,
         seq: i64,
     ) -> impl Future<Output = Result<Option<String>>> + Send;
 
     /// Sets entries aside.
-    fn put_aside(
+    fn put_quarantined(
         conn: &mut Self::Connection,
         partition: i64,
         rows: &[AsideRow],
@@ -311,13 +313,13 @@ pub(crate) trait Aside: Database {
     ) -> impl Future<Output = Result<()>> + Send;
 
     /// How many entries of a partition were refused, and how many wait.
-    fn count_aside(
+    fn count_quarantined(
         conn: &mut Self::Connection,
         partition: i64,
     ) -> impl Future<Output = Result<(i64, i64)>> + Send;
 
-    /// Entries that are set aside, in the order of partitions and places, behind one of them.
-    fn list_aside(
+    /// Entries that are set quarantine, in the order of partitions and places, behind one of them.
+    fn list_quarantined(
         conn: &mut Self::Connection,
         after: (i64, i64),
         limit: i64,

@@ -7,7 +7,6 @@
 //! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
 
 mod accounts;
-mod aside;
 mod books;
 mod campaigns;
 mod dialect;
@@ -16,6 +15,7 @@ mod keys;
 mod mysql;
 mod positions;
 mod postgres;
+mod quarantine;
 mod rows;
 mod schema;
 mod session;

@@ -1,7 +1,7 @@
 //! Rows as they pass between the logic and the dialects.
 
 use qiang_core::{
-    campaign::{Campaign, Kind, Phase, RedPacket, Rules, Sale},
+    campaign::{Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
     id::{CampaignId, UserId},
     money::{Currency, Money},
     order::OrderState,
@@ -195,7 +195,7 @@ pub(crate) struct KnownCampaign {
     pub(crate) id: CampaignId,
     /// The id in writing: who owns the escrow.
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CampaignKind,
     pub(crate) owner: String,
     pub(crate) currency: Currency,
     pub(crate) one_per_user: bool,
@@ -273,7 +273,7 @@ pub(crate) struct AsideRow {
     pub(crate) at: i64,
 }
 
-/// An entry that is set aside, as it is listed: partition, place, entry, reason, what it waits for, when.
+/// An entry that is set quarantine, as it is listed: partition, place, entry, reason, what it waits for, when.
 pub(crate) type AsideColumns = (i64, i64, String, String, Option<i64>, i64);
 
 /// A grant as it is listed: number, user, quantity, amount, when.
@@ -350,8 +350,8 @@ impl CampaignRow {
         let kind = kind_of(&self.kind).ok_or_else(|| bad("kind"))?;
         let supply = self.supply.try_into().map_err(|_| bad("supply"))?;
         let rules = match kind {
-            Kind::RedPacket => Rules::RedPacket(self.packet(supply, currency)?),
-            Kind::Sale => {
+            CampaignKind::RedPacket => Rules::RedPacket(self.packet(supply, currency)?),
+            CampaignKind::Sale => {
                 let limit = self.per_user_limit.try_into().map_err(|_| bad("limit"))?;
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
@@ -450,8 +450,8 @@ fn bad(what: &str) -> sqlx::Error {
     contradiction(what.to_owned())
 }
 
-fn kind_of(name: &str) -> Option<Kind> {
-    [Kind::RedPacket, Kind::Sale]
+fn kind_of(name: &str) -> Option<CampaignKind> {
+    [CampaignKind::RedPacket, CampaignKind::Sale]
         .into_iter()
         .find(|kind| kind.name() == name)
 }

@@ -77,7 +77,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
         seq: history.head() + 1,
         ..history.log[0].clone()
     };
-    let aside = ledger.set_aside(history.partition, &entry, "asked for");
+    let aside = ledger.quarantine(history.partition, &entry, "asked for");
     assert_eq!(aside.await, Ok(entry.seq));
 }
 

@@ -126,11 +126,11 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     unavailable(ledger.balances(&user("ann")).await.map(drop));
     let (partition, entry) = (history.partition, &history.log[0]);
     // Nothing of this is a refusal: an outage sets no entry aside.
-    let aside = ledger.set_aside(partition, entry, "no").await;
+    let aside = ledger.quarantine(partition, entry, "no").await;
     unavailable(aside.map(drop));
     unavailable(ledger.redrive(partition, 1).await.map(drop));
-    unavailable(ledger.count_aside(partition).await.map(drop));
-    unavailable(ledger.list_aside(None, 1).await.map(drop));
+    unavailable(ledger.count_quarantined(partition).await.map(drop));
+    unavailable(ledger.list_quarantined(None, 1).await.map(drop));
     let waited = ledger.await_settled(history.partition, 1, WAIT_MAX).await;
     unavailable(waited.map(drop));
     server.start_again();

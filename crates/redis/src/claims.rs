@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use qiang_core::{
     book::Refusal,
-    campaign::{AckLevel, Kind},
+    campaign::{AckLevel, CampaignKind},
     event::PartitionId,
     outcome::Outcome,
     ports::{Claimed, EngineError},
@@ -65,8 +65,8 @@ pub(crate) async fn decide(
     let arguments = |command: &mut Cmd| write(command, &here, plain);
     let call = Call {
         script: match kind {
-            Kind::RedPacket => &CLAIM_PACKET,
-            Kind::Sale => &CLAIM_SALE,
+            CampaignKind::RedPacket => &CLAIM_PACKET,
+            CampaignKind::Sale => &CLAIM_SALE,
         },
         campaign,
         arguments: &arguments,

@@ -1,7 +1,7 @@
 //! Everything that is asked of the engine beside claims.
 
 use qiang_core::{
-    book::{Command, OrderView, PaymentOutcome, Refusal, Reply, Steer},
+    book::{CampaignAction, Command, OrderView, PaymentOutcome, Refusal, Reply},
     campaign::{Phase, Tally, Transition, TransitionError},
     event::PartitionId,
     id::{CampaignId, OrderId, PaymentRef},
@@ -37,9 +37,7 @@ impl RedisEngine {
             }
             Command::Pay { order, payment } => node.pay(order, &payment).await,
             Command::Cancel { order } => node.cancel(order).await.map(Reply::Cancelled),
-            Command::Steer { campaign, steer } => {
-                node.steer(campaign, steer).await.map(Reply::Steered)
-            }
+            Command::Act { campaign, action } => node.act(campaign, action).await.map(Reply::Acted),
             Command::Tick { events_max } => {
                 let more = node.tick(events_max).await?;
                 Ok(Reply::Ticked { more })
@@ -124,27 +122,31 @@ impl Node {
         }
     }
 
-    async fn steer(&self, campaign: CampaignId, steer: Steer) -> Result<Tally, EngineError> {
+    async fn act(
+        &self,
+        campaign: CampaignId,
+        action: CampaignAction,
+    ) -> Result<Tally, EngineError> {
         let facts = self.facts(campaign).await?;
         let facts = facts.ok_or(Refusal::UnknownCampaign)?;
         let mut parts = Vec::with_capacity(usize::from(facts.parts));
         for part in 0..facts.parts {
             let partition = self.of_part(campaign, part);
-            parts.push(self.steer_part(&facts, partition, steer).await?);
+            parts.push(self.act_on_part(&facts, partition, action).await?);
         }
         Ok(sum(&parts))
     }
 
-    async fn steer_part(
+    async fn act_on_part(
         &self,
         facts: &Facts,
         partition: PartitionId,
-        steer: Steer,
+        action: CampaignAction,
     ) -> Result<PartTally, EngineError> {
-        let (word, transition) = match steer {
-            Steer::Pause => ("pause", Transition::Pause),
-            Steer::Resume => ("resume", Transition::Resume),
-            Steer::Close => ("close", Transition::Close),
+        let (word, transition) = match action {
+            CampaignAction::Pause => ("pause", Transition::Pause),
+            CampaignAction::Resume => ("resume", Transition::Resume),
+            CampaignAction::Close => ("close", Transition::Close),
         };
         let arguments = |command: &mut Cmd| {
             command.arg(word);

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::RwLock;
 use qiang_core::{
-    campaign::{AckLevel, Kind},
+    campaign::{AckLevel, CampaignKind},
     id::CampaignId,
     time::{Timestamp, Window},
 };
@@ -19,7 +19,7 @@ pub(crate) const FIELDS: [&str; 7] = ["kind", "starts", "ends", "limit", "hold",
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) id: CampaignId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: CampaignKind,
     pub(crate) window: Window,
     pub(crate) limit: u32,
     pub(crate) hold_ms: i64,
@@ -33,8 +33,8 @@ impl Facts {
     pub(crate) fn read(id: CampaignId, values: &[Option<String>]) -> Option<Self> {
         let value = |at: usize| values.get(at)?.as_deref();
         let kind = match value(0)? {
-            "red_packet" => Kind::RedPacket,
-            "sale" => Kind::Sale,
+            "red_packet" => CampaignKind::RedPacket,
+            "sale" => CampaignKind::Sale,
             _ => return None,
         };
         let instant = |at: usize| Some(Timestamp::from_millis(value(at)?.parse().ok()?));

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use qiang_core::{
     book::Claim,
-    campaign::Kind,
+    campaign::CampaignKind,
     id::CampaignId,
     ports::{Answer, Claimed, EngineError},
 };
@@ -24,7 +24,7 @@ pub(crate) struct Asked {
 }
 
 /// What one call can decide together.
-pub(crate) type Group = (CampaignId, Kind);
+pub(crate) type Group = (CampaignId, CampaignKind);
 
 /// What a slot is to do.
 enum Next<'a> {
@@ -147,7 +147,7 @@ mod tests {
         let (answer, _ticket) = Ticket::new();
         let claim = Claim {
             campaign: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
-            kind: Kind::Sale,
+            kind: CampaignKind::Sale,
             user: UserId::new("ann").expect("a good id"),
             quantity: 1,
             key: None,

@@ -31,5 +31,7 @@ pub use self::{
     error::ConnectError,
     keys::PARTITIONS_MAX,
     options::{Options, Topology, WaitFor},
-    transport::{Carrier, Carrying, LEASE, RedisTransport, WORKER_BYTES_MAX, carry_nothing},
+    transport::{
+        LEASE, RedisTransport, TransportKind, TransportOptions, WORKER_BYTES_MAX, remove_transports,
+    },
 };

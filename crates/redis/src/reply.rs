@@ -18,7 +18,7 @@
 
 use qiang_core::{
     book::{OrderView, Refusal},
-    campaign::{Kind, Phase, Tally},
+    campaign::{CampaignKind, Phase, Tally},
     event::Seq,
     id::UserId,
     order::OrderState,
@@ -71,7 +71,9 @@ impl<'a> Claims<'a> {
         let line = self.lines.next()?;
         let rest = line.get(1..)?;
         let outcome = match line.as_bytes()[0] {
-            b'A' if facts.kind == Kind::Sale => Outcome::AlreadyGranted(order(facts, rest)?.grant),
+            b'A' if facts.kind == CampaignKind::Sale => {
+                Outcome::AlreadyGranted(order(facts, rest)?.grant)
+            }
             b'A' => Outcome::AlreadyGranted(row(facts, rest)?),
             b'P' => Outcome::Paused,
             b'N' => Outcome::NotStarted {
@@ -96,13 +98,13 @@ impl<'a> Claims<'a> {
 fn row(facts: &Facts, text: &str) -> Option<Grant> {
     let mut fields = text.split('\t');
     let (number, amount_minor) = match facts.kind {
-        Kind::RedPacket => share(fields.next()?)?,
-        Kind::Sale => (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
+        CampaignKind::RedPacket => share(fields.next()?)?,
+        CampaignKind::Sale => (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
     };
     let granted_at = facts.at(fields.next()?)?;
     let (quantity, order) = match facts.kind {
-        Kind::RedPacket => (1, None),
-        Kind::Sale => {
+        CampaignKind::RedPacket => (1, None),
+        CampaignKind::Sale => {
             let order = Order {
                 state: OrderState::Held,
                 hold_until: granted_at.plus_millis(facts.hold_ms),

@@ -242,21 +242,21 @@ async fn each_outcome_has_its_status_and_type() {
         201
     );
 
-    let steer = async |id: &str, verb: &str| {
+    let act = async |id: &str, verb: &str| {
         service
             .act(&format!("/v1/campaigns/{id}/{verb}"), &service.operator())
             .await
     };
-    assert_eq!(steer(&later, "pause").await.text("phase"), "paused");
+    assert_eq!(act(&later, "pause").await.text("phase"), "paused");
     assert_eq!(
         check(claims(&later), "bob", 503, "paused")
             .await
             .header("retry-after"),
         "1"
     );
-    assert_eq!(steer(&later, "resume").await.text("phase"), "live");
-    assert_eq!(steer(&later, "close").await.text("phase"), "closed");
-    steer(&later, "resume")
+    assert_eq!(act(&later, "resume").await.text("phase"), "live");
+    assert_eq!(act(&later, "close").await.text("phase"), "closed");
+    act(&later, "resume")
         .await
         .assert_problem(409, "phase-conflict");
     check(claims(&later), "bob", 410, "ended").await;

@@ -9,7 +9,7 @@ use std::{
 
 use qiang_control::settlement::{Options, Settlement};
 use qiang_core::{
-    book::{Command, Steer},
+    book::{CampaignAction, Command},
     campaign::Phase,
     event::{PartitionId, Seq},
     money::Money,
@@ -168,8 +168,8 @@ async fn all_that_was_granted_is_in_the_books_across_stops_and_restarts() {
         .await
         .unwrap();
     for target in [packet, lazy, sale] {
-        let (campaign, steer) = (target.id, Steer::Close);
-        let closed = Command::Steer { campaign, steer };
+        let (campaign, action) = (target.id, CampaignAction::Close);
+        let closed = Command::Act { campaign, action };
         world.engine.submit(closed).await.unwrap();
     }
     world.all_settled().await;

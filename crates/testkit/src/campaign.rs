@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{Claim, Setup},
-    campaign::{AckLevel, Campaign, Kind, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
     id::{CampaignId, IdempotencyKey, OrderId, UserId},
     money::{Currency, Money},
     split::{Seed, Split, SplitRule},
@@ -200,7 +200,7 @@ pub struct Target {
     /// Its id.
     pub id: CampaignId,
     /// What it is claimed as.
-    pub kind: Kind,
+    pub kind: CampaignKind,
 }
 
 impl Target {
@@ -217,8 +217,8 @@ impl Target {
     #[must_use]
     pub fn mistaken(self) -> Self {
         let kind = match self.kind {
-            Kind::RedPacket => Kind::Sale,
-            Kind::Sale => Kind::RedPacket,
+            CampaignKind::RedPacket => CampaignKind::Sale,
+            CampaignKind::Sale => CampaignKind::RedPacket,
         };
         Self { kind, ..self }
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use qiang_core::{
-    book::{Claim, Command, Setup, Steer},
+    book::{CampaignAction, Claim, Command, Setup},
     id::PaymentRef,
     split::SplitRule,
 };
@@ -48,9 +48,9 @@ pub enum Step {
         campaign: usize,
         number: u32,
     },
-    Steer {
+    Act {
         campaign: usize,
-        steer: Steer,
+        action: CampaignAction,
     },
 }
 
@@ -91,8 +91,7 @@ fn claim() -> impl Strategy<Value = Step> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let steer =
-        prop_oneof![3 => Just(Steer::Pause), 5 => Just(Steer::Resume), 1 => Just(Steer::Close)];
+    let action = prop_oneof![3 => Just(CampaignAction::Pause), 5 => Just(CampaignAction::Resume), 1 => Just(CampaignAction::Close)];
     prop_oneof![
         12 => claim(),
         4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| Step::Pay {
@@ -102,7 +101,7 @@ fn step() -> impl Strategy<Value = Step> {
         }),
         3 => (campaign(), 1..8_u32)
             .prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
-        1 => (campaign(), steer).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
+        1 => (campaign(), action).prop_map(|(campaign, action)| Step::Act { campaign, action }),
     ]
 }
 
@@ -158,9 +157,9 @@ pub fn command(setups: &[Setup], step: Step) -> Command {
         Step::Cancel { campaign, number } => Command::Cancel {
             order: target(campaign).order(number),
         },
-        Step::Steer { campaign, steer } => Command::Steer {
+        Step::Act { campaign, action } => Command::Act {
             campaign: target(campaign).id,
-            steer,
+            action,
         },
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use qiang_core::{
     book::{Book, Claim, Command, OrderView, Refusal, Reply, Setup},
-    campaign::{Kind, Tally},
+    campaign::{CampaignKind, Tally},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, OrderId, UserId},
     outcome::Outcome,
@@ -49,8 +49,8 @@ impl Spread {
         let booked = self.grants.len() as u32 + 1;
         let (part_no, parts) = (part as u32, parts as u32);
         let number = match self.setup.campaign.kind() {
-            Kind::Sale => self.of_part[part] * parts + part_no + 1,
-            Kind::RedPacket => booked,
+            CampaignKind::Sale => self.of_part[part] * parts + part_no + 1,
+            CampaignKind::RedPacket => booked,
         };
         self.of_part[part] += 1;
         self.grants.push((part, number));

@@ -1,12 +1,12 @@
-//! Settlement: carrying every partition's log into the ledger, behind the rush.
+//! Settlement: transport_options every partition's log into the ledger, behind the rush.
 //!
 //! One task a partition. It is woken when something was appended, and looks by itself after a while in case nobody
 //! said so. What fails is tried again after a pause that grows; one partition that is stuck holds up no other. A log
 //! that has lost entries is not settled any more until somebody who has repaired it says so: its next entries would be
 //! about a history that the ledger does not know.
 
-mod carry;
-mod single_out;
+mod bisect;
+mod step;
 mod worker;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,12 +14,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Carriage, EventLog, Ledger, Transport},
+    ports::{EventLog, Ledger, Transport, TransportStatus},
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-pub use self::carry::{Carried, CarryError, carry_by, carry_once};
-pub use self::single_out::REFUSED_MAX;
+pub use self::bisect::REFUSED_MAX;
+pub use self::step::{StepError, StepResult, settle_once, settle_via};
 use self::worker::Worker;
 
 /// How long a partition waits for a signal before it looks by itself.
@@ -210,13 +210,13 @@ impl Settlement {
 
     /// How each partition is, and how its transport is with it; without one, nothing is said of that.
     #[must_use]
-    pub fn carriages(&self) -> Vec<(Position, Carriage)> {
-        let carriage = |position: Position| {
+    pub fn statuses(&self) -> Vec<(Position, TransportStatus)> {
+        let status = |position: Position| {
             let transport = self.transport.as_ref();
-            let carriage = transport.map(|transport| transport.carriage(position.partition));
-            (position, carriage.unwrap_or_default())
+            let status = transport.map(|transport| transport.status(position.partition));
+            (position, status.unwrap_or_default())
         };
-        self.positions().into_iter().map(carriage).collect()
+        self.positions().into_iter().map(status).collect()
     }
 
     /// Entries of all partitions that are not settled yet.

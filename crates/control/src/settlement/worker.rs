@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Carried, CarryError, Health, Options, Shown, Signal, carry_by, carry_once};
+use super::{Health, Options, Shown, Signal, StepError, StepResult, settle_once, settle_via};
 
 pub(super) struct Worker {
     partition: PartitionId,
@@ -91,9 +91,9 @@ impl Worker {
         let carried = match &self.options.transport {
             Some(transport) => {
                 let wait_max = self.options.poll_interval;
-                carry_by(&**transport, log, ledger, self.partition, limit, wait_max).await
+                settle_via(&**transport, log, ledger, self.partition, limit, wait_max).await
             }
-            None => carry_once(log, ledger, self.partition, limit).await,
+            None => settle_once(log, ledger, self.partition, limit).await,
         };
         match carried {
             Ok(carried) => {
@@ -108,7 +108,7 @@ impl Worker {
                     Next::Wait
                 }
             }
-            Err(CarryError::RolledBack { settled, head }) => {
+            Err(StepError::RolledBack { settled, head }) => {
                 self.show(head, settled);
                 self.halt(settled, head);
                 Next::Halt
@@ -118,7 +118,7 @@ impl Worker {
     }
 
     /// Sees to it that the log knows what it may forget.
-    async fn release(&mut self, carried: &Carried) -> Result<(), CarryError> {
+    async fn release(&mut self, carried: &StepResult) -> Result<(), StepError> {
         let released = if self.unreleased && carried.entries == 0 {
             match &self.options.transport {
                 Some(transport) => transport.done(self.partition, carried.settled).await,
@@ -128,7 +128,7 @@ impl Worker {
             carried.released.clone()
         };
         self.unreleased = released.is_err();
-        released.map_err(CarryError::Log)
+        released.map_err(StepError::Log)
     }
 
     fn show(&self, head: Seq, settled: Seq) {
@@ -149,7 +149,7 @@ impl Worker {
     }
 
     /// Notes a failure, and tells how long to wait.
-    fn fail(&mut self, error: &CarryError) -> Duration {
+    fn fail(&mut self, error: &StepError) -> Duration {
         let reason = error.chain();
         if self.enter(Health::Failing(reason.clone())) == Health::Well {
             tracing::error!(partition = self.partition.0, reason, "settlement is stuck");
@@ -161,7 +161,7 @@ impl Worker {
     }
 
     fn halt(&mut self, settled: Seq, head: Seq) {
-        let reason = CarryError::RolledBack { settled, head }.chain();
+        let reason = StepError::RolledBack { settled, head }.chain();
         self.enter(Health::Halted(reason));
         tracing::error!(
             partition = self.partition.0,

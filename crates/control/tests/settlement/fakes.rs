@@ -13,7 +13,8 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AsideCount, Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError,
+        Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError,
+        QuarantineCount,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -229,7 +230,7 @@ impl Ledger for FakeLedger {
         Ok(last)
     }
 
-    async fn set_aside(
+    async fn quarantine(
         &self,
         partition: PartitionId,
         entry: &Entry,
@@ -245,10 +246,10 @@ impl Ledger for FakeLedger {
         Ok(entry.seq)
     }
 
-    async fn count_aside(&self, _: PartitionId) -> Result<AsideCount, LedgerError> {
+    async fn count_quarantined(&self, _: PartitionId) -> Result<QuarantineCount, LedgerError> {
         let before = *self.aside_before.lock().unwrap();
         let refused = self.aside.lock().unwrap().len() as u64 + before;
-        Ok(AsideCount {
+        Ok(QuarantineCount {
             refused,
             waiting: 0,
         })

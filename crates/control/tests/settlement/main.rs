@@ -10,8 +10,8 @@ use std::{
 
 use fakes::{FakeLedger, FakeLog, broken};
 use qiang_control::settlement::{
-    BACKOFF_MAX, BACKOFF_MIN, CarryError, Options, POLL_INTERVAL, Position, REFUSED_MAX,
-    Settlement, carry_once,
+    BACKOFF_MAX, BACKOFF_MIN, Options, POLL_INTERVAL, Position, REFUSED_MAX, Settlement, StepError,
+    settle_once,
 };
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -51,7 +51,7 @@ async fn until(what: &str, so: impl Fn() -> bool) {
 #[tokio::test]
 async fn a_step_carries_a_bounded_run_from_the_position_on() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
-    let step = || carry_once(&*log, &*ledger, PartitionId(3), 4);
+    let step = || settle_once(&*log, &*ledger, PartitionId(3), 4);
     let carried = step().await.unwrap();
     assert_eq!((carried.entries, carried.settled, carried.head), (0, 0, 0));
     log.ends_at(3, 6);
@@ -72,7 +72,7 @@ async fn entries_that_the_books_refuse_are_set_aside_and_the_rest_goes_on() {
     ledger.poison.lock().unwrap().clone_from(&poison);
     let mut steps = 0;
     while ledger.at(3) < 1_000 {
-        let carried = carry_once(&*log, &*ledger, PartitionId(3), 1_000).await;
+        let carried = settle_once(&*log, &*ledger, PartitionId(3), 1_000).await;
         assert_eq!(carried.unwrap().settled, ledger.at(3));
         steps += 1;
     }
@@ -89,7 +89,7 @@ async fn so_many_bad_entries_are_no_accident() {
     log.ends_at(3, 5);
     *ledger.poison.lock().unwrap() = vec![2, 3];
     *ledger.aside_before.lock().unwrap() = REFUSED_MAX - 1;
-    let step = || carry_once(&*log, &*ledger, PartitionId(3), 1_000);
+    let step = || settle_once(&*log, &*ledger, PartitionId(3), 1_000);
     assert_eq!(step().await.unwrap().settled, 2);
     let stuck = step().await.unwrap_err().chain();
     assert!(stuck.contains("entry 3 is bad"), "{stuck}");
@@ -103,8 +103,8 @@ async fn what_cannot_be_set_aside_stays_where_it_is() {
     log.ends_at(3, 5);
     *ledger.poison.lock().unwrap() = vec![2];
     *ledger.aside_fails.lock().unwrap() = true;
-    let step = || carry_once(&*log, &*ledger, PartitionId(3), 1_000);
-    assert_eq!(step().await, Err(CarryError::Ledger(broken())));
+    let step = || settle_once(&*log, &*ledger, PartitionId(3), 1_000);
+    assert_eq!(step().await, Err(StepError::Ledger(broken())));
     assert_eq!(ledger.at(3), 1);
     *ledger.aside_fails.lock().unwrap() = false;
     assert_eq!(step().await.unwrap().settled, 2);
@@ -116,12 +116,12 @@ async fn nothing_is_released_that_is_not_settled() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
     log.ends_at(3, 6);
     ledger.refused.lock().unwrap().push(PartitionId(3));
-    let failed = carry_once(&*log, &*ledger, PartitionId(3), 4).await;
-    assert_eq!(failed, Err(CarryError::Ledger(broken())));
+    let failed = settle_once(&*log, &*ledger, PartitionId(3), 4).await;
+    assert_eq!(failed, Err(StepError::Ledger(broken())));
     assert_eq!(log.released(3), []);
     *log.releases_fail.lock().unwrap() = 1;
     ledger.refused.lock().unwrap().clear();
-    let carried = carry_once(&*log, &*ledger, PartitionId(3), 4).await;
+    let carried = settle_once(&*log, &*ledger, PartitionId(3), 4).await;
     assert_eq!(carried.unwrap().released, Err(broken()));
     assert_eq!(ledger.at(3), 4, "what is settled is settled");
 }
@@ -129,18 +129,18 @@ async fn nothing_is_released_that_is_not_settled() {
 #[tokio::test]
 async fn a_log_that_has_lost_entries_is_not_settled() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
-    let step = || carry_once(&*log, &*ledger, PartitionId(3), 4);
+    let step = || settle_once(&*log, &*ledger, PartitionId(3), 4);
     log.ends_at(3, 6);
     ledger.put(3, 9);
     let (settled, head) = (9, 6);
-    let rolled_back = Err(CarryError::RolledBack { settled, head });
+    let rolled_back = Err(StepError::RolledBack { settled, head });
     assert_eq!(step().await, rolled_back);
     // The log knows it itself, although it is long enough.
     log.ends_at(3, 20);
     *log.lost.lock().unwrap() = Some(LedgerError::LogLost { head });
     assert_eq!(step().await, rolled_back);
     *log.lost.lock().unwrap() = Some(broken());
-    assert_eq!(step().await, Err(CarryError::Log(broken())));
+    assert_eq!(step().await, Err(StepError::Log(broken())));
     assert_eq!(ledger.attempts.lock().unwrap().len(), 0);
 }
 

@@ -1,7 +1,7 @@
 //! What a book is asked, and what it answers.
 
 use crate::{
-    campaign::{Campaign, Kind, Tally, TransitionError},
+    campaign::{Campaign, CampaignKind, Tally, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
     outcome::{Grant, Outcome},
@@ -13,7 +13,7 @@ pub struct Claim {
     /// From which campaign.
     pub campaign: CampaignId,
     /// What the user takes it for; a campaign of the other kind is unknown.
-    pub kind: Kind,
+    pub kind: CampaignKind,
     /// Who claims.
     pub user: UserId,
     /// Units, at least 1; always 1 for a red packet.
@@ -33,7 +33,7 @@ pub struct Setup {
 
 /// What an operator does to a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Steer {
+pub enum CampaignAction {
     /// Stop granting for now.
     Pause,
     /// Grant again.
@@ -62,11 +62,11 @@ pub enum Command {
         order: OrderId,
     },
     /// Pause, resume or close a campaign.
-    Steer {
+    Act {
         /// The campaign.
         campaign: CampaignId,
         /// What to do.
-        steer: Steer,
+        action: CampaignAction,
     },
     /// Do what the time has made due: end windows, close campaigns, expire holds.
     Tick {
@@ -118,8 +118,8 @@ pub enum Reply {
     Payment(PaymentOutcome, OrderView),
     /// To `Cancel`.
     Cancelled(OrderView),
-    /// To `Steer`: the campaign's numbers afterwards.
-    Steered(Tally),
+    /// To `CampaignAction`: the campaign's numbers afterwards.
+    Acted(Tally),
     /// To `Tick`.
     Ticked {
         /// Whether more is due at once.

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 
 pub use self::{
-    command::{Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup, Steer},
+    command::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
     state::RETURNED_ORDERS_PER_USER_MAX,
 };
 use self::{
@@ -73,8 +73,8 @@ impl Book {
             Command::Claim(claim) => self.claim(now, claim, log).map(Reply::Claimed),
             Command::Pay { order, payment } => self.pay(now, *order, payment, log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
-            Command::Steer { campaign, steer } => {
-                self.steer(now, *campaign, *steer, log).map(Reply::Steered)
+            Command::Act { campaign, action } => {
+                self.act(now, *campaign, *action, log).map(Reply::Acted)
             }
             Command::Tick { events_max } => Ok(Reply::Ticked {
                 more: self.tick(now, *events_max, log),
@@ -282,11 +282,11 @@ impl Book {
         self.order(id).ok_or(Refusal::UnknownOrder)
     }
 
-    fn steer(
+    fn act(
         &mut self,
         now: Timestamp,
         id: CampaignId,
-        steer: Steer,
+        action: CampaignAction,
         log: &mut Vec<Entry>,
     ) -> Result<Tally, Refusal> {
         let phase = self
@@ -294,20 +294,20 @@ impl Book {
             .get(&id)
             .ok_or(Refusal::UnknownCampaign)?
             .phase_at(now);
-        match (steer, phase) {
+        match (action, phase) {
             // Already so: a retry is a replay.
-            (Steer::Pause, Phase::Paused)
-            | (Steer::Resume, Phase::Live)
-            | (Steer::Close, Phase::Closed) => {}
-            (Steer::Pause, phase) => {
+            (CampaignAction::Pause, Phase::Paused)
+            | (CampaignAction::Resume, Phase::Live)
+            | (CampaignAction::Close, Phase::Closed) => {}
+            (CampaignAction::Pause, phase) => {
                 phase.after(Transition::Pause)?;
                 self.record(now, id, Event::Paused, log);
             }
-            (Steer::Resume, phase) => {
+            (CampaignAction::Resume, phase) => {
                 phase.after(Transition::Resume)?;
                 self.record(now, id, Event::Resumed, log);
             }
-            (Steer::Close, _) => self.close(now, id, log),
+            (CampaignAction::Close, _) => self.close(now, id, log),
         }
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
     }

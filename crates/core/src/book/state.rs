@@ -7,7 +7,7 @@ use super::{
     grants::{Found, Grants, NewGrant, Row},
 };
 use crate::{
-    campaign::{Campaign, Kind, Phase, Rules, Tally},
+    campaign::{Campaign, CampaignKind, Phase, Rules, Tally},
     event::{Event, Seq},
     id::{PaymentRef, UserId},
     order::{OrderState, OrderStep},
@@ -180,7 +180,7 @@ impl State {
     }
 
     fn keeps_units(&self, row: &Row) -> bool {
-        self.campaign.kind() == Kind::RedPacket || row.state.keeps_units()
+        self.campaign.kind() == CampaignKind::RedPacket || row.state.keeps_units()
     }
 
     fn amount_of_next(&self, quantity: u32) -> i64 {
@@ -206,7 +206,7 @@ impl State {
         let number = self.grants.push(found, grant);
         self.remaining -= grant.quantity;
         self.granted += grant.quantity;
-        if self.campaign.kind() == Kind::RedPacket {
+        if self.campaign.kind() == CampaignKind::RedPacket {
             self.claimed_minor += grant.amount_minor;
         }
         self.grant(number, self.grants.row(number))
@@ -243,7 +243,7 @@ impl State {
         let row = self
             .grants
             .get(number)
-            .filter(|_| self.campaign.kind() == Kind::Sale)?;
+            .filter(|_| self.campaign.kind() == CampaignKind::Sale)?;
         Some(OrderView {
             user: self.grants.user(row)?,
             grant: self.grant(number, row),

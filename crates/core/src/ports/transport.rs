@@ -16,12 +16,12 @@ pub enum Taken {
     /// again, and asked for again.
     Nothing,
     /// Another worker settles this partition. It may be asked for again, in case that one dies.
-    Elsewhere,
+    NotOwner,
 }
 
 /// How a transport is with one partition: for metrics and for readiness.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Carriage {
+pub struct TransportStatus {
     /// Whether this worker settles the partition.
     pub ours: bool,
     /// What no worker has been handed yet, as of a moment ago, while this worker settles the partition: entries of a
@@ -72,7 +72,7 @@ pub trait Transport: Send + Sync + 'static {
     async fn done(&self, partition: PartitionId, settled: Seq) -> Result<(), LedgerError>;
 
     /// How it is with a partition.
-    fn carriage(&self, partition: PartitionId) -> Carriage;
+    fn status(&self, partition: PartitionId) -> TransportStatus;
 
     /// Lets other workers take over at once. What was taken and is not done goes to them.
     async fn leave(&self) {}

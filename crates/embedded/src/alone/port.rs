@@ -9,7 +9,8 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AsideCount, Balance, CampaignRecord, GrantRecord, KeyBinding, Ledger, LedgerError, SetAside,
+        Balance, CampaignRecord, GrantRecord, KeyBinding, Ledger, LedgerError, QuarantineCount,
+        QuarantinedEntry,
     },
 };
 use tokio::sync::watch;
@@ -107,26 +108,29 @@ impl Ledger for SqliteLedger {
         books::settle(self, partition, entries).await
     }
 
-    async fn set_aside(
+    async fn quarantine(
         &self,
         partition: PartitionId,
         entry: &Entry,
         reason: &str,
     ) -> Result<Seq, LedgerError> {
         self.watch(partition)?; // admits it
-        books::set_aside(self, partition, entry, reason).await
+        books::quarantine(self, partition, entry, reason).await
     }
 
-    async fn count_aside(&self, partition: PartitionId) -> Result<AsideCount, LedgerError> {
-        books::count_aside(self, partition).await
+    async fn count_quarantined(
+        &self,
+        partition: PartitionId,
+    ) -> Result<QuarantineCount, LedgerError> {
+        books::count_quarantined(self, partition).await
     }
 
-    async fn list_aside(
+    async fn list_quarantined(
         &self,
         after: Option<(PartitionId, Seq)>,
         limit: u32,
-    ) -> Result<Vec<SetAside>, LedgerError> {
-        books::list_aside(self, after, limit).await
+    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
+        books::list_quarantined(self, after, limit).await
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {

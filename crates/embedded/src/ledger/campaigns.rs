@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, Kind, Phase, RedPacket, Rules, Sale},
+    campaign::{Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
     id::{CampaignId, UserId},
     money::{AMOUNT_MINOR_MAX, Currency, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
@@ -295,7 +295,7 @@ pub(crate) fn grants(
     let Some((r, kind)) = found else {
         return Ok(Vec::new());
     };
-    let sql = if kind == Kind::RedPacket.name() {
+    let sql = if kind == CampaignKind::RedPacket.name() {
         "SELECT number, user, 1, amount, granted_at FROM shares \
          WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3"
     } else {

@@ -1,8 +1,8 @@
 //! The ledger's tables. Everything here works inside a transaction that somebody else opened and will commit.
 
 pub(crate) mod accounts;
-pub(crate) mod aside;
 pub(crate) mod campaigns;
 pub(crate) mod keys;
 mod parts;
+pub(crate) mod quarantine;
 pub(crate) mod settle;

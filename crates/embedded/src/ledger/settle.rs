@@ -1,4 +1,4 @@
-//! Settlement: carrying log entries into the books.
+//! Settlement: transport_options log entries into the books.
 //!
 //! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
 //! often it comes. What many entries do to the same row (a packet's escrow, a campaign's counts) is added up and
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use qiang_core::{
-    campaign::{Campaign, Kind, Phase, Rules},
+    campaign::{Campaign, CampaignKind, Phase, Rules},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, PaymentRef},
     order::OrderState,
@@ -20,9 +20,9 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{self, OUTSIDE, Posting, Purpose},
-    aside::Asides,
     campaigns,
     parts::{Counts, Life},
+    quarantine::Asides,
 };
 use crate::{error::StoreError, log::Refs};
 
@@ -133,14 +133,14 @@ fn load(
     let life = Life::load(conn, r, partition, record.phase, parts)?;
     let campaign = record.campaign;
     let escrow = match campaign.kind() {
-        Kind::RedPacket => Some(accounts::add(
+        CampaignKind::RedPacket => Some(accounts::add(
             conn,
             &id.to_string(),
             Purpose::Escrow,
             campaign.currency(),
             0,
         )?),
-        Kind::Sale => None,
+        CampaignKind::Sale => None,
     };
     Ok(Open {
         r,

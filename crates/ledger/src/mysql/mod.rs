@@ -4,8 +4,8 @@
 //! what both servers understand is used: no `RETURNING`, no table value constructors.
 
 mod accounts;
-mod aside;
 mod campaigns;
+mod quarantine;
 mod rows;
 mod schema;
 mod settling;

@@ -4,8 +4,8 @@
 //! number of rows up to the bound.
 
 mod accounts;
-mod aside;
 mod campaigns;
+mod quarantine;
 mod schema;
 mod settling;
 

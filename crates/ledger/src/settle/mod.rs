@@ -1,4 +1,4 @@
-//! Settlement: carrying log entries into the books.
+//! Settlement: transport_options log entries into the books.
 //!
 //! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
 //! often it comes and whoever brings it: the row of the position is locked first, and only then is it known which
@@ -24,9 +24,9 @@ use qiang_core::{
 
 use self::plan::{CampaignPlan, Close, Plan};
 use crate::{
-    aside::{self, Sorted},
     dialect::Dialect,
     error::StoreError,
+    quarantine::{self, Sorted},
     rows::{
         AccountKey, CampaignChange, DIRECT, KnownCampaign, OrderChange, PartChange, PostingRow,
         phase_of,
@@ -67,7 +67,7 @@ async fn carry<D: Dialect>(
     let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
     let mut campaigns = D::known_campaigns(conn, source, &ids).await?;
     let Sorted { now, later } =
-        aside::sort::<D>(conn, partition, entries, &ids, &campaigns).await?;
+        quarantine::sort::<D>(conn, partition, entries, &ids, &campaigns).await?;
     if !later.is_empty() {
         // A campaign of which all has to wait is left as it is; a part of it may not even be there.
         let touched: HashSet<CampaignId> = now.iter().map(|entry| entry.campaign).collect();
@@ -75,7 +75,7 @@ async fn carry<D: Dialect>(
     }
     carry_known::<D>(conn, partition, &now, &campaigns).await?;
     if !later.is_empty() {
-        D::put_aside(conn, source, &later).await?;
+        D::put_quarantined(conn, source, &later).await?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use qiang_core::{
-    campaign::Kind,
+    campaign::CampaignKind,
     event::{Entry, Event, PartitionId},
     id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
@@ -128,7 +128,7 @@ impl<'a> Planner<'a> {
                 campaign.granted += i64::from(*quantity);
                 let number = i64::from(*number);
                 match campaign.known.kind {
-                    Kind::Sale => self.order(
+                    CampaignKind::Sale => self.order(
                         place,
                         entry,
                         number,
@@ -136,7 +136,9 @@ impl<'a> Planner<'a> {
                         i64::from(*quantity),
                         *amount_minor,
                     )?,
-                    Kind::RedPacket => self.share(place, entry, number, user, *amount_minor)?,
+                    CampaignKind::RedPacket => {
+                        self.share(place, entry, number, user, *amount_minor)?
+                    }
                 }
             }
             Event::Paid { number, payment } => {
@@ -278,7 +280,7 @@ impl<'a> Planner<'a> {
         campaign.returned += returned;
         campaign.refunded += refunded;
         let known = campaign.known;
-        if known.kind == Kind::Sale {
+        if known.kind == CampaignKind::Sale {
             return Ok(());
         }
         // Both accounts are taken up, even if nothing is refunded: whether there is a residue is seen later, when it

@@ -8,12 +8,12 @@ use std::{
 use parking_lot::Mutex;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    inbox::{Following, Inbox, Missing},
-    ports::{Carriage, LedgerError, Taken},
+    inbox::{Following, GapDetector, Inbox},
+    ports::{LedgerError, Taken, TransportStatus},
 };
 use redis::{Cmd, ErrorKind, RedisError, Value, aio::MultiplexedConnection};
 
-use super::{Carrier, RECORDS_MAX, Shared, arm, look, trim};
+use super::{RECORDS_MAX, Shared, TransportKind, arm, look, trim};
 use crate::log::{Record, decode};
 
 /// How often a worker that waits for another one's lease asks for it.
@@ -70,23 +70,23 @@ pub(super) struct Line {
     pub(super) stage: Stage,
     /// What to acknowledge a record by is its id in the log, or nothing for items of a list, which go in order.
     pub(super) inbox: Inbox<String>,
-    missing: Missing,
+    gaps: GapDetector,
     /// Whether replicas have everything that is in the inbox.
     confirmed: bool,
     /// Whether Redis was told what carries.
     armed: bool,
     /// When it was last counted what waits.
     looked: Option<Instant>,
-    pub(super) shown: Arc<Mutex<Carriage>>,
+    pub(super) shown: Arc<Mutex<TransportStatus>>,
 }
 
 impl Line {
     pub(super) fn new(
         shared: Arc<Shared>,
         partition: PartitionId,
-        shown: Arc<Mutex<Carriage>>,
+        shown: Arc<Mutex<TransportStatus>>,
     ) -> Self {
-        let worker = &shared.carrying.worker;
+        let worker = &shared.transport_options.worker;
         Self {
             connection: None,
             connected: false,
@@ -97,7 +97,7 @@ impl Line {
             leased: None,
             stage: Stage::from_the_start(),
             inbox: Inbox::default(),
-            missing: Missing::default(),
+            gaps: GapDetector::default(),
             confirmed: false,
             armed: false,
             looked: None,
@@ -138,10 +138,10 @@ impl Line {
         limit: usize,
         wait_max: Duration,
     ) -> Result<Taken, Failed> {
-        self.missing.begin(after);
+        self.gaps.begin(after);
         let until = Instant::now() + wait_max;
         if !self.lease_until(until).await? {
-            return Ok(Taken::Elsewhere);
+            return Ok(Taken::NotOwner);
         }
         self.look().await?;
         self.acknowledge(after).await?;
@@ -155,7 +155,7 @@ impl Line {
             match self.inbox.following(after, limit) {
                 Following::Run(entries) => return self.hand_out(entries).await,
                 Following::Gap(upto) => {
-                    if !self.missing.is_sure(after) {
+                    if !self.gaps.confirmed(after) {
                         return Ok(Taken::Nothing);
                     }
                     self.refill(after, upto).await?;
@@ -166,7 +166,7 @@ impl Line {
             let left = until.saturating_duration_since(Instant::now());
             let wait = match beyond {
                 Some(_) => Duration::ZERO,
-                None => left.min(self.shared.carrying.lease / 3),
+                None => left.min(self.shared.transport_options.lease / 3),
             };
             let brought = self.bring(after, wait).await?;
             if brought > 0 {
@@ -180,7 +180,7 @@ impl Line {
             }
             if let Some(head) = beyond.take() {
                 // It was in the log before we looked the last time, and it did not come.
-                if !self.missing.is_sure(after) {
+                if !self.gaps.confirmed(after) {
                     return Ok(Taken::Nothing);
                 }
                 self.refill(after, head).await?;
@@ -192,7 +192,7 @@ impl Line {
                 _ => {}
             }
             if !self.lease().await? {
-                return Ok(Taken::Elsewhere);
+                return Ok(Taken::NotOwner);
             }
         }
     }
@@ -218,9 +218,9 @@ impl Line {
     /// Brings records into the inbox, and tells how many. Waits for the first one. If it is broken off, everything
     /// that is not acknowledged is brought again.
     async fn bring(&mut self, after: Seq, wait: Duration) -> Result<usize, Failed> {
-        match self.shared.carrying.carrier {
-            Carrier::Stream => self.bring_stream(after, wait).await,
-            Carrier::List => self.bring_list(wait).await,
+        match self.shared.transport_options.transport_kind {
+            TransportKind::Stream => self.bring_stream(after, wait).await,
+            TransportKind::List => self.bring_list(wait).await,
         }
     }
 
@@ -229,9 +229,9 @@ impl Line {
         if tags.is_empty() {
             return Ok(());
         }
-        match self.shared.carrying.carrier {
-            Carrier::Stream => self.acknowledge_stream(&tags).await,
-            Carrier::List => self.acknowledge_list(settled).await,
+        match self.shared.transport_options.transport_kind {
+            TransportKind::Stream => self.acknowledge_stream(&tags).await,
+            TransportKind::List => self.acknowledge_list(settled).await,
         }
     }
 
@@ -309,7 +309,7 @@ impl Line {
             }
             None => Ok(0),
             Some(head) => {
-                let listed = self.shared.carrying.carrier == Carrier::List;
+                let listed = self.shared.transport_options.transport_kind == TransportKind::List;
                 if list.is_some() != listed {
                     self.arm().await?;
                     self.shown.lock().remade += 1;
@@ -327,7 +327,7 @@ impl Line {
         let command = look(
             &self.shared.keys,
             self.partition,
-            self.shared.carrying.carrier,
+            self.shared.transport_options.transport_kind,
         );
         let queued: u64 = self.query(&command, Duration::ZERO).await?;
         self.looked = Some(Instant::now());
@@ -336,8 +336,8 @@ impl Line {
     }
 
     async fn arm(&mut self) -> Result<(), Failed> {
-        let carrier = self.shared.carrying.carrier.name();
-        let command = arm(&self.shared.keys, self.partition, carrier);
+        let transport_kind = self.shared.transport_options.transport_kind.name();
+        let command = arm(&self.shared.keys, self.partition, transport_kind);
         let _: i64 = self.query(&command, Duration::ZERO).await?;
         self.armed = true;
         Ok(())
@@ -360,7 +360,7 @@ impl Line {
 
     /// Gets or keeps the lease, if no other worker has it.
     async fn lease(&mut self) -> Result<bool, Failed> {
-        let lease = self.shared.carrying.lease;
+        let lease = self.shared.transport_options.lease;
         if self.leased.is_some_and(|at| at.elapsed() < lease / 3) {
             return Ok(true);
         }

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Carriage, LedgerError, Taken, Transport},
+    ports::{LedgerError, Taken, Transport, TransportStatus},
 };
 
 use self::line::Line;
@@ -43,14 +43,14 @@ const TRIM: &str = include_str!("trim.lua");
 
 /// What brings the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
+pub enum TransportKind {
     /// A consumer group on the log.
     Stream,
     /// A list beside the log.
     List,
 }
 
-impl Carrier {
+impl TransportKind {
     fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -61,21 +61,21 @@ impl Carrier {
 
 /// How a worker carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Carrying {
+pub struct TransportOptions {
     /// What brings the records.
-    pub carrier: Carrier,
+    pub transport_kind: TransportKind,
     /// The worker's name: no other process that is alive has the same.
     pub worker: String,
     /// How long a partition stays this worker's after it was last heard of.
     pub lease: Duration,
 }
 
-impl Carrying {
+impl TransportOptions {
     /// The usual lease.
     #[must_use]
-    pub fn new(carrier: Carrier, worker: &str) -> Self {
+    pub fn new(transport_kind: TransportKind, worker: &str) -> Self {
         Self {
-            carrier,
+            transport_kind,
             worker: worker.to_owned(),
             lease: LEASE,
         }
@@ -87,13 +87,13 @@ pub(crate) struct Shared {
     directory: Directory,
     keys: KeySpace,
     options: Options,
-    carrying: Carrying,
+    transport_options: TransportOptions,
 }
 
 /// A transport on Redis. Each partition has a connection of its own, which blocking reads do not share with anybody.
 pub struct RedisTransport {
     lines: Vec<tokio::sync::Mutex<Line>>,
-    shown: Vec<Arc<Mutex<Carriage>>>,
+    shown: Vec<Arc<Mutex<TransportStatus>>>,
 }
 
 impl RedisTransport {
@@ -101,17 +101,20 @@ impl RedisTransport {
     ///
     /// # Errors
     /// When an option is not usable.
-    pub fn new(options: Options, carrying: Carrying) -> Result<Self, ConnectError> {
+    pub fn new(
+        options: Options,
+        transport_options: TransportOptions,
+    ) -> Result<Self, ConnectError> {
         let refuse = |text: &str| Err(ConnectError::Options(text.to_owned()));
         if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
             return refuse("there are too many partitions, or none");
         }
-        let worker = &carrying.worker;
+        let worker = &transport_options.worker;
         let printable = worker.bytes().all(|byte| byte.is_ascii_graphic());
         if !printable || !(1..=WORKER_BYTES_MAX).contains(&worker.len()) {
             return refuse("a worker's name is 1 to 64 visible ASCII characters without spaces");
         }
-        if carrying.lease < Duration::from_millis(100) {
+        if transport_options.lease < Duration::from_millis(100) {
             return refuse("a lease lasts a tenth of a second at least");
         }
         let partitions = options.partitions;
@@ -119,10 +122,11 @@ impl RedisTransport {
             directory: Directory::new(&options)?,
             keys: KeySpace::new(&options.prefix),
             options,
-            carrying,
+            transport_options,
         });
-        let shown: Vec<Arc<Mutex<Carriage>>> = (0..partitions).map(|_| Arc::default()).collect();
-        let line = |(n, shown): (usize, &Arc<Mutex<Carriage>>)| {
+        let shown: Vec<Arc<Mutex<TransportStatus>>> =
+            (0..partitions).map(|_| Arc::default()).collect();
+        let line = |(n, shown): (usize, &Arc<Mutex<TransportStatus>>)| {
             let partition = PartitionId(n as u16);
             let line = Line::new(Arc::clone(&shared), partition, Arc::clone(shown));
             tokio::sync::Mutex::new(line)
@@ -160,7 +164,7 @@ impl Transport for RedisTransport {
         self.line(partition)?.lock().await.done(settled).await
     }
 
-    fn carriage(&self, partition: PartitionId) -> Carriage {
+    fn status(&self, partition: PartitionId) -> TransportStatus {
         let shown = self.shown.get(usize::from(partition.0));
         shown.map(|shown| shown.lock().clone()).unwrap_or_default()
     }
@@ -177,7 +181,7 @@ impl Transport for RedisTransport {
 ///
 /// # Errors
 /// When Redis cannot be reached.
-pub async fn carry_nothing(options: &Options) -> Result<(), ConnectError> {
+pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     let directory = Directory::new(options)?;
     let keys = KeySpace::new(&options.prefix);
     for partition in (0..options.partitions).map(PartitionId) {
@@ -190,7 +194,7 @@ pub async fn carry_nothing(options: &Options) -> Result<(), ConnectError> {
     Ok(())
 }
 
-fn arm(keys: &KeySpace, partition: PartitionId, carrier: &str) -> redis::Cmd {
+fn arm(keys: &KeySpace, partition: PartitionId, transport_kind: &str) -> redis::Cmd {
     let mut command = redis::cmd("EVAL");
     command
         .arg(ARM)
@@ -199,13 +203,13 @@ fn arm(keys: &KeySpace, partition: PartitionId, carrier: &str) -> redis::Cmd {
         .arg(keys.log(partition))
         .arg(keys.queue(partition))
         .arg(keys.doing(partition))
-        .arg(carrier)
+        .arg(transport_kind)
         .arg(GROUP);
     command
 }
 
 /// Counts what no worker has been handed yet.
-fn look(keys: &KeySpace, partition: PartitionId, carrier: Carrier) -> redis::Cmd {
+fn look(keys: &KeySpace, partition: PartitionId, transport_kind: TransportKind) -> redis::Cmd {
     let mut command = redis::cmd("EVAL");
     command
         .arg(LOOK)
@@ -213,7 +217,7 @@ fn look(keys: &KeySpace, partition: PartitionId, carrier: Carrier) -> redis::Cmd
         .arg(keys.partition(partition))
         .arg(keys.log(partition))
         .arg(keys.queue(partition))
-        .arg(carrier.name())
+        .arg(transport_kind.name())
         .arg(GROUP);
     command
 }

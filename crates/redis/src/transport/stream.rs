@@ -51,7 +51,7 @@ impl Line {
         command
             .arg(self.shared.keys.log(self.partition))
             .arg(GROUP)
-            .arg(&self.shared.carrying.worker)
+            .arg(&self.shared.transport_options.worker)
             .arg(0)
             .arg(cursor)
             .arg("COUNT")
@@ -68,7 +68,7 @@ impl Line {
 
     async fn read(&mut self, wait: Duration) -> Result<usize, Failed> {
         let mut command = redis::cmd("XREADGROUP");
-        let worker = &self.shared.carrying.worker;
+        let worker = &self.shared.transport_options.worker;
         command.arg("GROUP").arg(GROUP).arg(worker);
         // 0 would be for ever.
         let millis = wait.as_millis() as u64;

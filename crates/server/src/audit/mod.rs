@@ -240,7 +240,7 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
         }
         Err(error) => return Err(error).context("cannot read the ledger"),
     }
-    let set_aside = set_aside(conn)?;
+    let set_aside = quarantine(conn)?;
     conn.execute_batch("ROLLBACK")?;
     let in_flight = engine.map(engine::State::in_flight);
     Ok(Report::new(
@@ -253,7 +253,7 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
 }
 
 /// How much is set aside, if anything is.
-fn set_aside(conn: &Connection) -> anyhow::Result<Option<Aside>> {
+fn quarantine(conn: &Connection) -> anyhow::Result<Option<Aside>> {
     let sql = "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside";
     let counted: (i64, i64) = conn
         .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))

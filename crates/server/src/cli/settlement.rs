@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp as Calendar;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Ledger, LedgerError, SetAside},
+    ports::{Ledger, LedgerError, QuarantinedEntry},
 };
 use qiang_embedded::SystemClock;
 use serde::Serialize;
@@ -152,7 +152,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(aside: &SetAside) -> Self {
+    fn of(aside: &QuarantinedEntry) -> Self {
         let text = aside.entry.to_text();
         let at = Calendar::from_millisecond(aside.at.as_millis());
         Self {
@@ -186,7 +186,7 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         more: false,
     };
     'pages: loop {
-        let page = ledger.list_aside(after, PAGE_MAX).await?;
+        let page = ledger.list_quarantined(after, PAGE_MAX).await?;
         for aside in &page {
             if args.partition.is_some_and(|only| only != aside.partition.0) {
                 break 'pages;
@@ -280,7 +280,7 @@ impl Driven {
     async fn drive_all(&mut self, ledger: &dyn Ledger) -> Result<(), LedgerError> {
         let mut after = None;
         loop {
-            let page = ledger.list_aside(after, PAGE_MAX).await?;
+            let page = ledger.list_quarantined(after, PAGE_MAX).await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };

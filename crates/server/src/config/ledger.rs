@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qiang_ledger::LedgerOptions;
-use qiang_redis::{Carrier, Carrying};
+use qiang_redis::TransportOptions;
 use serde::Deserialize;
 
 use super::Secret;
@@ -100,15 +100,15 @@ impl SettlementConfig {
 
     /// What the transport on Redis is told, where one of these is the one.
     #[must_use]
-    pub fn carrying(&self) -> Option<Carrying> {
-        let carrier = match self.transport {
-            TransportKind::Stream => Carrier::Stream,
-            TransportKind::List => Carrier::List,
+    pub fn transport_options(&self) -> Option<TransportOptions> {
+        let transport_kind = match self.transport {
+            TransportKind::Stream => qiang_redis::TransportKind::Stream,
+            TransportKind::List => qiang_redis::TransportKind::List,
             TransportKind::RabbitMq | TransportKind::Log => return None,
         };
-        let mut carrying = Carrying::new(carrier, &self.worker());
-        carrying.lease = Duration::from_millis(self.lease_ms);
-        Some(carrying)
+        let mut transport_options = TransportOptions::new(transport_kind, &self.worker());
+        transport_options.lease = Duration::from_millis(self.lease_ms);
+        Some(transport_options)
     }
 
     pub(super) fn check(&self) -> Result<(), UsageError> {

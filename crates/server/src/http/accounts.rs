@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::{Caller, Scope},
     extract::{self, Key, Param, fingerprint},
     problem::ProblemBody,
@@ -77,7 +77,7 @@ pub(crate) async fn deposit(
     caller.require(Scope::Operate)?;
     if request.amount < 1 {
         return Err(Problem::new(
-            Kind::Invalid,
+            ProblemKind::Invalid,
             "a deposit is at least 1 minor unit",
         ));
     }

@@ -10,8 +10,8 @@ use axum::{
 };
 use parking_lot::RwLock;
 use qiang_core::{
-    book::{Command, Reply, Setup, Steer},
-    campaign::{AckLevel, Campaign, Kind as CampaignKind, Phase, Tally},
+    book::{CampaignAction, Command, Reply, Setup},
+    campaign::{AckLevel, Campaign, CampaignKind, Phase, Tally},
     id::CampaignId,
     money::Currency,
     ports::{CampaignRecord, EngineError},
@@ -19,7 +19,7 @@ use qiang_core::{
 };
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::{Caller, Scope},
     extract::{Key, Param, fingerprint},
     problem::ProblemBody,
@@ -94,7 +94,7 @@ impl App {
             .campaign(id)
             .await?
             .filter(|record| record.campaign.kind() == kind);
-        let record = record.ok_or_else(|| Problem::new(Kind::UnknownCampaign, ""))?;
+        let record = record.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
         let tally = self
             .engine
             .tally(id)
@@ -122,7 +122,7 @@ impl App {
     }
 
     async fn state(&self, id: CampaignId) -> Result<StateBody, Problem> {
-        let unknown = || Problem::new(Kind::UnknownCampaign, "");
+        let unknown = || Problem::new(ProblemKind::UnknownCampaign, "");
         let facts = self.facts(id).await?.ok_or_else(unknown)?;
         let tally = self.engine.tally(id).await?.ok_or_else(unknown)?;
         Ok(StateBody::new(&tally, facts.window, self.clock.now()))
@@ -173,12 +173,12 @@ pub(crate) async fn pause(
     Param(id): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Json<StateBody>, Problem> {
-    steer(
+    act(
         &app,
         &caller,
         id,
         &key,
-        ("POST /v1/campaigns/{id}/pause", Steer::Pause),
+        ("POST /v1/campaigns/{id}/pause", CampaignAction::Pause),
     )
     .await
 }
@@ -195,12 +195,12 @@ pub(crate) async fn resume(
     Param(id): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Json<StateBody>, Problem> {
-    steer(
+    act(
         &app,
         &caller,
         id,
         &key,
-        ("POST /v1/campaigns/{id}/resume", Steer::Resume),
+        ("POST /v1/campaigns/{id}/resume", CampaignAction::Resume),
     )
     .await
 }
@@ -216,22 +216,22 @@ pub(crate) async fn close(
     Param(id): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Json<StateBody>, Problem> {
-    steer(
+    act(
         &app,
         &caller,
         id,
         &key,
-        ("POST /v1/campaigns/{id}/close", Steer::Close),
+        ("POST /v1/campaigns/{id}/close", CampaignAction::Close),
     )
     .await
 }
 
-async fn steer(
+async fn act(
     app: &App,
     caller: &Caller,
     id: CampaignId,
     key: &Option<qiang_core::id::IdempotencyKey>,
-    (route, steer): (&str, Steer),
+    (route, action): (&str, CampaignAction),
 ) -> Result<Json<StateBody>, Problem> {
     caller.require(Scope::Operate)?;
     app.bind(caller, route, key.as_ref(), || {
@@ -240,17 +240,17 @@ async fn steer(
     .await?;
     let reply = app
         .engine
-        .submit(Command::Steer {
+        .submit(Command::Act {
             campaign: id,
-            steer,
+            action,
         })
         .await?;
-    tracing::info!(campaign = %id, ?steer, "steered");
+    tracing::info!(campaign = %id, ?action, "changed by an operator");
     let facts = app.facts(id).await?;
     match (reply, facts) {
-        (Reply::Steered(tally), Some(facts)) => {
+        (Reply::Acted(tally), Some(facts)) => {
             Ok(Json(StateBody::new(&tally, facts.window, app.clock.now())))
         }
-        _ => Err(Problem::new(Kind::Internal, "")),
+        _ => Err(Problem::new(ProblemKind::Internal, "")),
     }
 }

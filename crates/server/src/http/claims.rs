@@ -10,7 +10,7 @@ use axum::{
 };
 use qiang_core::{
     book::Claim,
-    campaign::{AckLevel, Kind as CampaignKind},
+    campaign::{AckLevel, CampaignKind},
     id::CampaignId,
     outcome::{Grant, Outcome},
     ports::Claimed,
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::{Caller, Scope},
     extract::{Key, OptionalJson, Param},
     problem::{self, ProblemBody},
@@ -106,7 +106,7 @@ pub(crate) async fn order_units(
 ) -> Result<Response, Problem> {
     if quantity == 0 {
         return Err(Problem::new(
-            Kind::Invalid,
+            ProblemKind::Invalid,
             "an order is for at least 1 unit",
         ));
     }
@@ -139,7 +139,7 @@ pub(crate) async fn noop(
         order: None,
     };
     let facts = app.facts(campaign).await?;
-    let facts = facts.ok_or_else(|| Problem::new(Kind::UnknownCampaign, ""))?;
+    let facts = facts.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
     let body = GrantBody::new(&grant, facts.currency, Some(AckLevel::Fsync));
     Ok(grant_response(StatusCode::CREATED, &body))
 }
@@ -201,7 +201,7 @@ async fn granted(
         None => app
             .facts(grant.campaign)
             .await?
-            .ok_or_else(|| Problem::new(Kind::Internal, ""))?,
+            .ok_or_else(|| Problem::new(ProblemKind::Internal, ""))?,
     };
     Ok(grant_response(
         status,
@@ -213,7 +213,7 @@ fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
     match serde_json::to_writer(&mut body, grant) {
         Ok(()) => json(status, body.into()),
-        Err(_) => Problem::new(Kind::Internal, "").into_response(),
+        Err(_) => Problem::new(ProblemKind::Internal, "").into_response(),
     }
 }
 

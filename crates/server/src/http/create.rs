@@ -14,7 +14,7 @@ use qiang_core::{
 use serde::Serialize;
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::Caller,
     extract::fingerprint,
     wire::{Text, When},
@@ -45,9 +45,12 @@ impl Draft {
             .ends_at
             .map_or(starts_at.plus_millis(LASTS_MS), |when| when.0);
         let window = Window::new(starts_at, ends_at)
-            .map_err(|error| Problem::new(Kind::Invalid, error.to_string()))?;
+            .map_err(|error| Problem::new(ProblemKind::Invalid, error.to_string()))?;
         if ends_at <= now {
-            return Err(Problem::new(Kind::Invalid, "the window is over already"));
+            return Err(Problem::new(
+                ProblemKind::Invalid,
+                "the window is over already",
+            ));
         }
         let ack = self.ack.map_or(usual, |ack| ack.0);
         let (owner, title, rules) = (self.owner, self.title, self.rules);
@@ -98,7 +101,7 @@ impl App {
         draft: Draft,
     ) -> Result<Created, Problem> {
         let now = self.clock.now();
-        let internal = || Problem::new(Kind::Internal, "");
+        let internal = || Problem::new(ProblemKind::Internal, "");
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(|_| internal())?;
         let checked = draft.campaign(unbound, now, self.usual_ack());
@@ -158,6 +161,6 @@ async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
     });
     drawn.await.map_err(|error| {
         tracing::error!(%error, "the shares could not be drawn");
-        Problem::new(Kind::Internal, "")
+        Problem::new(ProblemKind::Internal, "")
     })
 }

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     App,
-    problem::{Kind, Problem},
+    problem::{Problem, ProblemKind},
 };
 
 /// The path's one parameter.
@@ -24,12 +24,12 @@ impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Param<
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &Arc<App>) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state).await;
-        let params =
-            params.map_err(|_| Problem::new(Kind::BadRequest, "the path is not valid UTF-8"))?;
+        let params = params
+            .map_err(|_| Problem::new(ProblemKind::BadRequest, "the path is not valid UTF-8"))?;
         let text = params.iter().next().map_or("", |(_, value)| value);
         text.parse()
             .map(Self)
-            .map_err(|error: T::Err| Problem::new(Kind::BadRequest, error.to_string()))
+            .map_err(|error: T::Err| Problem::new(ProblemKind::BadRequest, error.to_string()))
     }
 }
 
@@ -42,7 +42,7 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
         let query = Query::try_from_uri(&parts.uri);
         query
             .map(|Query(value)| Self(value))
-            .map_err(|error| Problem::new(Kind::BadRequest, error.body_text()))
+            .map_err(|error| Problem::new(ProblemKind::BadRequest, error.body_text()))
     }
 }
 
@@ -58,9 +58,9 @@ impl FromRequestParts<Arc<App>> for Key {
         let key = value.to_str().ok().map(IdempotencyKey::new);
         match key {
             Some(Ok(key)) => Ok(Self(Some(key))),
-            Some(Err(error)) => Err(Problem::new(Kind::BadRequest, error.to_string())),
+            Some(Err(error)) => Err(Problem::new(ProblemKind::BadRequest, error.to_string())),
             None => Err(Problem::new(
-                Kind::BadRequest,
+                ProblemKind::BadRequest,
                 "an idempotency key is visible ASCII characters",
             )),
         }
@@ -104,7 +104,12 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
         .unwrap_or("");
     let essence = value.split(';').next().unwrap_or("").trim();
     let json = essence.eq_ignore_ascii_case("application/json");
-    let refuse = || Problem::new(Kind::MediaType, "send `Content-Type: application/json`");
+    let refuse = || {
+        Problem::new(
+            ProblemKind::MediaType,
+            "send `Content-Type: application/json`",
+        )
+    };
     json.then_some(()).ok_or_else(refuse)
 }
 
@@ -114,20 +119,20 @@ async fn read(request: Request, app: &App) -> Result<Bytes, Problem> {
     match tokio::time::timeout(app.config.server.request_timeout(), body).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
-            Kind::TooLarge,
+            ProblemKind::TooLarge,
             format!("a body has at most {bytes_max} bytes"),
         )),
-        Ok(Err(_)) => Err(Problem::new(Kind::BadRequest, "the body broke off")),
-        Err(_) => Err(Problem::new(Kind::BodyTimeout, "")),
+        Ok(Err(_)) => Err(Problem::new(ProblemKind::BadRequest, "the body broke off")),
+        Err(_) => Err(Problem::new(ProblemKind::BodyTimeout, "")),
     }
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| {
         let kind = if error.is_data() {
-            Kind::Invalid
+            ProblemKind::Invalid
         } else {
-            Kind::BadRequest
+            ProblemKind::BadRequest
         };
         Problem::new(kind, error.to_string())
     })

@@ -50,7 +50,7 @@ pub(crate) struct ReadyBody {
 
 /// How many entries are set aside, over all partitions.
 #[derive(Debug, Default, Serialize, ToSchema)]
-#[schema(as = SetAside)]
+#[schema(as = QuarantinedEntry)]
 pub(crate) struct AsideBody {
     /// Entries that the ledger refused.
     refused: u64,
@@ -60,7 +60,7 @@ pub(crate) struct AsideBody {
 
 impl AsideBody {
     fn of(gauges: &dyn Gauges) -> Option<Self> {
-        let counts = gauges.set_aside();
+        let counts = gauges.quarantine();
         let sum = counts.iter().fold(Self::default(), |sum, (_, count)| Self {
             refused: sum.refused + count.refused,
             waiting: sum.waiting + count.waiting,

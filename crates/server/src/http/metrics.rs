@@ -1,6 +1,6 @@
 //! What the server counts and measures, for Prometheus. Handles are made once: the rush looks nothing up.
 
-mod carriage;
+mod transport;
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -9,7 +9,7 @@ use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use qiang_core::outcome::Outcome;
 
-use self::carriage::CarriageMetrics;
+use self::transport::TransportMetrics;
 use crate::serve::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -28,7 +28,7 @@ pub(crate) struct Route(usize);
 pub(crate) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
-    carriage: OnceLock<CarriageMetrics>,
+    transport: OnceLock<TransportMetrics>,
     routes: Vec<Template>,
     outcomes: Vec<Counter>,
     undecided: Vec<Counter>,
@@ -83,7 +83,7 @@ impl Metrics {
             stuck: gauge("qiang_settlement_stuck"),
             connections: gauge("qiang_http_connections"),
             handle: recorder.handle(),
-            carriage: OnceLock::new(),
+            transport: OnceLock::new(),
             recorder,
         }
     }
@@ -129,11 +129,11 @@ impl Metrics {
             .set(f64::from(u8::from(gauges.stopped().is_some())));
         self.stuck
             .set(f64::from(u8::from(gauges.stuck().is_some())));
-        if let Some(carried) = gauges.carried() {
-            let make = || CarriageMetrics::new(&self.recorder, &carried);
-            self.carriage.get_or_init(make).show(&carried);
+        if let Some(transport_report) = gauges.transport_report() {
+            let make = || TransportMetrics::new(&self.recorder, &transport_report);
+            self.transport.get_or_init(make).show(&transport_report);
         }
-        for (partition, count) in gauges.set_aside() {
+        for (partition, count) in gauges.quarantine() {
             for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
                 let partition = Label::new("partition", partition.0.to_string());
                 let labels = vec![partition, Label::new("state", state)];

@@ -35,7 +35,7 @@ use self::{
 };
 pub(crate) use self::{
     auth::{Scope, check_key},
-    problem::{Kind, Problem},
+    problem::{Problem, ProblemKind},
     router::{document, router},
 };
 use crate::{

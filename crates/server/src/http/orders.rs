@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::{Caller, Scope},
     extract::{self, Key, Param, fingerprint},
     problem::ProblemBody,
@@ -70,7 +70,7 @@ impl App {
         caller: &Caller,
         id: OrderId,
     ) -> Result<(OrderView, Currency), Problem> {
-        let missing = || Problem::new(Kind::NotFound, "there is no such order");
+        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
         let view = self.engine.order(id).await?;
         let mine = |view: &OrderView| view.user == caller.user || caller.may(Scope::Operate);
         let view = view.filter(mine).ok_or_else(missing)?;
@@ -111,7 +111,7 @@ pub(crate) async fn pay(
     let price = MoneyBody::new(view.grant.amount_minor, currency);
     if request.amount.is_some_and(|amount| amount != price) {
         return Err(Problem::new(
-            Kind::AmountMismatch,
+            ProblemKind::AmountMismatch,
             format!("the order's price is {}", price.money()),
         ));
     }
@@ -126,7 +126,7 @@ pub(crate) async fn pay(
             outcome: outcome.name(),
             order: OrderBody::new(&view, currency),
         })),
-        _ => Err(Problem::new(Kind::Internal, "")),
+        _ => Err(Problem::new(ProblemKind::Internal, "")),
     }
 }
 
@@ -150,6 +150,6 @@ pub(crate) async fn cancel(
     .await?;
     match app.engine.submit(Command::Cancel { order }).await? {
         Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, currency))),
-        _ => Err(Problem::new(Kind::Internal, "")),
+        _ => Err(Problem::new(ProblemKind::Internal, "")),
     }
 }

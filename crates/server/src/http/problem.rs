@@ -26,9 +26,9 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $status:ident, $slug:literal, $title:literal;)*) => {
         /// What went wrong. The type is stable, clients may switch on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Kind { $($(#[$doc])* $name,)* }
+        pub(crate) enum ProblemKind { $($(#[$doc])* $name,)* }
 
-        impl Kind {
+        impl ProblemKind {
             #[cfg(test)]
             const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -127,7 +127,7 @@ struct Inner {
 }
 
 impl Problem {
-    pub(crate) fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
         let body = ProblemBody {
             urn: kind.urn(),
             title: kind.title(),
@@ -154,7 +154,7 @@ impl Problem {
 
     /// No token, or one that does not hold. `detail` must not contain any of it.
     pub(crate) fn unauthenticated(detail: &'static str, token_given: bool) -> Self {
-        let mut problem = Self::new(Kind::Unauthenticated, detail);
+        let mut problem = Self::new(ProblemKind::Unauthenticated, detail);
         let challenge = if token_given {
             "Bearer realm=\"qiang\", error=\"invalid_token\""
         } else {
@@ -167,7 +167,7 @@ impl Problem {
     /// A token without the scope that is needed.
     pub(crate) fn missing_scope(scope: &'static str) -> Self {
         let mut problem = Self::new(
-            Kind::Forbidden,
+            ProblemKind::Forbidden,
             format!("the token's scope must contain `{scope}`"),
         );
         let challenge =
@@ -182,13 +182,13 @@ impl Problem {
             "`{asked}` is not offered here; choose one of {}",
             names.join(", ")
         );
-        let mut problem = Self::new(Kind::AckUnavailable, detail);
+        let mut problem = Self::new(ProblemKind::AckUnavailable, detail);
         problem.0.body.offered = names;
         problem
     }
 
     pub(crate) fn throttled(wait_s: u32) -> Self {
-        Self::new(Kind::Throttled, "").retry_after(wait_s.max(1))
+        Self::new(ProblemKind::Throttled, "").retry_after(wait_s.max(1))
     }
 
     pub(crate) fn kind_status(&self) -> StatusCode {
@@ -200,30 +200,32 @@ impl Problem {
 pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     let mut problem = match outcome {
         Outcome::SoldOut { remaining: 0 } => return sold_out(),
-        Outcome::UnknownCampaign => Problem::new(Kind::UnknownCampaign, ""),
-        Outcome::Paused => Problem::new(Kind::Paused, "").retry_after(RETRY_AFTER_S),
+        Outcome::UnknownCampaign => Problem::new(ProblemKind::UnknownCampaign, ""),
+        Outcome::Paused => Problem::new(ProblemKind::Paused, "").retry_after(RETRY_AFTER_S),
         Outcome::NotStarted { starts_at } => {
             let seconds =
                 u32::try_from(ms_to_start.max(0).div_euclid(1_000) + 1).unwrap_or(u32::MAX);
-            let mut problem = Problem::new(Kind::NotStarted, "").retry_after(seconds);
+            let mut problem = Problem::new(ProblemKind::NotStarted, "").retry_after(seconds);
             problem.0.body.starts_at = Some(When(*starts_at));
             problem
         }
-        Outcome::Ended => Problem::new(Kind::Ended, ""),
+        Outcome::Ended => Problem::new(ProblemKind::Ended, ""),
         Outcome::LimitReached { limit, held } => {
-            let mut problem = Problem::new(Kind::LimitReached, "");
+            let mut problem = Problem::new(ProblemKind::LimitReached, "");
             problem.0.body.limit = Some(*limit);
             problem.0.body.held = Some(*held);
             problem
         }
         Outcome::SoldOut { remaining } => {
-            let mut problem =
-                Problem::new(Kind::SoldOut, "fewer units are left than were asked for");
+            let mut problem = Problem::new(
+                ProblemKind::SoldOut,
+                "fewer units are left than were asked for",
+            );
             problem.0.body.remaining = Some(*remaining);
             problem
         }
         Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
-            Problem::new(Kind::Internal, "a grant is no problem")
+            Problem::new(ProblemKind::Internal, "a grant is no problem")
         }
     };
     problem.0.body.outcome = Some(outcome.name());
@@ -273,10 +275,10 @@ impl IntoResponse for Problem {
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         let kind = match &error {
-            EngineError::Overloaded => Kind::Overloaded,
-            EngineError::Unavailable { .. } => Kind::Unavailable,
-            EngineError::Uncertain { .. } => Kind::Uncertain,
-            EngineError::Stopping => Kind::Stopping,
+            EngineError::Overloaded => ProblemKind::Overloaded,
+            EngineError::Unavailable { .. } => ProblemKind::Unavailable,
+            EngineError::Uncertain { .. } => ProblemKind::Uncertain,
+            EngineError::Stopping => ProblemKind::Stopping,
             EngineError::Refused(refusal) => return (*refusal).into(),
         };
         // The reason is for the operator: it stands in the engine's log and on /readyz.
@@ -287,12 +289,12 @@ impl From<EngineError> for Problem {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let kind = match refusal {
-            Refusal::UnknownCampaign => Kind::UnknownCampaign,
-            Refusal::UnknownOrder => Kind::NotFound,
-            Refusal::NothingAsked => Kind::Invalid,
-            Refusal::KeyReused => Kind::KeyReused,
-            Refusal::Phase(_) => Kind::PhaseConflict,
-            Refusal::Order(_) => Kind::OrderConflict,
+            Refusal::UnknownCampaign => ProblemKind::UnknownCampaign,
+            Refusal::UnknownOrder => ProblemKind::NotFound,
+            Refusal::NothingAsked => ProblemKind::Invalid,
+            Refusal::KeyReused => ProblemKind::KeyReused,
+            Refusal::Phase(_) => ProblemKind::PhaseConflict,
+            Refusal::Order(_) => ProblemKind::OrderConflict,
         };
         Self::new(kind, refusal.to_string())
     }
@@ -302,27 +304,27 @@ impl From<LedgerError> for Problem {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::InsufficientFunds { .. } => {
-                Self::new(Kind::InsufficientFunds, error.to_string())
+                Self::new(ProblemKind::InsufficientFunds, error.to_string())
             }
-            LedgerError::KeyReused => Self::new(Kind::KeyReused, ""),
+            LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
             LedgerError::Overflow | LedgerError::AmountOutOfRange => {
-                Self::new(Kind::Invalid, error.to_string())
+                Self::new(ProblemKind::Invalid, error.to_string())
             }
             LedgerError::Unavailable { reason } => {
                 tracing::error!(reason, "the ledger did not answer");
-                Self::new(Kind::Unavailable, "").retry_after(RETRY_AFTER_S)
+                Self::new(ProblemKind::Unavailable, "").retry_after(RETRY_AFTER_S)
             }
             LedgerError::Uncertain { reason } => {
                 tracing::error!(reason, "a change's fate is unknown");
-                Self::new(Kind::Uncertain, "").retry_after(RETRY_AFTER_S)
+                Self::new(ProblemKind::Uncertain, "").retry_after(RETRY_AFTER_S)
             }
             LedgerError::LogLost { head } => {
                 tracing::error!(head, "the log has lost entries");
-                Self::new(Kind::Unavailable, "").retry_after(RETRY_AFTER_S)
+                Self::new(ProblemKind::Unavailable, "").retry_after(RETRY_AFTER_S)
             }
             LedgerError::Damaged { reason } => {
                 tracing::error!(reason, "the ledger is damaged");
-                Self::new(Kind::Internal, "")
+                Self::new(ProblemKind::Internal, "")
             }
         }
     }
@@ -330,7 +332,7 @@ impl From<LedgerError> for Problem {
 
 impl From<CampaignError> for Problem {
     fn from(error: CampaignError) -> Self {
-        Self::new(Kind::Invalid, error.to_string())
+        Self::new(ProblemKind::Invalid, error.to_string())
     }
 }
 
@@ -340,10 +342,10 @@ mod tests {
 
     #[test]
     fn types_are_distinct() {
-        let mut urns: Vec<_> = Kind::ALL.iter().map(|kind| kind.urn()).collect();
+        let mut urns: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
         urns.sort_unstable();
         urns.dedup();
-        assert_eq!(urns.len(), Kind::ALL.len());
+        assert_eq!(urns.len(), ProblemKind::ALL.len());
     }
 
     #[test]

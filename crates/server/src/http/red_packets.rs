@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
-    campaign::{AckLevel, Kind as CampaignKind, Phase, RedPacket, Rules, Tally},
+    campaign::{AckLevel, CampaignKind, Phase, RedPacket, Rules, Tally},
     id::CampaignId,
     ports::CampaignRecord,
     split::{RuleName, Seed, Split, SplitRule, commit},
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param, Params},
@@ -68,7 +68,7 @@ pub(crate) struct SplitBody {
 
 impl SplitBody {
     fn rule(self) -> Result<SplitRule, Problem> {
-        let invalid = |text| Err(Problem::new(Kind::Invalid, text));
+        let invalid = |text| Err(Problem::new(ProblemKind::Invalid, text));
         let min = self.min.unwrap_or(1);
         match (self.rule.0, self.max) {
             (RuleName::Normal, Some(max)) => Ok(SplitRule::Normal { min, max }),
@@ -122,7 +122,7 @@ impl RedPacketBody {
     fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
         let campaign = record.campaign;
         let Rules::RedPacket(packet) = &campaign.rules else {
-            return Err(Problem::new(Kind::UnknownCampaign, ""));
+            return Err(Problem::new(ProblemKind::UnknownCampaign, ""));
         };
         let money = |minor| MoneyBody::new(minor, packet.currency);
         Ok(Self {
@@ -198,12 +198,12 @@ pub(crate) async fn create(
     let shares_max = app.config.limits.shares_max;
     if request.shares > shares_max {
         return Err(Problem::new(
-            Kind::Invalid,
+            ProblemKind::Invalid,
             format!("a red packet has at most {shares_max} shares here"),
         ));
     }
     let split = Split::new(request.total.amount, request.shares, request.split.rule()?)
-        .map_err(|error| Problem::new(Kind::Invalid, error.to_string()))?;
+        .map_err(|error| Problem::new(ProblemKind::Invalid, error.to_string()))?;
     let rules = Rules::RedPacket(RedPacket {
         split,
         currency: request.total.currency.0,
@@ -273,7 +273,7 @@ pub(crate) async fn list(
     let limit = page.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Problem::new(
-            Kind::BadRequest,
+            ProblemKind::BadRequest,
             format!("a limit is 1 to {PAGE_MAX}"),
         ));
     }
@@ -281,7 +281,7 @@ pub(crate) async fn list(
         .facts(id)
         .await?
         .filter(|facts| facts.kind == CampaignKind::RedPacket);
-    let facts = facts.ok_or_else(|| Problem::new(Kind::UnknownCampaign, ""))?;
+    let facts = facts.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
     let settled = app.settled().await?;
     let grants = app.ledger.grants(id, page.after, limit).await?;
     let next = grants

@@ -17,7 +17,9 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::SwaggerUi;
 
-use super::{App, Kind, Problem, accounts, campaigns, claims, health, orders, red_packets, sales};
+use super::{
+    App, Problem, ProblemKind, accounts, campaigns, claims, health, orders, red_packets, sales,
+};
 
 /// The document, before the routes are added.
 #[derive(OpenApi)]
@@ -86,11 +88,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 }
 
 async fn not_found() -> Problem {
-    Problem::new(Kind::NotFound, "this service has no such path")
+    Problem::new(ProblemKind::NotFound, "this service has no such path")
 }
 
 async fn method_not_allowed() -> Problem {
-    Problem::new(Kind::MethodNotAllowed, "")
+    Problem::new(ProblemKind::MethodNotAllowed, "")
 }
 
 async fn no_sniffing(request: Request, next: Next) -> Response {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
-    campaign::{AckLevel, Kind as CampaignKind, Rules, Sale, Tally},
+    campaign::{AckLevel, CampaignKind, Rules, Sale, Tally},
     id::{CampaignId, UserId},
     ports::CampaignRecord,
 };
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    App, Kind, Problem,
+    App, Problem, ProblemKind,
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param},
@@ -75,7 +75,7 @@ impl SaleBody {
     fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
         let campaign = record.campaign;
         let Rules::Sale(sale) = &campaign.rules else {
-            return Err(Problem::new(Kind::UnknownCampaign, ""));
+            return Err(Problem::new(ProblemKind::UnknownCampaign, ""));
         };
         Ok(Self {
             id: Text(campaign.id),

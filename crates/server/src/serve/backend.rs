@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use qiang_control::settlement::Position;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{AsideCount, Carriage, Clock, Engine, EventLog, Ledger},
+    ports::{Clock, Engine, EventLog, Ledger, QuarantineCount, TransportStatus},
 };
 use qiang_embedded::{Embedded, SystemClock};
 use tokio::runtime::Handle;
@@ -24,24 +24,24 @@ pub trait Gauges: Send + Sync + 'static {
     /// Why settlement is stuck, if it is.
     fn stuck(&self) -> Option<String>;
     /// How many entries of each partition the ledger has set aside, as counted a while ago.
-    fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         Vec::new()
     }
     /// Why nothing is granted at the moment, if that is so.
     fn stopped(&self) -> Option<String>;
     /// How entries travel to the ledger, where this process sees to it.
-    fn carried(&self) -> Option<Carried> {
+    fn transport_report(&self) -> Option<TransportReport> {
         None
     }
 }
 
 /// How entries travel to the ledger.
 #[derive(Debug, Clone)]
-pub struct Carried {
+pub struct TransportReport {
     /// By which transport.
     pub transport: &'static str,
     /// How each partition is, and how the transport is with it.
-    pub partitions: Vec<(Position, Carriage)>,
+    pub partitions: Vec<(Position, TransportStatus)>,
 }
 
 impl Gauges for Embedded {

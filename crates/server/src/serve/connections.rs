@@ -20,7 +20,7 @@ use tokio::{
 use tower::Service as _;
 
 use super::guard::{Guard, Progress, SWEEP_EVERY, Watched};
-use crate::http::{App, Kind, Problem};
+use crate::http::{App, Problem, ProblemKind};
 
 /// How long to wait when the system has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -211,7 +211,7 @@ impl Connections {
             .await
             {
                 Ok(answered) => answered?,
-                Err(_) => Problem::new(Kind::Uncertain, "it took too long").into_response(),
+                Err(_) => Problem::new(ProblemKind::Uncertain, "it took too long").into_response(),
             }
         };
         let now = Instant::now();

@@ -13,14 +13,16 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{AsideCount, Claimed, Clock, Engine, EngineError, EventLog, Ledger, Ticket, Transport},
+    ports::{
+        Claimed, Clock, Engine, EngineError, EventLog, Ledger, QuarantineCount, Ticket, Transport,
+    },
 };
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
 
 use super::{
-    backend::{Carried, Close, Gauges},
+    backend::{Close, Gauges, TransportReport},
     watched::Watched,
 };
 use crate::config::{Config, SettlementConfig};
@@ -133,13 +135,13 @@ async fn settlement(
         runtime.spawn(async move { engine.halt(partition, &reason).await });
     };
     let mut options = SettlementOptions::new(Box::new(on_rollback));
-    if let Some(carrying) = config.settlement.carrying() {
-        let transport = RedisTransport::new(config.redis.options(), carrying)?;
+    if let Some(transport_options) = config.settlement.transport_options() {
+        let transport = RedisTransport::new(config.redis.options(), transport_options)?;
         options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
     }
     if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
         // A list that nobody empties, or a group that keeps the log from being trimmed, is not left behind.
-        qiang_redis::carry_nothing(&config.redis.options()).await?;
+        qiang_redis::remove_transports(&config.redis.options()).await?;
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
     }
@@ -166,19 +168,19 @@ impl Gauges for Distributed {
         own.or_else(|| self.watched.stalled())
     }
 
-    fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
-        self.watched.set_aside()
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        self.watched.quarantine()
     }
 
     fn stopped(&self) -> Option<String> {
         self.engine.stopped()
     }
 
-    fn carried(&self) -> Option<Carried> {
+    fn transport_report(&self) -> Option<TransportReport> {
         let settlement = self.settlement.as_ref()?;
-        Some(Carried {
+        Some(TransportReport {
             transport: self.transport,
-            partitions: settlement.carriages(),
+            partitions: settlement.statuses(),
         })
     }
 }

@@ -11,7 +11,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
-pub use self::backend::{Backend, Carried, Gauges};
+pub use self::backend::{Backend, Gauges, TransportReport};
 pub(crate) use self::distributed::{Books, settle_until};
 use crate::{
     config::Config,

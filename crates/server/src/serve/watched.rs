@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{AsideCount, EventLog, Ledger, LedgerError},
+    ports::{EventLog, Ledger, LedgerError, QuarantineCount},
 };
 
 /// How often heads and positions are looked at.
@@ -28,7 +28,7 @@ const STALL_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Watched {
     head: AtomicU64,
     settled: AtomicU64,
-    aside: Mutex<Vec<(PartitionId, AsideCount)>>,
+    aside: Mutex<Vec<(PartitionId, QuarantineCount)>>,
     stalled: Mutex<Option<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Watched {
     }
 
     /// How much is set aside of each partition.
-    pub(super) fn set_aside(&self) -> Vec<(PartitionId, AsideCount)> {
+    pub(super) fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         self.aside.lock().clone()
     }
 
@@ -60,7 +60,7 @@ impl Watched {
         let mut stalls = Stalls::default();
         loop {
             if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
-                if let Ok(aside) = count_aside(&*ledger, &log.partitions()).await {
+                if let Ok(aside) = count_quarantined(&*ledger, &log.partitions()).await {
                     *self.aside.lock() = aside;
                 }
                 counted = Some(Instant::now());
@@ -126,16 +126,16 @@ impl Stalls {
 }
 
 /// How much is set aside of each partition. Where nothing is at all, that is one look.
-async fn count_aside(
+async fn count_quarantined(
     ledger: &dyn Ledger,
     partitions: &[PartitionId],
-) -> Result<Vec<(PartitionId, AsideCount)>, LedgerError> {
-    let nothing = ledger.list_aside(None, 1).await?.is_empty();
+) -> Result<Vec<(PartitionId, QuarantineCount)>, LedgerError> {
+    let nothing = ledger.list_quarantined(None, 1).await?.is_empty();
     let mut counts = Vec::with_capacity(partitions.len());
     for partition in partitions {
         let count = match nothing {
-            true => AsideCount::default(),
-            false => ledger.count_aside(*partition).await?,
+            true => QuarantineCount::default(),
+            false => ledger.count_quarantined(*partition).await?,
         };
         counts.push((*partition, count));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use qiang_core::{
-    book::{Command, Reply, Setup, Steer},
+    book::{CampaignAction, Command, Reply, Setup},
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
@@ -95,8 +95,8 @@ impl World {
     }
 
     fn close(&mut self, book: usize, target: Target) {
-        let (campaign, steer) = (target.id, Steer::Close);
-        self.play(book, Command::Steer { campaign, steer });
+        let (campaign, action) = (target.id, CampaignAction::Close);
+        self.play(book, Command::Act { campaign, action });
     }
 
     /// Settles all logs, but for so many entries at the end of one of the three.

@@ -10,8 +10,8 @@ use std::{
 };
 
 use qiang_core::{
-    book::{Claim, Command, PaymentOutcome, Reply, Setup, Steer},
-    campaign::{AckLevel, Campaign, Kind, RedPacket, Rules, Sale},
+    book::{CampaignAction, Claim, Command, PaymentOutcome, Reply, Setup},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
@@ -173,7 +173,7 @@ impl World {
     fn attempt(
         &self,
         campaign: CampaignId,
-        kind: Kind,
+        kind: CampaignKind,
         user: &str,
         quantity: u32,
         key: Option<&str>,
@@ -193,7 +193,7 @@ impl World {
 
     pub(crate) fn grab(&self, campaign: CampaignId, users: &[&str]) {
         for user in users {
-            let outcome = self.attempt(campaign, Kind::RedPacket, user, 1, None);
+            let outcome = self.attempt(campaign, CampaignKind::RedPacket, user, 1, None);
             assert!(
                 matches!(outcome, Outcome::Granted(_)),
                 "{user}: {outcome:?}"
@@ -203,7 +203,7 @@ impl World {
 
     pub(crate) fn buy(&self, campaign: CampaignId, user: &str, quantity: u32) -> OrderId {
         let key = format!("{user}-{quantity}-{}", self.clock.now().as_millis());
-        match self.attempt(campaign, Kind::Sale, user, quantity, Some(&key)) {
+        match self.attempt(campaign, CampaignKind::Sale, user, quantity, Some(&key)) {
             Outcome::Granted(grant) => grant.order_id(),
             outcome => panic!("{user}: {outcome:?}"),
         }
@@ -221,8 +221,8 @@ impl World {
         self.submit(Command::Cancel { order }).unwrap();
     }
 
-    fn steer(&self, campaign: CampaignId, steer: Steer) {
-        self.submit(Command::Steer { campaign, steer }).unwrap();
+    fn act(&self, campaign: CampaignId, action: CampaignAction) {
+        self.submit(Command::Act { campaign, action }).unwrap();
     }
 }
 
@@ -252,7 +252,7 @@ pub(crate) fn rush_and_stop(mut world: World) {
     world.settle();
     let claim = |n| Claim {
         campaign: rush,
-        kind: Kind::RedPacket,
+        kind: CampaignKind::RedPacket,
         user: UserId::new(&format!("user-{n}")).unwrap(),
         quantity: 1,
         key: None,
@@ -293,21 +293,21 @@ fn packets(world: &mut World) {
     world.enter("draft", (0, 5_000), rules);
 
     world.grab(normal, &["ann", "bob", "cid"]);
-    world.steer(normal, Steer::Pause);
+    world.act(normal, CampaignAction::Pause);
     assert_eq!(
-        world.attempt(normal, Kind::RedPacket, "dan", 1, None),
+        world.attempt(normal, CampaignKind::RedPacket, "dan", 1, None),
         Outcome::Paused
     );
-    world.steer(normal, Steer::Resume);
+    world.act(normal, CampaignAction::Resume);
     world.grab(normal, &["dan", "eva"]);
     world.grab(double, &["ann", "bob", "cid", "dan"]);
     world.grab(equal, &["ann", "sender"]);
-    world.steer(equal, Steer::Close);
+    world.act(equal, CampaignAction::Close);
     world.grab(lazy, &["ann", "bob", "cid", "dan"]);
     world.grab(lazy_empty, &["bob", "cid", "dan"]);
     world.grab(lazy_closed, &["eva", "bob"]);
-    world.steer(lazy_closed, Steer::Pause);
-    world.steer(lazy_closed, Steer::Close);
+    world.act(lazy_closed, CampaignAction::Pause);
+    world.act(lazy_closed, CampaignAction::Close);
     world.at(101); // `normal` closes by the clock
 }
 
@@ -326,14 +326,14 @@ fn orders(world: &mut World) {
     let expired = world.buy(single, "cid", 1); // 4: expired, later reinstated
     let too_late = world.buy(single, "dan", 1); // 5: expired, and paid when nothing is left
     world.at(200);
-    world.steer(single, Steer::Pause);
+    world.act(single, CampaignAction::Pause);
     world.pay(expired, "p-cid", PaymentOutcome::Reinstated);
-    world.steer(single, Steer::Resume);
+    world.act(single, CampaignAction::Resume);
     for user in ["eva", "fay", "gus"] {
         world.buy(single, user, 1); // 6, 7, 8
     }
     assert!(matches!(
-        world.attempt(single, Kind::Sale, "hal", 1, None),
+        world.attempt(single, CampaignKind::Sale, "hal", 1, None),
         Outcome::SoldOut { .. }
     ));
     world.pay(too_late, "p-dan", PaymentOutcome::RefundDue);

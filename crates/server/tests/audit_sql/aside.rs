@@ -41,7 +41,9 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
                     .settle(PARTITION, &log[..seq - 1])
                     .await
                     .unwrap();
-                let aside = world.ledger.set_aside(PARTITION, entry, "it was asked for");
+                let aside = world
+                    .ledger
+                    .quarantine(PARTITION, entry, "it was asked for");
                 assert_eq!(aside.await, Ok(seq as u64));
             });
         }

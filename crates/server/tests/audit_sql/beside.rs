@@ -7,7 +7,7 @@ use std::{
 };
 
 use qiang_core::{
-    book::{Command, Setup, Steer},
+    book::{CampaignAction, Command, Setup},
     event::PartitionId,
     id::{OrderId, PaymentRef},
     money::Money,
@@ -142,8 +142,8 @@ impl World {
     }
 
     pub(super) fn close(&self, target: Target) {
-        let (campaign, steer) = (target.id, Steer::Close);
-        self.submit(Command::Steer { campaign, steer });
+        let (campaign, action) = (target.id, CampaignAction::Close);
+        self.submit(Command::Act { campaign, action });
     }
 
     /// Settles all partitions, but for so many entries at the end of each; returns how many those are.

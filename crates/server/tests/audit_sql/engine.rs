@@ -64,7 +64,7 @@ fn what_is_set_aside_is_not_lost() {
                 // Each third one, unless it waits for one that is there already.
                 for (n, entry) in log.iter().enumerate() {
                     let refused = match n % 3 {
-                        0 => world.ledger.set_aside(partition, entry, "asked for").await,
+                        0 => world.ledger.quarantine(partition, entry, "asked for").await,
                         _ => {
                             world
                                 .ledger
@@ -74,7 +74,7 @@ fn what_is_set_aside_is_not_lost() {
                     };
                     assert_eq!(refused, Ok(entry.seq));
                 }
-                let list = world.ledger.list_aside(None, 1_000).await.unwrap();
+                let list = world.ledger.list_quarantined(None, 1_000).await.unwrap();
                 let own = list.iter().filter(|row| row.partition == partition);
                 aside.extend(own.map(|row| (partition, row.entry.seq)));
                 // What the ledger has in either way may be gone from the log.

@@ -12,7 +12,9 @@ use std::{
 use lapin::{Connection, ConnectionProperties, options::QueueDeleteOptions};
 use qiang_broker::RabbitTransport;
 use qiang_core::ports::{Ledger, Transport};
-use qiang_redis::{Carrier, Carrying, Options, RedisEngine, RedisTransport, carry_nothing};
+use qiang_redis::{
+    Options, RedisEngine, RedisTransport, TransportKind, TransportOptions, remove_transports,
+};
 use qiang_testkit::servers::rabbitmq::RabbitMq;
 
 use crate::{
@@ -59,12 +61,16 @@ impl<const LIST: bool> Way for OverRedis<LIST> {
         _ledger: Arc<dyn Ledger>,
         worker: &str,
     ) -> Option<Arc<dyn Transport>> {
-        let carrier = if LIST { Carrier::List } else { Carrier::Stream };
-        let carrying = Carrying {
-            lease: LEASE,
-            ..Carrying::new(carrier, worker)
+        let transport_kind = if LIST {
+            TransportKind::List
+        } else {
+            TransportKind::Stream
         };
-        let transport = RedisTransport::new(options.clone(), carrying);
+        let transport_options = TransportOptions {
+            lease: LEASE,
+            ..TransportOptions::new(transport_kind, worker)
+        };
+        let transport = RedisTransport::new(options.clone(), transport_options);
         Some(Arc::new(
             transport.unwrap_or_else(|error| panic!("{error:?}")),
         ))
@@ -85,7 +91,7 @@ impl Way for OverRabbit {
         ledger: Arc<dyn Ledger>,
         worker: &str,
     ) -> Option<Arc<dyn Transport>> {
-        carry_nothing(options).await.expect("Redis answers");
+        remove_transports(options).await.expect("Redis answers");
         let broker = qiang_broker::Options {
             prefix: options.prefix.clone(),
             patience: PATIENCE,

@@ -104,8 +104,8 @@ impl Carried {
     /// Nothing had to be fetched from the log.
     fn brought_everything(&self) {
         for partition in self.transport.partitions() {
-            let carriage = self.transport.carriage(partition);
-            assert_eq!(carriage.refilled, 0, "{partition:?}: {carriage:?}");
+            let status = self.transport.status(partition);
+            assert_eq!(status.refilled, 0, "{partition:?}: {status:?}");
         }
     }
 }

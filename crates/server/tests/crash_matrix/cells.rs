@@ -5,7 +5,7 @@ use std::time::Duration;
 use qiang_testkit::proxy::FaultProxy;
 
 use crate::{
-    Carrier, Kind, Step, Victim,
+    Kind, Step, TransportKind, Victim,
     crowd::Crowd,
     rig::{FROM, Rig, blocking, wait_for},
     settler::{Role, Settler},
@@ -20,13 +20,13 @@ const NOTICED: Duration = Duration::from_millis(200);
 const USUAL: Duration = Duration::from_secs(10);
 
 /// One cell of a victim that is not a relay.
-pub(crate) async fn crash(victim: Victim, step: Step, carrier: Carrier, kind: Kind) {
+pub(crate) async fn crash(victim: Victim, step: Step, transport_kind: TransportKind, kind: Kind) {
     let patience = if victim == Victim::Redis {
         NOTICED
     } else {
         USUAL
     };
-    let rig = Rig::new(carrier, kind, patience).await;
+    let rig = Rig::new(transport_kind, kind, patience).await;
     let [sale, packet] = rig.targets();
     let in_file = kind == Kind::Sqlite && step == Step::MidTransaction;
     let mut hold = None;
@@ -122,7 +122,7 @@ async fn wait_until_stuck(settler: &Settler) {
 
 /// One cell of the relay. It has a process of its own; another one settles, and takes over relaying.
 pub(crate) async fn crash_relay(step: Step, kind: Kind) {
-    let rig = Rig::new(Carrier::RabbitMq, kind, USUAL).await;
+    let rig = Rig::new(TransportKind::RabbitMq, kind, USUAL).await;
     let [sale, packet] = rig.targets();
     let rabbit = rig.rabbit.as_ref().expect("a cell with RabbitMQ");
     let proxy = FaultProxy::start(rabbit.addr()).await;
@@ -157,7 +157,7 @@ pub(crate) async fn crash_relay(step: Step, kind: Kind) {
 
 /// RabbitMQ dies with messages of the relay that it has not confirmed, perhaps not even read.
 pub(crate) async fn crash_rabbit_unconfirmed(kind: Kind) {
-    let rig = Rig::new(Carrier::RabbitMq, kind, USUAL).await;
+    let rig = Rig::new(TransportKind::RabbitMq, kind, USUAL).await;
     let [sale, packet] = rig.targets();
     let relay = rig.stopping(Role::Relay, Some(Step::AfterRead), None);
     for _ in 0..2 {

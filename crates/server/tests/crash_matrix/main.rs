@@ -62,13 +62,13 @@ enum Step {
 
 /// How entries travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Carrier {
+enum TransportKind {
     Stream,
     List,
     RabbitMq,
 }
 
-impl Carrier {
+impl TransportKind {
     /// As it is configured.
     fn name(self) -> &'static str {
         match self {
@@ -89,28 +89,28 @@ enum Kind {
 
 /// A test for every step.
 macro_rules! steps {
-    ($($name:ident: $victim:ident, $carrier:ident, $kind:ident;)*) => {$(
+    ($($name:ident: $victim:ident, $transport_kind:ident, $kind:ident;)*) => {$(
         mod $name {
-            use crate::{Carrier, Kind, Step, Victim, cells::crash};
+            use crate::{TransportKind, Kind, Step, Victim, cells::crash};
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn before_read() {
-                crash(Victim::$victim, Step::BeforeRead, Carrier::$carrier, Kind::$kind).await;
+                crash(Victim::$victim, Step::BeforeRead, TransportKind::$transport_kind, Kind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn after_read() {
-                crash(Victim::$victim, Step::AfterRead, Carrier::$carrier, Kind::$kind).await;
+                crash(Victim::$victim, Step::AfterRead, TransportKind::$transport_kind, Kind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn mid_transaction() {
-                crash(Victim::$victim, Step::MidTransaction, Carrier::$carrier, Kind::$kind).await;
+                crash(Victim::$victim, Step::MidTransaction, TransportKind::$transport_kind, Kind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn after_commit() {
-                crash(Victim::$victim, Step::AfterCommit, Carrier::$carrier, Kind::$kind).await;
+                crash(Victim::$victim, Step::AfterCommit, TransportKind::$transport_kind, Kind::$kind).await;
             }
         }
     )*};

@@ -31,7 +31,7 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    Carrier, Kind, Step,
+    Kind, Step, TransportKind,
     books::Books,
     pool::{self, Lent},
     settler::{Order, Role, Settler, Stop},
@@ -72,7 +72,7 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
 }
 
 pub(crate) struct Rig {
-    pub(crate) carrier: Carrier,
+    pub(crate) transport_kind: TransportKind,
     pub(crate) redis: Standalone,
     pub(crate) rabbit: Option<Lent<RabbitMq>>,
     pub(crate) books: Books,
@@ -94,9 +94,9 @@ pub(crate) struct Report {
 impl Rig {
     /// Redis keeps an append-only file that is synced before each answer. `patience` is how long the engine tries a
     /// claim again by itself before it says that the outcome is unknown.
-    pub(crate) async fn new(carrier: Carrier, kind: Kind, patience: Duration) -> Self {
+    pub(crate) async fn new(transport_kind: TransportKind, kind: Kind, patience: Duration) -> Self {
         let redis = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
-        let rabbit = (carrier == Carrier::RabbitMq).then(|| blocking(pool::rabbitmq));
+        let rabbit = (transport_kind == TransportKind::RabbitMq).then(|| blocking(pool::rabbitmq));
         let books = Books::new(kind).await;
         let options = Options {
             urls: vec![redis.url()],
@@ -136,7 +136,7 @@ impl Rig {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         Self {
-            carrier,
+            transport_kind,
             redis,
             rabbit,
             books,
@@ -172,7 +172,7 @@ impl Rig {
             prefix: PREFIX.to_owned(),
             partitions: PARTITIONS,
             ledger: self.books.address().to_owned(),
-            carrier: self.carrier,
+            transport_kind: self.transport_kind,
             rabbit: rabbit.unwrap_or_else(|| self.rabbit_url()),
             stop: step.map(|step| Stop {
                 step,
@@ -190,7 +190,7 @@ impl Rig {
         command
             .args(["worker", "--engine", "redis", "--redis", &redis])
             .args([self.books.flag(), self.books.address()])
-            .args(["--transport", self.carrier.name()])
+            .args(["--transport", self.transport_kind.name()])
             .env("QIANG__REDIS__PREFIX", PREFIX)
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
             .env("QIANG__SETTLEMENT__LEASE_MS", LEASE.as_millis().to_string());

@@ -16,13 +16,13 @@ use qiang_broker::{Options as BrokerOptions, RabbitTransport};
 use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{Carriage, EventLog, Ledger, LedgerError, Taken, Transport},
+    ports::{EventLog, Ledger, LedgerError, Taken, Transport, TransportStatus},
 };
 use qiang_embedded::{SqliteLedger, SystemClock};
 use qiang_ledger::LedgerOptions;
 use qiang_redis::{
-    Carrier as RedisCarrier, Carrying, Options as RedisOptions, RedisEngine, RedisTransport,
-    carry_nothing,
+    Options as RedisOptions, RedisEngine, RedisTransport, TransportKind as RedisCarrier,
+    TransportOptions, remove_transports,
 };
 use qiang_testkit::servers::Process;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::{Carrier, Step, rig::LEASE};
+use crate::{Step, TransportKind, rig::LEASE};
 
 /// The variable that says what to do. Without it the process does nothing.
 const ORDER: &str = "QIANG_CRASH_MATRIX_ORDER";
@@ -50,7 +50,7 @@ pub(crate) struct Order {
     pub(crate) partitions: u16,
     /// A database's URL, or a file.
     pub(crate) ledger: String,
-    pub(crate) carrier: Carrier,
+    pub(crate) transport_kind: TransportKind,
     pub(crate) rabbit: String,
     pub(crate) stop: Option<Stop>,
 }
@@ -130,19 +130,19 @@ async fn carry_out(order: Order) {
     let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
     let log: Arc<dyn EventLog> = Arc::new(engine.clone());
     let worker = format!("crash-{}", std::process::id());
-    let carrying = |carrier| {
-        let carrying = Carrying {
+    let transport_options = |transport_kind| {
+        let transport_options = TransportOptions {
             lease: LEASE,
-            ..Carrying::new(carrier, &worker)
+            ..TransportOptions::new(transport_kind, &worker)
         };
-        let transport = RedisTransport::new(options.clone(), carrying);
+        let transport = RedisTransport::new(options.clone(), transport_options);
         Arc::new(transport.expect("good options")) as Arc<dyn Transport>
     };
-    let transport = match order.carrier {
-        Carrier::Stream => carrying(RedisCarrier::Stream),
-        Carrier::List => carrying(RedisCarrier::List),
-        Carrier::RabbitMq => {
-            carry_nothing(&options).await.expect("Redis answers");
+    let transport = match order.transport_kind {
+        TransportKind::Stream => transport_options(RedisCarrier::Stream),
+        TransportKind::List => transport_options(RedisCarrier::List),
+        TransportKind::RabbitMq => {
+            remove_transports(&options).await.expect("Redis answers");
             let broker = BrokerOptions {
                 prefix: order.prefix.clone(),
                 patience: PATIENCE,
@@ -258,8 +258,8 @@ impl Transport for StoppingTransport {
         self.inner.done(partition, settled).await
     }
 
-    fn carriage(&self, partition: PartitionId) -> Carriage {
-        self.inner.carriage(partition)
+    fn status(&self, partition: PartitionId) -> TransportStatus {
+        self.inner.status(partition)
     }
 
     async fn leave(&self) {

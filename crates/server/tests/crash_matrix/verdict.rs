@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, process::Command as Program, sync::Arc};
 
 use qiang_core::{
-    book::{Command, Reply, Steer},
+    book::{CampaignAction, Command, Reply},
     campaign::Tally,
     outcome::Outcome,
     ports::{Engine as _, GrantRecord, Ledger},
@@ -13,7 +13,7 @@ use qiang_testkit::campaign::{Target, user};
 use serde_json::Value;
 
 use crate::{
-    Carrier,
+    TransportKind,
     books::Books,
     crowd::{Told, by_number},
     rig::{OWNER, PACKET_MINOR, Rig, UNIT_MINOR, blocking},
@@ -32,9 +32,9 @@ pub(crate) async fn judge(rig: &Rig, settler: Settler, told: &[Told]) {
     assert!(rig.engine.stopped().is_none() && blocking(|| rig.halted()).is_empty());
     let mut tallies = Vec::new();
     for Target { id, .. } in targets {
-        let (campaign, steer) = (id, Steer::Close);
-        let closed = rig.engine.submit(Command::Steer { campaign, steer }).await;
-        assert!(matches!(closed, Ok(Reply::Steered(_))), "{closed:?}");
+        let (campaign, action) = (id, CampaignAction::Close);
+        let closed = rig.engine.submit(Command::Act { campaign, action }).await;
+        assert!(matches!(closed, Ok(Reply::Acted(_))), "{closed:?}");
         let tally = rig.engine.tally(id).await.unwrap().expect("a campaign");
         assert!(tally.conserves(), "{tally:?}");
         tallies.push(tally);
@@ -42,7 +42,7 @@ pub(crate) async fn judge(rig: &Rig, settler: Settler, told: &[Told]) {
     replay(rig, told).await;
     rig.wait_for_all(&settler).await;
     rig.wait_for_nothing_left().await;
-    if rig.carrier != Carrier::RabbitMq {
+    if rig.transport_kind != TransportKind::RabbitMq {
         // What the dead one had comes again by the same way. RabbitMQ has to be waited for longer than settlement does.
         let output = settler.output();
         let since = output

@@ -7,13 +7,15 @@ use std::{
 };
 
 use qiang_core::{
-    book::{self, Command, Steer},
+    book::{self, CampaignAction, Command},
     event::{PartitionId, Seq},
     id::PaymentRef,
     ports::{Engine as _, Taken, Transport as _},
     split::SplitRule,
 };
-use qiang_redis::{Carrier, Carrying, ConnectError, Options, RedisEngine, RedisTransport};
+use qiang_redis::{
+    ConnectError, Options, RedisEngine, RedisTransport, TransportKind, TransportOptions,
+};
 use qiang_testkit::{
     campaign::{red_packet, sale},
     servers::redis::{Options as ServerOptions, Reply, Server, Standalone},
@@ -116,9 +118,13 @@ async fn live(rig: &mut Rig) {
     }
     assert_eq!(granted, 1, "holds expire");
     let campaign = spread.id;
-    for steer in [Steer::Pause, Steer::Resume, Steer::Close] {
-        let reply = rig.submit(0, Command::Steer { campaign, steer }).await;
-        assert!(matches!(reply, Ok(book::Reply::Steered(_))), "{reply:?}");
+    for action in [
+        CampaignAction::Pause,
+        CampaignAction::Resume,
+        CampaignAction::Close,
+    ] {
+        let reply = rig.submit(0, Command::Act { campaign, action }).await;
+        assert!(matches!(reply, Ok(book::Reply::Acted(_))), "{reply:?}");
     }
     // A sale that is not spread is looked at on a replica, and its sell-out is remembered by the gate.
     let whole = rig.open(open_now(sale(10))).await;
@@ -137,14 +143,18 @@ async fn live(rig: &mut Rig) {
 }
 
 /// Carries everything to nowhere, as workers would to the ledger: one dies with what it has taken, another goes on.
-async fn carry(options: &Options, carrier: Carrier, settled: &mut HashMap<PartitionId, Seq>) {
+async fn carry(
+    options: &Options,
+    transport_kind: TransportKind,
+    settled: &mut HashMap<PartitionId, Seq>,
+) {
     let worker = |name: &str| {
         let lease = Duration::from_millis(100);
-        let carrying = Carrying {
+        let transport_options = TransportOptions {
             lease,
-            ..Carrying::new(carrier, name)
+            ..TransportOptions::new(transport_kind, name)
         };
-        RedisTransport::new(options.clone(), carrying).unwrap()
+        RedisTransport::new(options.clone(), transport_options).unwrap()
     };
     let (dying, heir) = (worker("dying"), worker("heir"));
     for partition in dying.partitions() {
@@ -160,7 +170,7 @@ async fn carry(options: &Options, carrier: Carrier, settled: &mut HashMap<Partit
                     *after = run.last().unwrap().seq;
                     heir.done(partition, *after).await.unwrap();
                 }
-                Taken::Elsewhere => {}
+                Taken::NotOwner => {}
                 Taken::Nothing => break,
             }
         }
@@ -169,12 +179,12 @@ async fn carry(options: &Options, carrier: Carrier, settled: &mut HashMap<Partit
 }
 
 /// What a worker may find: a group of somebody else that has not dealt with all, an item that cannot be read.
-fn strange_things(server: &Server, prefix: &str, carrier: Carrier) {
+fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) {
     let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
     for partition in 0..PARTITIONS {
         let key = |rest: &str| format!("{prefix}:{{p{partition:02}}}:{rest}");
-        match carrier {
-            Carrier::Stream => {
+        match transport_kind {
+            TransportKind::Stream => {
                 let (log, others) = (key("log"), "others");
                 call(&["XGROUP", "CREATE", &log, others, "0", "MKSTREAM"]);
                 call(&[
@@ -189,7 +199,7 @@ fn strange_things(server: &Server, prefix: &str, carrier: Carrier) {
                     ">",
                 ]);
             }
-            Carrier::List => {
+            TransportKind::List => {
                 call(&["RPUSH", &key("queue"), "rubbish"]);
             }
         }
@@ -217,13 +227,13 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
     let mut rig = Rig::new(options).await;
     live(&mut rig).await;
     let mut settled = HashMap::new();
-    for carrier in [Carrier::Stream, Carrier::List] {
-        carry(&rig.options, carrier, &mut settled).await;
+    for transport_kind in [TransportKind::Stream, TransportKind::List] {
+        carry(&rig.options, transport_kind, &mut settled).await;
         let late = rig.open(open_now(sale(10))).await;
         rig.crowd((0..20).map(|n| late.one(&name(n))).collect())
             .await;
-        strange_things(server.primary(), prefix, carrier);
-        carry(&rig.options, carrier, &mut settled).await;
+        strange_things(server.primary(), prefix, transport_kind);
+        carry(&rig.options, transport_kind, &mut settled).await;
     }
     let waiting = Options {
         replicas: 1,

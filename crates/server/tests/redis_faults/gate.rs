@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use qiang_core::{
-    book::{Claim, Command, Reply, Steer},
+    book::{CampaignAction, Claim, Command, Reply},
     id::OrderId,
     outcome::Outcome,
     ports::Engine as _,
@@ -138,13 +138,13 @@ async fn losers_are_told_by_their_node() {
     }
     // A pause and a close are news as well.
     let campaign = target.id;
-    for (steer, outcome) in [
-        (Steer::Pause, Outcome::Paused),
-        (Steer::Close, Outcome::Ended),
+    for (action, outcome) in [
+        (CampaignAction::Pause, Outcome::Paused),
+        (CampaignAction::Close, Outcome::Ended),
     ] {
-        let reply = one.submit(Command::Steer { campaign, steer }).await;
-        assert!(matches!(reply, Ok(Reply::Steered(_))), "{reply:?}");
-        rig.record.note(Command::Steer { campaign, steer }, reply);
+        let reply = one.submit(Command::Act { campaign, action }).await;
+        assert!(matches!(reply, Ok(Reply::Acted(_))), "{reply:?}");
+        rig.record.note(Command::Act { campaign, action }, reply);
         let started = Instant::now();
         wait_for("the gate to hear", || {
             other.peek(&target.one("loser")) != Some(Outcome::SoldOut { remaining: 0 })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qiang_core::{
-    book::{Command, Reply, Steer},
+    book::{CampaignAction, Command, Reply},
     campaign::{AckLevel, Phase},
     id::CampaignId,
     ports::Engine as _,
@@ -220,11 +220,11 @@ async fn a_transfer_that_has_arrived_arrives_once() {
     }
 }
 
-async fn steer(rig: &Rig, node: usize, target: Target, steer: Steer) -> Phase {
+async fn act(rig: &Rig, node: usize, target: Target, action: CampaignAction) -> Phase {
     let campaign = target.id;
-    match rig.submit(node, Command::Steer { campaign, steer }).await {
-        Ok(Reply::Steered(tally)) => tally.phase,
-        other => panic!("{steer:?} was answered {other:?}"),
+    match rig.submit(node, Command::Act { campaign, action }).await {
+        Ok(Reply::Acted(tally)) => tally.phase,
+        other => panic!("{action:?} was answered {other:?}"),
     }
 }
 
@@ -236,7 +236,10 @@ async fn a_close_returns_what_was_on_its_way() {
             // Those who were answered, or would have been.
             let claims = (0..FEW as usize / 2).map(|n| target.one(&name(n)));
             rig.crowd(claims.collect()).await;
-            assert_eq!(steer(&rig, 0, target, Steer::Close).await, Phase::Closed);
+            assert_eq!(
+                act(&rig, 0, target, CampaignAction::Close).await,
+                Phase::Closed
+            );
             let told = rig
                 .crowd((0..FEW as usize).map(|n| target.one(&name(n))).collect())
                 .await;
@@ -251,29 +254,35 @@ async fn a_close_returns_what_was_on_its_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_keeps_what_is_on_its_way() {
     let (rig, target) = stranded(packet(FEW), Step::Out).await;
-    assert_eq!(steer(&rig, 0, target, Steer::Pause).await, Phase::Paused);
+    assert_eq!(
+        act(&rig, 0, target, CampaignAction::Pause).await,
+        Phase::Paused
+    );
     let tally = rig.nodes[1].tally(target.id).await.unwrap().unwrap();
     assert_eq!(tally.supply, FEW, "{tally:?}");
     let late = rig.crowd(vec![target.one("late")]).await;
     assert_eq!(winners(&late), 0);
-    assert_eq!(steer(&rig, 1, target, Steer::Resume).await, Phase::Live);
+    assert_eq!(
+        act(&rig, 1, target, CampaignAction::Resume).await,
+        Phase::Live
+    );
     everybody(&rig, target).await;
 }
 
 /// Pauses, resumptions and in the end the close come while parts run dry and fetch from each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn steering_while_units_move_loses_none() {
+async fn acting_while_units_move_loses_none() {
     let mut rig = Rig::new(spread(PARTITIONS)).await;
     let target = rig.open(open_now(sale(SUPPLY))).await;
     let crowd = rig.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE);
     let most = SUPPLY as usize * 8 / 10;
     wait_for("most of the crowd", || crowd.size() >= most).await;
     for n in 0..5 {
-        steer(&rig, n % 2, target, Steer::Pause).await;
-        steer(&rig, n % 2, target, Steer::Resume).await;
+        act(&rig, n % 2, target, CampaignAction::Pause).await;
+        act(&rig, n % 2, target, CampaignAction::Resume).await;
         crowd.more(50).await;
     }
-    steer(&rig, 0, target, Steer::Close).await;
+    act(&rig, 0, target, CampaignAction::Close).await;
     crowd.more(200).await;
     let told = crowd.dismiss().await;
     let tally = rig.nodes[1].tally(target.id).await.unwrap().unwrap();

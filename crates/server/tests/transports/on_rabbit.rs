@@ -18,7 +18,7 @@ use qiang_core::{
     event::PartitionId,
     ports::{Engine, EventLog, Ledger, Transport},
 };
-use qiang_redis::carry_nothing;
+use qiang_redis::remove_transports;
 use qiang_testkit::{
     ManualClock, conformance::transport::TransportSubject, servers::rabbitmq::RabbitMq,
 };
@@ -94,7 +94,7 @@ impl<L: Shelf> TransportSubject for OnRabbit<L> {
             Arc::clone(SHARED.get_or_init(start))
         };
         let ends = Ends::start::<L>(clock, own).await;
-        let nothing = carry_nothing(&ends.options).await;
+        let nothing = remove_transports(&ends.options).await;
         nothing.expect("Redis answers");
         Self {
             ends,

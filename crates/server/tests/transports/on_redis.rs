@@ -14,7 +14,7 @@ use qiang_core::{
     event::PartitionId,
     ports::{Engine, EventLog, Ledger, Transport},
 };
-use qiang_redis::{Carrier, Carrying, Options, RedisEngine, RedisTransport};
+use qiang_redis::{Options, RedisEngine, RedisTransport, TransportKind, TransportOptions};
 use qiang_testkit::{
     ManualClock,
     conformance::transport::TransportSubject,
@@ -138,12 +138,16 @@ impl<const LIST: bool, L> OnRedis<LIST, L> {
     }
 
     pub(crate) fn worker_on(ends: &Ends, name: &str) -> Arc<dyn Transport> {
-        let carrier = if LIST { Carrier::List } else { Carrier::Stream };
-        let carrying = Carrying {
-            lease: LEASE,
-            ..Carrying::new(carrier, name)
+        let transport_kind = if LIST {
+            TransportKind::List
+        } else {
+            TransportKind::Stream
         };
-        let transport = RedisTransport::new(ends.options.clone(), carrying);
+        let transport_options = TransportOptions {
+            lease: LEASE,
+            ..TransportOptions::new(transport_kind, name)
+        };
+        let transport = RedisTransport::new(ends.options.clone(), transport_options);
         Arc::new(transport.unwrap_or_else(|error| panic!("{error:?}")))
     }
 }

@@ -47,14 +47,14 @@ fn without_rabbitmq_entries_come_from_the_log() {
         bench.crowd(sale, 100..200).await;
         bench.carry_all(&worker).await;
         for partition in bench.partitions() {
-            assert!(worker.carriage(partition).stuck.is_some());
+            assert!(worker.status(partition).stuck.is_some());
         }
         bench.subject.server.start_again();
         let until = Instant::now() + LONG;
         for partition in bench.partitions() {
-            while worker.carriage(partition).stuck.is_some() {
-                let carriage = worker.carriage(partition);
-                assert!(Instant::now() < until, "{partition:?}: {carriage:?}");
+            while worker.status(partition).stuck.is_some() {
+                let status = worker.status(partition);
+                assert!(Instant::now() < until, "{partition:?}: {status:?}");
                 drop(bench.step(&worker, partition, PATIENCE).await);
             }
         }
@@ -88,7 +88,7 @@ fn messages_of_another_form_are_kept_aside() {
             drop(bench.step(&*worker, partition, PATIENCE).await);
         };
         assert_eq!(kept, newer);
-        assert_eq!(worker.carriage(partition).unreadable, 1);
+        assert_eq!(worker.status(partition).unreadable, 1);
         worker.leave().await;
     });
 }

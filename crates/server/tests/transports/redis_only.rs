@@ -6,7 +6,7 @@ use qiang_core::{
     event::PartitionId,
     ports::{Taken, Transport},
 };
-use qiang_redis::{Carrier, Carrying, RedisTransport, carry_nothing};
+use qiang_redis::{RedisTransport, TransportKind, TransportOptions, remove_transports};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
@@ -190,15 +190,18 @@ fn another_transport_takes_over_where_the_last_one_stopped() {
         bench.take_some(&*list, partition, 10).await;
         list.leave().await;
 
-        let carrying = Carrying::new(Carrier::Stream, "stream");
-        let stream = RedisTransport::new(ends.options.clone(), carrying).expect("a transport");
+        let transport_options = TransportOptions::new(TransportKind::Stream, "stream");
+        let stream =
+            RedisTransport::new(ends.options.clone(), transport_options).expect("a transport");
         bench.carry_all(&stream).await;
         bench.crowd(sale, 100..200).await;
         assert_eq!(ends.number(&["EXISTS", &queue]), 0, "nobody would empty it");
         bench.carry_all(&stream).await;
         stream.leave().await;
 
-        carry_nothing(&ends.options).await.expect("Redis answers");
+        remove_transports(&ends.options)
+            .await
+            .expect("Redis answers");
         let groups = ends.number(&["EVAL", GROUPS, "1", &log]);
         assert_eq!(groups, 0, "it would keep the log from being trimmed");
     });
@@ -220,7 +223,7 @@ async fn a_redis_that_lost_everything_is_no_empty_log() {
         let taken = worker.take(partition, 7, 10, SOON).await;
         assert!(taken.is_err(), "{taken:?}");
     }
-    let stuck = worker.carriage(partition).stuck;
+    let stuck = worker.status(partition).stuck;
     assert!(stuck.is_some_and(|why| why.contains("lost the state")));
     let calls = ends.number(&["EVAL", CALLS, "0"]);
     assert!(calls < 60, "{calls} commands for three attempts");
@@ -237,13 +240,14 @@ const CALLS: &str = "local all = 0
 /// A record that a log cannot have holds its partition up, and says so; the other one goes on.
 #[test]
 fn a_record_of_the_log_that_cannot_be_read_is_said() {
-    let carriers = [Carrier::Stream, Carrier::List];
-    for carrier in carriers {
+    let carriers = [TransportKind::Stream, TransportKind::List];
+    for transport_kind in carriers {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
             let ends = Ends::start::<InFile>(ManualClock::new(OPENS), false).await;
-            let carrying = Carrying::new(carrier, "w");
-            let worker = RedisTransport::new(ends.options.clone(), carrying).expect("a transport");
+            let transport_options = TransportOptions::new(transport_kind, "w");
+            let worker =
+                RedisTransport::new(ends.options.clone(), transport_options).expect("a transport");
             let worker: Arc<dyn Transport> = Arc::new(worker);
             let partition = PartitionId(0);
             let taken = worker.take(partition, 0, 10, Duration::ZERO).await;
@@ -251,7 +255,7 @@ fn a_record_of_the_log_that_cannot_be_read_is_said() {
             let log = ends.key(partition, "log");
             ends.call(&["XADD", &log, "1-0", "c", "nobody"]);
             ends.call(&["HSET", &ends.key(partition, "partition"), "seq", "1"]);
-            if carrier == Carrier::List {
+            if transport_kind == TransportKind::List {
                 // It is not in the list, and might be settled by now.
                 let taken = worker.take(partition, 0, 10, Duration::ZERO).await;
                 assert_eq!(taken, Ok(Taken::Nothing));

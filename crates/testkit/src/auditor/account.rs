@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
     book::Setup,
-    campaign::{Kind, Phase, Rules, Tally},
+    campaign::{CampaignKind, Phase, Rules, Tally},
     event::{Entry, Event},
     id::{IdempotencyKey, UserId},
     split::SplitRule,
@@ -263,7 +263,7 @@ impl Account {
             check(nothing, "what was left is not what went back")?;
         }
         // A unit that one part takes back may be sold again by another, whose log may come first here.
-        if self.is_spread() && self.setup.campaign.kind() == Kind::Sale {
+        if self.is_spread() && self.setup.campaign.kind() == CampaignKind::Sale {
             return Ok(());
         }
         self.conserves()
@@ -359,7 +359,7 @@ impl Account {
     }
 
     fn step(&mut self, number: u32, from: RowState, to: RowState) -> Checked {
-        let sale = self.setup.campaign.kind() == Kind::Sale;
+        let sale = self.setup.campaign.kind() == CampaignKind::Sale;
         check(sale, "a share was handled like an order")?;
         let row = self.rows.get_mut(&number);
         let row = row.ok_or_else(|| format!("there is no grant {number}"))?;

@@ -51,7 +51,7 @@ fn answer(books: &Books, command: &Command, reply: &Reply) -> Result<(), String>
             same("user", &row.user, &view.user)?;
             same_grant(row, &view.grant)
         }
-        (Command::Steer { campaign, .. }, Reply::Steered(tally)) => {
+        (Command::Act { campaign, .. }, Reply::Acted(tally)) => {
             account(books, *campaign)?;
             same("sum", &tally.conserves(), &true)
         }

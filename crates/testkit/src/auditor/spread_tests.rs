@@ -1,7 +1,7 @@
 //! The same for campaigns in parts: a sound history passes in any order of its logs, every planted breach is found.
 
 use qiang_core::{
-    book::{Command, Setup, Steer},
+    book::{CampaignAction, Command, Setup},
     campaign::Phase,
     event::{Entry, Event, PartitionId},
     id::PaymentRef,
@@ -48,8 +48,8 @@ fn sound() -> History {
         play(later, Command::Claim(orders.one(&format!("u{n}"))));
     }
     for setup in &setups {
-        let (campaign, steer) = (setup.campaign.id, Steer::Close);
-        play(later, Command::Steer { campaign, steer });
+        let (campaign, action) = (setup.campaign.id, CampaignAction::Close);
+        play(later, Command::Act { campaign, action });
     }
     let tally = |setup: &Setup| {
         let id = setup.campaign.id;

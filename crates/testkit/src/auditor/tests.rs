@@ -1,7 +1,7 @@
 //! A sound history passes; every planted breach is found.
 
 use qiang_core::{
-    book::{Book, Claim, Command, Reply, Setup, Steer},
+    book::{Book, CampaignAction, Claim, Command, Reply, Setup},
     campaign::Phase,
     event::Event,
     id::PaymentRef,
@@ -80,13 +80,13 @@ fn sound() -> History {
     let later = OPENS.plus_millis(HOLD_MS);
     player.play(later, Command::Tick { events_max });
     player.play(later, pay(3, "late"));
-    for (setup, steer) in [
-        (&sale, Steer::Pause),
-        (&sale, Steer::Resume),
-        (&packet, Steer::Close),
+    for (setup, action) in [
+        (&sale, CampaignAction::Pause),
+        (&sale, CampaignAction::Resume),
+        (&packet, CampaignAction::Close),
     ] {
         let campaign = setup.campaign.id;
-        player.play(later, Command::Steer { campaign, steer });
+        player.play(later, Command::Act { campaign, action });
     }
     let tally = |setup: &Setup| {
         let id = setup.campaign.id;

@@ -1,6 +1,6 @@
 //! Clocks jump. Nothing may be lost, doubled or stuck because of it.
 
-use qiang_core::{book::Steer, campaign::Phase, order::OrderState, split::SplitRule};
+use qiang_core::{book::CampaignAction, campaign::Phase, order::OrderState, split::SplitRule};
 
 use super::{Stage, Subject};
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
@@ -56,7 +56,7 @@ pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(stage: &mu
         .open(sale(5).window(OPENS.plus_millis(HOLD_MS), OPEN_MS))
         .await;
     stage.granted(packet.one("a")).await;
-    stage.steer(early.id, Steer::Close).await;
+    stage.act(early.id, CampaignAction::Close).await;
     stage.at(OPENS.plus_millis(OPEN_MS)).await;
     for back in [
         OPENS,

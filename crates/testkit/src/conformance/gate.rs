@@ -1,7 +1,7 @@
 //! The gate answers from memory what needs no decision, and never what may yet be undone.
 
 use qiang_core::{
-    book::{Command, Steer},
+    book::{CampaignAction, Command},
     event::Event,
     outcome::Outcome,
     split::SplitRule,
@@ -25,8 +25,12 @@ pub async fn the_gate_says_what_a_claim_would<S: Subject>(stage: &mut Stage<S>) 
                 stage.claim(target.mistaken().one(user)).await;
             }
         }
-        for steer in [Steer::Pause, Steer::Resume, Steer::Close] {
-            stage.steer(target.id, steer).await;
+        for action in [
+            CampaignAction::Pause,
+            CampaignAction::Resume,
+            CampaignAction::Close,
+        ] {
+            stage.act(target.id, action).await;
             for user in ["a", "d"] {
                 stage.claim(target.one(user)).await;
             }

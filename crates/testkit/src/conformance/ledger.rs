@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use qiang_core::{
-    book::Steer,
+    book::CampaignAction,
     campaign::{AckLevel, Phase},
     id::IdempotencyKey,
     money::{AMOUNT_MINOR_MAX, Money},
@@ -36,11 +36,11 @@ async fn bustle<S: Subject>(stage: &mut Stage<S>) -> [Target; 2] {
             .await
             .expect("it is held");
     }
-    stage.steer(sale.id, Steer::Pause).await;
+    stage.act(sale.id, CampaignAction::Pause).await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
-    stage.steer(sale.id, Steer::Resume).await;
+    stage.act(sale.id, CampaignAction::Resume).await;
     stage.pay(stage.nth(sale, 8), "late").await;
-    stage.steer(packet.id, Steer::Close).await;
+    stage.act(packet.id, CampaignAction::Close).await;
     [packet, sale]
 }
 
@@ -343,7 +343,7 @@ pub async fn claimed_money_can_be_sent_on<S: Subject>(stage: &mut Stage<S>) {
     stage.take_up(&setup).await;
     let second = Target::of(&setup);
     stage.granted(second.one("b")).await;
-    stage.steer(second.id, Steer::Close).await;
+    stage.act(second.id, CampaignAction::Close).await;
     stage.settle().await;
     assert_eq!(stage.balance("a").await, (500, 0));
     assert_eq!(stage.balance("b").await, (500, 0));

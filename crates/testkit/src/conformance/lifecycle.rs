@@ -1,7 +1,7 @@
 //! The window, the operator's hand, and the close.
 
 use qiang_core::{
-    book::{Refusal, Steer},
+    book::{CampaignAction, Refusal},
     campaign::{Phase, Transition, TransitionError},
     split::SplitRule,
 };
@@ -37,19 +37,19 @@ pub async fn a_pause_stops_and_a_resumption_goes_on<S: Subject>(stage: &mut Stag
     for target in [packet, sale] {
         let grant = stage.granted(target.one("a")).await;
         assert_eq!(
-            stage.steer(target.id, Steer::Pause).await.phase,
+            stage.act(target.id, CampaignAction::Pause).await.phase,
             Phase::Paused
         );
         assert_eq!(stage.outcome(target.one("b")).await, "paused");
         assert_eq!(stage.replayed(target.one("a")).await.number, grant.number);
         assert_eq!(
-            stage.steer(target.id, Steer::Resume).await.phase,
+            stage.act(target.id, CampaignAction::Resume).await.phase,
             Phase::Live
         );
         assert_ne!(stage.granted(target.one("b")).await.number, grant.number);
     }
     // What is held can be paid or given back during a pause, and holds go on running.
-    stage.steer(sale.id, Steer::Pause).await;
+    stage.act(sale.id, CampaignAction::Pause).await;
     stage.pay(stage.nth(sale, 1), "p").await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     assert_eq!(stage.tally(sale.id).await.granted, 1);
@@ -58,41 +58,45 @@ pub async fn a_pause_stops_and_a_resumption_goes_on<S: Subject>(stage: &mut Stag
 }
 
 /// A retry of the operator's command is a replay.
-pub async fn steering_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
+pub async fn acting_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
     let target = stage.open(red_packet(1_000, 10, SplitRule::Equal)).await;
-    for (steer, phase) in [
-        (Steer::Pause, Phase::Paused),
-        (Steer::Resume, Phase::Live),
-        (Steer::Close, Phase::Closed),
+    for (action, phase) in [
+        (CampaignAction::Pause, Phase::Paused),
+        (CampaignAction::Resume, Phase::Live),
+        (CampaignAction::Close, Phase::Closed),
     ] {
-        let first = stage.steer(target.id, steer).await;
+        let first = stage.act(target.id, action).await;
         let entries = stage.logs().await;
         assert_eq!(first.phase, phase);
-        assert_eq!(stage.steer(target.id, steer).await, first);
+        assert_eq!(stage.act(target.id, action).await, first);
         assert_eq!(stage.logs().await, entries);
     }
 }
 
 /// What the phase does not allow is refused, and changes nothing.
-pub async fn steering_against_the_phase_is_refused<S: Subject>(stage: &mut Stage<S>) {
+pub async fn acting_against_the_phase_is_refused<S: Subject>(stage: &mut Stage<S>) {
     let refused = |from, transition| Err(Refusal::Phase(TransitionError { from, transition }));
     let target = stage
         .open(sale(10).window(OPENS.plus_millis(10), OPEN_MS))
         .await;
     let id = target.id;
-    let early = stage.try_steer(id, Steer::Pause).await;
+    let early = stage.try_act(id, CampaignAction::Pause).await;
     assert_eq!(early, refused(Phase::Scheduled, Transition::Pause));
-    let early = stage.try_steer(id, Steer::Resume).await;
+    let early = stage.try_act(id, CampaignAction::Resume).await;
     assert_eq!(early, refused(Phase::Scheduled, Transition::Resume));
-    stage.steer(id, Steer::Close).await;
-    let late = stage.try_steer(id, Steer::Pause).await;
+    stage.act(id, CampaignAction::Close).await;
+    let late = stage.try_act(id, CampaignAction::Pause).await;
     assert_eq!(late, refused(Phase::Closed, Transition::Pause));
-    let late = stage.try_steer(id, Steer::Resume).await;
+    let late = stage.try_act(id, CampaignAction::Resume).await;
     assert_eq!(late, refused(Phase::Closed, Transition::Resume));
     let unknown = Target::of(&sale(5).setup(1_000_000)).id;
-    for steer in [Steer::Pause, Steer::Resume, Steer::Close] {
+    for action in [
+        CampaignAction::Pause,
+        CampaignAction::Resume,
+        CampaignAction::Close,
+    ] {
         let refusal = Refusal::UnknownCampaign;
-        assert_eq!(stage.try_steer(unknown, steer).await, Err(refusal));
+        assert_eq!(stage.try_act(unknown, action).await, Err(refusal));
     }
 }
 
@@ -108,7 +112,7 @@ pub async fn a_close_returns_what_is_left_exactly_once<S: Subject>(stage: &mut S
     }
     for _ in 0..3 {
         for target in [packet, sale] {
-            let tally = stage.steer(target.id, Steer::Close).await;
+            let tally = stage.act(target.id, CampaignAction::Close).await;
             assert_eq!((tally.granted, tally.remaining, tally.returned), (3, 0, 7));
             assert_eq!(stage.outcome(target.one("late")).await, "ended");
             let replayed = stage.replayed(target.one("a")).await.order_id();
@@ -131,7 +135,7 @@ pub async fn the_end_of_the_window_closes<S: Subject>(stage: &mut Stage<S>) {
     }
     for target in &targets[..2] {
         stage.granted(target.one("a")).await;
-        stage.steer(target.id, Steer::Pause).await;
+        stage.act(target.id, CampaignAction::Pause).await;
     }
     stage.at(OPENS.plus_millis(OPEN_MS)).await;
     for (target, granted) in targets.into_iter().zip([1, 1, 0, 0]) {
@@ -149,7 +153,7 @@ pub async fn units_given_back_after_the_close_are_the_owners<S: Subject>(stage: 
     for user in ["a", "b", "c"] {
         stage.granted(target.one(user)).await;
     }
-    stage.steer(target.id, Steer::Close).await;
+    stage.act(target.id, CampaignAction::Close).await;
     stage.pay(stage.nth(target, 1), "p").await;
     stage
         .try_cancel(stage.nth(target, 2))

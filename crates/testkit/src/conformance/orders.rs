@@ -2,9 +2,9 @@
 
 use qiang_core::{
     book::{
-        Command,
+        CampaignAction, Command,
         PaymentOutcome::{Paid, RefundDue, Reinstated},
-        RETURNED_ORDERS_PER_USER_MAX, Refusal, Reply, Steer,
+        RETURNED_ORDERS_PER_USER_MAX, Refusal, Reply,
     },
     id::PaymentRef,
     order::{OrderState, OrderStep, OrderStepError},
@@ -113,7 +113,7 @@ pub async fn a_late_payment_after_the_end_is_owed_back<S: Subject>(stage: &mut S
     stage.granted(target.one("a")).await;
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
     stage.granted(target.one("b")).await;
-    stage.steer(target.id, Steer::Close).await;
+    stage.act(target.id, CampaignAction::Close).await;
     assert_eq!(stage.pay(stage.nth(target, 1), "p").await.0, RefundDue);
     assert_eq!(stage.pay(stage.nth(target, 2), "p").await.0, Paid);
     assert_eq!(stage.tally(target.id).await.returned, 9);

@@ -1,7 +1,7 @@
 //! What a claim ends in, when several outcomes would be true.
 
 use qiang_core::{
-    book::{Claim, Setup, Steer},
+    book::{CampaignAction, Claim, Setup},
     campaign::Phase,
     event::Event,
     outcome::Outcome,
@@ -118,7 +118,7 @@ async fn prepare<S: Subject>(stage: &mut Stage<S>, row: Row, opens: Timestamp) -
         }
     }
     if row.paused {
-        stage.steer(target.id, Steer::Pause).await;
+        stage.act(target.id, CampaignAction::Pause).await;
     }
     if row.too_early {
         stage.at(opens.plus_millis(-1)).await;
@@ -167,7 +167,7 @@ pub async fn opening_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
     let grant = stage.granted(target.one("u")).await;
     stage.take_up(&setup).await;
     assert_eq!(stage.replayed(target.one("u")).await.number, grant.number);
-    stage.steer(target.id, Steer::Close).await;
+    stage.act(target.id, CampaignAction::Close).await;
     stage.take_up(&setup).await;
     assert_eq!(stage.tally(target.id).await.phase, Phase::Closed);
     let log: Vec<_> = stage.logs().await.into_iter().flatten().collect();

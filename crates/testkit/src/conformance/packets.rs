@@ -1,6 +1,6 @@
 //! Red packets: shares that add up, one a user, and the rest to the sender.
 
-use qiang_core::{book::Steer, outcome::Outcome, split::SplitRule};
+use qiang_core::{book::CampaignAction, outcome::Outcome, split::SplitRule};
 
 use super::{Stage, Subject};
 use crate::campaign::{OPEN_MS, OPENS, red_packet};
@@ -66,7 +66,7 @@ pub async fn a_user_has_one_share_and_the_same_one<S: Subject>(stage: &mut Stage
         let grant = stage.granted(target.one("a")).await;
         stage.granted(target.one("b")).await;
         assert_eq!(stage.replayed(target.one("a")).await, grant);
-        stage.steer(target.id, Steer::Close).await;
+        stage.act(target.id, CampaignAction::Close).await;
         assert_eq!(stage.replayed(target.one("a")).await, grant);
     }
 }

@@ -1,7 +1,7 @@
 //! What was answered is still there after a restart, settled or not.
 
 use qiang_core::{
-    book::{Command, PaymentOutcome, Refusal, Steer},
+    book::{CampaignAction, Command, PaymentOutcome, Refusal},
     campaign::Phase,
     order::OrderState,
     ports::EngineError,
@@ -78,7 +78,7 @@ pub async fn holds_and_windows_survive_a_restart<S: Subject>(stage: &mut Stage<S
         .await
         .expect("a gives back");
     stage.pay(stage.nth(held, 2), "p").await;
-    stage.steer(paused.id, Steer::Pause).await;
+    stage.act(paused.id, CampaignAction::Pause).await;
     stage.restart().await;
     assert_eq!(stage.outcome(paused.one("a")).await, "paused");
     stage.at(OPENS.plus_millis(HOLD_MS)).await;
@@ -87,7 +87,7 @@ pub async fn holds_and_windows_survive_a_restart<S: Subject>(stage: &mut Stage<S
         let view = stage.order(stage.nth(held, n)).await.expect("it is known");
         assert_eq!(view.grant.order.map(|order| order.state), Some(expected));
     }
-    stage.steer(paused.id, Steer::Resume).await;
+    stage.act(paused.id, CampaignAction::Resume).await;
     stage.restart().await;
     stage.granted(paused.one("a")).await;
     stage.set_clock(OPENS.plus_millis(OPEN_MS));

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use qiang_core::{
-    book::{Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup, Steer},
+    book::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
     campaign::Tally,
     event::Entry,
     id::{CampaignId, OrderId, PaymentRef},
@@ -271,19 +271,23 @@ impl<S: Subject> Stage<S> {
     }
 
     /// Steers a campaign, or is refused.
-    pub async fn try_steer(&mut self, id: CampaignId, steer: Steer) -> Result<Tally, Refusal> {
+    pub async fn try_act(
+        &mut self,
+        id: CampaignId,
+        action: CampaignAction,
+    ) -> Result<Tally, Refusal> {
         let campaign = id;
-        match self.submit(Command::Steer { campaign, steer }).await {
-            Ok(Reply::Steered(tally)) => Ok(tally),
+        match self.submit(Command::Act { campaign, action }).await {
+            Ok(Reply::Acted(tally)) => Ok(tally),
             Err(EngineError::Refused(refusal)) => Err(refusal),
-            other => panic!("steering was answered {other:?}"),
+            other => panic!("acting was answered {other:?}"),
         }
     }
 
     /// Steers a campaign.
-    pub async fn steer(&mut self, id: CampaignId, steer: Steer) -> Tally {
-        let steered = self.try_steer(id, steer).await;
-        steered.expect("the phase allows it")
+    pub async fn act(&mut self, id: CampaignId, action: CampaignAction) -> Tally {
+        let acted = self.try_act(id, action).await;
+        acted.expect("the phase allows it")
     }
 
     /// Sets the clock, and lets the engine do all that is due then.

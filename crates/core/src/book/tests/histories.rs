@@ -23,9 +23,9 @@ enum Step {
         campaign: usize,
         number: u32,
     },
-    Steer {
+    Act {
         campaign: usize,
-        steer: Steer,
+        action: CampaignAction,
     },
     Jump {
         millis: i64,
@@ -44,15 +44,14 @@ fn setups() -> Vec<Setup> {
 
 fn step() -> impl Strategy<Value = Step> {
     let campaign = 0_usize..4;
-    let steer =
-        prop_oneof![3 => Just(Steer::Pause), 3 => Just(Steer::Resume), 1 => Just(Steer::Close)];
+    let action = prop_oneof![3 => Just(CampaignAction::Pause), 3 => Just(CampaignAction::Resume), 1 => Just(CampaignAction::Close)];
     prop_oneof![
         12 => (campaign.clone(), 0_u8..20, 1_u32..4, proptest::option::of(0_u8..4))
             .prop_map(|(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }),
         4 => (2_usize..4, 1_u32..12, 0_u8..3)
             .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
         3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
-        1 => (campaign, steer).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
+        1 => (campaign, action).prop_map(|(campaign, action)| Step::Act { campaign, action }),
         2 => (-HOLD..HOLD * 2).prop_map(|millis| Step::Jump { millis }),
         2 => Just(Step::Tick),
     ]
@@ -69,7 +68,7 @@ proptest! {
             match step {
                 Step::Claim { campaign, user, quantity, key } => {
                     let setup = &setups[campaign];
-                    let quantity = if setup.campaign.kind() == Kind::RedPacket { 1 } else { quantity };
+                    let quantity = if setup.campaign.kind() == CampaignKind::RedPacket { 1 } else { quantity };
                     let key = key.map(|key| format!("k{key}"));
                     let outcome = bench.claim_with(setup, &format!("u{user}"), quantity, key.as_deref());
                     match outcome {
@@ -98,7 +97,7 @@ proptest! {
                     let order = bench.order(&setups[campaign], number);
                     let _ = bench.apply(Command::Cancel { order });
                 }
-                Step::Steer { campaign, steer } => drop(bench.steer(&setups[campaign], steer)),
+                Step::Act { campaign, action } => drop(bench.act(&setups[campaign], action)),
                 Step::Jump { millis } => bench.now = (bench.now + millis).max(0),
                 Step::Tick => bench.tick(),
             }

@@ -6,7 +6,7 @@ mod phases;
 
 use super::*;
 use crate::{
-    campaign::{AckLevel, Campaign, Kind, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
     id::{IdempotencyKey, UserId},
     money::Money,
     split::{Seed, Split, SplitRule},
@@ -159,10 +159,10 @@ impl Bench {
         }
     }
 
-    fn steer(&mut self, setup: &Setup, steer: Steer) -> Result<Reply, Refusal> {
-        self.apply(Command::Steer {
+    fn act(&mut self, setup: &Setup, action: CampaignAction) -> Result<Reply, Refusal> {
+        self.apply(Command::Act {
             campaign: setup.campaign.id,
-            steer,
+            action,
         })
     }
 
@@ -310,7 +310,7 @@ fn a_campaign_of_the_other_kind_is_unknown() {
     let mut bench = Bench::with(std::slice::from_ref(&setup));
     let claim = Claim {
         campaign: setup.campaign.id,
-        kind: Kind::RedPacket,
+        kind: CampaignKind::RedPacket,
         user: UserId::new("a").unwrap(),
         quantity: 1,
         key: None,
@@ -328,7 +328,7 @@ fn the_gate_is_silent_about_what_is_not_committed() {
     assert!(matches!(bench.claim(&setup, "a"), Outcome::Granted(_)));
     let claim = |user: &str| Claim {
         campaign: setup.campaign.id,
-        kind: Kind::RedPacket,
+        kind: CampaignKind::RedPacket,
         user: UserId::new(user).unwrap(),
         quantity: 1,
         key: None,

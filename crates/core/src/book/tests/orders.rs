@@ -134,7 +134,7 @@ fn after_the_close_units_go_to_the_owner() {
     let mut bench = Bench::with(std::slice::from_ref(&setup));
     bench.claim(&setup, "a");
     bench.claim(&setup, "b");
-    bench.steer(&setup, Steer::Close).unwrap();
+    bench.act(&setup, CampaignAction::Close).unwrap();
     assert_eq!(bench.tally(&setup).returned, 3);
     assert_eq!(
         bench.pay(&setup, 1, "p1"),

@@ -23,7 +23,7 @@ fn outcomes_come_in_their_order_of_precedence() {
         bench.claim_with(&setup, "b", 2, None),
         Ok(Outcome::LimitReached { limit: 1, held: 0 })
     );
-    bench.steer(&setup, Steer::Pause).unwrap();
+    bench.act(&setup, CampaignAction::Pause).unwrap();
     assert_eq!(bench.claim(&setup, "b"), Outcome::Paused);
     bench.now = END;
     assert_eq!(bench.claim(&setup, "b"), Outcome::Paused);
@@ -68,38 +68,42 @@ fn a_tick_closes_what_is_over_and_refunds_once() {
     );
     let length = bench.log.len();
     bench.tick();
-    bench.steer(&setup, Steer::Close).unwrap();
+    bench.act(&setup, CampaignAction::Close).unwrap();
     assert_eq!(bench.log.len(), length, "a closed campaign is closed");
     bench.now = START; // the clock jumps back: what was refunded is not handed out again
     assert_eq!(bench.claim(&setup, "b"), Outcome::Ended);
 }
 
 #[test]
-fn steering_by_phase() {
-    let allowed = |phase: &str, steer| match (phase, steer) {
-        ("scheduled", Steer::Close)
+fn acting_by_phase() {
+    let allowed = |phase: &str, action| match (phase, action) {
+        ("scheduled", CampaignAction::Close)
         | ("live" | "paused", _)
-        | ("ended" | "closed", Steer::Close) => true,
-        (_, Steer::Pause | Steer::Resume | Steer::Close) => false,
+        | ("ended" | "closed", CampaignAction::Close) => true,
+        (_, CampaignAction::Pause | CampaignAction::Resume | CampaignAction::Close) => false,
     };
-    for steer in [Steer::Pause, Steer::Resume, Steer::Close] {
+    for action in [
+        CampaignAction::Pause,
+        CampaignAction::Resume,
+        CampaignAction::Close,
+    ] {
         for phase in ["scheduled", "live", "paused", "ended", "closed"] {
             let setup = packet(1, 100, 5, SplitRule::Equal);
             let mut bench = Bench::with(std::slice::from_ref(&setup));
             match phase {
                 "scheduled" => bench.now = START - 1,
-                "paused" => drop(bench.steer(&setup, Steer::Pause).unwrap()),
+                "paused" => drop(bench.act(&setup, CampaignAction::Pause).unwrap()),
                 "ended" => bench.now = END,
-                "closed" => drop(bench.steer(&setup, Steer::Close).unwrap()),
+                "closed" => drop(bench.act(&setup, CampaignAction::Close).unwrap()),
                 _ => {}
             }
             assert_eq!(bench.tally(&setup).phase.name(), phase);
             let before = bench.log.len();
-            let result = bench.steer(&setup, steer);
+            let result = bench.act(&setup, action);
             assert_eq!(
                 result.is_ok(),
-                allowed(phase, steer),
-                "{steer:?} when {phase}: {result:?}"
+                allowed(phase, action),
+                "{action:?} when {phase}: {result:?}"
             );
             assert!(
                 result.is_ok() || bench.log.len() == before,
@@ -114,9 +118,9 @@ fn a_paused_campaign_goes_on_where_it_was() {
     let setup = sale(1, 5, 1);
     let mut bench = Bench::with(std::slice::from_ref(&setup));
     bench.claim(&setup, "a");
-    bench.steer(&setup, Steer::Pause).unwrap();
+    bench.act(&setup, CampaignAction::Pause).unwrap();
     assert_eq!(bench.claim(&setup, "b"), Outcome::Paused);
-    bench.steer(&setup, Steer::Resume).unwrap();
+    bench.act(&setup, CampaignAction::Resume).unwrap();
     assert_eq!(bench.claim(&setup, "b").grant().unwrap().number, 2);
 }
 

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use qiang_core::{
     book::Claim,
-    campaign::Kind,
+    campaign::CampaignKind,
     id::{CampaignId, UserId},
     outcome::Outcome,
     ports::{Claimed, Engine, Ticket},
@@ -171,7 +171,7 @@ async fn work(
             let user = UserId::new(&format!("u{worker}-{users}"))?;
             let claim = Claim {
                 campaign,
-                kind: Kind::RedPacket,
+                kind: CampaignKind::RedPacket,
                 user,
                 quantity: 1,
                 key: None,

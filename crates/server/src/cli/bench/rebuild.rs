@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use qiang_core::{book::Claim, campaign::Kind, id::UserId, ports::Engine as _};
+use qiang_core::{book::Claim, campaign::CampaignKind, id::UserId, ports::Engine as _};
 use qiang_embedded::{Embedded, SystemClock};
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +96,7 @@ async fn fill(file: &Path, grants: u32) -> anyhow::Result<()> {
             let user = UserId::new(&format!("user-{n}"))?;
             tickets.push(embedded.claim(Claim {
                 campaign,
-                kind: Kind::RedPacket,
+                kind: CampaignKind::RedPacket,
                 user,
                 quantity: 1,
                 key: None,

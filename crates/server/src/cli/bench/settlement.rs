@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use qiang_core::{
     book::Claim,
-    campaign::{AckLevel, Kind},
+    campaign::{AckLevel, CampaignKind},
     id::{CampaignId, UserId},
     ports::Engine,
 };
@@ -77,10 +77,10 @@ enum Of {
 }
 
 impl Of {
-    fn kind(self) -> Kind {
+    fn kind(self) -> CampaignKind {
         match self {
-            Self::Sale => Kind::Sale,
-            Self::RedPacket => Kind::RedPacket,
+            Self::Sale => CampaignKind::Sale,
+            Self::RedPacket => CampaignKind::RedPacket,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use qiang_core::{
-    book::{Claim, Command, Reply, Setup, Steer},
+    book::{CampaignAction, Claim, Command, Reply, Setup},
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
@@ -135,8 +135,8 @@ impl<L: LedgerSubject> Bench<L> {
     }
 
     /// Steers a campaign.
-    pub fn steer(&mut self, campaign: CampaignId, steer: Steer) {
-        self.play(Command::Steer { campaign, steer });
+    pub fn act(&mut self, campaign: CampaignId, action: CampaignAction) {
+        self.play(Command::Act { campaign, action });
     }
 
     /// Sets the clock, and does all that is due then.

@@ -5,7 +5,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use qiang_core::{
-    book::{Command, Steer},
+    book::{CampaignAction, Command},
     event::{Entry, Seq},
     ports::LedgerError,
     split::SplitRule,
@@ -43,9 +43,9 @@ enum Step {
         campaign: usize,
         number: u32,
     },
-    Steer {
+    Act {
         campaign: usize,
-        steer: Steer,
+        action: CampaignAction,
     },
     Later {
         millis: i64,
@@ -70,10 +70,10 @@ fn campaigns() -> [Builder; 4] {
 
 fn step() -> impl Strategy<Value = Step> {
     let campaign = 0..campaigns().len();
-    let steers = prop_oneof![
-        4 => Just(Steer::Pause),
-        4 => Just(Steer::Resume),
-        1 => Just(Steer::Close),
+    let actions = prop_oneof![
+        4 => Just(CampaignAction::Pause),
+        4 => Just(CampaignAction::Resume),
+        1 => Just(CampaignAction::Close),
     ];
     prop_oneof![
         24 => (campaign.clone(), 0..USERS, 1_u32..=2, 0_u8..3).prop_map(
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (2..4_usize, 1..=20_u32, 0_u8..3)
             .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
         5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
-        2 => (campaign, steers).prop_map(|(campaign, steer)| Step::Steer { campaign, steer }),
+        2 => (campaign, actions).prop_map(|(campaign, action)| Step::Act { campaign, action }),
         2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),
         14 => (0..usize::from(PARTS), 1..=CARRIED_MAX, 0_u64..6)
             .prop_map(|(part, entries, overlap)| Step::Carry { part, entries, overlap }),
@@ -161,7 +161,7 @@ async fn take<L: LedgerSubject>(bench: &mut Bench<L>, targets: &[Target], step: 
             payment,
         } => bench.pay(targets[*campaign].order(*number), &format!("p{payment}")),
         Step::Cancel { campaign, number } => bench.cancel(targets[*campaign].order(*number)),
-        Step::Steer { campaign, steer } => bench.steer(targets[*campaign].id, *steer),
+        Step::Act { campaign, action } => bench.act(targets[*campaign].id, *action),
         Step::Later { millis } => bench.later(*millis),
         Step::Carry {
             part,
@@ -256,7 +256,7 @@ async fn carry_some<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u6
             };
             let settled = match settled {
                 Ok(settled) => settled,
-                Err(reason) => ledger.set_aside(partition, entry, &reason).await,
+                Err(reason) => ledger.quarantine(partition, entry, &reason).await,
             };
             assert_eq!(settled, Ok(entry.seq));
         }
@@ -266,7 +266,7 @@ async fn carry_some<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u6
 /// Settles all that is set aside, partition by partition.
 async fn redrive_all<L: LedgerSubject>(bench: &Bench<L>) {
     let ledger = bench.ledger();
-    let listed = ledger.list_aside(None, u32::MAX).await;
+    let listed = ledger.list_quarantined(None, u32::MAX).await;
     for aside in listed.expect("the ledger lists what is set aside") {
         let driven = ledger.redrive(aside.partition, aside.entry.seq).await;
         assert_eq!(driven, Ok(true), "{aside:?}");

@@ -5,10 +5,10 @@
 //! one partition and once with every campaign spread over three; and the cases in [`parts`], where the logs of several
 //! partitions are settled in any order, cut anywhere, twice, and with restarts between.
 
-pub mod aside;
 mod bench;
 mod histories;
 pub mod parts;
+pub mod quarantine;
 
 use std::{future::Future, sync::Arc};
 
@@ -169,7 +169,7 @@ macro_rules! aside_conformance {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::alone::run($crate::conformance::alone::aside::$case::<$subject>);
+                $crate::conformance::alone::run($crate::conformance::alone::quarantine::$case::<$subject>);
             }
         )*
     };

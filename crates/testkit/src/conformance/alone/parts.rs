@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use qiang_core::{
-    book::Steer,
+    book::CampaignAction,
     campaign::Phase,
     event::{Event, Seq},
     split::SplitRule,
@@ -17,8 +17,12 @@ const ALL: usize = PARTS as usize;
 /// A draft until all parts have opened; paused while one is; ended and closed when all are.
 pub async fn the_phase_follows_the_parts<L: LedgerSubject>(bench: &mut Bench<L>) {
     let id = bench.open(&sale(10)).await.id;
-    for steer in [Steer::Pause, Steer::Resume, Steer::Close] {
-        bench.steer(id, steer);
+    for action in [
+        CampaignAction::Pause,
+        CampaignAction::Resume,
+        CampaignAction::Close,
+    ] {
+        bench.act(id, action);
     }
     // Each log says: opened, paused, resumed, ended, closed.
     let expected = [
@@ -56,7 +60,7 @@ pub async fn units_given_back_count_where_their_part_stands<L: LedgerSubject>(
         }
     }
     bench.cancel(orders[0]);
-    bench.steer(sale.id, Steer::Close);
+    bench.act(sale.id, CampaignAction::Close);
     bench.cancel(orders[2]);
     bench.later(2 * OPEN_MS);
     // Four units were left at the close, which the parts gave back as 2, 1 and 1.
@@ -81,7 +85,7 @@ pub async fn units_given_back_count_where_their_part_stands<L: LedgerSubject>(
 pub async fn residue_goes_home_with_the_last_close<L: LedgerSubject>(bench: &mut Bench<L>) {
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
     let packet = bench.open(&packet).await;
-    bench.steer(packet.id, Steer::Close);
+    bench.act(packet.id, CampaignAction::Close);
     // Each part has three shares of 100; one loses sight of 30.
     for (part, sent_home) in [(0, 270), (1, 570), (2, 900)] {
         let mut log = bench.log(part).to_vec();
@@ -103,7 +107,7 @@ pub async fn residue_goes_home_with_the_last_close<L: LedgerSubject>(bench: &mut
 pub async fn units_that_are_missing_keep_the_residue<L: LedgerSubject>(bench: &mut Bench<L>) {
     let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
     let packet = bench.open(&packet).await;
-    bench.steer(packet.id, Steer::Close);
+    bench.act(packet.id, CampaignAction::Close);
     for part in 0..ALL {
         let mut log = bench.log(part).to_vec();
         if part == 1 {
@@ -130,7 +134,7 @@ pub async fn units_sold_again_elsewhere_may_be_settled_first<L: LedgerSubject>(
     bench.granted(sale.units(&first, 3));
     bench.later(HOLD_MS);
     bench.granted(sale.units(&second, 3));
-    bench.steer(sale.id, Steer::Close);
+    bench.act(sale.id, CampaignAction::Close);
     bench.settle(0, 2, 0).await;
     bench.settle_all(1).await;
     bench.compare().await;

@@ -118,8 +118,8 @@ impl<S: TransportSubject> Bench<S> {
     /// Nothing had to be read from the log: the transport brought everything.
     pub fn all_was_brought(&self, worker: &dyn Transport) {
         for partition in self.partitions() {
-            let carriage = worker.carriage(partition);
-            assert_eq!(carriage.refilled, 0, "{partition:?}: {carriage:?}");
+            let status = worker.status(partition);
+            assert_eq!(status.refilled, 0, "{partition:?}: {status:?}");
         }
     }
 

@@ -51,9 +51,9 @@ pub async fn entries_come_in_order_and_settled_ones_never_again<S: TransportSubj
         }
         let taken = worker.take(partition, head, LIMIT, SHORT).await;
         assert_eq!(taken, Ok(Taken::Nothing));
-        let carriage = worker.carriage(partition);
-        assert_eq!((carriage.waiting, carriage.unreadable), (0, 0));
-        assert_eq!(carriage.stuck, None);
+        let status = worker.status(partition);
+        assert_eq!((status.waiting, status.unreadable), (0, 0));
+        assert_eq!(status.stuck, None);
     }
     bench.all_was_brought(&*worker);
 }
@@ -69,7 +69,7 @@ pub async fn what_is_not_done_comes_again<S: TransportSubject>(bench: &mut Bench
         assert_eq!(first, again);
         let more = bench.take(&*worker, partition).await;
         assert_eq!(first[..], more[..5]);
-        assert!(worker.carriage(partition).waiting > 5);
+        assert!(worker.status(partition).waiting > 5);
     }
     bench.all_was_brought(&*worker);
     worker.leave().await;
@@ -304,7 +304,7 @@ pub async fn servers_may_die_and_come_back<S: TransportSubject>(bench: &mut Benc
     let began = Instant::now();
     assert!(worker.done(one, settled).await.is_err(), "nobody was told");
     assert!(worker.done(other, 0).await.is_err(), "nor now");
-    assert!(worker.carriage(other).stuck.is_some());
+    assert!(worker.status(other).stuck.is_some());
     assert!(
         began.elapsed() < SOON,
         "an answer came: {:?}",
@@ -314,7 +314,7 @@ pub async fn servers_may_die_and_come_back<S: TransportSubject>(bench: &mut Benc
     bench.crowd(sale, 200..300).await;
     bench.carry_all(&*worker).await;
     let until = Instant::now() + CARRY_MAX;
-    while worker.carriage(other).stuck.is_some() {
+    while worker.status(other).stuck.is_some() {
         assert!(Instant::now() < until, "it does not recover");
         drop(bench.step(&*worker, other, SHORT).await);
     }
@@ -380,7 +380,7 @@ pub async fn a_carrier_that_is_lost_is_made_anew<S: TransportSubject>(bench: &mu
     let remade = bench
         .partitions()
         .into_iter()
-        .map(|p| worker.carriage(p).remade);
+        .map(|p| worker.status(p).remade);
     assert!(remade.min() >= Some(1), "nobody has noticed");
     worker.leave().await;
 }
@@ -395,9 +395,9 @@ pub async fn what_cannot_be_read_holds_up_nothing<S: TransportSubject>(bench: &m
     bench.crowd(sale, 100..200).await;
     bench.carry_all(&*worker).await;
     for partition in bench.partitions() {
-        let carriage = worker.carriage(partition);
-        assert_eq!(carriage.unreadable, u64::from(spoilt), "{carriage:?}");
-        assert_eq!(carriage.stuck, None);
+        let status = worker.status(partition);
+        assert_eq!(status.unreadable, u64::from(spoilt), "{status:?}");
+        assert_eq!(status.stuck, None);
     }
     worker.leave().await;
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     book::{Command, Setup},
-    campaign::{AckLevel, Campaign, Kind, RedPacket, Rules},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules},
     event::Event,
     id::{CampaignId, UserId},
     money::{Currency, Money},
@@ -191,7 +191,7 @@ impl Scheme for Qiang {
         Ok(Drive::Engine(Opened {
             engine: Arc::clone(&self.subject.engine),
             campaign: self.campaign()?,
-            kind: Kind::RedPacket,
+            kind: CampaignKind::RedPacket,
         }))
     }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use qiang_core::{
     book::Claim,
-    campaign::Kind,
+    campaign::CampaignKind,
     id::{CampaignId, UserId},
     ports::Engine,
 };
@@ -86,7 +86,7 @@ pub(super) enum Drive {
 pub(super) struct Opened {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) campaign: CampaignId,
-    pub(super) kind: Kind,
+    pub(super) kind: CampaignKind,
 }
 
 impl Opened {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use qiang_core::{
-    aside::Obstacles,
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::{AsideCount, LedgerError, SetAside},
+    ports::{LedgerError, QuarantineCount, QuarantinedEntry},
+    quarantine::Blockers,
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -18,7 +18,7 @@ const COLUMNS: &str = "partition, seq, entry, reason, waits_for, at";
 
 /// What is set aside of the campaigns of one run of entries.
 #[derive(Default)]
-pub(super) struct Asides(BTreeMap<CampaignId, Obstacles>);
+pub(super) struct Asides(BTreeMap<CampaignId, Blockers>);
 
 impl Asides {
     /// Sets an entry aside if it has to wait for one that is; tells whether it did.
@@ -28,18 +28,18 @@ impl Asides {
         partition: PartitionId,
         entry: &Entry,
     ) -> Result<bool, StoreError> {
-        let obstacles = match self.0.entry(entry.campaign) {
+        let blockers = match self.0.entry(entry.campaign) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(obstacles(conn, partition, entry.campaign, Seq::MAX)?)
+                place.insert(blockers(conn, partition, entry.campaign, Seq::MAX)?)
             }
         };
-        let Some(before) = waits_for(conn, obstacles, entry)? else {
+        let Some(before) = waits_for(conn, blockers, entry)? else {
             return Ok(false);
         };
         let reason = format!("it waits for entry {before}");
         put(conn, entry.at, partition, entry, &reason, Some(before))?;
-        obstacles.add(entry);
+        blockers.add(entry);
         Ok(true)
     }
 }
@@ -47,11 +47,11 @@ impl Asides {
 /// The entry that this one waits for. Of a campaign that the ledger does not have, everything waits for the first.
 fn waits_for(
     conn: &Connection,
-    obstacles: &Obstacles,
+    blockers: &Blockers,
     entry: &Entry,
 ) -> Result<Option<Seq>, StoreError> {
-    let before = obstacles.before(entry);
-    let Some(first) = obstacles.first().filter(|_| before.is_none()) else {
+    let before = blockers.before(entry);
+    let Some(first) = blockers.first().filter(|_| before.is_none()) else {
         return Ok(before);
     };
     let mut statement = conn.prepare_cached("SELECT 1 FROM campaigns WHERE id = ?1")?;
@@ -60,26 +60,26 @@ fn waits_for(
 }
 
 /// What is set aside of a campaign in a partition, before a place.
-fn obstacles(
+fn blockers(
     conn: &Connection,
     partition: PartitionId,
     campaign: CampaignId,
     before: Seq,
-) -> Result<Obstacles, StoreError> {
+) -> Result<Blockers, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT seq, entry FROM set_aside WHERE campaign = ?1 AND partition = ?2 AND seq < ?3 ORDER BY seq",
     )?;
     let before = i64::try_from(before).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![campaign.to_string(), partition.0, before])?;
-    let mut obstacles = Obstacles::default();
+    let mut blockers = Blockers::default();
     while let Some(row) = rows.next()? {
-        obstacles.add(&entry_of(row.get(0)?, &row.get::<_, String>(1)?)?);
+        blockers.add(&entry_of(row.get(0)?, &row.get::<_, String>(1)?)?);
     }
-    Ok(obstacles)
+    Ok(blockers)
 }
 
 /// Sets the entry behind the position aside.
-pub(crate) fn set_aside(
+pub(crate) fn quarantine(
     conn: &Connection,
     now: Timestamp,
     partition: PartitionId,
@@ -123,7 +123,7 @@ fn put(
     Ok(())
 }
 
-/// Settles an entry that is set aside, if nothing is before it that it has to wait for.
+/// Settles an entry that is set quarantine, if nothing is before it that it has to wait for.
 pub(crate) fn redrive(
     conn: &Connection,
     refs: &mut Refs,
@@ -138,8 +138,8 @@ pub(crate) fn redrive(
         return Ok(false);
     };
     let entry = entry_of(seq as i64, &text)?;
-    let obstacles = obstacles(conn, partition, entry.campaign, seq)?;
-    if let Some(before) = waits_for(conn, &obstacles, &entry)? {
+    let blockers = blockers(conn, partition, entry.campaign, seq)?;
+    if let Some(before) = waits_for(conn, &blockers, &entry)? {
         let reason = format!("entry {seq} waits for entry {before}");
         return Err(StoreError::Refused(LedgerError::Damaged { reason }));
     }
@@ -152,13 +152,16 @@ pub(crate) fn redrive(
 }
 
 /// How many entries of a partition are set aside.
-pub(crate) fn count(conn: &Connection, partition: PartitionId) -> Result<AsideCount, StoreError> {
+pub(crate) fn count(
+    conn: &Connection,
+    partition: PartitionId,
+) -> Result<QuarantineCount, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE partition = ?1",
     )?;
     let counted = statement.query_row([partition.0], |row| {
         let (refused, waiting): (i64, i64) = (row.get(0)?, row.get(1)?);
-        Ok(AsideCount {
+        Ok(QuarantineCount {
             refused: refused as u64,
             waiting: waiting as u64,
         })
@@ -166,12 +169,12 @@ pub(crate) fn count(conn: &Connection, partition: PartitionId) -> Result<AsideCo
     Ok(counted?)
 }
 
-/// Entries that are set aside, by partition and place.
+/// Entries that are set quarantine, by partition and place.
 pub(crate) fn list(
     conn: &Connection,
     after: Option<(PartitionId, Seq)>,
     limit: u32,
-) -> Result<Vec<SetAside>, StoreError> {
+) -> Result<Vec<QuarantinedEntry>, StoreError> {
     let (partition, seq) = after.map_or((-1, 0), |(p, seq)| (i64::from(p.0), seq as i64));
     let sql = format!(
         "SELECT {COLUMNS} FROM set_aside WHERE (partition, seq) > (?1, ?2) ORDER BY partition, seq LIMIT ?3"
@@ -185,8 +188,8 @@ pub(crate) fn list(
     Ok(list)
 }
 
-fn row_of(row: &Row<'_>) -> Result<SetAside, StoreError> {
-    Ok(SetAside {
+fn row_of(row: &Row<'_>) -> Result<QuarantinedEntry, StoreError> {
+    Ok(QuarantinedEntry {
         partition: PartitionId(row.get(0)?),
         entry: entry_of(row.get(1)?, &row.get::<_, String>(2)?)?,
         reason: row.get(3)?,
@@ -199,6 +202,7 @@ fn entry_of(seq: i64, text: &str) -> Result<Entry, StoreError> {
     let entry = Entry::from_text(text)
         .ok()
         .filter(|entry| entry.seq as i64 == seq);
-    entry
-        .ok_or_else(|| StoreError::damaged(format!("entry {seq}, which is set aside, is no entry")))
+    entry.ok_or_else(|| {
+        StoreError::damaged(format!("entry {seq}, which is in quarantine, is no entry"))
+    })
 }

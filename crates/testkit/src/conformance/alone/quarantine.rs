@@ -1,9 +1,9 @@
 //! What a ledger makes of entries that it refuses: they are set aside with what follows from them; the rest goes on.
 
 use qiang_core::{
-    book::Steer,
+    book::CampaignAction,
     event::{Entry, Event, Seq},
-    ports::{AsideCount, LedgerError},
+    ports::{LedgerError, QuarantineCount},
     split::SplitRule,
 };
 
@@ -12,15 +12,15 @@ use crate::campaign::{id, red_packet, sale};
 
 const WHY: &str = "a case has asked for it";
 
-fn count(refused: u64, waiting: u64) -> AsideCount {
-    AsideCount { refused, waiting }
+fn count(refused: u64, waiting: u64) -> QuarantineCount {
+    QuarantineCount { refused, waiting }
 }
 
 /// Sets the entry at a place aside that the part has come to.
-async fn set_aside<L: LedgerSubject>(bench: &Bench<L>, part: usize, seq: Seq) {
+async fn quarantine<L: LedgerSubject>(bench: &Bench<L>, part: usize, seq: Seq) {
     bench.settle(part, seq - 1, 0).await;
     let (partition, entry) = (bench.partition(part), &bench.log(part)[seq as usize - 1]);
-    let kept = bench.ledger().set_aside(partition, entry, WHY).await;
+    let kept = bench.ledger().quarantine(partition, entry, WHY).await;
     assert_eq!(kept, Ok(seq));
     assert_eq!(bench.settled(part).await, seq);
 }
@@ -44,9 +44,9 @@ pub async fn money_waits_for_the_share_that_is_set_aside<L: LedgerSubject>(bench
     for user in &users {
         bench.granted(packet.one(user));
     }
-    bench.steer(packet.id, Steer::Close);
+    bench.act(packet.id, CampaignAction::Close);
     // Opened, granted three times, ended, closed.
-    set_aside(bench, 0, 3).await;
+    quarantine(bench, 0, 3).await;
     for part in [0, 1, 2] {
         bench.settle_all(part).await;
     }
@@ -60,14 +60,14 @@ pub async fn money_waits_for_the_share_that_is_set_aside<L: LedgerSubject>(bench
         100,
         "the others have theirs"
     );
-    let aside = bench.ledger().count_aside(bench.partition(0)).await;
+    let aside = bench.ledger().count_quarantined(bench.partition(0)).await;
     assert_eq!(aside, Ok(count(1, 1)), "the close waits");
     assert!(redrive(bench, 0, 6).await.is_err(), "not before the grant");
     assert_eq!(redrive(bench, 0, 3).await, Ok(true));
     assert_eq!(bench.balance(&users[1]).await, 100);
     assert_eq!(redrive(bench, 0, 6).await, Ok(true));
     assert_eq!(redrive(bench, 0, 6).await, Ok(false), "it is settled");
-    let aside = bench.ledger().count_aside(bench.partition(0)).await;
+    let aside = bench.ledger().count_quarantined(bench.partition(0)).await;
     assert_eq!(aside, Ok(count(0, 0)));
     bench.compare().await;
 }
@@ -82,9 +82,9 @@ pub async fn an_order_waits_for_itself_alone<L: LedgerSubject>(bench: &mut Bench
     bench.pay(other, "p2");
     bench.pay(one, "p3"); // paid twice
     // Opened, granted twice, paid twice, refund due.
-    set_aside(bench, 0, 2).await;
+    quarantine(bench, 0, 2).await;
     bench.settle_all(0).await;
-    let list = bench.ledger().list_aside(None, 10).await;
+    let list = bench.ledger().list_quarantined(None, 10).await;
     let list = list.expect("the ledger lists what is set aside");
     let seqs: Vec<_> = list
         .iter()
@@ -117,9 +117,9 @@ pub async fn a_part_waits_for_its_opening<L: LedgerSubject>(bench: &mut Bench<L>
         bench.settle_all(part).await;
     }
     // Opened twice, granted twice.
-    set_aside(bench, 0, 1).await;
+    quarantine(bench, 0, 1).await;
     bench.settle_all(0).await;
-    let aside = bench.ledger().count_aside(bench.partition(0)).await;
+    let aside = bench.ledger().count_quarantined(bench.partition(0)).await;
     assert_eq!(aside, Ok(count(1, 1)), "the grant waits");
     let granted = [
         bench.counts(spread.id).await.0,
@@ -141,9 +141,9 @@ pub async fn what_is_sold_again_waits_for_its_coming_back<L: LedgerSubject>(benc
     // Opened, granted, cancelled; then granted to the same user again, and to another one.
     bench.granted(sale.one(&first));
     bench.granted(sale.one(&second));
-    set_aside(bench, 0, 2).await;
+    quarantine(bench, 0, 2).await;
     bench.settle_all(0).await;
-    let aside = bench.ledger().count_aside(bench.partition(0)).await;
+    let aside = bench.ledger().count_quarantined(bench.partition(0)).await;
     assert_eq!(aside, Ok(count(1, 3)));
     for seq in [2, 3, 4, 5] {
         assert_eq!(redrive(bench, 0, seq).await, Ok(true));
@@ -161,28 +161,28 @@ pub async fn what_is_set_aside_is_kept<L: LedgerSubject>(bench: &mut Bench<L>) {
             let user = bench.somebody(part, n);
             bench.granted(sale.one(&user));
         }
-        set_aside(bench, part, 2).await;
+        quarantine(bench, part, 2).await;
     }
     bench.restart().await;
     let (partition, log) = (bench.partition(0), bench.log(0).to_vec());
     for old in &log[..2] {
-        let kept = bench.ledger().set_aside(partition, old, "again").await;
+        let kept = bench.ledger().quarantine(partition, old, "again").await;
         assert_eq!(kept, Ok(2), "nothing changes");
     }
     let gap = bench
         .ledger()
-        .set_aside(partition, &log[3], "too early")
+        .quarantine(partition, &log[3], "too early")
         .await;
     assert!(matches!(gap, Err(LedgerError::Damaged { .. })), "{gap:?}");
-    let all = bench.ledger().list_aside(None, 10).await;
+    let all = bench.ledger().list_quarantined(None, 10).await;
     let all = all.expect("the ledger lists what is set aside");
     assert_eq!(all.len(), 2);
     let mut pages = Vec::new();
     while pages.len() < 3 {
         let after = pages
             .last()
-            .map(|row: &qiang_core::ports::SetAside| (row.partition, row.entry.seq));
-        let page = bench.ledger().list_aside(after, 1).await;
+            .map(|row: &qiang_core::ports::QuarantinedEntry| (row.partition, row.entry.seq));
+        let page = bench.ledger().list_quarantined(after, 1).await;
         match page.expect("a page").pop() {
             Some(row) => pages.push(row),
             None => break,
@@ -215,14 +215,14 @@ pub async fn a_refused_entry_stays_aside<L: LedgerSubject>(bench: &mut Bench<L>)
         "{refused:?}"
     );
     assert_eq!(bench.settled(0).await, 1);
-    assert_eq!(bench.ledger().set_aside(partition, &bad, WHY).await, Ok(2));
+    assert_eq!(bench.ledger().quarantine(partition, &bad, WHY).await, Ok(2));
     let again = redrive(bench, 0, 2).await;
     assert!(
         matches!(again, Err(LedgerError::Damaged { .. })),
         "{again:?}"
     );
     assert_eq!(bench.balance(&user).await, 0);
-    let aside = bench.ledger().count_aside(partition).await;
+    let aside = bench.ledger().count_quarantined(partition).await;
     assert_eq!(aside, Ok(count(1, 0)));
 }
 
@@ -242,12 +242,12 @@ pub async fn an_unknown_campaign_holds_up_no_other<L: LedgerSubject>(bench: &mut
         "{refused:?}"
     );
     assert_eq!(
-        bench.ledger().set_aside(partition, &first[0], WHY).await,
+        bench.ledger().quarantine(partition, &first[0], WHY).await,
         Ok(1)
     );
     let more = [entry(2, 2), entry(3, 3)];
     assert_eq!(bench.ledger().settle(partition, &more).await, Ok(3));
-    let aside = bench.ledger().count_aside(partition).await;
+    let aside = bench.ledger().count_quarantined(partition).await;
     assert_eq!(aside, Ok(count(1, 2)));
     assert!(redrive(bench, 0, 1).await.is_err());
 }

@@ -5,7 +5,7 @@ use qiang_core::{
     ports::{Ledger, LedgerError},
 };
 
-use super::CarryError;
+use super::StepError;
 
 /// Entries of one partition that may be refused before something else must be wrong: then nothing more is set aside.
 pub const REFUSED_MAX: u64 = 1_000;
@@ -16,7 +16,7 @@ pub(super) async fn settle(
     ledger: &dyn Ledger,
     partition: PartitionId,
     entries: &[Entry],
-) -> Result<Seq, CarryError> {
+) -> Result<Seq, StepError> {
     let mut rest = entries;
     let mut size = rest.len();
     loop {
@@ -32,32 +32,32 @@ pub(super) async fn settle(
             }
             // A sum that leaves its range is a refusal like any other.
             Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => match part {
-                [] => return Err(CarryError::Ledger(error)),
-                [entry] => return set_aside(ledger, partition, entry, error).await,
+                [] => return Err(StepError::Ledger(error)),
+                [entry] => return quarantine(ledger, partition, entry, error).await,
                 _ => size = part.len() / 2,
             },
-            Err(error) => return Err(CarryError::Ledger(error)),
+            Err(error) => return Err(StepError::Ledger(error)),
         }
     }
 }
 
-async fn set_aside(
+async fn quarantine(
     ledger: &dyn Ledger,
     partition: PartitionId,
     entry: &Entry,
     refusal: LedgerError,
-) -> Result<Seq, CarryError> {
+) -> Result<Seq, StepError> {
     let reason = match refusal {
         LedgerError::Damaged { reason } => reason,
         refusal => refusal.to_string(),
     };
-    let count = ledger.count_aside(partition).await;
-    if count.map_err(CarryError::Ledger)?.refused >= REFUSED_MAX {
+    let count = ledger.count_quarantined(partition).await;
+    if count.map_err(StepError::Ledger)?.refused >= REFUSED_MAX {
         let reason = format!("{REFUSED_MAX} entries are set aside already, and now: {reason}");
-        return Err(CarryError::Ledger(LedgerError::Damaged { reason }));
+        return Err(StepError::Ledger(LedgerError::Damaged { reason }));
     }
-    let settled = ledger.set_aside(partition, entry, &reason).await;
-    let settled = settled.map_err(CarryError::Ledger)?;
+    let settled = ledger.quarantine(partition, entry, &reason).await;
+    let settled = settled.map_err(StepError::Ledger)?;
     tracing::error!(
         partition = partition.0,
         entry = entry.seq,

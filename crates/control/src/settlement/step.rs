@@ -7,11 +7,11 @@ use qiang_core::{
     ports::{EventLog, Ledger, LedgerError, Taken, Transport},
 };
 
-use super::single_out;
+use super::bisect;
 
 /// What a step came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Carried {
+pub struct StepResult {
     /// Where the log ended.
     pub head: Seq,
     /// Up to where the ledger has it now.
@@ -24,7 +24,7 @@ pub struct Carried {
 
 /// Why a step was not made, or cannot be known to have been made. It may be tried again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CarryError {
+pub enum StepError {
     /// The log has lost entries: what it holds now is not what the ledger follows from. Nothing was settled.
     #[error("the log ends at entry {head}, and the ledger has entry {settled}")]
     RolledBack {
@@ -41,7 +41,7 @@ pub enum CarryError {
     Ledger(#[source] LedgerError),
 }
 
-impl CarryError {
+impl StepError {
     /// The error and what is below it, on one line.
     #[must_use]
     pub fn chain(&self) -> String {
@@ -57,13 +57,13 @@ impl CarryError {
 /// Harmless however often it is done, and by however many at once.
 ///
 /// # Errors
-/// [`CarryError`]; a commit of the ledger whose fate is unknown is one, too.
-pub async fn carry_once(
+/// [`StepError`]; a commit of the ledger whose fate is unknown is one, too.
+pub async fn settle_once(
     log: &dyn EventLog,
     ledger: &dyn Ledger,
     partition: PartitionId,
     limit: usize,
-) -> Result<Carried, CarryError> {
+) -> Result<StepResult, StepError> {
     let (before, head) = ends(log, ledger, partition).await?;
     if before == head {
         return Ok(idle(before, head));
@@ -72,10 +72,10 @@ pub async fn carry_once(
     let entries = entries.map_err(|error| of_log(error, before))?;
     if entries.is_empty() {
         let reason = format!("it ends at entry {head}, and has none after {before}");
-        return Err(CarryError::Log(LedgerError::Damaged { reason }));
+        return Err(StepError::Log(LedgerError::Damaged { reason }));
     }
-    let settled = single_out::settle(ledger, partition, &entries).await?;
-    Ok(Carried {
+    let settled = bisect::settle(ledger, partition, &entries).await?;
+    Ok(StepResult {
         head: head.max(settled),
         settled,
         entries: entries.len(),
@@ -86,23 +86,23 @@ pub async fn carry_once(
 /// The same with a transport in between, which is waited for `wait_max`, and told what is settled in place of the log.
 ///
 /// # Errors
-/// [`CarryError`]; what the transport says counts as said by the log.
-pub async fn carry_by(
+/// [`StepError`]; what the transport says counts as said by the log.
+pub async fn settle_via(
     transport: &dyn Transport,
     log: &dyn EventLog,
     ledger: &dyn Ledger,
     partition: PartitionId,
     limit: usize,
     wait_max: Duration,
-) -> Result<Carried, CarryError> {
+) -> Result<StepResult, StepError> {
     let (before, head) = ends(log, ledger, partition).await?;
     let taken = transport.take(partition, before, limit, wait_max).await;
     let entries = match taken.map_err(|error| of_log(error, before))? {
         Taken::Run(entries) => entries,
-        Taken::Nothing | Taken::Elsewhere => return Ok(idle(before, head)),
+        Taken::Nothing | Taken::NotOwner => return Ok(idle(before, head)),
     };
-    let settled = single_out::settle(ledger, partition, &entries).await?;
-    Ok(Carried {
+    let settled = bisect::settle(ledger, partition, &entries).await?;
+    Ok(StepResult {
         head: head.max(settled),
         settled,
         entries: entries.len(),
@@ -110,8 +110,8 @@ pub async fn carry_by(
     })
 }
 
-fn idle(settled: Seq, head: Seq) -> Carried {
-    Carried {
+fn idle(settled: Seq, head: Seq) -> StepResult {
+    StepResult {
         head,
         settled,
         entries: 0,
@@ -119,10 +119,10 @@ fn idle(settled: Seq, head: Seq) -> Carried {
     }
 }
 
-fn of_log(error: LedgerError, settled: Seq) -> CarryError {
+fn of_log(error: LedgerError, settled: Seq) -> StepError {
     match error {
-        LedgerError::LogLost { head } => CarryError::RolledBack { settled, head },
-        other => CarryError::Log(other),
+        LedgerError::LogLost { head } => StepError::RolledBack { settled, head },
+        other => StepError::Log(other),
     }
 }
 
@@ -131,14 +131,14 @@ async fn ends(
     log: &dyn EventLog,
     ledger: &dyn Ledger,
     partition: PartitionId,
-) -> Result<(Seq, Seq), CarryError> {
+) -> Result<(Seq, Seq), StepError> {
     // In this order: a log that grows meanwhile is not mistaken for one that has shrunk.
     let settled = ledger.settled(partition).await;
-    let settled = settled.map_err(CarryError::Ledger)?;
+    let settled = settled.map_err(StepError::Ledger)?;
     let head = log.head(partition).await;
     let head = head.map_err(|error| of_log(error, settled))?;
     if settled > head {
-        return Err(CarryError::RolledBack { settled, head });
+        return Err(StepError::RolledBack { settled, head });
     }
     Ok((settled, head))
 }

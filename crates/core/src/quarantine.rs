@@ -13,7 +13,7 @@ use crate::event::{Entry, Event, Seq};
 
 /// What is set aside of one campaign in one partition, as far as others have to wait for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Obstacles {
+pub struct Blockers {
     first: Option<Seq>,
     /// The first that is about the campaign as a whole: everything waits for it.
     whole: Option<Seq>,
@@ -23,7 +23,7 @@ pub struct Obstacles {
     given_back: Option<Seq>,
 }
 
-impl Obstacles {
+impl Blockers {
     /// Adds an entry that is set aside.
     pub fn add(&mut self, entry: &Entry) {
         let first = self.first.get_or_insert(entry.seq);
@@ -78,9 +78,9 @@ mod tests {
     #[test]
     fn entries_wait_for_what_they_follow_from() {
         let check = |aside: &[&str], later: &str, before: Option<Seq>| {
-            let mut obstacles = Obstacles::default();
-            aside.iter().for_each(|text| obstacles.add(&entry(text)));
-            assert_eq!(obstacles.before(&entry(later)), before, "{aside:?} {later}");
+            let mut blockers = Blockers::default();
+            aside.iter().for_each(|text| blockers.add(&entry(text)));
+            assert_eq!(blockers.before(&entry(later)), before, "{aside:?} {later}");
         };
         check(&[], "9 closed 0 0", None);
         let granted = ["3 granted 7 alice 1 100"];

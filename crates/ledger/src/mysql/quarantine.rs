@@ -1,28 +1,28 @@
-//! Entries that are set aside, on MySQL and MariaDB.
+//! Entries that are set quarantine, on MySQL and MariaDB.
 
 use sqlx::{MySql, MySqlConnection, Result};
 
 use super::rows::{pieces, query, query_as};
 use crate::{
-    dialect::Aside,
+    dialect::Quarantine,
     error::all,
     rows::{AsideColumns, AsideRow},
 };
 
-impl Aside for MySql {
-    async fn any_aside(conn: &mut MySqlConnection, partition: i64) -> Result<bool> {
+impl Quarantine for MySql {
+    async fn any_quarantined(conn: &mut MySqlConnection, partition: i64) -> Result<bool> {
         let any = sqlx::query("SELECT 1 FROM set_aside WHERE `partition` = ? LIMIT 1");
         Ok(any.bind(partition).fetch_optional(conn).await?.is_some())
     }
 
-    async fn first_aside(
+    async fn first_quarantined(
         conn: &mut MySqlConnection,
         partition: i64,
         campaigns: &[String],
     ) -> Result<Vec<(String, i64)>> {
         let mut found = Vec::new();
         for campaigns in pieces(campaigns) {
-            let file = include_str!("sql/first_aside.sql");
+            let file = include_str!("sql/first_quarantined.sql");
             let mut first = query_as(file, campaigns.len()).bind(partition);
             for campaign in campaigns {
                 first = first.bind(campaign);
@@ -32,13 +32,13 @@ impl Aside for MySql {
         Ok(found)
     }
 
-    async fn aside_of(
+    async fn quarantined_of(
         conn: &mut MySqlConnection,
         partition: i64,
         campaign: &str,
         before: i64,
     ) -> Result<Vec<(i64, String)>> {
-        sqlx::query_as(include_str!("sql/aside_of.sql"))
+        sqlx::query_as(include_str!("sql/quarantined_of.sql"))
             .bind(partition)
             .bind(campaign)
             .bind(before)
@@ -46,7 +46,7 @@ impl Aside for MySql {
             .await
     }
 
-    async fn aside_at(
+    async fn quarantined_at(
         conn: &mut MySqlConnection,
         partition: i64,
         seq: i64,
@@ -58,13 +58,13 @@ impl Aside for MySql {
             .await
     }
 
-    async fn put_aside(
+    async fn put_quarantined(
         conn: &mut MySqlConnection,
         partition: i64,
         rows: &[AsideRow],
     ) -> Result<()> {
         for rows in pieces(rows) {
-            let mut put = query(include_str!("sql/put_aside.sql"), rows.len());
+            let mut put = query(include_str!("sql/put_quarantined.sql"), rows.len());
             for row in rows {
                 put = put
                     .bind(partition)
@@ -91,17 +91,17 @@ impl Aside for MySql {
         )
     }
 
-    async fn count_aside(conn: &mut MySqlConnection, partition: i64) -> Result<(i64, i64)> {
-        let count = sqlx::query_as(include_str!("sql/count_aside.sql"));
+    async fn count_quarantined(conn: &mut MySqlConnection, partition: i64) -> Result<(i64, i64)> {
+        let count = sqlx::query_as(include_str!("sql/count_quarantined.sql"));
         count.bind(partition).fetch_one(conn).await
     }
 
-    async fn list_aside(
+    async fn list_quarantined(
         conn: &mut MySqlConnection,
         (partition, seq): (i64, i64),
         limit: i64,
     ) -> Result<Vec<AsideColumns>> {
-        sqlx::query_as(include_str!("sql/list_aside.sql"))
+        sqlx::query_as(include_str!("sql/list_quarantined.sql"))
             .bind(partition)
             .bind(partition)
             .bind(seq)

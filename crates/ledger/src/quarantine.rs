@@ -6,10 +6,10 @@ use std::{
 };
 
 use qiang_core::{
-    aside::Obstacles,
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::{AsideCount, SetAside},
+    ports::{QuarantineCount, QuarantinedEntry},
+    quarantine::Blockers,
     time::Timestamp,
 };
 
@@ -29,7 +29,7 @@ pub(crate) struct Sorted<'a> {
     pub(crate) later: Vec<AsideRow>,
 }
 
-/// Sorts the entries that follow a position, of campaigns by these ids. Where nothing is set aside, that is one look.
+/// Sorts the entries that follow a position, of campaigns by these ids. Where nothing is set quarantine, that is one look.
 pub(crate) async fn sort<'a, D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
@@ -42,17 +42,17 @@ pub(crate) async fn sort<'a, D: Dialect>(
         later: Vec::new(),
     };
     let source = i64::from(partition.0);
-    if !D::any_aside(conn, source).await? {
+    if !D::any_quarantined(conn, source).await? {
         return Ok(all);
     }
     let known: HashSet<CampaignId> = known.iter().map(|known| known.id).collect();
     let mut waiting = HashMap::new();
-    for (campaign, first) in D::first_aside(conn, source, ids).await? {
+    for (campaign, first) in D::first_quarantined(conn, source, ids).await? {
         let id: CampaignId = campaign
             .parse()
             .map_err(|_| damaged_at(first, "has a bad campaign"))?;
         let behind = match known.contains(&id) {
-            true => Behind::These(obstacles::<D>(conn, source, &campaign, i64::MAX).await?),
+            true => Behind::These(blockers::<D>(conn, source, &campaign, i64::MAX).await?),
             false => Behind::First(place(first)?),
         };
         waiting.insert(id, behind);
@@ -71,8 +71,8 @@ pub(crate) async fn sort<'a, D: Dialect>(
         };
         let reason = format!("it waits for entry {before}");
         later.push(row(entry, reason, Some(before), entry.at));
-        if let Some(Behind::These(obstacles)) = waiting.get_mut(&entry.campaign) {
-            obstacles.add(entry);
+        if let Some(Behind::These(blockers)) = waiting.get_mut(&entry.campaign) {
+            blockers.add(entry);
         }
     }
     let now = Cow::Owned(now);
@@ -82,7 +82,7 @@ pub(crate) async fn sort<'a, D: Dialect>(
 /// What entries of a campaign have to wait for.
 enum Behind {
     /// What they follow from, among these.
-    These(Obstacles),
+    These(Blockers),
     /// The first of them: the ledger does not have the campaign.
     First(Seq),
 }
@@ -90,28 +90,28 @@ enum Behind {
 impl Behind {
     fn before(&self, entry: &Entry) -> Option<Seq> {
         match self {
-            Self::These(obstacles) => obstacles.before(entry),
+            Self::These(blockers) => blockers.before(entry),
             Self::First(first) => Some(*first),
         }
     }
 }
 
 /// What is set aside of a campaign before a place.
-async fn obstacles<D: Dialect>(
+async fn blockers<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     campaign: &str,
     before: i64,
-) -> Result<Obstacles, StoreError> {
-    let mut obstacles = Obstacles::default();
-    for (seq, text) in D::aside_of(conn, partition, campaign, before).await? {
-        obstacles.add(&entry_of(seq, &text)?);
+) -> Result<Blockers, StoreError> {
+    let mut blockers = Blockers::default();
+    for (seq, text) in D::quarantined_of(conn, partition, campaign, before).await? {
+        blockers.add(&entry_of(seq, &text)?);
     }
-    Ok(obstacles)
+    Ok(blockers)
 }
 
 /// Sets the entry behind the position aside.
-pub(crate) async fn set_aside<D: Dialect>(
+pub(crate) async fn quarantine<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     partition: PartitionId,
@@ -128,32 +128,32 @@ pub(crate) async fn set_aside<D: Dialect>(
         return Err(StoreError::damaged(reason));
     }
     let row = row(entry, reason.to_owned(), None, now);
-    D::put_aside(conn, source, &[row]).await?;
+    D::put_quarantined(conn, source, &[row]).await?;
     D::move_position(conn, source, entry.seq as i64).await?;
     Ok(entry.seq)
 }
 
-/// Settles an entry that is set aside, if nothing is before it that it has to wait for.
+/// Settles an entry that is set quarantine, if nothing is before it that it has to wait for.
 pub(crate) async fn redrive<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     seq: Seq,
 ) -> Result<bool, StoreError> {
     let (source, at) = (i64::from(partition.0), seq as i64);
-    if D::aside_at(conn, source, at).await?.is_none() {
+    if D::quarantined_at(conn, source, at).await?.is_none() {
         return Ok(false);
     }
     // From here on nobody else settles this partition, or drives its entries again.
     D::hold_position(conn, source).await?;
-    let Some(text) = D::aside_at(conn, source, at).await? else {
+    let Some(text) = D::quarantined_at(conn, source, at).await? else {
         return Ok(false);
     };
     let entry = entry_of(at, &text)?;
     let campaign = entry.campaign.to_string();
-    let obstacles = obstacles::<D>(conn, source, &campaign, at).await?;
-    let mut before = obstacles.before(&entry);
-    if before.is_none() && obstacles.first().is_some() && !D::has_campaign(conn, &campaign).await? {
-        before = obstacles.first();
+    let blockers = blockers::<D>(conn, source, &campaign, at).await?;
+    let mut before = blockers.before(&entry);
+    if before.is_none() && blockers.first().is_some() && !D::has_campaign(conn, &campaign).await? {
+        before = blockers.first();
     }
     if let Some(before) = before {
         let reason = format!("entry {seq} waits for entry {before}");
@@ -168,33 +168,33 @@ pub(crate) async fn redrive<D: Dialect>(
 pub(crate) async fn count<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-) -> Result<AsideCount, StoreError> {
-    let (refused, waiting) = D::count_aside(conn, i64::from(partition.0)).await?;
-    Ok(AsideCount {
+) -> Result<QuarantineCount, StoreError> {
+    let (refused, waiting) = D::count_quarantined(conn, i64::from(partition.0)).await?;
+    Ok(QuarantineCount {
         refused: refused.unsigned_abs(),
         waiting: waiting.unsigned_abs(),
     })
 }
 
-/// Entries that are set aside, by partition and place.
+/// Entries that are set quarantine, by partition and place.
 pub(crate) async fn list<D: Dialect>(
     conn: &mut D::Connection,
     after: Option<(PartitionId, Seq)>,
     limit: u32,
-) -> Result<Vec<SetAside>, StoreError> {
+) -> Result<Vec<QuarantinedEntry>, StoreError> {
     let after = after.map_or((-1, 0), |(partition, seq)| {
         (i64::from(partition.0), seq as i64)
     });
-    let rows = D::list_aside(conn, after, i64::from(limit)).await?;
+    let rows = D::list_quarantined(conn, after, i64::from(limit)).await?;
     rows.into_iter().map(listed).collect()
 }
 
-fn listed(row: AsideColumns) -> Result<SetAside, StoreError> {
+fn listed(row: AsideColumns) -> Result<QuarantinedEntry, StoreError> {
     let (partition, seq, text, reason, waits_for, at) = row;
     let partition = partition
         .try_into()
         .map_err(|_| damaged_at(seq, "has a bad partition"))?;
-    Ok(SetAside {
+    Ok(QuarantinedEntry {
         partition: PartitionId(partition),
         entry: entry_of(seq, &text)?,
         reason,
@@ -230,5 +230,5 @@ fn place(seq: i64) -> Result<Seq, StoreError> {
 }
 
 fn damaged_at(seq: i64, what: &str) -> StoreError {
-    StoreError::damaged(format!("entry {seq}, which is set aside, {what}"))
+    StoreError::damaged(format!("entry {seq}, which is in quarantine, {what}"))
 }

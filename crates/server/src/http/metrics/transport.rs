@@ -2,15 +2,15 @@
 
 use metrics::{Counter, Gauge, Key, Label, Recorder};
 use qiang_control::settlement::Position;
-use qiang_core::ports::Carriage;
+use qiang_core::ports::TransportStatus;
 
 use super::METADATA;
-use crate::serve::Carried;
+use crate::serve::TransportReport;
 
 /// A number as it is at the moment.
-type Now = fn(&Position, &Carriage) -> u64;
+type Now = fn(&Position, &TransportStatus) -> u64;
 /// A number that only grows.
-type Since = fn(&Carriage) -> u64;
+type Since = fn(&TransportStatus) -> u64;
 
 /// What is said of every partition.
 const LAG: (&str, &str, Now) = (
@@ -24,27 +24,27 @@ const GAUGES: [(&str, &str, Now); 5] = [
     (
         "qiang_settlement_transport_failing",
         "1 while the transport does not bring a partition's entries; they may come from the log meanwhile",
-        |_, carriage| carriage.stuck.is_some().into(),
+        |_, status| status.stuck.is_some().into(),
     ),
     (
         "qiang_settlement_owned",
         "1 while this process settles the partition",
-        |_, carriage| carriage.ours.into(),
+        |_, status| status.ours.into(),
     ),
     (
         "qiang_settlement_transport_queued",
         "What no worker was handed yet: entries of a stream, items of a list, messages of a queue",
-        |_, carriage| carriage.queued,
+        |_, status| status.queued,
     ),
     (
         "qiang_settlement_transport_unacknowledged",
         "Records, items or messages that this process was handed and has not acknowledged",
-        |_, carriage| carriage.unacknowledged,
+        |_, status| status.unacknowledged,
     ),
     (
         "qiang_settlement_transport_waiting_entries",
         "Entries that this process was handed and has not settled",
-        |_, carriage| carriage.waiting,
+        |_, status| status.waiting,
     ),
 ];
 
@@ -52,32 +52,32 @@ const COUNTERS: [(&str, &str, Since); 6] = [
     (
         "qiang_settlement_transport_recovered_total",
         "Records, items or messages that came again, because whoever had them did not acknowledge them",
-        |carriage| carriage.recovered,
+        |status| status.recovered,
     ),
     (
         "qiang_settlement_transport_refilled_entries_total",
         "Entries that the transport did not bring, and that were read from the log",
-        |carriage| carriage.refilled,
+        |status| status.refilled,
     ),
     (
         "qiang_settlement_transport_republished_entries_total",
         "Entries that this process sent to the queue once more",
-        |carriage| carriage.republished,
+        |status| status.republished,
     ),
     (
         "qiang_settlement_transport_reconnections_total",
         "Times that the connection for a partition was lost and made again",
-        |carriage| carriage.reconnected,
+        |status| status.reconnected,
     ),
     (
         "qiang_settlement_transport_remade_total",
         "Times that the group, the list or the queue was missing and made anew",
-        |carriage| carriage.remade,
+        |status| status.remade,
     ),
     (
         "qiang_settlement_transport_unreadable_total",
         "Items or messages that could not be read and were put aside",
-        |carriage| carriage.unreadable,
+        |status| status.unreadable,
     ),
 ];
 
@@ -88,12 +88,12 @@ struct Handles {
 }
 
 /// Made once: partitions do not change while a process runs.
-pub(super) struct CarriageMetrics(Vec<Handles>);
+pub(super) struct TransportMetrics(Vec<Handles>);
 
-impl CarriageMetrics {
-    pub(super) fn new(recorder: &impl Recorder, carried: &Carried) -> Self {
+impl TransportMetrics {
+    pub(super) fn new(recorder: &impl Recorder, transport_report: &TransportReport) -> Self {
         // Read from the log itself, there is nothing in between to be said anything of.
-        let between = carried.transport != "log";
+        let between = transport_report.transport != "log";
         let mut gauges = vec![LAG];
         let mut counters = Vec::new();
         if between {
@@ -106,12 +106,12 @@ impl CarriageMetrics {
         for (name, text, _) in &counters {
             recorder.describe_counter((*name).into(), None, (*text).into());
         }
-        let handles = |(position, _): &(Position, Carriage)| {
+        let handles = |(position, _): &(Position, TransportStatus)| {
             let key = |name: &'static str| {
                 let partition = position.partition.0.to_string();
                 let labels = vec![
                     Label::new("partition", partition),
-                    Label::new("transport", carried.transport),
+                    Label::new("transport", transport_report.transport),
                 ];
                 Key::from_parts(name, labels)
             };
@@ -126,16 +126,16 @@ impl CarriageMetrics {
                 counters: counters.iter().map(counter).collect(),
             }
         };
-        Self(carried.partitions.iter().map(handles).collect())
+        Self(transport_report.partitions.iter().map(handles).collect())
     }
 
-    pub(super) fn show(&self, carried: &Carried) {
-        for (handles, (position, carriage)) in self.0.iter().zip(&carried.partitions) {
+    pub(super) fn show(&self, transport_report: &TransportReport) {
+        for (handles, (position, status)) in self.0.iter().zip(&transport_report.partitions) {
             for (gauge, now) in &handles.gauges {
-                gauge.set(now(position, carriage) as f64);
+                gauge.set(now(position, status) as f64);
             }
             for (counter, since) in &handles.counters {
-                counter.absolute(since(carriage));
+                counter.absolute(since(status));
             }
         }
     }
