@@ -21,7 +21,7 @@ const UP_MAX: Duration = Duration::from_secs(60);
 /// How long a server may take to end when it is asked to.
 const STOP_MAX: Duration = Duration::from_secs(120);
 
-/// How long the kernel may take to carry a signal out.
+/// How long the kernel may take to deliver a signal.
 const SIGNAL_MAX: Duration = Duration::from_secs(10);
 
 /// How much of a server's output is shown when it does not come up.

@@ -12,7 +12,7 @@ const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// # Panics
 /// When there is none; a missing server is a failure, never a reason to skip a test.
 pub(super) fn find(program: &str, package: &str) -> PathBuf {
-    look_in(&search_path(), program).unwrap_or_else(|| {
+    find_in(&search_path(), program).unwrap_or_else(|| {
         panic!("{program} is missing: install the package {package}, or run `cargo xtask test`")
     })
 }
@@ -24,7 +24,7 @@ pub(super) fn find_postgres(program: &str) -> PathBuf {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
     versions.sort_by_key(|path| std::cmp::Reverse(number(path)));
     let bins: Vec<PathBuf> = versions.iter().map(|path| path.join("bin")).collect();
-    look_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
+    find_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
 }
 
 fn search_path() -> Vec<PathBuf> {
@@ -34,7 +34,7 @@ fn search_path() -> Vec<PathBuf> {
         .collect()
 }
 
-fn look_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
+fn find_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
     directories
         .iter()
         .map(|directory| directory.join(program))

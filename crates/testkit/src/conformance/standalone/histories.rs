@@ -11,7 +11,7 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Bench, LedgerSubject, bench::PARTS};
+use super::{Fixture, LedgerSubject, fixture::PARTS};
 use crate::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
@@ -104,46 +104,46 @@ pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
     let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
     let tried = TestRunner::new(config).run(&steps, |steps| {
         to_its_end(async {
-            let mut bench = Bench::<L>::start(ManualClock::new(OPENS)).await;
-            play(&mut bench, &steps).await;
-            bench.stop().await;
+            let mut fixture = Fixture::<L>::start(ManualClock::new(OPENS)).await;
+            play(&mut fixture, &steps).await;
+            fixture.stop().await;
         });
         Ok(())
     });
     tried.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-async fn play<L: LedgerSubject>(bench: &mut Bench<L>, steps: &[Step]) {
+async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
     let mut targets = Vec::new();
     for builder in campaigns() {
-        targets.push(bench.open(&builder).await);
+        targets.push(fixture.open(&builder).await);
     }
     for step in steps {
-        take(bench, &targets, step).await;
+        take(fixture, &targets, step).await;
     }
     // The rest, a little of each part in turn, and then all once again.
     let parts = usize::from(PARTS);
     for round in 0.. {
         let part = round % parts;
-        carry(bench, part, CARRIED_MAX, 0).await;
+        carry(fixture, part, CARRIED_MAX, 0).await;
         let mut left = 0;
         for part in 0..parts {
-            left += bench.log(part).len() as Seq - bench.settled(part).await;
+            left += fixture.log(part).len() as Seq - fixture.settled(part).await;
         }
         if left == 0 {
             break;
         }
     }
-    bench.compare().await;
+    fixture.compare().await;
     for part in 0..parts {
-        bench
-            .settle(part, bench.log(part).len() as Seq, Seq::MAX)
+        fixture
+            .settle(part, fixture.log(part).len() as Seq, Seq::MAX)
             .await;
     }
-    bench.compare().await;
+    fixture.compare().await;
 }
 
-async fn take<L: LedgerSubject>(bench: &mut Bench<L>, targets: &[Target], step: &Step) {
+async fn take<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], step: &Step) {
     match step {
         Step::Claim {
             campaign,
@@ -153,27 +153,27 @@ async fn take<L: LedgerSubject>(bench: &mut Bench<L>, targets: &[Target], step: 
         } => {
             let claim =
                 targets[*campaign].keyed(&format!("u{user}"), *quantity, &format!("k{key}"));
-            bench.play(Command::Claim(claim));
+            fixture.play(Command::Claim(claim));
         }
         Step::Pay {
             campaign,
             number,
             payment,
-        } => bench.pay(targets[*campaign].order(*number), &format!("p{payment}")),
-        Step::Cancel { campaign, number } => bench.cancel(targets[*campaign].order(*number)),
-        Step::Act { campaign, action } => bench.act(targets[*campaign].id, *action),
-        Step::Later { millis } => bench.later(*millis),
+        } => fixture.pay(targets[*campaign].order(*number), &format!("p{payment}")),
+        Step::Cancel { campaign, number } => fixture.cancel(targets[*campaign].order(*number)),
+        Step::Act { campaign, action } => fixture.act(targets[*campaign].id, *action),
+        Step::Later { millis } => fixture.later(*millis),
         Step::Carry {
             part,
             entries,
             overlap,
         } => {
-            carry(bench, *part, *entries, *overlap).await;
-            bench.compare().await;
+            carry(fixture, *part, *entries, *overlap).await;
+            fixture.compare().await;
         }
         Step::Restart => {
-            bench.restart().await;
-            bench.compare().await;
+            fixture.restart().await;
+            fixture.compare().await;
         }
     }
 }
@@ -201,41 +201,46 @@ pub fn any_history_survives_refusals<L: LedgerSubject>() {
     let case = (steps, luck, any::<bool>());
     let tried = TestRunner::new(config).run(&case, |(steps, luck, mended)| {
         to_its_end(async {
-            let mut bench = Bench::<L>::start(ManualClock::new(OPENS)).await;
-            refuse(&mut bench, &steps, &luck).await;
+            let mut fixture = Fixture::<L>::start(ManualClock::new(OPENS)).await;
+            refuse(&mut fixture, &steps, &luck).await;
             if mended {
-                redrive_all(&bench).await;
-                bench.compare().await;
+                redrive_all(&fixture).await;
+                fixture.compare().await;
             }
-            bench.stop().await;
+            fixture.stop().await;
         });
         Ok(())
     });
     tried.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-async fn refuse<L: LedgerSubject>(bench: &mut Bench<L>, steps: &[Step], luck: &[u8]) {
+async fn refuse<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step], luck: &[u8]) {
     let mut targets = Vec::new();
     for builder in campaigns() {
-        targets.push(bench.open(&builder).await);
+        targets.push(fixture.open(&builder).await);
     }
     for step in steps {
         match step {
-            Step::Carry { part, entries, .. } => carry_some(bench, *part, *entries, luck).await,
-            Step::Restart => bench.restart().await,
-            step => take(bench, &targets, step).await,
+            Step::Carry { part, entries, .. } => carry_some(fixture, *part, *entries, luck).await,
+            Step::Restart => fixture.restart().await,
+            step => take(fixture, &targets, step).await,
         }
     }
     for part in 0..usize::from(PARTS) {
-        carry_some(bench, part, Seq::MAX, luck).await;
+        carry_some(fixture, part, Seq::MAX, luck).await;
     }
 }
 
 /// Settles so many entries of a part, but sets those aside that are unlucky, and those that the ledger refuses.
-async fn carry_some<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u64, luck: &[u8]) {
-    let (ledger, partition) = (bench.ledger(), bench.partition(part));
-    let from = bench.settled(part).await as usize;
-    let left = &bench.log(part)[from..];
+async fn carry_some<L: LedgerSubject>(
+    fixture: &Fixture<L>,
+    part: usize,
+    entries: u64,
+    luck: &[u8],
+) {
+    let (ledger, partition) = (fixture.ledger(), fixture.partition(part));
+    let from = fixture.settled(part).await as usize;
+    let left = &fixture.log(part)[from..];
     let left = &left[..left
         .len()
         .min(usize::try_from(entries).unwrap_or(usize::MAX))];
@@ -264,8 +269,8 @@ async fn carry_some<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u6
 }
 
 /// Settles all that is set aside, partition by partition.
-async fn redrive_all<L: LedgerSubject>(bench: &Bench<L>) {
-    let ledger = bench.ledger();
+async fn redrive_all<L: LedgerSubject>(fixture: &Fixture<L>) {
+    let ledger = fixture.ledger();
     let listed = ledger.list_quarantined(None, u32::MAX).await;
     for aside in listed.expect("the ledger lists what is set aside") {
         let driven = ledger.redrive(aside.partition, aside.entry.seq).await;
@@ -273,8 +278,8 @@ async fn redrive_all<L: LedgerSubject>(bench: &Bench<L>) {
     }
 }
 
-async fn carry<L: LedgerSubject>(bench: &Bench<L>, part: usize, entries: u64, overlap: u64) {
-    let head = bench.log(part).len() as Seq;
-    let upto = (bench.settled(part).await + entries).min(head);
-    bench.settle(part, upto, overlap).await;
+async fn carry<L: LedgerSubject>(fixture: &Fixture<L>, part: usize, entries: u64, overlap: u64) {
+    let head = fixture.log(part).len() as Seq;
+    let upto = (fixture.settled(part).await + entries).min(head);
+    fixture.settle(part, upto, overlap).await;
 }
