@@ -1,11 +1,11 @@
-//! Random histories, settled in random order: at any cut the ledger is what the settled entries make of it.
+//! Random histories, settled in random order: at any cut the ledger is what follows from the settled entries.
 
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
 use qiang_core::{
-    book::{CampaignAction, Command},
+    book::CampaignAction,
     event::{Entry, Seq},
     ports::LedgerError,
     split::SplitRule,
@@ -16,42 +16,25 @@ use crate::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
     conformance::to_its_end,
+    histories::CommandDraft,
 };
 
 /// Steps of a history.
 const STEPS_MAX: usize = 120;
 /// Users who come again and again.
 const USERS: u8 = 12;
-/// Entries that one settlement carries, at most.
-const CARRIED_MAX: u64 = 30;
+/// Entries settled at once, at most.
+const RUN_MAX: u64 = 30;
 
 /// Something that happens, or is settled.
 #[derive(Debug, Clone)]
 enum Step {
-    Claim {
-        campaign: usize,
-        user: u8,
-        quantity: u32,
-        key: u8,
-    },
-    Pay {
-        campaign: usize,
-        number: u32,
-        payment: u8,
-    },
-    Cancel {
-        campaign: usize,
-        number: u32,
-    },
-    Act {
-        campaign: usize,
-        action: CampaignAction,
-    },
+    Command(CommandDraft),
     Later {
         millis: i64,
     },
     /// Some entries of one part, and some again that were settled before.
-    Carry {
+    Settle {
         part: usize,
         entries: u64,
         overlap: u64,
@@ -77,15 +60,25 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         24 => (campaign.clone(), 0..USERS, 1_u32..=2, 0_u8..3).prop_map(
-            |(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }
+            |(campaign, user, quantity, key)| Step::Command(CommandDraft::Claim {
+                campaign,
+                mistaken: false,
+                user,
+                quantity,
+                key: Some(key),
+            })
         ),
         5 => (2..4_usize, 1..=20_u32, 0_u8..3)
-            .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
-        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
-        2 => (campaign, actions).prop_map(|(campaign, action)| Step::Act { campaign, action }),
+            .prop_map(|(campaign, number, payment)| Step::Command(CommandDraft::Pay {
+                campaign,
+                number,
+                payment,
+            })),
+        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| Step::Command(CommandDraft::Cancel { campaign, number })),
+        2 => (campaign, actions).prop_map(|(campaign, action)| Step::Command(CommandDraft::Act { campaign, action })),
         2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),
-        14 => (0..usize::from(PARTS), 1..=CARRIED_MAX, 0_u64..6)
-            .prop_map(|(part, entries, overlap)| Step::Carry { part, entries, overlap }),
+        14 => (0..usize::from(PARTS), 1..=RUN_MAX, 0_u64..6)
+            .prop_map(|(part, entries, overlap)| Step::Settle { part, entries, overlap }),
         1 => Just(Step::Restart),
     ]
 }
@@ -96,16 +89,27 @@ fn step() -> impl Strategy<Value = Step> {
 /// # Panics
 /// With the shortest history that fails.
 pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
+    let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
+    for_any(L::HISTORIES, &steps, async |fixture, steps| {
+        play::<L>(fixture, &steps).await;
+    });
+}
+
+/// Runs `case` on so many values, each with a ledger of its own.
+fn for_any<L: LedgerSubject, V: std::fmt::Debug>(
+    cases: u32,
+    values: &impl Strategy<Value = V>,
+    case: impl AsyncFn(&mut Fixture<L>, V),
+) {
     let config = Config {
-        cases: L::HISTORIES,
+        cases,
         failure_persistence: None,
         ..Config::default()
     };
-    let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
-    let tried = TestRunner::new(config).run(&steps, |steps| {
+    let tried = TestRunner::new(config).run(values, |value| {
         to_its_end(async {
-            let mut fixture = Fixture::<L>::start(ManualClock::new(OPENS)).await;
-            play(&mut fixture, &steps).await;
+            let mut fixture = Fixture::start(ManualClock::new(OPENS)).await;
+            case(&mut fixture, value).await;
             fixture.stop().await;
         });
         Ok(())
@@ -113,19 +117,24 @@ pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
     tried.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
+async fn open_all<L: LedgerSubject>(fixture: &mut Fixture<L>) -> Vec<Target> {
     let mut targets = Vec::new();
     for builder in campaigns() {
         targets.push(fixture.open(&builder).await);
     }
+    targets
+}
+
+async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
+    let targets = open_all(fixture).await;
     for step in steps {
-        take(fixture, &targets, step).await;
+        perform(fixture, &targets, step).await;
     }
     // The rest, a little of each part in turn, and then all once again.
     let parts = usize::from(PARTS);
     for round in 0.. {
         let part = round % parts;
-        carry(fixture, part, CARRIED_MAX, 0).await;
+        settle(fixture, part, RUN_MAX, 0).await;
         let mut left = 0;
         for part in 0..parts {
             left += fixture.log(part).len() as Seq - fixture.settled(part).await;
@@ -143,32 +152,18 @@ async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
     fixture.compare().await;
 }
 
-async fn take<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], step: &Step) {
+async fn perform<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], step: &Step) {
     match step {
-        Step::Claim {
-            campaign,
-            user,
-            quantity,
-            key,
-        } => {
-            let claim =
-                targets[*campaign].keyed(&format!("u{user}"), *quantity, &format!("k{key}"));
-            fixture.play(Command::Claim(claim));
+        Step::Command(draft) => {
+            fixture.play(draft.command(|campaign| targets[campaign]));
         }
-        Step::Pay {
-            campaign,
-            number,
-            payment,
-        } => fixture.pay(targets[*campaign].order(*number), &format!("p{payment}")),
-        Step::Cancel { campaign, number } => fixture.cancel(targets[*campaign].order(*number)),
-        Step::Act { campaign, action } => fixture.act(targets[*campaign].id, *action),
         Step::Later { millis } => fixture.later(*millis),
-        Step::Carry {
+        Step::Settle {
             part,
             entries,
             overlap,
         } => {
-            carry(fixture, *part, *entries, *overlap).await;
+            settle(fixture, *part, *entries, *overlap).await;
             fixture.compare().await;
         }
         Step::Restart => {
@@ -178,61 +173,48 @@ async fn take<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], st
     }
 }
 
-/// Of so many entries one is refused without a reason of its own.
+/// One of this many entries is refused for no reason of its own.
 const UNLUCKY: u8 = 12;
 /// Entries after which the unlucky ones repeat.
 const LUCK: usize = 61;
 
-/// Whatever is refused in a history: the rest is settled; what is left is settled after all, in the order of the places
-/// and at the first attempt, and then the ledger is as if nothing had been refused. Where it is left, the books are
-/// those of a history that conserves units and money, which whoever stops the ledger may look at.
+/// Whatever is refused in a history, the rest is settled. The refused entries are redriven in the order of their places,
+/// each at the first attempt, and then the ledger is as if nothing had been refused. Where they are not redriven, the
+/// ledger still conserves units and money; the subject may check that in its `stop`.
 ///
 /// # Panics
 /// With the shortest history that fails.
 pub fn any_history_survives_refusals<L: LedgerSubject>() {
-    let config = Config {
-        // Each sets up a ledger and settles it twice.
-        cases: L::HISTORIES.div_ceil(2),
-        failure_persistence: None,
-        ..Config::default()
-    };
     let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
     let luck = proptest::collection::vec(0..UNLUCKY, LUCK);
-    let case = (steps, luck, any::<bool>());
-    let tried = TestRunner::new(config).run(&case, |(steps, luck, mended)| {
-        to_its_end(async {
-            let mut fixture = Fixture::<L>::start(ManualClock::new(OPENS)).await;
-            refuse(&mut fixture, &steps, &luck).await;
-            if mended {
-                redrive_all(&fixture).await;
-                fixture.compare().await;
-            }
-            fixture.stop().await;
-        });
-        Ok(())
+    let values = (steps, luck, any::<bool>());
+    // Each starts a ledger and settles it twice.
+    let cases = L::HISTORIES.div_ceil(2);
+    for_any(cases, &values, async |fixture, (steps, luck, mended)| {
+        refuse::<L>(fixture, &steps, &luck).await;
+        if mended {
+            redrive_all(fixture).await;
+            fixture.compare().await;
+        }
     });
-    tried.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 async fn refuse<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step], luck: &[u8]) {
-    let mut targets = Vec::new();
-    for builder in campaigns() {
-        targets.push(fixture.open(&builder).await);
-    }
+    let targets = open_all(fixture).await;
     for step in steps {
         match step {
-            Step::Carry { part, entries, .. } => carry_some(fixture, *part, *entries, luck).await,
+            Step::Settle { part, entries, .. } => settle_some(fixture, *part, *entries, luck).await,
             Step::Restart => fixture.restart().await,
-            step => take(fixture, &targets, step).await,
+            step => perform(fixture, &targets, step).await,
         }
     }
     for part in 0..usize::from(PARTS) {
-        carry_some(fixture, part, Seq::MAX, luck).await;
+        settle_some(fixture, part, Seq::MAX, luck).await;
     }
 }
 
-/// Settles so many entries of a part, but sets those aside that are unlucky, and those that the ledger refuses.
-async fn carry_some<L: LedgerSubject>(
+/// Settles some entries of a part, and quarantines those that are unlucky or that the ledger refuses.
+async fn settle_some<L: LedgerSubject>(
     fixture: &Fixture<L>,
     part: usize,
     entries: u64,
@@ -250,7 +232,7 @@ async fn carry_some<L: LedgerSubject>(
         if !refused && ledger.settle(partition, run).await.is_ok() {
             continue;
         }
-        // What settlement does about it, but for the halving.
+        // What settlement does, less the bisection.
         for entry in run {
             let settled = match refused {
                 true => Err("bad luck".to_owned()),
@@ -268,17 +250,17 @@ async fn carry_some<L: LedgerSubject>(
     }
 }
 
-/// Settles all that is set aside, partition by partition.
+/// Redrives all quarantined entries, partition by partition.
 async fn redrive_all<L: LedgerSubject>(fixture: &Fixture<L>) {
     let ledger = fixture.ledger();
     let listed = ledger.list_quarantined(None, u32::MAX).await;
-    for aside in listed.expect("the ledger lists what is set aside") {
-        let driven = ledger.redrive(aside.partition, aside.entry.seq).await;
-        assert_eq!(driven, Ok(true), "{aside:?}");
+    for row in listed.expect("the ledger lists quarantined entries") {
+        let driven = ledger.redrive(row.partition, row.entry.seq).await;
+        assert_eq!(driven, Ok(true), "{row:?}");
     }
 }
 
-async fn carry<L: LedgerSubject>(fixture: &Fixture<L>, part: usize, entries: u64, overlap: u64) {
+async fn settle<L: LedgerSubject>(fixture: &Fixture<L>, part: usize, entries: u64, overlap: u64) {
     let head = fixture.log(part).len() as Seq;
     let upto = (fixture.settled(part).await + entries).min(head);
     fixture.settle(part, upto, overlap).await;
