@@ -5,6 +5,7 @@
 //! `spawn_blocking`, or directly where nothing else has to go on meanwhile. A server that is missing on the machine
 //! or does not come up is a panic that says why.
 
+mod database;
 pub mod mariadb;
 mod port;
 pub mod postgres;
@@ -12,6 +13,7 @@ mod process;
 mod program;
 pub mod rabbitmq;
 pub mod redis;
+mod server_process;
 mod tree;
 mod user;
 mod wait;
@@ -20,6 +22,7 @@ use std::{fs, path::Path, sync::Once, time::Duration};
 
 pub use port::Port;
 pub use process::Process;
+pub use server_process::{Builder, Resources, ServerProcess};
 pub use wait::wait_for;
 
 /// What the names of servers' folders begin with.

@@ -1,7 +1,8 @@
-//! Where the servers' programs are.
+//! The servers' programs: where they are, and running those that end by themselves.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 /// Servers live here, and a user's search path often leaves it out.
@@ -25,6 +26,18 @@ pub(super) fn find_postgres(program: &str) -> PathBuf {
     versions.sort_by_key(|path| std::cmp::Reverse(number(path)));
     let bins: Vec<PathBuf> = versions.iter().map(|path| path.join("bin")).collect();
     find_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
+}
+
+/// Runs a program to its end and returns what it wrote to its standard output.
+///
+/// # Panics
+/// With `what` it was to do and its standard error, when it fails.
+pub(super) fn run(what: &str, command: &mut Command) -> String {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    assert!(output.status.success(), "{what}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 fn search_path() -> Vec<PathBuf> {
