@@ -19,7 +19,7 @@ use qiang_core::{
 };
 use qiang_redis::{Options, RedisEngine};
 use qiang_testkit::{
-    auditor::{Books, Exchange, History, assert_sound},
+    auditor::{Exchange, ExpectedLedger, History, assert_sound},
     campaign::{Builder, Target},
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
@@ -266,12 +266,12 @@ impl Rig {
     }
 
     /// The audit, and that everybody who has a grant was told of it.
-    pub(crate) async fn audit(&self) -> Books {
+    pub(crate) async fn audit(&self) -> ExpectedLedger {
         let logs = self.logs().await;
         self.audit_logs(logs, true).await
     }
 
-    pub(crate) async fn audit_logs(&self, logs: Vec<Vec<Entry>>, tallied: bool) -> Books {
+    pub(crate) async fn audit_logs(&self, logs: Vec<Vec<Entry>>, tallied: bool) -> ExpectedLedger {
         let mut history = History {
             setups: self.setups.clone(),
             exchanges: self.record.exchanges().clone(),

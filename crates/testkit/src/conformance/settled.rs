@@ -1,8 +1,8 @@
-//! The ledger, once everything is settled, held against what the auditor found in the log.
+//! Compares the ledger with what the auditor found in the log.
 
 use qiang_core::ports::Ledger;
 
-use crate::auditor::{Account, Books};
+use crate::auditor::{Account, ExpectedLedger};
 
 /// Grants read at a time.
 const PAGE: u32 = 700;
@@ -11,13 +11,13 @@ const PAGE: u32 = 700;
 ///
 /// # Panics
 /// When they differ.
-pub async fn compare(ledger: &dyn Ledger, books: &Books) {
-    for account in books.accounts.values() {
+pub async fn compare(ledger: &dyn Ledger, expected: &ExpectedLedger) {
+    for account in expected.accounts.values() {
         compare_campaign(ledger, account).await;
     }
-    for (user, (available, refunds_due)) in &books.balances {
+    for (user, (available, refunds_due)) in &expected.balances {
         let balances = ledger.balances(user).await;
-        let balances = balances.expect("the ledger tells balances");
+        let balances = balances.expect("the ledger returns balances");
         let found: Vec<_> = balances
             .iter()
             .map(|balance| (balance.available.minor, balance.refunds_due_minor))

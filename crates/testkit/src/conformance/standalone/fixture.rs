@@ -1,4 +1,4 @@
-//! What a case for ledgers works with: a ledger, a book whose logs it follows, and how far it was told them.
+//! What a case for ledgers works with: a ledger, and a book whose logs are settled in it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{LedgerSubject, partitions};
 use crate::{
     ManualClock,
-    auditor::{Books, History, assert_sound},
+    auditor::{ExpectedLedger, History, assert_sound},
     campaign::{Builder, Target, currency, user},
     conformance::settled,
     spread::SpreadBook,
@@ -28,17 +28,17 @@ pub(super) const PARTS: u16 = 3;
 /// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
-/// A ledger at work.
-pub struct Bench<L> {
+/// A ledger, and the book whose logs it settles.
+pub struct Fixture<L> {
     subject: Option<L>,
     clock: Arc<ManualClock>,
     book: SpreadBook,
-    /// The campaigns and the deposits; what was granted stands in the logs.
+    /// The campaigns and the deposits; the grants are in the logs.
     history: History,
     ids: u64,
 }
 
-impl<L: LedgerSubject> Bench<L> {
+impl<L: LedgerSubject> Fixture<L> {
     pub(super) async fn start(clock: Arc<ManualClock>) -> Self {
         Self {
             subject: Some(L::start(Arc::clone(&clock)).await),
@@ -107,7 +107,7 @@ impl<L: LedgerSubject> Bench<L> {
         Target::of(&setup)
     }
 
-    /// Carries out a command. Nobody asks whether it was refused.
+    /// Applies a command to the book; returns nothing if the book refuses it.
     pub fn play(&mut self, command: Command) -> Option<Reply> {
         self.book.apply(self.clock.now(), &command).ok()
     }
@@ -134,7 +134,7 @@ impl<L: LedgerSubject> Bench<L> {
         self.play(Command::Cancel { order });
     }
 
-    /// Steers a campaign.
+    /// Applies an action to a campaign.
     pub fn act(&mut self, campaign: CampaignId, action: CampaignAction) {
         self.play(Command::Act { campaign, action });
     }
@@ -146,7 +146,7 @@ impl<L: LedgerSubject> Bench<L> {
         while self.play(Command::Tick { events_max }) == Some(Reply::Ticked { more: true }) {}
     }
 
-    /// Sets the clock on, and does all that is due then.
+    /// Advances the clock, and does all that is due then.
     pub fn later(&mut self, millis: i64) {
         let now = self.clock.now().plus_millis(millis);
         self.at(now);
@@ -155,7 +155,7 @@ impl<L: LedgerSubject> Bench<L> {
     /// How far a part is settled.
     pub async fn settled(&self, part: usize) -> Seq {
         let settled = self.ledger().settled(self.partition(part)).await;
-        settled.expect("the ledger tells its position")
+        settled.expect("the ledger returns its position")
     }
 
     /// Settles a part up to an entry, whose place is not beyond its log, from `overlap` entries before the position on.
@@ -173,8 +173,8 @@ impl<L: LedgerSubject> Bench<L> {
         self.settle(part, self.log(part).len() as Seq, 0).await;
     }
 
-    /// The books that follow from what is settled of each log.
-    pub async fn books(&self) -> Books {
+    /// What the ledger must hold, given what is settled of each log.
+    pub async fn expected(&self) -> ExpectedLedger {
         let mut history = self.history.clone();
         for (part, log) in self.book.logs().iter().enumerate() {
             let settled = self.settled(part).await as usize;
@@ -183,11 +183,11 @@ impl<L: LedgerSubject> Bench<L> {
         assert_sound(&history)
     }
 
-    /// Compares the ledger with the books that follow from what is settled of each log.
+    /// Compares the ledger with what it must hold, given what is settled of each log.
     pub async fn compare(&self) {
-        let books = self.books().await;
-        settled::compare(self.ledger(), &books).await;
-        let draft = |setup: &&Setup| books.accounts[&setup.campaign.id].phase() == Phase::Draft;
+        let expected = self.expected().await;
+        settled::compare(self.ledger(), &expected).await;
+        let draft = |setup: &&Setup| expected.accounts[&setup.campaign.id].phase() == Phase::Draft;
         let drafts: Vec<_> = self.history.setups.iter().filter(draft).collect();
         let found = self.ledger().drafts().await;
         let found = found.expect("the ledger lists drafts");
@@ -212,7 +212,7 @@ impl<L: LedgerSubject> Bench<L> {
     /// What a user can spend.
     pub async fn balance(&self, name: &str) -> i64 {
         let balances = self.ledger().balances(&user(name)).await;
-        let balances = balances.expect("the ledger tells balances");
+        let balances = balances.expect("the ledger returns balances");
         balances.iter().map(|balance| balance.available.minor).sum()
     }
 }
