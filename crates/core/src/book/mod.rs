@@ -70,7 +70,6 @@ impl Book {
                 self.open(now, setup, log);
                 Ok(Reply::Opened)
             }
-            Command::Claim(claim) => self.claim(now, claim, log).map(Reply::Claimed),
             Command::Pay { order, payment } => self.pay(now, *order, payment, log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
             Command::Act { campaign, action } => {
@@ -82,7 +81,7 @@ impl Book {
         }
     }
 
-    /// Decides a claim: [`Command::Claim`] without the wrapping, for the rush.
+    /// Decides a claim. The entry of a grant is appended to `log`.
     ///
     /// # Errors
     /// [`Refusal::KeyReused`] and [`Refusal::NothingAsked`].
