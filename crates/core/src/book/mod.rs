@@ -16,9 +16,8 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-pub use self::{
-    command::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
-    state::RETURNED_ORDERS_PER_USER_MAX,
+pub use self::command::{
+    CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup,
 };
 use self::{
     grants::NewGrant,
