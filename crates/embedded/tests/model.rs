@@ -13,7 +13,10 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use qiang_core::{
     book::{Book, Command, Refusal, Reply},
     event::{Entry, PartitionId},
-    ports::{Engine, EngineError, EventLog, Ledger, Ticket},
+    ports::{
+        AccountStore as _, CampaignStore as _, Engine, EngineError, EventLog, SettlementStore as _,
+        Ticket,
+    },
     time::Timestamp,
 };
 use qiang_embedded::Embedded;
