@@ -9,7 +9,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
     money::{Currency, Money},
-    ports::{Clock as _, Engine, EventLog as _, Ledger},
+    ports::{Clock as _, Engine, EventLog as _, Ledger, SettlementStore as _},
     split::{Seed, Split, SplitRule},
     time::Window,
 };

@@ -6,7 +6,7 @@ use std::path::Path;
 use qiang_core::{
     book::{CampaignAction, Command},
     event::PartitionId,
-    ports::{Engine, EventLog, Ledger},
+    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
 use qiang_embedded::{Embedded, StoreError};
