@@ -7,6 +7,7 @@
 
 pub mod book;
 pub mod campaign;
+pub mod database;
 pub mod event;
 pub mod gate;
 pub mod id;

@@ -10,7 +10,6 @@ use qiang_core::{
     ports::{Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
-use tokio::runtime::Handle;
 
 use crate::{
     close::Close,
@@ -96,13 +95,9 @@ impl Backend {
         }
     }
 
-    /// The embedded engine, which is its own ledger and log. Its couriers work on the current runtime, of which there
-    /// must be one.
+    /// The embedded engine, which is its own ledger and log.
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
-        for _ in 0..Handle::current().metrics().num_workers() {
-            tokio::spawn(embedded.courier());
-        }
         let shared = Arc::new(embedded);
         Self {
             engine: shared.clone(),
