@@ -1,4 +1,4 @@
-//! Deciding claims: what a slot takes from its lane goes to Redis in one call, and each claim gets its answer.
+//! Deciding claims: what a connection takes from its batcher goes to Redis in one call, and each claim gets its answer.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -12,41 +12,42 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
-    facts::Facts,
-    lane::{Asked, Group},
+    batcher::{Group, PendingClaim},
+    call_connection::{Call, CallConnection, ScriptReply},
+    meta::CampaignMeta,
     node::Node,
     reply::Claims,
     scripts::{CLAIM_PACKET, CLAIM_SALE},
-    slot::{Call, Reply, Slot},
 };
 
 /// Calls under way at a time for one partition: while one is decided, the next is gathered.
-pub(crate) const SLOTS: usize = 2;
+pub(crate) const CALLS_MAX: usize = 2;
 
-/// Serves a partition's lane until it is closed and empty.
+/// Serves a partition's batcher until it is closed and empty.
 pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize) {
-    let mut slot = Slot::new(Arc::clone(&node.wiring), partition, &place.to_string());
-    while let Some((group, asked)) = node.partition(partition).lane.take().await {
+    let mut connection =
+        CallConnection::new(Arc::clone(&node.context), partition, &place.to_string());
+    while let Some((group, asked)) = node.partition(partition).batcher.take().await {
         node.queued.fetch_sub(asked.len(), Ordering::Relaxed);
-        decide(&node, &mut slot, partition, group, asked).await;
+        decide(&node, &mut connection, partition, group, asked).await;
     }
 }
 
 pub(crate) async fn decide(
     node: &Arc<Node>,
-    slot: &mut Slot,
+    connection: &mut CallConnection,
     partition: PartitionId,
     (campaign, kind): Group,
-    asked: Vec<Asked>,
+    asked: Vec<PendingClaim>,
 ) {
-    let facts = match node.facts(campaign).await {
-        Ok(Some(facts)) if facts.kind == kind => facts,
+    let meta = match node.meta(campaign).await {
+        Ok(Some(meta)) if meta.kind == kind => meta,
         Ok(_) => return Node::unknown(asked),
         Err(error) => return fail(asked, &error),
     };
     let (mut here, mut elsewhere) = (asked, Vec::new());
-    if facts.parts > 1 {
-        let ours = |asked: &Asked| node.of_user(&facts, &asked.claim.user) == partition;
+    if meta.parts > 1 {
+        let ours = |asked: &PendingClaim| node.of_user(&meta, &asked.claim.user) == partition;
         (here, elsewhere) = here.into_iter().partition(ours);
     }
     for asked in elsewhere {
@@ -70,19 +71,19 @@ pub(crate) async fn decide(
         },
         campaign,
         arguments: &arguments,
-        wait: node.waits(facts.ack),
+        wait: node.waits(meta.ack),
     };
-    let called = slot.call(node.partition(partition), &call).await;
+    let called = connection.call(node.partition(partition), &call).await;
     match called {
-        Ok(reply) if reply.is_ok() => answer(node, &facts, partition, &reply, here),
+        Ok(reply) if reply.is_ok() => answer(node, &meta, partition, &reply, here),
         Ok(_) => Node::unknown(here),
         Err(error) => fail(here, &error.into()),
     }
 }
 
-fn write(command: &mut Cmd, asked: &[Asked], plain: bool) {
+fn write(command: &mut Cmd, asked: &[PendingClaim], plain: bool) {
     command.arg(if plain { "1" } else { "3" });
-    for Asked { claim, .. } in asked {
+    for PendingClaim { claim, .. } in asked {
         command.arg(claim.user.as_str());
         if !plain {
             let key = claim.key.as_ref().map_or("", |key| key.as_str());
@@ -93,10 +94,10 @@ fn write(command: &mut Cmd, asked: &[Asked], plain: bool) {
 
 fn answer(
     node: &Arc<Node>,
-    facts: &Arc<Facts>,
+    meta: &Arc<CampaignMeta>,
     partition: PartitionId,
-    reply: &Reply,
-    asked: Vec<Asked>,
+    reply: &ScriptReply,
+    asked: Vec<PendingClaim>,
 ) {
     let unreadable = || EngineError::Unavailable {
         reason: "a reply of Redis cannot be read".to_owned(),
@@ -109,14 +110,14 @@ fn answer(
     };
     let head = claims.head;
     node.heard(head.now);
-    let level = node.level(facts.ack, reply.reached);
+    let level = node.level(meta.ack, reply.reached);
     if level.is_ok() {
-        node.partition(partition).vouch(head.seq);
+        node.partition(partition).observe(head.seq);
     }
     let mut dry = Vec::new();
-    let mut quiet = false;
+    let mut inactive = false;
     for asked in asked {
-        let outcome = match claims.next(facts) {
+        let outcome = match claims.next(meta) {
             Some(Ok(outcome)) => outcome,
             Some(Err(refusal)) => {
                 asked.answer.send(Err(refusal.into()));
@@ -135,7 +136,7 @@ fn answer(
                     continue;
                 }
             },
-            Outcome::SoldOut { remaining } if facts.parts > 1 => {
+            Outcome::SoldOut { remaining } if meta.parts > 1 => {
                 dry.push((asked, remaining));
                 continue;
             }
@@ -143,7 +144,7 @@ fn answer(
             | Outcome::Paused
             | Outcome::Ended
             | Outcome::NotStarted { .. } => {
-                quiet = true;
+                inactive = true;
                 AckLevel::Memory
             }
             _ => AckLevel::Memory,
@@ -151,14 +152,14 @@ fn answer(
         asked.answer.send(Ok(Claimed { outcome, ack }));
     }
     if !dry.is_empty() {
-        crate::spread::fetch(Arc::clone(node), Arc::clone(facts), partition, dry);
+        crate::spread::fetch(Arc::clone(node), Arc::clone(meta), partition, dry);
     }
-    if quiet || head.left == 0 && facts.parts == 1 && level.is_ok() {
-        Node::study(node, facts);
+    if inactive || head.left == 0 && meta.parts == 1 && level.is_ok() {
+        Node::refresh(node, meta);
     }
 }
 
-pub(crate) fn fail(asked: Vec<Asked>, error: &EngineError) {
+pub(crate) fn fail(asked: Vec<PendingClaim>, error: &EngineError) {
     for asked in asked {
         asked.answer.send(Err(error.clone()));
     }

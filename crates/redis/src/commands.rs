@@ -11,13 +11,14 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
+    batcher::PendingClaim,
+    call_connection::ScriptReply,
     engine::RedisEngine,
-    facts::Facts,
-    lane::Asked,
+    meta::CampaignMeta,
     node::Node,
     reply::{self, PartTally},
-    scripts::{CANCEL, ORDER, PAY, PROBE, STEER, Script, TALLY, TICK},
-    slot, spread,
+    scripts::{ACT, CANCEL, ORDER, PAY, PROBE, Script, TALLY, TICK},
+    spread,
 };
 
 /// Campaigns looked at by one tick of one partition.
@@ -32,7 +33,7 @@ impl RedisEngine {
             Command::Open(setup) => node.open(&setup).await.map(|()| Reply::Opened),
             Command::Claim(claim) => {
                 let (answer, ticket) = Ticket::new();
-                node.enqueue(Asked { claim, answer });
+                node.enqueue(PendingClaim { claim, answer });
                 ticket.await.map(|claimed| Reply::Claimed(claimed.outcome))
             }
             Command::Pay { order, payment } => node.pay(order, &payment).await,
@@ -52,47 +53,45 @@ impl Node {
         &self,
         partition: PartitionId,
         script: &'static Script,
-        facts: &Facts,
+        meta: &CampaignMeta,
         arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
-    ) -> Result<slot::Reply, EngineError> {
-        let wait = self.waits(facts.ack);
-        let reply = self
-            .call(partition, script, facts.id, wait, arguments)
-            .await;
-        self.gate.forget(facts.id);
+    ) -> Result<ScriptReply, EngineError> {
+        let wait = self.waits(meta.ack);
+        let reply = self.call(partition, script, meta.id, wait, arguments).await;
+        self.gate.forget(meta.id);
         let reply = reply?;
         if wait && reply.is_ok() {
-            self.level(facts.ack, reply.reached)?;
+            self.level(meta.ack, reply.reached)?;
         }
         Ok(reply)
     }
 
     async fn pay(&self, order: OrderId, payment: &PaymentRef) -> Result<Reply, EngineError> {
-        let facts = self.facts(order.campaign).await?;
-        let facts = facts.ok_or(Refusal::UnknownOrder)?;
-        let partition = self.of_order(&facts, order.number);
+        let meta = self.meta(order.campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownOrder)?;
+        let partition = self.of_order(&meta, order.number);
         let arguments = |command: &mut Cmd| {
             command.arg(order.number).arg(payment.as_str());
         };
-        let reply = self.change(partition, &PAY, &facts, &arguments).await?;
+        let reply = self.change(partition, &PAY, &meta, &arguments).await?;
         let text = known(&reply, Refusal::UnknownOrder)?;
         let outcome = match text.as_bytes().first() {
             Some(b'p') => PaymentOutcome::Paid,
             Some(b'r') => PaymentOutcome::Reinstated,
             _ => PaymentOutcome::RefundDue,
         };
-        let view = text.get(2..).and_then(|text| reply::order(&facts, text));
+        let view = text.get(2..).and_then(|text| reply::order(&meta, text));
         Ok(Reply::Payment(outcome, view.ok_or_else(unreadable)?))
     }
 
     async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
-        let facts = self.facts(order.campaign).await?;
-        let facts = facts.ok_or(Refusal::UnknownOrder)?;
-        let partition = self.of_order(&facts, order.number);
+        let meta = self.meta(order.campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownOrder)?;
+        let partition = self.of_order(&meta, order.number);
         let arguments = |command: &mut Cmd| {
             command.arg(order.number);
         };
-        let reply = self.change(partition, &CANCEL, &facts, &arguments).await?;
+        let reply = self.change(partition, &CANCEL, &meta, &arguments).await?;
         if reply.status == "refused" {
             let from = match reply.text().as_str() {
                 "p" => OrderState::Paid,
@@ -102,22 +101,22 @@ impl Node {
             return Err(Refusal::Order(OrderStepError { from, step }).into());
         }
         let text = known(&reply, Refusal::UnknownOrder)?;
-        reply::order(&facts, &text).ok_or_else(unreadable)
+        reply::order(&meta, &text).ok_or_else(unreadable)
     }
 
     pub(crate) async fn order(&self, order: OrderId) -> Result<Option<OrderView>, EngineError> {
-        let Some(facts) = self.facts(order.campaign).await? else {
+        let Some(meta) = self.meta(order.campaign).await? else {
             return Ok(None);
         };
-        let partition = self.of_order(&facts, order.number);
+        let partition = self.of_order(&meta, order.number);
         let arguments = |command: &mut Cmd| {
             command.arg(order.number);
         };
         let reply = self
-            .call(partition, &ORDER, facts.id, false, &arguments)
+            .call(partition, &ORDER, meta.id, false, &arguments)
             .await?;
         match known(&reply, Refusal::UnknownOrder) {
-            Ok(text) => reply::order(&facts, &text).map(Some).ok_or_else(unreadable),
+            Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
             Err(_) => Ok(None),
         }
     }
@@ -127,19 +126,19 @@ impl Node {
         campaign: CampaignId,
         action: CampaignAction,
     ) -> Result<Tally, EngineError> {
-        let facts = self.facts(campaign).await?;
-        let facts = facts.ok_or(Refusal::UnknownCampaign)?;
-        let mut parts = Vec::with_capacity(usize::from(facts.parts));
-        for part in 0..facts.parts {
+        let meta = self.meta(campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        let mut parts = Vec::with_capacity(usize::from(meta.parts));
+        for part in 0..meta.parts {
             let partition = self.of_part(campaign, part);
-            parts.push(self.act_on_part(&facts, partition, action).await?);
+            parts.push(self.act_on_part(&meta, partition, action).await?);
         }
         Ok(sum(&parts))
     }
 
     async fn act_on_part(
         &self,
-        facts: &Facts,
+        meta: &CampaignMeta,
         partition: PartitionId,
         action: CampaignAction,
     ) -> Result<PartTally, EngineError> {
@@ -152,10 +151,10 @@ impl Node {
             command.arg(word);
         };
         for _ in 0..CLOSES_MAX {
-            let reply = self.change(partition, &STEER, facts, &arguments).await?;
+            let reply = self.change(partition, &ACT, meta, &arguments).await?;
             match reply.status.as_str() {
                 "busy" => {
-                    spread::finish(self, facts, partition).await?;
+                    spread::finish(self, meta, partition).await?;
                 }
                 "refused" => {
                     let from = reply::phase(&reply.text()).unwrap_or(Phase::Closed);
@@ -173,45 +172,45 @@ impl Node {
     }
 
     pub(crate) async fn tally(&self, campaign: CampaignId) -> Result<Option<Tally>, EngineError> {
-        let Some(facts) = self.facts(campaign).await? else {
+        let Some(meta) = self.meta(campaign).await? else {
             return Ok(None);
         };
-        if facts.parts == 1
-            && let Some(tally) = self.tally_by_replica(&facts).await
+        if meta.parts == 1
+            && let Some(tally) = self.tally_by_replica(&meta).await
         {
             return Ok(Some(tally));
         }
         // Units on their way are in no part: what is missing is looked for until the sum is right.
-        let mut tally = sum(&self.part_tallies(&facts).await?);
+        let mut tally = sum(&self.part_tallies(&meta).await?);
         for _ in 0..CLOSES_MAX {
-            if facts.parts == 1 || !spread::finish_all(self, &facts).await? {
+            if meta.parts == 1 || !spread::finish_all(self, &meta).await? {
                 break;
             }
-            tally = sum(&self.part_tallies(&facts).await?);
+            tally = sum(&self.part_tallies(&meta).await?);
         }
         Ok(Some(tally))
     }
 
     /// From a read replica, where there are any and one answers.
-    async fn tally_by_replica(&self, facts: &Facts) -> Option<Tally> {
+    async fn tally_by_replica(&self, meta: &CampaignMeta) -> Option<Tally> {
         let turn = self
             .turns
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let partition = self.home(facts.id);
+        let partition = self.home(meta.id);
         let mut command = redis::cmd("EVAL_RO");
         command.arg(&TALLY.text).arg(crate::keys::SCRIPT_KEYS);
-        for key in self.wiring.keys.of_script(partition, "reads", facts.id) {
+        for key in self.context.keys.of_script(partition, "reads", meta.id) {
             command.arg(key);
         }
         // A replica may be behind: only the epoch is checked.
         command
             .arg(&self.partition(partition).epoch)
             .arg(0)
-            .arg(self.wiring.now())
+            .arg(self.context.now())
             .arg(0)
             .arg(0)
-            .arg(facts.id.to_string());
-        let asked = self.wiring.directory.ask_replica(turn, &command).await;
+            .arg(meta.id.to_string());
+        let asked = self.context.directory.ask_replica(turn, &command).await;
         let (status, text): (String, String) = asked?;
         (status == "ok")
             .then(|| reply::tally(&text))?
@@ -232,7 +231,7 @@ impl Node {
         partition: PartitionId,
         events_max: usize,
     ) -> Result<bool, EngineError> {
-        let now = match &self.wiring.options.clock {
+        let now = match &self.context.options.clock {
             Some(clock) => clock.now().as_millis(),
             None => {
                 let time: (i64, i64) = self.read(partition, &redis::cmd("TIME")).await?;
@@ -241,7 +240,7 @@ impl Node {
         };
         let mut command = redis::cmd("ZRANGEBYSCORE");
         command
-            .arg(self.wiring.keys.agenda(partition))
+            .arg(self.context.keys.agenda(partition))
             .arg("-inf")
             .arg(now)
             .arg("LIMIT")
@@ -264,16 +263,16 @@ impl Node {
         campaign: CampaignId,
         events_max: usize,
     ) -> Result<bool, EngineError> {
-        let Some(facts) = self.facts(campaign).await? else {
+        let Some(meta) = self.meta(campaign).await? else {
             // A part that is open before its home is: it is not known yet.
             return Ok(false);
         };
         let arguments = |command: &mut Cmd| {
             command.arg(events_max);
         };
-        let reply = self.change(partition, &TICK, &facts, &arguments).await?;
+        let reply = self.change(partition, &TICK, &meta, &arguments).await?;
         if reply.status == "busy" {
-            spread::finish(self, &facts, partition).await?;
+            spread::finish(self, &meta, partition).await?;
             return Ok(true);
         }
         let events: usize = reply.text().parse().unwrap_or(0);
@@ -284,7 +283,7 @@ impl Node {
         let nobody =
             CampaignId::new(uuid::Builder::from_unix_timestamp_millis(0, &[0; 10]).into_uuid());
         let nobody = nobody.map_err(|_| unreadable())?;
-        let wait = self.wiring.options.replicas > 0;
+        let wait = self.context.options.replicas > 0;
         for partition in &self.partitions {
             self.call(partition.id, &PROBE, nobody, wait, &|_| {})
                 .await?;
@@ -294,7 +293,7 @@ impl Node {
 }
 
 /// The reply's text, or the refusal that stands for what is not there.
-fn known(reply: &slot::Reply, unknown: Refusal) -> Result<String, EngineError> {
+fn known(reply: &ScriptReply, unknown: Refusal) -> Result<String, EngineError> {
     match reply.status.as_str() {
         "ok" => Ok(reply.text()),
         "unknown" => Err(unknown.into()),

@@ -21,17 +21,17 @@ use qiang_core::{
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    claims::{self, SLOTS},
+    batcher::PendingClaim,
+    call_connection::{CallConnection, ConnectionContext},
+    claims::{self, CALLS_MAX},
     directory::Directory,
     error::ConnectError,
-    facts::Known,
     gate::{Gate, POLL_EVERY},
     keys::{KeySpace, PARTITIONS_MAX},
-    lane::Asked,
+    meta::MetaCache,
     node::Node,
     options::Options,
     partition::Partition,
-    slot::{Slot, Wiring},
 };
 
 /// Claims that may wait on one node; more are turned away as overload.
@@ -66,7 +66,7 @@ impl RedisEngine {
             return Err(ConnectError::Options(text));
         }
         let directory = Directory::new(&options)?;
-        let wiring = Arc::new(Wiring {
+        let context = Arc::new(ConnectionContext {
             keys: KeySpace::new(&options.prefix),
             node: format!("{:016x}", rand::random::<u64>()),
             directory,
@@ -74,25 +74,25 @@ impl RedisEngine {
         });
         let fresh = settled.iter().all(|(_, seq)| *seq == 0);
         let mut partitions = Vec::new();
-        for id in (0..wiring.options.partitions).map(PartitionId) {
-            let floor = settled
+        for id in (0..context.options.partitions).map(PartitionId) {
+            let min_head = settled
                 .iter()
                 .find(|(of, _)| *of == id)
                 .map_or(0, |(_, seq)| *seq);
-            partitions.push(attach(&wiring, id, floor, fresh).await?);
+            partitions.push(attach(&context, id, min_head, fresh).await?);
         }
-        let slots = |place: &str| {
-            let slot = |partition: &Partition| {
-                let slot = Slot::new(Arc::clone(&wiring), partition.id, place);
-                tokio::sync::Mutex::new(slot)
+        let connections = |place: &str| {
+            let connection = |partition: &Partition| {
+                let connection = CallConnection::new(Arc::clone(&context), partition.id, place);
+                tokio::sync::Mutex::new(connection)
             };
-            partitions.iter().map(slot).collect::<Vec<_>>()
+            partitions.iter().map(connection).collect::<Vec<_>>()
         };
         let node = Arc::new(Node {
-            desks: slots("desk"),
-            readers: slots("log"),
+            command_connections: connections("desk"),
+            readers: connections("log"),
             partitions,
-            facts: Known::default(),
+            meta: MetaCache::default(),
             gate: Gate::default(),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -100,7 +100,7 @@ impl RedisEngine {
             started: Instant::now(),
             turns: AtomicUsize::new(0),
             pulls: Mutex::default(),
-            wiring,
+            context,
         });
         let engine = Self {
             node: Arc::clone(&node),
@@ -114,7 +114,7 @@ impl RedisEngine {
     fn spawn_tasks(&self) {
         let mut tasks = self.tasks.lock();
         for partition in &self.node.partitions {
-            for place in 0..SLOTS {
+            for place in 0..CALLS_MAX {
                 let serving = claims::serve(Arc::clone(&self.node), partition.id, place);
                 tasks.push(self.runtime.spawn(serving));
             }
@@ -128,13 +128,13 @@ impl RedisEngine {
     pub async fn close(&self) {
         self.node.stopping.store(true, Ordering::Release);
         for partition in &self.node.partitions {
-            partition.lane.close();
+            partition.batcher.close();
         }
         let tasks = std::mem::take(&mut *self.tasks.lock());
         let until = tokio::time::Instant::now() + CLOSE_MAX;
-        let slots = self.node.partitions.len() * SLOTS;
+        let connections = self.node.partitions.len() * CALLS_MAX;
         for (n, mut task) in tasks.into_iter().enumerate() {
-            if n >= slots || tokio::time::timeout_at(until, &mut task).await.is_err() {
+            if n >= connections || tokio::time::timeout_at(until, &mut task).await.is_err() {
                 task.abort();
             }
         }
@@ -152,11 +152,11 @@ impl RedisEngine {
 
     fn abandon(&self) {
         for partition in &self.node.partitions {
-            partition.lane.close();
+            partition.batcher.close();
             let error = EngineError::Uncertain {
                 reason: "the engine has stopped".to_owned(),
             };
-            let lost = partition.lane.abandon(&error);
+            let lost = partition.batcher.abandon(&error);
             self.node.queued.fetch_sub(lost, Ordering::Relaxed);
         }
     }
@@ -177,16 +177,16 @@ impl RedisEngine {
     /// The level that the claim's campaign asks for, if this node knows the campaign.
     #[must_use]
     pub fn asks_for(&self, claim: &Claim) -> Option<AckLevel> {
-        self.node.facts.get(claim.campaign).map(|facts| facts.ack)
+        self.node.meta.get(claim.campaign).map(|meta| meta.ack)
     }
 
     /// A place in the log that is not before the grant of a claim that was answered: its partition and the last entry
     /// that this node has vouched for there.
     #[must_use]
     pub fn position_after(&self, claim: &Claim) -> Option<(PartitionId, Seq)> {
-        let facts = self.node.facts.get(claim.campaign)?;
-        let partition = self.node.of_user(&facts, &claim.user);
-        Some((partition, self.node.partition(partition).floor()))
+        let meta = self.node.meta.get(claim.campaign)?;
+        let partition = self.node.of_user(&meta, &claim.user);
+        Some((partition, self.node.partition(partition).min_head()))
     }
 
     /// Claims that wait.
@@ -208,7 +208,7 @@ impl RedisEngine {
     /// Stops granting on a partition, on all nodes, because of something that was found elsewhere.
     pub async fn halt(&self, partition: PartitionId, reason: &str) {
         self.node.partition(partition).halt(reason);
-        let key = self.node.wiring.keys.partition(partition);
+        let key = self.node.context.keys.partition(partition);
         let mut command = redis::cmd("HSET");
         command.arg(key).arg("halted").arg(reason);
         let told: Result<i64, _> = self.node.read(partition, &command).await;
@@ -232,13 +232,13 @@ impl RedisEngine {
 
 /// Comes to a partition: finds its state, or makes it.
 async fn attach(
-    wiring: &Arc<Wiring>,
+    context: &Arc<ConnectionContext>,
     id: PartitionId,
-    floor: Seq,
+    min_head: Seq,
     fresh: bool,
 ) -> Result<Partition, ConnectError> {
     const ATTACH: &str = include_str!("lua/attach.lua");
-    let mut connection = wiring
+    let mut connection = context
         .directory
         .connect(id)
         .await
@@ -248,23 +248,23 @@ async fn attach(
     command
         .arg(ATTACH)
         .arg(1)
-        .arg(wiring.keys.partition(id))
-        .arg(wiring.options.partitions)
+        .arg(context.keys.partition(id))
+        .arg(context.options.partitions)
         .arg(epoch)
         .arg(u8::from(fresh))
-        .arg(floor);
+        .arg(min_head);
     let (status, text): (String, String) = command
         .query_async(&mut connection)
         .await
         .map_err(ConnectError::Redis)?;
     match status.as_str() {
-        "ok" => Ok(Partition::new(id, text, floor)),
+        "ok" => Ok(Partition::new(id, text, min_head)),
         "count" => Err(ConnectError::Partitions {
             found: text.parse().unwrap_or(0),
-            configured: wiring.options.partitions,
+            configured: context.options.partitions,
         }),
         _ => {
-            let partition = Partition::new(id, String::new(), floor);
+            let partition = Partition::new(id, String::new(), min_head);
             partition.halt(&text);
             Ok(partition)
         }
@@ -278,7 +278,7 @@ impl Engine for RedisEngine {
             return Ticket::ready(Err(EngineError::Overloaded));
         }
         let (answer, ticket) = Ticket::new();
-        node.enqueue(Asked { claim, answer });
+        node.enqueue(PendingClaim { claim, answer });
         ticket
     }
 
@@ -307,7 +307,7 @@ impl Engine for RedisEngine {
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {
-        if self.node.wiring.options.replicas > 0 {
+        if self.node.context.options.replicas > 0 {
             &[AckLevel::Memory, AckLevel::Replica]
         } else {
             &[AckLevel::Memory]
@@ -328,9 +328,9 @@ async fn listen(node: Arc<Node>) {
 }
 
 async fn hear(node: &Node) -> Result<(), redis::RedisError> {
-    let client = node.wiring.directory.client(PartitionId(0)).await?;
+    let client = node.context.directory.client(PartitionId(0)).await?;
     let mut pubsub = client.get_async_pubsub().await?;
-    pubsub.psubscribe(node.wiring.keys.news()).await?;
+    pubsub.psubscribe(node.context.keys.news()).await?;
     node.gate.forget_all();
     let mut messages = pubsub.on_message();
     while let Some(message) = messages.next().await {

@@ -1,10 +1,10 @@
-//! The gate: what this node can answer by itself, so that a rush's losers do not reach Redis.
+//! The gate: what this node can answer by itself, so that most losers of a campaign do not reach Redis.
 //!
-//! A campaign is *quiet* when it grants nothing: not yet open, sold out, paused, or over. Then who has a grant does not
-//! change either, so the node fetches that list once, as fingerprints, and from then on refuses everybody who is not on
-//! it. Redis publishes news whenever a campaign's state changes in a way that matters here; a poll of the version
-//! stands
-//! behind it. What is fetched is bound to the versions of all parts before and after.
+//! A campaign is *inactive* when it grants nothing: not yet open, sold out, paused, or over. Then the set of users who
+//! have a grant does not change either, so the node fetches that set once, as fingerprints, and from then on refuses
+//! everybody who is not in it. Redis publishes an invalidation whenever a campaign's state changes in a way that
+//! matters here; a poll of the version stands behind it. What is fetched is bound to the versions of all parts before
+//! and after.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,8 +20,8 @@ use qiang_core::{
 use redis::Value;
 
 use crate::{
-    facts::Facts,
     keys::fnv1a,
+    meta::CampaignMeta,
     node::Node,
     reply::{self, PartTally},
     scripts::TALLY,
@@ -29,8 +29,8 @@ use crate::{
 
 /// Grants of a campaign above which the gate leaves it to Redis: 8 bytes each.
 const FINGERPRINTS_MAX: usize = 4_000_000;
-/// Campaigns that are quiet at a time; past it, all are looked at anew.
-const QUIET_MAX: usize = 4_096;
+/// Campaigns that are inactive at a time; past it, all are looked at anew.
+const INACTIVE_MAX: usize = 4_096;
 /// Users fetched at a time.
 const SCAN_COUNT: usize = 2_000;
 /// How often versions are looked at, should news be lost.
@@ -48,7 +48,7 @@ enum Why {
 }
 
 #[derive(Debug)]
-struct Quiet {
+struct Inactive {
     why: Why,
     /// Of each part.
     versions: Vec<u64>,
@@ -59,24 +59,24 @@ struct Quiet {
 /// What the gate knows.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    quiet: RwLock<HashMap<CampaignId, Arc<Quiet>>>,
+    inactive: RwLock<HashMap<CampaignId, Arc<Inactive>>>,
     /// Campaigns that are being looked at, and whether there were news meanwhile.
-    studied: Mutex<HashMap<CampaignId, bool>>,
+    refreshing: Mutex<HashMap<CampaignId, bool>>,
 }
 
 impl Gate {
     /// Something about the campaign has changed.
     pub(crate) fn forget(&self, campaign: CampaignId) {
-        self.quiet.write().remove(&campaign);
-        if let Some(news) = self.studied.lock().get_mut(&campaign) {
+        self.inactive.write().remove(&campaign);
+        if let Some(news) = self.refreshing.lock().get_mut(&campaign) {
             *news = true;
         }
     }
 
     /// News may have been lost.
     pub(crate) fn forget_all(&self) {
-        self.quiet.write().clear();
-        for news in self.studied.lock().values_mut() {
+        self.inactive.write().clear();
+        for news in self.refreshing.lock().values_mut() {
             *news = true;
         }
     }
@@ -85,78 +85,75 @@ impl Gate {
 impl Node {
     /// The answer to a claim that needs no decision.
     pub(crate) fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        let facts = self.facts.get(claim.campaign)?;
-        if claim.kind != facts.kind {
+        let meta = self.meta.get(claim.campaign)?;
+        if claim.kind != meta.kind {
             return Some(Outcome::UnknownCampaign);
         }
-        if claim.quantity == 0
-            || self
-                .partition(self.of_user(&facts, &claim.user))
-                .is_halted()
-        {
+        if claim.quantity == 0 || self.partition(self.of_user(&meta, &claim.user)).is_halted() {
             return None;
         }
         let now = self.now();
-        let margin = match self.wiring.options.clock {
+        let margin = match self.context.options.clock {
             Some(_) => 0,
             None => TIME_MARGIN_MS,
         };
-        let (starts_at, ends_at) = (facts.window.starts_at(), facts.window.ends_at());
-        let quiet = self.gate.quiet.read().get(&facts.id).cloned()?;
-        if quiet
+        let (starts_at, ends_at) = (meta.window.starts_at(), meta.window.ends_at());
+        let inactive = self.gate.inactive.read().get(&meta.id).cloned()?;
+        if inactive
             .holders
             .contains(&fnv1a(claim.user.as_str().as_bytes()))
         {
             return None;
         }
         let inside = now >= starts_at.plus_millis(margin) && now < ends_at.plus_millis(-margin);
-        match quiet.why {
+        match inactive.why {
             Why::Paused => Some(Outcome::Paused),
             Why::Closed => Some(Outcome::Ended),
             Why::NotStarted if now.plus_millis(margin) < starts_at => {
                 Some(Outcome::NotStarted { starts_at })
             }
-            Why::SoldOut if inside && claim.quantity <= facts.limit => {
+            Why::SoldOut if inside && claim.quantity <= meta.limit => {
                 Some(Outcome::SoldOut { remaining: 0 })
             }
             Why::NotStarted | Why::SoldOut => None,
         }
     }
 
-    /// Looks whether a campaign is quiet, and fetches who has a grant if it is.
-    pub(crate) fn study(node: &Arc<Self>, facts: &Arc<Facts>) {
+    /// Looks whether a campaign is inactive, and fetches who has a grant if it is.
+    pub(crate) fn refresh(node: &Arc<Self>, meta: &Arc<CampaignMeta>) {
         {
-            let mut studied = node.gate.studied.lock();
-            let quiet = node.gate.quiet.read();
-            let known = quiet.get(&facts.id);
+            let mut refreshing = node.gate.refreshing.lock();
+            let inactive = node.gate.inactive.read();
+            let known = inactive.get(&meta.id);
             // What was not yet open has opened without anybody saying so.
-            if studied.contains_key(&facts.id) || known.is_some_and(|it| it.why != Why::NotStarted)
+            if refreshing.contains_key(&meta.id)
+                || known.is_some_and(|it| it.why != Why::NotStarted)
             {
                 return;
             }
-            studied.insert(facts.id, false);
+            refreshing.insert(meta.id, false);
         }
-        let (node, facts) = (Arc::clone(node), Arc::clone(facts));
+        let (node, meta) = (Arc::clone(node), Arc::clone(meta));
         tokio::spawn(async move {
-            let quiet = node.look(&facts).await.ok().flatten();
-            let mut studied = node.gate.studied.lock();
-            let news = studied.remove(&facts.id);
-            if let (Some(quiet), Some(false)) = (quiet, news) {
-                let mut all = node.gate.quiet.write();
-                if all.len() >= QUIET_MAX {
+            let inactive = node.look(&meta).await.ok().flatten();
+            let mut refreshing = node.gate.refreshing.lock();
+            let news = refreshing.remove(&meta.id);
+            if let (Some(inactive), Some(false)) = (inactive, news) {
+                let mut all = node.gate.inactive.write();
+                if all.len() >= INACTIVE_MAX {
                     all.clear();
                 }
-                all.insert(facts.id, Arc::new(quiet));
+                all.insert(meta.id, Arc::new(inactive));
             }
         });
     }
 
-    async fn look(&self, facts: &Facts) -> Result<Option<Quiet>, EngineError> {
-        let before = self.part_tallies(facts).await?;
+    async fn look(&self, meta: &CampaignMeta) -> Result<Option<Inactive>, EngineError> {
+        let before = self.part_tallies(meta).await?;
         let Some(why) = why(&before) else {
             return Ok(None);
         };
-        if why == Why::SoldOut && facts.parts > 1 && !self.is_dry(facts).await? {
+        if why == Why::SoldOut && meta.parts > 1 && !self.is_dry(meta).await? {
             return Ok(None);
         }
         let granted: usize = before.iter().map(|part| part.tally.grants as usize).sum();
@@ -164,11 +161,11 @@ impl Node {
             return Ok(None);
         }
         let mut holders = HashSet::with_capacity(granted);
-        for part in 0..facts.parts {
-            self.holders(facts, self.of_part(facts.id, part), &mut holders)
+        for part in 0..meta.parts {
+            self.holders(meta, self.of_part(meta.id, part), &mut holders)
                 .await?;
         }
-        let after = self.part_tallies(facts).await?;
+        let after = self.part_tallies(meta).await?;
         let versions =
             |parts: &[PartTally]| parts.iter().map(|part| part.version).collect::<Vec<_>>();
         let same = versions(&before) == versions(&after)
@@ -176,7 +173,7 @@ impl Node {
                 .iter()
                 .zip(&after)
                 .all(|(a, b)| a.tally.grants == b.tally.grants);
-        Ok(same.then(|| Quiet {
+        Ok(same.then(|| Inactive {
             why,
             versions: versions(&after),
             holders,
@@ -185,11 +182,11 @@ impl Node {
 
     async fn holders(
         &self,
-        facts: &Facts,
+        meta: &CampaignMeta,
         partition: PartitionId,
         holders: &mut HashSet<u64>,
     ) -> Result<(), EngineError> {
-        let key = self.wiring.keys.users(partition, facts.id);
+        let key = self.context.keys.users(partition, meta.id);
         let mut cursor = "0".to_owned();
         loop {
             let mut command = redis::cmd("HSCAN");
@@ -208,16 +205,19 @@ impl Node {
     }
 
     /// The numbers of every part.
-    pub(crate) async fn part_tallies(&self, facts: &Facts) -> Result<Vec<PartTally>, EngineError> {
-        let mut parts = Vec::with_capacity(usize::from(facts.parts));
-        for part in 0..facts.parts {
-            let partition = self.of_part(facts.id, part);
+    pub(crate) async fn part_tallies(
+        &self,
+        meta: &CampaignMeta,
+    ) -> Result<Vec<PartTally>, EngineError> {
+        let mut parts = Vec::with_capacity(usize::from(meta.parts));
+        for part in 0..meta.parts {
+            let partition = self.of_part(meta.id, part);
             let reply = self
-                .call(partition, &TALLY, facts.id, false, &|_| {})
+                .call(partition, &TALLY, meta.id, false, &|_| {})
                 .await?;
             let tally = reply.is_ok().then(|| reply::tally(&reply.text())).flatten();
             let tally = tally.ok_or_else(|| EngineError::Unavailable {
-                reason: format!("part {part} of campaign {} has no numbers", facts.id),
+                reason: format!("part {part} of campaign {} has no numbers", meta.id),
             })?;
             self.heard(tally.now);
             parts.push(tally);
@@ -225,19 +225,19 @@ impl Node {
         Ok(parts)
     }
 
-    /// Looks at the versions of all quiet campaigns, should news have been lost.
+    /// Looks at the versions of all inactive campaigns, should news have been lost.
     pub(crate) async fn poll(&self) {
-        let quiet: Vec<_> = {
-            let quiet = self.gate.quiet.read();
-            quiet
+        let inactive: Vec<_> = {
+            let inactive = self.gate.inactive.read();
+            inactive
                 .iter()
-                .map(|(id, quiet)| (*id, quiet.versions.clone()))
+                .map(|(id, inactive)| (*id, inactive.versions.clone()))
                 .collect()
         };
-        for (id, versions) in quiet {
+        for (id, versions) in inactive {
             for (part, version) in (0..).zip(versions) {
                 let partition = self.of_part(id, part);
-                let key = self.wiring.keys.campaign(partition, id);
+                let key = self.context.keys.campaign(partition, id);
                 let command = redis::cmd("HGET").arg(key).arg("version").clone();
                 let now: Result<Option<u64>, _> = self.read(partition, &command).await;
                 if now != Ok(Some(version)) {

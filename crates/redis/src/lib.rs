@@ -4,16 +4,17 @@
 //! grants and log entries are one atomic step, and Redis pays by the batch. Claims that arrive while a call is under
 //! way are combined into the next one. See `keys.rs` for what is kept where, and `lua/` for the scripts.
 
+mod batcher;
+mod call_connection;
 mod claims;
 mod commands;
 mod directory;
 mod engine;
 mod error;
-mod facts;
 mod gate;
 mod keys;
-mod lane;
 mod log;
+mod meta;
 #[cfg(all(test, feature = "servers"))]
 mod model;
 mod node;
@@ -22,7 +23,6 @@ mod options;
 mod partition;
 mod reply;
 mod scripts;
-mod slot;
 mod spread;
 mod transport;
 

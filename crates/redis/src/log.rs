@@ -12,7 +12,9 @@ use qiang_core::{
 };
 use redis::{RedisError, Value};
 
-use crate::{engine::RedisEngine, partition::Partition, reply, slot::Slot, transport};
+use crate::{
+    call_connection::CallConnection, engine::RedisEngine, partition::Partition, reply, transport,
+};
 
 /// A record of a log: its id and its fields.
 pub(crate) type Record = (String, Vec<(String, Value)>);
@@ -34,7 +36,7 @@ impl EventLog for RedisEngine {
         let head = loop {
             tried += 1;
             match reader.head(known).await {
-                Err(error) if crate::slot::passes(&error) && tried < 20 => {
+                Err(error) if crate::call_connection::is_transient(&error) && tried < 20 => {
                     reader.disconnect();
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
@@ -65,7 +67,7 @@ impl EventLog for RedisEngine {
             }
             let mut command = redis::cmd("XRANGE");
             command
-                .arg(node.wiring.keys.log(partition))
+                .arg(node.context.keys.log(partition))
                 .arg(format!("{}-0", from + 1))
                 .arg("+")
                 .arg("COUNT")
@@ -92,13 +94,13 @@ impl EventLog for RedisEngine {
         let known = node.partition(partition);
         if entries.is_empty() {
             // Nothing new, or less than there was? What was vouched for before the look counts: grants go on meanwhile.
-            let floor = known.floor();
+            let min_head = known.min_head();
             let head = reader.head(known).await;
             let head = head.inspect_err(|_| reader.disconnect());
             let head = head.map_err(unavailable)?.unwrap_or(0);
-            if head < floor {
+            if head < min_head {
                 let reason = format!(
-                    "Redis has lost the entries {} to {floor} of the log",
+                    "Redis has lost the entries {} to {min_head} of the log",
                     head + 1
                 );
                 self.halt(partition, &reason).await;
@@ -110,14 +112,14 @@ impl EventLog for RedisEngine {
         let kept = self.kept(&mut reader, known, last).await?;
         entries.retain(|entry| entry.seq <= kept);
         // Whoever reads it settles it: a log that ends before it has lost something from here on.
-        known.vouch(kept.min(last));
+        known.observe(kept.min(last));
         Ok(entries)
     }
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
         let node = &self.node;
         let mut reader = node.readers[usize::from(partition.0)].lock().await;
-        let trim = transport::trim(&node.wiring.keys, partition, upto);
+        let trim = transport::trim(&node.context.keys, partition, upto);
         let trimmed: Result<i64, RedisError> = node.read_by(&mut reader, &trim).await;
         trimmed.map(drop).map_err(unavailable)
     }
@@ -128,11 +130,11 @@ impl RedisEngine {
     /// have yet may still be lost, where grants wait for them: nobody is to build on it.
     async fn kept(
         &self,
-        reader: &mut Slot,
+        reader: &mut CallConnection,
         known: &Partition,
         seq: Seq,
     ) -> Result<Seq, LedgerError> {
-        if self.node.wiring.options.replicas == 0 || seq <= known.replicated() {
+        if self.node.context.options.replicas == 0 || seq <= known.replicated() {
             return Ok(seq);
         }
         let replicated = reader.replicated().await;

@@ -17,14 +17,14 @@ use redis::{Cmd, RedisError};
 use tokio::sync::Mutex;
 
 use crate::{
+    batcher::PendingClaim,
+    call_connection::{Call, CallConnection, ConnectionContext, ScriptReply, is_transient},
     error::CallError,
-    facts::{self, Facts, Known},
     gate::Gate,
     keys::{home_of, part_of},
-    lane::Asked,
+    meta::{self, CampaignMeta, MetaCache},
     partition::Partition,
     scripts::Script,
-    slot::{Call, Reply, Slot, Wiring, passes},
 };
 
 /// How often a plain read is tried over lost connections; no longer than a call is.
@@ -35,13 +35,13 @@ const SCAN_COUNT: usize = 1_000;
 
 /// The engine on one node.
 pub(crate) struct Node {
-    pub(crate) wiring: Arc<Wiring>,
+    pub(crate) context: Arc<ConnectionContext>,
     pub(crate) partitions: Vec<Partition>,
-    /// One slot a partition for everything that is not a claim.
-    pub(crate) desks: Vec<Mutex<Slot>>,
-    /// One slot a partition for reading the log.
-    pub(crate) readers: Vec<Mutex<Slot>>,
-    pub(crate) facts: Known,
+    /// One connection a partition for everything that is not a claim.
+    pub(crate) command_connections: Vec<Mutex<CallConnection>>,
+    /// One connection a partition for reading the log.
+    pub(crate) readers: Vec<Mutex<CallConnection>>,
+    pub(crate) meta: MetaCache,
     pub(crate) gate: Gate,
     pub(crate) queued: AtomicUsize,
     pub(crate) stopping: AtomicBool,
@@ -58,7 +58,7 @@ impl Node {
     }
 
     pub(crate) fn count(&self) -> u16 {
-        self.wiring.options.partitions
+        self.context.options.partitions
     }
 
     pub(crate) fn home(&self, campaign: CampaignId) -> PartitionId {
@@ -72,22 +72,22 @@ impl Node {
     }
 
     /// The partition that serves a user.
-    pub(crate) fn of_user(&self, facts: &Facts, user: &UserId) -> PartitionId {
-        if facts.parts == 1 {
-            return self.home(facts.id);
+    pub(crate) fn of_user(&self, meta: &CampaignMeta, user: &UserId) -> PartitionId {
+        if meta.parts == 1 {
+            return self.home(meta.id);
         }
-        self.of_part(facts.id, part_of(user, facts.parts))
+        self.of_part(meta.id, part_of(user, meta.parts))
     }
 
     /// The partition that issued an order.
-    pub(crate) fn of_order(&self, facts: &Facts, number: u32) -> PartitionId {
-        let part = (number.saturating_sub(1)) % u32::from(facts.parts.max(1));
-        self.of_part(facts.id, part as u16)
+    pub(crate) fn of_order(&self, meta: &CampaignMeta, number: u32) -> PartitionId {
+        let part = (number.saturating_sub(1)) % u32::from(meta.parts.max(1));
+        self.of_part(meta.id, part as u16)
     }
 
     /// Redis' time as this node reckons it; exact where a clock is given.
     pub(crate) fn now(&self) -> Timestamp {
-        match &self.wiring.options.clock {
+        match &self.context.options.clock {
             Some(clock) => clock.now(),
             None => Timestamp::from_millis(self.own_ms() + self.ahead.load(Ordering::Relaxed)),
         }
@@ -104,44 +104,45 @@ impl Node {
     }
 
     /// Puts a claim in line for its partition.
-    pub(crate) fn enqueue(&self, asked: Asked) {
-        let partition = match self.facts.get(asked.claim.campaign) {
-            Some(facts) => self.of_user(&facts, &asked.claim.user),
+    pub(crate) fn enqueue(&self, asked: PendingClaim) {
+        let partition = match self.meta.get(asked.claim.campaign) {
+            Some(meta) => self.of_user(&meta, &asked.claim.user),
             None => self.home(asked.claim.campaign),
         };
         self.queued.fetch_add(1, Ordering::Relaxed);
-        if let Err(asked) = self.partition(partition).lane.push(asked) {
+        if let Err(asked) = self.partition(partition).batcher.push(asked) {
             self.queued.fetch_sub(1, Ordering::Relaxed);
             asked.answer.send(Err(EngineError::Stopping));
         }
     }
 
-    /// A campaign's facts, from memory or from its home; none if no engine has taken it up.
-    pub(crate) async fn facts(
+    /// A campaign's meta, from memory or from its home; none if no engine has taken it up.
+    pub(crate) async fn meta(
         &self,
         campaign: CampaignId,
-    ) -> Result<Option<Arc<Facts>>, EngineError> {
-        if let Some(facts) = self.facts.get(campaign) {
-            return Ok(Some(facts));
+    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+        if let Some(meta) = self.meta.get(campaign) {
+            return Ok(Some(meta));
         }
         let home = self.home(campaign);
-        let key = self.wiring.keys.campaign(home, campaign);
-        let command = redis::cmd("HMGET").arg(key).arg(&facts::FIELDS[..]).clone();
+        let key = self.context.keys.campaign(home, campaign);
+        let command = redis::cmd("HMGET").arg(key).arg(&meta::FIELDS[..]).clone();
         let values: Vec<Option<String>> = self.read(home, &command).await?;
         if values.iter().all(Option::is_none) {
             // A partition that has lost its state knows nothing: that is no answer.
             self.check(home).await?;
             return Ok(None);
         }
-        let facts = Facts::read(campaign, &values).ok_or_else(|| EngineError::Unavailable {
-            reason: format!("the state of campaign {campaign} in Redis cannot be read"),
-        })?;
-        Ok(Some(self.facts.insert(facts)))
+        let meta =
+            CampaignMeta::read(campaign, &values).ok_or_else(|| EngineError::Unavailable {
+                reason: format!("the state of campaign {campaign} in Redis cannot be read"),
+            })?;
+        Ok(Some(self.meta.insert(meta)))
     }
 
     /// Whether the partition is what it was.
     async fn check(&self, partition: PartitionId) -> Result<(), EngineError> {
-        let key = self.wiring.keys.partition(partition);
+        let key = self.context.keys.partition(partition);
         let command = redis::cmd("HMGET")
             .arg(key)
             .arg("epoch")
@@ -165,8 +166,10 @@ impl Node {
         partition: PartitionId,
         command: &Cmd,
     ) -> Result<T, EngineError> {
-        let mut desk = self.desks[usize::from(partition.0)].lock().await;
-        let read = self.read_by(&mut desk, command).await;
+        let mut connection = self.command_connections[usize::from(partition.0)]
+            .lock()
+            .await;
+        let read = self.read_by(&mut connection, command).await;
         read.map_err(|error| EngineError::Unavailable {
             reason: format!("Redis does not answer: {error}"),
         })
@@ -174,21 +177,21 @@ impl Node {
 
     pub(crate) async fn read_by<T: redis::FromRedisValue>(
         &self,
-        slot: &mut Slot,
+        connection: &mut CallConnection,
         command: &Cmd,
     ) -> Result<T, RedisError> {
-        let until = std::time::Instant::now() + self.wiring.options.try_for;
+        let until = std::time::Instant::now() + self.context.options.try_for;
         let mut tried = 0;
         loop {
             tried += 1;
-            let result = match slot.connection().await {
+            let result = match connection.connection().await {
                 Ok(connection) => command.query_async(connection).await,
                 Err(error) => Err(error),
             };
             let over = tried >= READS_MAX || std::time::Instant::now() >= until;
             match result {
-                Err(error) if passes(&error) && !over => {
-                    slot.disconnect();
+                Err(error) if is_transient(&error) && !over => {
+                    connection.disconnect();
                     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
                 }
                 result => return result,
@@ -196,7 +199,7 @@ impl Node {
         }
     }
 
-    /// Calls a script on a partition's desk.
+    /// Calls a script on a partition's connection.
     pub(crate) async fn call(
         &self,
         partition: PartitionId,
@@ -204,15 +207,17 @@ impl Node {
         campaign: CampaignId,
         wait: bool,
         arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
-    ) -> Result<Reply, CallError> {
+    ) -> Result<ScriptReply, CallError> {
         let call = Call {
             script,
             campaign,
             arguments,
             wait,
         };
-        let mut desk = self.desks[usize::from(partition.0)].lock().await;
-        desk.call(self.partition(partition), &call).await
+        let mut connection = self.command_connections[usize::from(partition.0)]
+            .lock()
+            .await;
+        connection.call(self.partition(partition), &call).await
     }
 
     /// Removes a partition's keys.
@@ -222,7 +227,7 @@ impl Node {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor)
                 .arg("MATCH")
-                .arg(self.wiring.keys.all(partition))
+                .arg(self.context.keys.all(partition))
                 .arg("COUNT")
                 .arg(SCAN_COUNT);
             let (next, keys): (String, Vec<String>) = self.read(partition, &scan).await?;
@@ -239,7 +244,7 @@ impl Node {
 
     /// Whether decisions of this campaign wait for replicas.
     pub(crate) fn waits(&self, ack: AckLevel) -> bool {
-        let options = &self.wiring.options;
+        let options = &self.context.options;
         let always = options.wait_for == crate::options::WaitFor::Always;
         options.replicas > 0 && (always || ack == AckLevel::Replica)
     }
@@ -260,7 +265,7 @@ impl Node {
     }
 
     /// Answers claims of a campaign that is not there, or not of their kind.
-    pub(crate) fn unknown(asked: Vec<Asked>) {
+    pub(crate) fn unknown(asked: Vec<PendingClaim>) {
         for asked in asked {
             let claimed = Claimed {
                 outcome: Outcome::UnknownCampaign,

@@ -66,12 +66,12 @@ impl Node {
             self.open_part(self.of_part(id, index), setup, &part)
                 .await?;
         }
-        self.facts(id).await.map(|_| ())
+        self.meta(id).await.map(|_| ())
     }
 
     /// Over how many partitions the campaign is spread, as whoever came first has decided.
     async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
-        let options = &self.wiring.options;
+        let options = &self.context.options;
         let lazy = matches!(&setup.campaign.rules, Rules::RedPacket(packet)
             if matches!(packet.split.rule(), SplitRule::Lazy { .. }));
         // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
@@ -81,7 +81,7 @@ impl Node {
             1
         };
         let home = self.home(setup.campaign.id);
-        let key = self.wiring.keys.plan(home, setup.campaign.id);
+        let key = self.context.keys.plan(home, setup.campaign.id);
         let set = redis::cmd("SET").arg(&key).arg(parts).arg("NX").clone();
         let _: Option<String> = self.read(home, &set).await?;
         self.read(home, &redis::cmd("GET").arg(&key).clone()).await

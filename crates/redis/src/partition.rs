@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use qiang_core::event::{PartitionId, Seq};
 
-use crate::lane::Lane;
+use crate::batcher::ClaimBatcher;
 
 /// One partition, as this node sees it.
 pub(crate) struct Partition {
@@ -13,32 +13,32 @@ pub(crate) struct Partition {
     /// The state's epoch: another one means that Redis was emptied or replaced.
     pub(crate) epoch: String,
     /// The last log entry that this node has vouched for to anybody. A log that ends before it has lost entries.
-    floor: AtomicU64,
+    min_head: AtomicU64,
     /// The last log entry that replicas are known to have.
     replicated: AtomicU64,
     /// Why nothing is granted here any more.
     halted: RwLock<Option<String>>,
-    pub(crate) lane: Lane,
+    pub(crate) batcher: ClaimBatcher,
 }
 
 impl Partition {
-    pub(crate) fn new(id: PartitionId, epoch: String, floor: Seq) -> Self {
+    pub(crate) fn new(id: PartitionId, epoch: String, min_head: Seq) -> Self {
         Self {
             id,
             epoch,
-            floor: AtomicU64::new(floor),
+            min_head: AtomicU64::new(min_head),
             replicated: AtomicU64::new(0),
             halted: RwLock::new(None),
-            lane: Lane::default(),
+            batcher: ClaimBatcher::default(),
         }
     }
 
-    pub(crate) fn floor(&self) -> Seq {
-        self.floor.load(Ordering::Acquire)
+    pub(crate) fn min_head(&self) -> Seq {
+        self.min_head.load(Ordering::Acquire)
     }
 
-    pub(crate) fn vouch(&self, seq: Seq) {
-        self.floor.fetch_max(seq, Ordering::AcqRel);
+    pub(crate) fn observe(&self, seq: Seq) {
+        self.min_head.fetch_max(seq, Ordering::AcqRel);
     }
 
     pub(crate) fn replicated(&self) -> Seq {

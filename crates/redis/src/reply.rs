@@ -26,7 +26,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use crate::facts::Facts;
+use crate::meta::CampaignMeta;
 
 /// The first line of a reply to claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,57 +64,57 @@ impl<'a> Claims<'a> {
     }
 
     /// The next claim's outcome. None when the reply cannot be read.
-    pub(crate) fn next(&mut self, facts: &Facts) -> Option<Result<Outcome, Refusal>> {
+    pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, Refusal>> {
         if self.all_granted {
             self.lines.next()?;
         }
         let line = self.lines.next()?;
         let rest = line.get(1..)?;
         let outcome = match line.as_bytes()[0] {
-            b'A' if facts.kind == CampaignKind::Sale => {
-                Outcome::AlreadyGranted(order(facts, rest)?.grant)
+            b'A' if meta.kind == CampaignKind::Sale => {
+                Outcome::AlreadyGranted(order(meta, rest)?.grant)
             }
-            b'A' => Outcome::AlreadyGranted(row(facts, rest)?),
+            b'A' => Outcome::AlreadyGranted(row(meta, rest)?),
             b'P' => Outcome::Paused,
             b'N' => Outcome::NotStarted {
-                starts_at: facts.window.starts_at(),
+                starts_at: meta.window.starts_at(),
             },
             b'E' => Outcome::Ended,
             b'L' => Outcome::LimitReached {
-                limit: facts.limit,
+                limit: meta.limit,
                 held: rest.parse().ok()?,
             },
             b'S' => Outcome::SoldOut {
                 remaining: rest.parse().ok()?,
             },
             b'K' => return Some(Err(Refusal::KeyReused)),
-            _ => Outcome::Granted(row(facts, line)?),
+            _ => Outcome::Granted(row(meta, line)?),
         };
         Some(Ok(outcome))
     }
 }
 
 /// A grant as its row has it.
-fn row(facts: &Facts, text: &str) -> Option<Grant> {
+fn row(meta: &CampaignMeta, text: &str) -> Option<Grant> {
     let mut fields = text.split('\t');
-    let (number, amount_minor) = match facts.kind {
+    let (number, amount_minor) = match meta.kind {
         CampaignKind::RedPacket => share(fields.next()?)?,
         CampaignKind::Sale => (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
     };
-    let granted_at = facts.at(fields.next()?)?;
-    let (quantity, order) = match facts.kind {
+    let granted_at = meta.at(fields.next()?)?;
+    let (quantity, order) = match meta.kind {
         CampaignKind::RedPacket => (1, None),
         CampaignKind::Sale => {
             let order = Order {
                 state: OrderState::Held,
-                hold_until: granted_at.plus_millis(facts.hold_ms),
+                hold_until: granted_at.plus_millis(meta.hold_ms),
                 refunds_due: 0,
             };
             (fields.next()?.parse().ok()?, Some(order))
         }
     };
     Some(Grant {
-        campaign: facts.id,
+        campaign: meta.id,
         number,
         quantity,
         amount_minor,
@@ -142,7 +142,7 @@ pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
 }
 
 /// An order and whose it is.
-pub(crate) fn order(facts: &Facts, text: &str) -> Option<OrderView> {
+pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     let mut fields = text.split('\t');
     let number = fields.next()?.parse().ok()?;
     let state = match fields.next()? {
@@ -156,14 +156,14 @@ pub(crate) fn order(facts: &Facts, text: &str) -> Option<OrderView> {
     let user = UserId::new(fields.next()?).ok()?;
     let quantity = fields.next()?.parse().ok()?;
     let amount_minor = fields.next()?.parse().ok()?;
-    let granted_at = facts.at(fields.next()?)?;
+    let granted_at = meta.at(fields.next()?)?;
     let order = Order {
         state,
-        hold_until: granted_at.plus_millis(facts.hold_ms),
+        hold_until: granted_at.plus_millis(meta.hold_ms),
         refunds_due,
     };
     let grant = Grant {
-        campaign: facts.id,
+        campaign: meta.id,
         number,
         quantity,
         amount_minor,

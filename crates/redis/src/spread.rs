@@ -21,13 +21,13 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
+    batcher::PendingClaim,
+    call_connection::ScriptReply,
     claims::fail,
     error::CallError,
-    facts::Facts,
-    lane::Asked,
+    meta::CampaignMeta,
     node::Node,
     scripts::{Script, TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
-    slot::Reply,
 };
 
 /// Units that a transfer moves at most: a script's arguments have an end.
@@ -60,9 +60,9 @@ impl Transfer {
 /// none anywhere.
 pub(crate) fn fetch(
     node: Arc<Node>,
-    facts: Arc<Facts>,
+    meta: Arc<CampaignMeta>,
     partition: PartitionId,
-    dry: Vec<(Asked, u32)>,
+    dry: Vec<(PendingClaim, u32)>,
 ) {
     tokio::spawn(async move {
         let wanted: u32 = dry
@@ -70,7 +70,7 @@ pub(crate) fn fetch(
             .map(|(asked, _)| asked.claim.quantity)
             .fold(0, u32::saturating_add);
         let least = dry.iter().map(|(asked, _)| asked.claim.quantity).min();
-        match pull(&node, &facts, partition, wanted, least.unwrap_or(1)).await {
+        match pull(&node, &meta, partition, wanted, least.unwrap_or(1)).await {
             Ok(Pulled::Some) => {
                 for (asked, _) in dry {
                     node.enqueue(asked);
@@ -82,7 +82,7 @@ pub(crate) fn fetch(
                     let ack = AckLevel::Memory;
                     asked.answer.send(Ok(Claimed { outcome, ack }));
                 }
-                Node::study(&node, &facts);
+                Node::refresh(&node, &meta);
             }
             Err(error) => fail(dry.into_iter().map(|(asked, _)| asked).collect(), &error),
         }
@@ -113,44 +113,44 @@ pub(crate) enum Pulled {
 /// Fetches about `wanted` units, and at least enough for one claim of `least`, from wherever they are.
 pub(crate) async fn pull(
     node: &Arc<Node>,
-    facts: &Facts,
+    meta: &CampaignMeta,
     taker: PartitionId,
     wanted: u32,
     least: u32,
 ) -> Result<Pulled, EngineError> {
     let turn = {
         let mut pulls = node.pulls.lock();
-        Arc::clone(pulls.entry((facts.id, taker)).or_default())
+        Arc::clone(pulls.entry((meta.id, taker)).or_default())
     };
     let _turn = turn.lock().await;
     for _ in 0..LOOKS_MAX {
-        let before = node.stocks(facts).await?;
-        let here = own(node, facts, taker, &before);
-        let over = node.now() >= facts.window.ends_at();
+        let before = node.stocks(meta).await?;
+        let here = own(node, meta, taker, &before);
+        let over = node.now() >= meta.window.ends_at();
         let ready = |part: &Stock| part.remaining >= least || part.phase != UNDER_WAY || over;
         if here.is_some_and(ready) {
             return Ok(Pulled::Some);
         }
         let mut giver = None;
-        for part in 0..facts.parts {
-            let partition = node.of_part(facts.id, part);
+        for part in 0..meta.parts {
+            let partition = node.of_part(meta.id, part);
             let remaining = before[usize::from(part)].remaining;
             if partition != taker && remaining > giver.map_or(0, |(_, most)| most) {
                 giver = Some((partition, remaining));
             }
         }
         // What stands in a journal comes first: it may be for this part.
-        if finish_all(node, facts).await? {
+        if finish_all(node, meta).await? {
             continue;
         }
         if let Some((giver, _)) = giver
-            && let Some(transfer) = out(node, facts, giver, taker, wanted.max(1)).await?
+            && let Some(transfer) = out(node, meta, giver, taker, wanted.max(1)).await?
         {
-            carry(node, facts, giver, taker, transfer).await?;
+            carry(node, meta, giver, taker, transfer).await?;
             continue;
         }
         // Nothing anywhere, it seems. If nothing has moved between two looks, there was a moment when that was so.
-        let after = node.stocks(facts).await?;
+        let after = node.stocks(meta).await?;
         let still = before == after;
         let remaining = after.iter().map(|part| part.remaining).sum();
         if still && remaining < least {
@@ -164,18 +164,18 @@ pub(crate) async fn pull(
 
 fn own<'a>(
     node: &Node,
-    facts: &Facts,
+    meta: &CampaignMeta,
     taker: PartitionId,
     parts: &'a [Stock],
 ) -> Option<&'a Stock> {
-    let place = (0..facts.parts).find(|part| node.of_part(facts.id, *part) == taker)?;
+    let place = (0..meta.parts).find(|part| node.of_part(meta.id, *part) == taker)?;
     parts.get(usize::from(place))
 }
 
 /// First step. With nothing `wanted` it only tells of a transfer that stands in the journal already.
 async fn out(
     node: &Node,
-    facts: &Facts,
+    meta: &CampaignMeta,
     giver: PartitionId,
     taker: PartitionId,
     wanted: u32,
@@ -184,7 +184,7 @@ async fn out(
     let arguments = |command: &mut Cmd| {
         command.arg(taker.0).arg(wanted.min(UNITS_MAX)).arg(most);
     };
-    let reply = step(node, facts, giver, &TRANSFER_OUT, &arguments).await?;
+    let reply = step(node, meta, giver, &TRANSFER_OUT, &arguments).await?;
     Ok(reply
         .is_ok()
         .then(|| Transfer::parse(&reply.text()))
@@ -194,7 +194,7 @@ async fn out(
 /// Second and third step.
 async fn carry(
     node: &Node,
-    facts: &Facts,
+    meta: &CampaignMeta,
     giver: PartitionId,
     taker: PartitionId,
     transfer: Transfer,
@@ -208,7 +208,7 @@ async fn carry(
             command.arg(share);
         }
     };
-    let reply = step(node, facts, taker, &TRANSFER_IN, &arrive).await?;
+    let reply = step(node, meta, taker, &TRANSFER_IN, &arrive).await?;
     let end = match reply.status.as_str() {
         "ok" => "arrived",
         "closed" => "back",
@@ -219,7 +219,7 @@ async fn carry(
     let leave = |command: &mut Cmd| {
         command.arg(taker.0).arg(&transfer.number).arg(end);
     };
-    node.call(giver, &TRANSFER_END, facts.id, false, &leave)
+    node.call(giver, &TRANSFER_END, meta.id, false, &leave)
         .await?;
     Ok(())
 }
@@ -229,14 +229,14 @@ async fn carry(
 /// and one that loses the second in none.
 async fn step(
     node: &Node,
-    facts: &Facts,
+    meta: &CampaignMeta,
     partition: PartitionId,
     script: &'static Script,
     arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
-) -> Result<Reply, EngineError> {
-    let wait = node.wiring.options.replicas > 0;
+) -> Result<ScriptReply, EngineError> {
+    let wait = node.context.options.replicas > 0;
     let reply = node
-        .call(partition, script, facts.id, wait, arguments)
+        .call(partition, script, meta.id, wait, arguments)
         .await?;
     if wait && reply.is_ok() && reply.reached < AckLevel::Replica {
         return Err(EngineError::Unavailable {
@@ -248,10 +248,10 @@ async fn step(
 }
 
 /// Finishes what stands in the journals of a campaign's parts; tells whether there was anything.
-pub(crate) async fn finish_all(node: &Node, facts: &Facts) -> Result<bool, EngineError> {
+pub(crate) async fn finish_all(node: &Node, meta: &CampaignMeta) -> Result<bool, EngineError> {
     let mut any = false;
-    for part in 0..facts.parts {
-        any |= finish(node, facts, node.of_part(facts.id, part)).await?;
+    for part in 0..meta.parts {
+        any |= finish(node, meta, node.of_part(meta.id, part)).await?;
     }
     Ok(any)
 }
@@ -259,16 +259,16 @@ pub(crate) async fn finish_all(node: &Node, facts: &Facts) -> Result<bool, Engin
 /// Finishes what stands in one part's journal.
 pub(crate) async fn finish(
     node: &Node,
-    facts: &Facts,
+    meta: &CampaignMeta,
     giver: PartitionId,
 ) -> Result<bool, EngineError> {
     let command = redis::cmd("HKEYS")
-        .arg(node.wiring.keys.transfers(giver, facts.id))
+        .arg(node.context.keys.transfers(giver, meta.id))
         .clone();
     let takers: Vec<u16> = node.read(giver, &command).await?;
     for taker in takers.iter().copied().map(PartitionId) {
-        if let Some(transfer) = out(node, facts, giver, taker, 0).await? {
-            carry(node, facts, giver, taker, transfer).await?;
+        if let Some(transfer) = out(node, meta, giver, taker, 0).await? {
+            carry(node, meta, giver, taker, transfer).await?;
         }
     }
     Ok(!takers.is_empty())
@@ -276,32 +276,32 @@ pub(crate) async fn finish(
 
 impl Node {
     /// Whether no part has anything, and nothing is on its way.
-    pub(crate) async fn is_dry(&self, facts: &Facts) -> Result<bool, EngineError> {
-        for part in 0..facts.parts {
-            let partition = self.of_part(facts.id, part);
-            let key = self.wiring.keys.transfers(partition, facts.id);
+    pub(crate) async fn is_dry(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
+        for part in 0..meta.parts {
+            let partition = self.of_part(meta.id, part);
+            let key = self.context.keys.transfers(partition, meta.id);
             let command = redis::cmd("HLEN").arg(key).clone();
             let standing: u32 = self.read(partition, &command).await?;
             if standing > 0 {
                 return Ok(false);
             }
         }
-        let parts = self.stocks(facts).await?;
+        let parts = self.stocks(meta).await?;
         Ok(parts.iter().all(|part| part.remaining == 0))
     }
 
-    async fn stocks(&self, facts: &Facts) -> Result<Vec<Stock>, EngineError> {
-        let mut parts = Vec::with_capacity(usize::from(facts.parts));
-        for part in 0..facts.parts {
-            let partition = self.of_part(facts.id, part);
+    async fn stocks(&self, meta: &CampaignMeta) -> Result<Vec<Stock>, EngineError> {
+        let mut parts = Vec::with_capacity(usize::from(meta.parts));
+        for part in 0..meta.parts {
+            let partition = self.of_part(meta.id, part);
             let mut command = redis::cmd("HMGET");
             command
-                .arg(self.wiring.keys.campaign(partition, facts.id))
+                .arg(self.context.keys.campaign(partition, meta.id))
                 .arg(&["remaining", "granted", "grants", "version", "phase"]);
             let fields: [Option<String>; 5] = self.read(partition, &command).await?;
             let stock = stock_of(&fields);
             parts.push(stock.ok_or_else(|| EngineError::Unavailable {
-                reason: format!("part {part} of campaign {} has no numbers", facts.id),
+                reason: format!("part {part} of campaign {} has no numbers", meta.id),
             })?);
         }
         Ok(parts)

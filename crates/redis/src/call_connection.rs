@@ -1,9 +1,9 @@
-//! A slot: a connection of its own to one partition, on which one script call is under way at a time.
+//! A connection of its own to one partition, on which one script call is under way at a time.
 //!
-//! Each call has a number, and Redis keeps the reply to a slot's last one beside the decision. So when an answer is
-//! lost (a timeout, a dropped connection, a failover), the same call is sent again until it is answered: if it had
-//! been carried out, the kept reply comes back; if it had not, or the new primary never heard of it, it is carried
-//! out now. Nothing is decided twice either way.
+//! Each call has a number, and Redis keeps the reply to a connection's last call beside the decision. When an answer
+//! is lost (a timeout, a dropped connection, a failover), the same call is sent again until it is answered. If it had
+//! been carried out, the kept reply comes back; if it had not, or the new primary never got it, it is carried out now.
+//! Nothing is decided twice either way.
 
 use std::{
     sync::Arc,
@@ -30,8 +30,8 @@ use crate::{
 /// Pauses between attempts grow from the first to the second.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 
-/// What the slots of a node have in common.
-pub(crate) struct Wiring {
+/// What the connections of a node have in common.
+pub(crate) struct ConnectionContext {
     pub(crate) options: Options,
     pub(crate) directory: Directory,
     pub(crate) keys: KeySpace,
@@ -39,7 +39,7 @@ pub(crate) struct Wiring {
     pub(crate) node: String,
 }
 
-impl Wiring {
+impl ConnectionContext {
     /// Milliseconds for scripts; empty where Redis' own clock counts.
     pub(crate) fn now(&self) -> String {
         let clock = self.options.clock.as_ref();
@@ -51,7 +51,7 @@ impl Wiring {
 
 /// What a script replied, other than that the partition is halted.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ScriptReply {
     /// `ok`, `unknown`, `refused`, …: see the script.
     pub(crate) status: String,
     pub(crate) text: Vec<u8>,
@@ -59,7 +59,7 @@ pub(crate) struct Reply {
     pub(crate) reached: AckLevel,
 }
 
-impl Reply {
+impl ScriptReply {
     pub(crate) fn is_ok(&self) -> bool {
         self.status == "ok"
     }
@@ -78,19 +78,23 @@ pub(crate) struct Call<'a> {
     pub(crate) wait: bool,
 }
 
-pub(crate) struct Slot {
-    wiring: Arc<Wiring>,
+pub(crate) struct CallConnection {
+    context: Arc<ConnectionContext>,
     partition: PartitionId,
     name: String,
     calls: u64,
     connection: Option<MultiplexedConnection>,
 }
 
-impl Slot {
-    pub(crate) fn new(wiring: Arc<Wiring>, partition: PartitionId, place: &str) -> Self {
-        let name = format!("{}:{place}", wiring.node);
+impl CallConnection {
+    pub(crate) fn new(
+        context: Arc<ConnectionContext>,
+        partition: PartitionId,
+        place: &str,
+    ) -> Self {
+        let name = format!("{}:{place}", context.node);
         Self {
-            wiring,
+            context,
             partition,
             name,
             calls: 0,
@@ -103,9 +107,9 @@ impl Slot {
         &mut self,
         partition: &Partition,
         call: &Call<'_>,
-    ) -> Result<Reply, CallError> {
+    ) -> Result<ScriptReply, CallError> {
         self.calls += 1;
-        let until = Instant::now() + self.wiring.options.try_for;
+        let until = Instant::now() + self.context.options.try_for;
         let (mut pause, mut sent) = (PAUSES.0, false);
         loop {
             // An earlier attempt whose answer was lost may have been carried out, whatever comes now.
@@ -119,11 +123,11 @@ impl Slot {
                 Err(error) => error,
             };
             self.connection = None;
-            if !passes(&error) {
+            if !is_transient(&error) {
                 let reason = format!("{}: {error}", call.script.name);
                 return Err(unless_sent(CallError::Unavailable(reason)));
             }
-            self.wiring.directory.forget();
+            self.context.directory.forget();
             if Instant::now() + pause >= until {
                 let error = CallError::Unavailable(format!("Redis does not answer: {error}"));
                 return Err(if sent { error.uncertain() } else { error });
@@ -136,7 +140,7 @@ impl Slot {
     /// A connection for plain commands.
     pub(crate) async fn connection(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
         if self.connection.is_none() {
-            let connection = self.wiring.directory.connect(self.partition).await?;
+            let connection = self.context.directory.connect(self.partition).await?;
             self.connection = Some(connection);
         }
         // It was put there just now if it was not there before.
@@ -148,7 +152,7 @@ impl Slot {
     /// Lets the connection go: it has failed.
     pub(crate) fn disconnect(&mut self) {
         self.connection = None;
-        self.wiring.directory.forget();
+        self.context.directory.forget();
     }
 
     async fn attempt(
@@ -156,7 +160,7 @@ impl Slot {
         partition: &Partition,
         call: &Call<'_>,
         sent: &mut bool,
-    ) -> Result<Reply, RedisError> {
+    ) -> Result<ScriptReply, RedisError> {
         let before = *sent;
         let command = self.command(partition, call, before, ("EVALSHA", &call.script.sha1));
         self.connection().await?;
@@ -182,7 +186,7 @@ impl Slot {
         } else {
             AckLevel::Memory
         };
-        Ok(Reply {
+        Ok(ScriptReply {
             status,
             text,
             reached,
@@ -205,7 +209,7 @@ impl Slot {
         let mut command = redis::cmd(how);
         command.arg(script).arg(SCRIPT_KEYS);
         for key in self
-            .wiring
+            .context
             .keys
             .of_script(self.partition, &self.name, call.campaign)
         {
@@ -213,8 +217,8 @@ impl Slot {
         }
         command
             .arg(&partition.epoch)
-            .arg(partition.floor())
-            .arg(self.wiring.now())
+            .arg(partition.min_head())
+            .arg(self.context.now())
             .arg(self.calls)
             .arg(if again { "1" } else { "0" })
             .arg(call.campaign.to_string());
@@ -225,9 +229,9 @@ impl Slot {
     /// One `WAIT` for all that this server has written so far. It waits only for what its own connection wrote, and
     /// a replay writes nothing: hence the mark.
     async fn wait(&mut self) -> Result<AckLevel, RedisError> {
-        let options = &self.wiring.options;
+        let options = &self.context.options;
         let (replicas, timeout) = (options.replicas, options.replica_timeout);
-        let mark = self.wiring.keys.mark(self.partition, &self.name);
+        let mark = self.context.keys.mark(self.partition, &self.name);
         let connection = self.connection().await?;
         let mut pipeline = redis::pipe();
         pipeline
@@ -249,7 +253,7 @@ impl Slot {
         })
     }
 
-    fn judge(&self, partition: &Partition, reply: Reply) -> Result<Reply, CallError> {
+    fn judge(&self, partition: &Partition, reply: ScriptReply) -> Result<ScriptReply, CallError> {
         if reply.status == "halted" {
             let reason = reply.text();
             partition.halt(&reason);
@@ -265,7 +269,7 @@ impl Slot {
 
     /// The last entry of the log.
     pub(crate) async fn head(&mut self, partition: &Partition) -> Result<Option<Seq>, RedisError> {
-        let key = self.wiring.keys.partition(self.partition);
+        let key = self.context.keys.partition(self.partition);
         let connection = self.connection().await?;
         let (epoch, seq): (Option<String>, Option<Seq>) = redis::cmd("HMGET")
             .arg(key)
@@ -278,7 +282,7 @@ impl Slot {
 }
 
 /// Whether another attempt may fare better: the network, a failover, a server that is starting.
-pub(crate) fn passes(error: &RedisError) -> bool {
+pub(crate) fn is_transient(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Io
         | ErrorKind::Parse
