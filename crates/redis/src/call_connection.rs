@@ -10,78 +10,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_core::{
-    campaign::AckLevel,
-    event::{PartitionId, Seq},
-    id::CampaignId,
-    ports::Clock,
+use qiang_core::{campaign::AckLevel, event::Seq, id::CampaignId};
+use redis::{
+    Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection};
 
 use crate::{
-    directory::Directory,
-    error::CallError,
-    keys::{KeySpace, SCRIPT_KEYS},
-    options::Options,
+    context::ConnectionContext,
+    error::{CallError, is_transient},
+    keys::SCRIPT_KEYS,
     partition::Partition,
+    reply::ScriptReply,
     scripts::Script,
 };
 
-/// Pauses between attempts grow from the first to the second.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+/// Pauses between attempts of a call grow from the first to the second.
+const CALL_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+/// How often a plain command is tried over lost connections; no longer than a call is.
+const QUERIES_MAX: usize = 20;
+/// The pause between two attempts of a plain command.
+const QUERY_PAUSE: Duration = Duration::from_millis(100);
+/// How long a mark for `WAIT` stays, in milliseconds.
+const MARK_MS: u64 = 60_000;
 
-/// What the connections of a node have in common.
-pub(crate) struct ConnectionContext {
-    pub(crate) options: Options,
-    pub(crate) directory: Directory,
-    pub(crate) keys: KeySpace,
-    /// Names this node among all.
-    pub(crate) node: String,
-}
-
-impl ConnectionContext {
-    /// Milliseconds for scripts; empty where Redis' own clock counts.
-    pub(crate) fn now(&self) -> String {
-        let clock = self.options.clock.as_ref();
-        clock.map_or_else(String::new, |clock: &Arc<dyn Clock>| {
-            clock.now().as_millis().to_string()
-        })
-    }
-}
-
-/// What a script replied, other than that the partition is halted.
-#[derive(Debug)]
-pub(crate) struct ScriptReply {
-    /// `ok`, `unknown`, `refused`, …: see the script.
-    pub(crate) status: String,
-    pub(crate) text: Vec<u8>,
-    /// What the decision survives.
-    pub(crate) reached: AckLevel,
-}
-
-impl ScriptReply {
-    pub(crate) fn is_ok(&self) -> bool {
-        self.status == "ok"
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.text).into_owned()
-    }
-}
-
-/// One call: a script, and what it is told beyond what every script is told.
+/// One call: a script, and its arguments beyond those that every script has.
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
     pub(crate) campaign: CampaignId,
     pub(crate) arguments: &'a (dyn Fn(&mut Cmd) + Send + Sync),
-    /// Whether replicas must have it.
+    /// Whether to wait for replicas.
     pub(crate) wait: bool,
 }
 
+/// A connection to one partition.
 pub(crate) struct CallConnection {
     context: Arc<ConnectionContext>,
-    partition: PartitionId,
+    partition: Arc<Partition>,
+    /// Names this connection among all that use the same Redis.
     name: String,
+    /// Calls so far.
     calls: u64,
     connection: Option<MultiplexedConnection>,
 }
@@ -89,37 +56,37 @@ pub(crate) struct CallConnection {
 impl CallConnection {
     pub(crate) fn new(
         context: Arc<ConnectionContext>,
-        partition: PartitionId,
-        place: &str,
+        partition: Arc<Partition>,
+        name: &str,
     ) -> Self {
-        let name = format!("{}:{place}", context.node);
         Self {
+            name: format!("{}:{name}", context.node),
             context,
             partition,
-            name,
             calls: 0,
             connection: None,
         }
     }
 
     /// Carries a call out, over as many attempts as time allows.
-    pub(crate) async fn call(
-        &mut self,
-        partition: &Partition,
-        call: &Call<'_>,
-    ) -> Result<ScriptReply, CallError> {
+    pub(crate) async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, CallError> {
         self.calls += 1;
         let until = Instant::now() + self.context.options.try_for;
-        let (mut pause, mut sent) = (PAUSES.0, false);
+        let (mut pause, mut sent) = (CALL_PAUSES.0, false);
         loop {
             // An earlier attempt whose answer was lost may have been carried out, whatever comes now.
             let earlier = sent;
             let unless_sent = |error: CallError| if earlier { error.uncertain() } else { error };
-            if let Some(reason) = partition.halted() {
+            if let Some(reason) = self.partition.halted() {
                 return Err(unless_sent(CallError::Halted(reason)));
             }
-            let error = match self.attempt(partition, call, &mut sent).await {
-                Ok(reply) => return self.judge(partition, reply).map_err(unless_sent),
+            let error = match self.attempt(call, &mut sent).await {
+                Ok(reply) if reply.status == "halted" => {
+                    let reason = reply.text();
+                    self.partition.halt(&reason);
+                    return Err(unless_sent(CallError::Halted(reason)));
+                }
+                Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             self.connection = None;
@@ -133,43 +100,80 @@ impl CallConnection {
                 return Err(if sent { error.uncertain() } else { error });
             }
             tokio::time::sleep(pause).await;
-            pause = (2 * pause).min(PAUSES.1);
+            pause = (2 * pause).min(CALL_PAUSES.1);
         }
     }
 
-    /// A connection for plain commands.
-    pub(crate) async fn connection(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
-        if self.connection.is_none() {
-            let connection = self.context.directory.connect(self.partition).await?;
-            self.connection = Some(connection);
+    /// Sends a plain command that may be repeated, again after lost connections and failovers.
+    pub(crate) async fn query<T: FromRedisValue>(
+        &mut self,
+        command: &Cmd,
+    ) -> Result<T, RedisError> {
+        let until = Instant::now() + self.context.options.try_for;
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let error = match self.connection().await {
+                Ok(connection) => match command.query_async(connection).await {
+                    Err(error) => error,
+                    answer => return answer,
+                },
+                Err(error) => error,
+            };
+            if !is_transient(&error) {
+                return Err(error);
+            }
+            self.disconnect();
+            if tried >= QUERIES_MAX || Instant::now() >= until {
+                return Err(error);
+            }
+            tokio::time::sleep(QUERY_PAUSE).await;
         }
-        // It was put there just now if it was not there before.
-        self.connection
-            .as_mut()
-            .ok_or_else(|| RedisError::from((ErrorKind::Client, "no connection")))
     }
 
-    /// Lets the connection go: it has failed.
-    pub(crate) fn disconnect(&mut self) {
+    /// The last entry of the log. None where Redis does not have the partition's state any more.
+    pub(crate) async fn head(&mut self) -> Result<Option<Seq>, RedisError> {
+        let key = self.context.keys.partition(self.partition.id);
+        let mut command = redis::cmd("HMGET");
+        command.arg(key).arg("epoch").arg("seq");
+        let (epoch, seq): (Option<String>, Option<Seq>) = self.query(&command).await?;
+        Ok(seq.filter(|_| epoch.as_ref() == Some(&self.partition.epoch)))
+    }
+
+    /// Waits until replicas have everything up to the log's present end; false when they did not confirm in time.
+    pub(crate) async fn replicated(&mut self) -> Result<bool, RedisError> {
+        let reached = self.wait().await.inspect_err(|_| self.disconnect())?;
+        Ok(reached == AckLevel::Replica)
+    }
+
+    async fn connection(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
+        let open = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.context.directory.connect(self.partition.id).await?,
+        };
+        Ok(self.connection.insert(open))
+    }
+
+    /// Drops a connection that has failed.
+    fn disconnect(&mut self) {
         self.connection = None;
         self.context.directory.forget();
     }
 
     async fn attempt(
         &mut self,
-        partition: &Partition,
         call: &Call<'_>,
         sent: &mut bool,
     ) -> Result<ScriptReply, RedisError> {
         let before = *sent;
-        let command = self.command(partition, call, before, ("EVALSHA", &call.script.sha1));
+        let command = self.command(call, before, ("EVALSHA", &call.script.sha1));
         self.connection().await?;
         *sent = true;
         let value = match self.send(&command).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                // The cache was flushed, or this server is new: nothing has happened. The whole script goes at once,
+                // The cache was flushed, or this server is new: nothing has happened. The whole script is sent at once,
                 // for another flush might come between loading and calling it; the server keeps it.
-                let whole = self.command(partition, call, before, ("EVAL", &call.script.text));
+                let whole = self.command(call, before, ("EVAL", &call.script.text));
                 self.send(&whole).await
             }
             answer => answer,
@@ -180,17 +184,11 @@ impl CallConnection {
                 *sent = before;
             }
         })?;
-        let (status, text) = parts_of(value)?;
-        let reached = if call.wait && status == "ok" {
-            self.wait().await?
-        } else {
-            AckLevel::Memory
-        };
-        Ok(ScriptReply {
-            status,
-            text,
-            reached,
-        })
+        let mut reply = ScriptReply::read(value)?;
+        if call.wait && reply.is_ok() {
+            reply.reached = self.wait().await?;
+        }
+        Ok(reply)
     }
 
     async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
@@ -199,26 +197,20 @@ impl CallConnection {
         answer.and_then(Value::extract_error)
     }
 
-    fn command(
-        &self,
-        partition: &Partition,
-        call: &Call<'_>,
-        again: bool,
-        (how, script): (&str, &str),
-    ) -> Cmd {
+    fn command(&self, call: &Call<'_>, again: bool, (how, script): (&str, &str)) -> Cmd {
         let mut command = redis::cmd(how);
         command.arg(script).arg(SCRIPT_KEYS);
-        for key in self
-            .context
+        let (context, partition) = (&self.context, &self.partition);
+        for key in context
             .keys
-            .of_script(self.partition, &self.name, call.campaign)
+            .of_script(partition.id, &self.name, call.campaign)
         {
             command.arg(key);
         }
         command
             .arg(&partition.epoch)
             .arg(partition.min_head())
-            .arg(self.context.now())
+            .arg(context.script_time())
             .arg(self.calls)
             .arg(if again { "1" } else { "0" })
             .arg(call.campaign.to_string());
@@ -231,91 +223,24 @@ impl CallConnection {
     async fn wait(&mut self) -> Result<AckLevel, RedisError> {
         let options = &self.context.options;
         let (replicas, timeout) = (options.replicas, options.replica_timeout);
-        let mark = self.context.keys.mark(self.partition, &self.name);
-        let connection = self.connection().await?;
+        let mark = self.context.keys.mark(self.partition.id, &self.name);
         let mut pipeline = redis::pipe();
         pipeline
             .cmd("SET")
             .arg(mark)
             .arg("1")
             .arg("PX")
-            .arg(60_000)
+            .arg(MARK_MS)
             .ignore();
         pipeline
             .cmd("WAIT")
             .arg(replicas)
             .arg(timeout.as_millis() as u64);
-        let (have,): (u32,) = pipeline.query_async(connection).await?;
+        let (have,): (u32,) = pipeline.query_async(self.connection().await?).await?;
         Ok(if have >= replicas {
             AckLevel::Replica
         } else {
             AckLevel::Memory
         })
     }
-
-    fn judge(&self, partition: &Partition, reply: ScriptReply) -> Result<ScriptReply, CallError> {
-        if reply.status == "halted" {
-            let reason = reply.text();
-            partition.halt(&reason);
-            return Err(CallError::Halted(reason));
-        }
-        Ok(reply)
-    }
-
-    /// Waits until replicas have everything up to the partition's present end.
-    pub(crate) async fn replicated(&mut self) -> Result<bool, RedisError> {
-        self.wait().await.map(|level| level == AckLevel::Replica)
-    }
-
-    /// The last entry of the log.
-    pub(crate) async fn head(&mut self, partition: &Partition) -> Result<Option<Seq>, RedisError> {
-        let key = self.context.keys.partition(self.partition);
-        let connection = self.connection().await?;
-        let (epoch, seq): (Option<String>, Option<Seq>) = redis::cmd("HMGET")
-            .arg(key)
-            .arg("epoch")
-            .arg("seq")
-            .query_async(connection)
-            .await?;
-        Ok(seq.filter(|_| epoch.as_ref() == Some(&partition.epoch)))
-    }
-}
-
-/// Whether another attempt may fare better: the network, a failover, a server that is starting.
-pub(crate) fn is_transient(error: &RedisError) -> bool {
-    match error.kind() {
-        ErrorKind::Io
-        | ErrorKind::Parse
-        | ErrorKind::ClusterConnectionNotFound
-        | ErrorKind::MasterNameNotFoundBySentinel => true,
-        ErrorKind::Server(kind) => matches!(
-            kind,
-            ServerErrorKind::BusyLoading
-                | ServerErrorKind::Moved
-                | ServerErrorKind::Ask
-                | ServerErrorKind::TryAgain
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::MasterDown
-                | ServerErrorKind::ReadOnly
-        ),
-        _ => {
-            error.is_io_error()
-                || error.is_timeout()
-                || matches!(error.code(), Some("UNBLOCKED" | "MISCONF" | "NOREPLICAS"))
-        }
-    }
-}
-
-fn parts_of(value: Value) -> Result<(String, Vec<u8>), RedisError> {
-    if let Value::Array(mut parts) = value
-        && parts.len() == 2
-        && let (Some(Value::BulkString(text)), Some(Value::BulkString(status))) =
-            (parts.pop(), parts.pop())
-    {
-        return Ok((String::from_utf8_lossy(&status).into_owned(), text));
-    }
-    Err(RedisError::from((
-        ErrorKind::UnexpectedReturnType,
-        "a script's reply is a status and a text",
-    )))
 }

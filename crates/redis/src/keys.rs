@@ -113,8 +113,8 @@ impl KeySpace {
         self.in_partition(partition, &format!("c:{campaign}:plan"))
     }
 
-    /// The pattern of all partitions' news.
-    pub(crate) fn news(&self) -> String {
+    /// The pattern of the channels on which all partitions' invalidations are published.
+    pub(crate) fn invalidations(&self) -> String {
         format!("{}:*:agenda:news", self.prefix)
     }
 

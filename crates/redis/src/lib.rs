@@ -7,7 +7,10 @@
 mod batcher;
 mod call_connection;
 mod claims;
+mod clock;
 mod commands;
+mod context;
+mod dialer;
 mod directory;
 mod engine;
 mod error;
@@ -20,10 +23,15 @@ mod model;
 mod node;
 mod open;
 mod options;
+mod orders;
 mod partition;
+mod partitions;
+mod record;
 mod reply;
 mod scripts;
-mod spread;
+mod tally;
+mod tasks;
+mod transfer;
 mod transport;
 
 pub use self::{

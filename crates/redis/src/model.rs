@@ -59,7 +59,7 @@ async fn node(prefix: &str, clock: &Arc<ManualClock>) -> RedisEngine {
 }
 
 fn connection(node: &RedisEngine) -> CallConnection {
-    CallConnection::new(Arc::clone(&node.node.context), PARTITION, "model")
+    node.node.partitions.connection(PARTITION, "model")
 }
 
 impl World {

@@ -5,20 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use qiang_core::event::{PartitionId, Seq};
 
-use crate::batcher::ClaimBatcher;
-
 /// One partition, as this node sees it.
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// The state's epoch: another one means that Redis was emptied or replaced.
     pub(crate) epoch: String,
-    /// The last log entry that this node has vouched for to anybody. A log that ends before it has lost entries.
+    /// The last log entry that this node has observed and answered for. A log that ends before it has lost entries.
     min_head: AtomicU64,
     /// The last log entry that replicas are known to have.
     replicated: AtomicU64,
     /// Why nothing is granted here any more.
     halted: RwLock<Option<String>>,
-    pub(crate) batcher: ClaimBatcher,
 }
 
 impl Partition {
@@ -29,7 +26,6 @@ impl Partition {
             min_head: AtomicU64::new(min_head),
             replicated: AtomicU64::new(0),
             halted: RwLock::new(None),
-            batcher: ClaimBatcher::default(),
         }
     }
 
@@ -37,6 +33,7 @@ impl Partition {
         self.min_head.load(Ordering::Acquire)
     }
 
+    /// The log reaches to this entry, and somebody is about to rely on it.
     pub(crate) fn observe(&self, seq: Seq) {
         self.min_head.fetch_max(seq, Ordering::AcqRel);
     }
@@ -45,7 +42,8 @@ impl Partition {
         self.replicated.load(Ordering::Acquire)
     }
 
-    pub(crate) fn note_replicated(&self, seq: Seq) {
+    /// Replicas have the log up to this entry.
+    pub(crate) fn observe_replicated(&self, seq: Seq) {
         self.replicated.fetch_max(seq, Ordering::AcqRel);
     }
 
@@ -57,6 +55,7 @@ impl Partition {
         self.halted.read().is_some()
     }
 
+    /// Stops granting on this node. The first reason stays.
     pub(crate) fn halt(&self, reason: &str) {
         let mut halted = self.halted.write();
         if halted.is_none() {

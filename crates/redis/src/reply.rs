@@ -18,15 +18,77 @@
 
 use qiang_core::{
     book::{OrderView, Refusal},
-    campaign::{CampaignKind, Phase, Tally},
+    campaign::{AckLevel, CampaignKind},
     event::Seq,
     id::UserId,
     order::OrderState,
     outcome::{Grant, Order, Outcome},
+    ports::EngineError,
     time::Timestamp,
 };
+use redis::{ErrorKind, RedisError, Value};
 
 use crate::meta::CampaignMeta;
+
+/// What a script replied, other than that the partition is halted.
+#[derive(Debug)]
+pub(crate) struct ScriptReply {
+    /// `ok`, `unknown`, `refused`, …: see the script.
+    pub(crate) status: String,
+    pub(crate) text: Vec<u8>,
+    /// What the decision survives.
+    pub(crate) reached: AckLevel,
+}
+
+impl ScriptReply {
+    pub(crate) fn read(value: Value) -> Result<Self, RedisError> {
+        if let Value::Array(mut parts) = value
+            && parts.len() == 2
+            && let (Some(Value::BulkString(text)), Some(Value::BulkString(status))) =
+                (parts.pop(), parts.pop())
+        {
+            return Ok(Self {
+                status: String::from_utf8_lossy(&status).into_owned(),
+                text,
+                reached: AckLevel::Memory,
+            });
+        }
+        Err(RedisError::from((
+            ErrorKind::UnexpectedReturnType,
+            "a script's reply is a status and a text",
+        )))
+    }
+
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status == "ok"
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text).into_owned()
+    }
+
+    /// The text, or this refusal where the script did not find what it was asked about.
+    pub(crate) fn found(&self, unknown: Refusal) -> Result<String, EngineError> {
+        match self.status.as_str() {
+            "ok" => Ok(self.text()),
+            "unknown" => Err(unknown.into()),
+            status => Err(EngineError::Unavailable {
+                reason: format!("Redis answered {status} {}", self.text()),
+            }),
+        }
+    }
+
+    /// The level that a grant is answered with, or the error that stands for one that does not suffice: a retry
+    /// replays the grant.
+    pub(crate) fn level(&self, asked: AckLevel) -> Result<AckLevel, EngineError> {
+        if asked == AckLevel::Replica && self.reached < AckLevel::Replica {
+            return Err(EngineError::Uncertain {
+                reason: "the replicas did not confirm in time".to_owned(),
+            });
+        }
+        Ok(self.reached)
+    }
+}
 
 /// The first line of a reply to claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,54 +233,6 @@ pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
         order: Some(order),
     };
     Some(OrderView { user, grant })
-}
-
-/// A part's numbers, and how things stood when they were taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PartTally {
-    pub(crate) tally: Tally,
-    pub(crate) now: Timestamp,
-    pub(crate) seq: Seq,
-    pub(crate) version: u64,
-}
-
-pub(crate) fn tally(text: &str) -> Option<PartTally> {
-    let mut words = text.split(' ');
-    let phase = phase(words.next()?)?;
-    let mut next = || words.next()?.parse::<i64>().ok();
-    let mut unit = || u32::try_from(next()?).ok();
-    let (supply, granted, remaining, returned) = (unit()?, unit()?, unit()?, unit()?);
-    let (funded_minor, claimed_minor, remaining_minor, refunded_minor) =
-        (next()?, next()?, next()?, next()?);
-    let tally = Tally {
-        phase,
-        supply,
-        granted,
-        remaining,
-        returned,
-        funded_minor,
-        claimed_minor,
-        remaining_minor,
-        refunded_minor,
-        grants: u32::try_from(next()?).ok()?,
-    };
-    Some(PartTally {
-        tally,
-        now: Timestamp::from_millis(next()?),
-        seq: next()? as Seq,
-        version: next()? as u64,
-    })
-}
-
-pub(crate) fn phase(word: &str) -> Option<Phase> {
-    match word {
-        "s" => Some(Phase::Scheduled),
-        "l" => Some(Phase::Live),
-        "p" => Some(Phase::Paused),
-        "e" => Some(Phase::Ended),
-        "c" => Some(Phase::Closed),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
