@@ -5,12 +5,11 @@ use qiang_core::{
     campaign::{Phase, Tally, Transition, TransitionError},
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ticket},
+    ports::EngineError,
 };
 use redis::Cmd;
 
 use crate::{
-    batcher::PendingClaim,
     error::unreadable,
     meta::CampaignMeta,
     node::Node,
@@ -28,11 +27,6 @@ impl Node {
     pub(crate) async fn run(&self, command: Command) -> Result<Reply, EngineError> {
         match command {
             Command::Open(setup) => self.open(&setup).await.map(|()| Reply::Opened),
-            Command::Claim(claim) => {
-                let (answer, ticket) = Ticket::new();
-                self.enqueue(PendingClaim { claim, answer });
-                ticket.await.map(|claimed| Reply::Claimed(claimed.outcome))
-            }
             Command::Pay { order, payment } => self.pay(order, &payment).await,
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),

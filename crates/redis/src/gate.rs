@@ -14,8 +14,8 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 use qiang_core::{
-    book::Claim, campaign::Phase, event::PartitionId, id::CampaignId, outcome::Outcome,
-    ports::EngineError, time::Timestamp,
+    book::Claim, campaign::Phase, event::PartitionId, gate::CampaignGate, id::CampaignId,
+    outcome::Outcome, ports::EngineError, time::Timestamp,
 };
 use redis::Value;
 
@@ -41,20 +41,20 @@ pub(crate) struct Gate {
 /// A campaign that grants nothing.
 #[derive(Debug)]
 struct Inactive {
-    cause: Cause,
+    state: CampaignGate,
     /// Of each part.
     versions: Vec<u64>,
     /// Fingerprints of the users who have a grant.
     holders: HashSet<u64>,
 }
 
-/// Why a campaign grants nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cause {
-    NotStarted,
-    SoldOut,
-    Paused,
-    Closed,
+impl Inactive {
+    /// Whether the holders are still all of them. A campaign with units left opens without an invalidation.
+    fn has_all_holders(&self, now: Timestamp) -> bool {
+        let CampaignGate { phase, window, .. } = self.state;
+        let opens = phase == Phase::Scheduled && self.state.remaining > 0;
+        !opens || now < window.starts_at()
+    }
 }
 
 impl Gate {
@@ -83,9 +83,13 @@ impl Gate {
             return None;
         }
         let clock = &partitions.clock;
+        let (now, margin_ms) = (clock.now(), clock.margin_ms());
+        if !inactive.has_all_holders(now.plus_millis(margin_ms)) {
+            return None;
+        }
         inactive
-            .cause
-            .answer(&meta, claim.quantity, clock.now(), clock.margin_ms())
+            .state
+            .answer_newcomer(claim.quantity, now, margin_ms)
     }
 
     /// Forgets a campaign: something about it has changed.
@@ -107,12 +111,12 @@ impl Gate {
     /// Loads, in the background, whether a campaign is inactive and who has a grant, unless that is known.
     pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CampaignMeta>) {
         {
+            let now = self.partitions.clock.now();
             let mut refreshing = self.refreshing.lock();
             let inactive = self.inactive.read();
             let known = inactive.get(&meta.id);
-            // A campaign that was not open has opened since, without an invalidation.
             if refreshing.contains_key(&meta.id)
-                || known.is_some_and(|it| it.cause != Cause::NotStarted)
+                || known.is_some_and(|known| known.has_all_holders(now))
             {
                 return;
             }
@@ -155,11 +159,16 @@ impl Gate {
     }
 
     async fn load(&self, meta: &CampaignMeta) -> Result<Option<Inactive>, EngineError> {
-        let before = self.partitions.part_tallies(meta).await?;
-        let Some(cause) = Cause::of(&before) else {
+        let partitions = &self.partitions;
+        let before = partitions.part_tallies(meta).await?;
+        let tallies = before.iter().map(|part| &part.tally);
+        let state = CampaignGate::of_parts(meta.window, meta.limit, tallies)
+            .filter(|state| state.is_inactive(partitions.clock.now()));
+        let Some(state) = state else {
             return Ok(None);
         };
-        if cause == Cause::SoldOut && meta.parts > 1 && !self.partitions.is_dry(meta).await? {
+        // Units may be moving between parts that have none.
+        if state.remaining == 0 && meta.parts > 1 && !partitions.is_dry(meta).await? {
             return Ok(None);
         }
         let granted: usize = before.iter().map(|part| part.tally.grants as usize).sum();
@@ -167,20 +176,17 @@ impl Gate {
             return Ok(None);
         }
         let mut holders = HashSet::with_capacity(granted);
-        for partition in self.partitions.of_campaign(meta) {
+        for partition in partitions.of_campaign(meta) {
             self.load_holders(meta, partition, &mut holders).await?;
         }
-        let after = self.partitions.part_tallies(meta).await?;
-        let state = |part: &PartTally| (part.version, part.tally.grants);
-        Ok(before
-            .iter()
-            .map(state)
-            .eq(after.iter().map(state))
-            .then(|| Inactive {
-                cause,
-                versions: after.iter().map(|part| part.version).collect(),
-                holders,
-            }))
+        let after = partitions.part_tallies(meta).await?;
+        let stamp = |part: &PartTally| (part.version, part.tally.grants);
+        let is_unchanged = before.iter().map(stamp).eq(after.iter().map(stamp));
+        Ok(is_unchanged.then(|| Inactive {
+            state,
+            versions: after.iter().map(|part| part.version).collect(),
+            holders,
+        }))
     }
 
     async fn load_holders(
@@ -205,43 +211,6 @@ impl Gate {
                 return Ok(());
             }
             cursor = next;
-        }
-    }
-}
-
-impl Cause {
-    /// Why a campaign with these parts grants nothing, if it does not.
-    fn of(parts: &[PartTally]) -> Option<Self> {
-        let all = |phase: Phase| parts.iter().all(|part| part.tally.phase == phase);
-        let dry = parts.iter().all(|part| part.tally.remaining == 0);
-        match parts.first()?.tally.phase {
-            phase if !all(phase) => None,
-            Phase::Closed => Some(Self::Closed),
-            Phase::Paused => Some(Self::Paused),
-            Phase::Scheduled => Some(Self::NotStarted),
-            Phase::Live if dry => Some(Self::SoldOut),
-            _ => None,
-        }
-    }
-
-    /// The answer to a user without a grant; None when the time, as far as it is known, may have changed it.
-    fn answer(
-        self,
-        meta: &CampaignMeta,
-        quantity: u32,
-        now: Timestamp,
-        margin_ms: i64,
-    ) -> Option<Outcome> {
-        let (starts_at, ends_at) = (meta.window.starts_at(), meta.window.ends_at());
-        let early = now.plus_millis(margin_ms) < starts_at;
-        let open = now >= starts_at.plus_millis(margin_ms) && now < ends_at.plus_millis(-margin_ms);
-        match self {
-            Self::Paused => Some(Outcome::Paused),
-            Self::Closed => Some(Outcome::Ended),
-            Self::NotStarted => early.then_some(Outcome::NotStarted { starts_at }),
-            Self::SoldOut => {
-                (open && quantity <= meta.limit).then_some(Outcome::SoldOut { remaining: 0 })
-            }
         }
     }
 }
