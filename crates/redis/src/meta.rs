@@ -10,14 +10,14 @@ use qiang_core::{
 };
 
 /// Campaigns kept at hand; past that many, all are forgotten and fetched again as they are asked for.
-const FACTS_MAX: usize = 65_536;
+const CAMPAIGNS_MAX: usize = 65_536;
 
-/// The fields of a campaign's hash that [`Facts`] are read from.
+/// The fields of a campaign's hash that [`CampaignMeta`] are read from.
 pub(crate) const FIELDS: [&str; 7] = ["kind", "starts", "ends", "limit", "hold", "parts", "ack"];
 
 /// What never changes about a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct CampaignMeta {
     pub(crate) id: CampaignId,
     pub(crate) kind: CampaignKind,
     pub(crate) window: Window,
@@ -28,7 +28,7 @@ pub(crate) struct Facts {
     pub(crate) ack: AckLevel,
 }
 
-impl Facts {
+impl CampaignMeta {
     /// From the values of [`FIELDS`].
     pub(crate) fn read(id: CampaignId, values: &[Option<String>]) -> Option<Self> {
         let value = |at: usize| values.get(at)?.as_deref();
@@ -58,20 +58,20 @@ impl Facts {
 
 /// The campaigns at hand.
 #[derive(Debug, Default)]
-pub(crate) struct Known(RwLock<HashMap<CampaignId, Arc<Facts>>>);
+pub(crate) struct MetaCache(RwLock<HashMap<CampaignId, Arc<CampaignMeta>>>);
 
-impl Known {
-    pub(crate) fn get(&self, campaign: CampaignId) -> Option<Arc<Facts>> {
+impl MetaCache {
+    pub(crate) fn get(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
         self.0.read().get(&campaign).cloned()
     }
 
-    pub(crate) fn insert(&self, facts: Facts) -> Arc<Facts> {
-        let facts = Arc::new(facts);
+    pub(crate) fn insert(&self, meta: CampaignMeta) -> Arc<CampaignMeta> {
+        let meta = Arc::new(meta);
         let mut known = self.0.write();
-        if known.len() >= FACTS_MAX {
+        if known.len() >= CAMPAIGNS_MAX {
             known.clear();
         }
-        known.insert(facts.id, Arc::clone(&facts));
-        facts
+        known.insert(meta.id, Arc::clone(&meta));
+        meta
     }
 }

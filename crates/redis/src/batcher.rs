@@ -1,4 +1,4 @@
-//! The combiner: claims that arrive while a partition's slots are busy are decided together in the next call.
+//! The combiner: claims that arrive while a partition's connections are busy are decided together in the next call.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, futures::Notified};
 pub(crate) const BATCH_MAX: usize = 512;
 
 /// A claim that waits for its decision.
-pub(crate) struct Asked {
+pub(crate) struct PendingClaim {
     pub(crate) claim: Claim,
     pub(crate) answer: Answer<Claimed>,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Asked {
 /// What one call can decide together.
 pub(crate) type Group = (CampaignId, CampaignKind);
 
-/// What a slot is to do.
+/// What a connection is to do.
 enum Next<'a> {
-    Batch(Group, Vec<Asked>),
+    Batch(Group, Vec<PendingClaim>),
     Closed,
     /// Nothing, until this ends.
     Idle(Pin<Box<Notified<'a>>>),
@@ -36,14 +36,14 @@ enum Next<'a> {
 
 /// The claims that wait for one partition.
 #[derive(Default)]
-pub(crate) struct Lane {
+pub(crate) struct ClaimBatcher {
     waiting: Mutex<Waiting>,
     wake: Notify,
 }
 
 #[derive(Default)]
 struct Waiting {
-    groups: HashMap<Group, Vec<Asked>>,
+    groups: HashMap<Group, Vec<PendingClaim>>,
     /// Groups take turns.
     turns: VecDeque<Group>,
     /// Slots that have nothing to do.
@@ -51,9 +51,9 @@ struct Waiting {
     closed: bool,
 }
 
-impl Lane {
+impl ClaimBatcher {
     /// Puts a claim in line. After the close it comes back.
-    pub(crate) fn push(&self, asked: Asked) -> Result<(), Asked> {
+    pub(crate) fn push(&self, asked: PendingClaim) -> Result<(), PendingClaim> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
             return Err(asked);
@@ -73,7 +73,7 @@ impl Lane {
     }
 
     /// The next claims to decide, of one campaign. None after the close.
-    pub(crate) async fn take(&self) -> Option<(Group, Vec<Asked>)> {
+    pub(crate) async fn take(&self) -> Option<(Group, Vec<PendingClaim>)> {
         loop {
             match self.next() {
                 Next::Batch(group, batch) => return Some((group, batch)),
@@ -93,7 +93,7 @@ impl Lane {
         }
         waiting.idle += 1;
         let mut woken = Box::pin(self.wake.notified());
-        // It waits from here on, and not from its first poll: until then, two wakes for two slots would be one.
+        // It waits from here on, and not from its first poll: until then, two wakes for two connections would be one.
         woken.as_mut().enable();
         Next::Idle(woken)
     }
@@ -104,7 +104,7 @@ impl Lane {
         self.wake.notify_waiters();
     }
 
-    /// Answers all that wait, when no slot will.
+    /// Answers all that wait, when no connection will.
     pub(crate) fn abandon(&self, error: &EngineError) -> usize {
         let mut waiting = self.waiting.lock();
         waiting.turns.clear();
@@ -119,7 +119,7 @@ impl Lane {
 }
 
 impl Waiting {
-    fn take(&mut self, group: Group) -> Vec<Asked> {
+    fn take(&mut self, group: Group) -> Vec<PendingClaim> {
         let Some(line) = self.groups.get_mut(&group) else {
             return Vec::new();
         };
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(campaign: u128) -> Asked {
+    fn asked(campaign: u128) -> PendingClaim {
         let bits = campaign | (0x7 << 76) | (0x2 << 62);
         let (answer, _ticket) = Ticket::new();
         let claim = Claim {
@@ -152,36 +152,36 @@ mod tests {
             quantity: 1,
             key: None,
         };
-        Asked { claim, answer }
+        PendingClaim { claim, answer }
     }
 
-    fn idle<'a>(lane: &'a Lane) -> Pin<Box<Notified<'a>>> {
-        match lane.next() {
+    fn idle<'a>(batcher: &'a ClaimBatcher) -> Pin<Box<Notified<'a>>> {
+        match batcher.next() {
             Next::Idle(woken) => woken,
             _ => panic!("there is something to do"),
         }
     }
 
-    /// Two slots that have found nothing, and not slept yet, are both woken by two groups that come then.
+    /// Two connections that have found nothing, and not slept yet, are both woken by two groups that come then.
     #[test]
-    fn every_idle_slot_is_woken() {
-        let lane = Lane::default();
+    fn every_idle_connection_is_woken() {
+        let batcher = ClaimBatcher::default();
         let mut context = Context::from_waker(std::task::Waker::noop());
         for round in 0..3 {
-            let mut slots = [idle(&lane), idle(&lane)];
+            let mut connections = [idle(&batcher), idle(&batcher)];
             for n in 0..2 {
-                assert!(lane.push(asked(2 * round + n)).is_ok());
+                assert!(batcher.push(asked(2 * round + n)).is_ok());
             }
-            for slot in &mut slots {
-                assert!(slot.as_mut().poll(&mut context).is_ready());
-                assert!(matches!(lane.next(), Next::Batch(..)));
+            for connection in &mut connections {
+                assert!(connection.as_mut().poll(&mut context).is_ready());
+                assert!(matches!(batcher.next(), Next::Batch(..)));
             }
         }
-        let mut slots = [idle(&lane), idle(&lane)];
-        lane.close();
-        for slot in &mut slots {
-            assert!(slot.as_mut().poll(&mut context).is_ready());
-            assert!(matches!(lane.next(), Next::Closed));
+        let mut connections = [idle(&batcher), idle(&batcher)];
+        batcher.close();
+        for connection in &mut connections {
+            assert!(connection.as_mut().poll(&mut context).is_ready());
+            assert!(matches!(batcher.next(), Next::Closed));
         }
     }
 }
