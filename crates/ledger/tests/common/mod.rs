@@ -5,19 +5,21 @@ pub(crate) mod audit;
 pub(crate) mod history;
 
 use std::{
-    net::SocketAddr,
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use qiang_core::ports::{Clock, Ledger};
 use qiang_ledger::LedgerOptions;
-use qiang_testkit::servers::{mariadb, postgres};
+use qiang_testkit::servers::{ServerProcess, mariadb, postgres};
 pub(crate) use qiang_testkit::servers::{mariadb::MariaDb, postgres::Postgres};
 use sqlx::Connection as _;
 
 /// A kind of database server.
-pub(crate) trait Server: Send + Sync + Sized + 'static {
+pub(crate) trait Server:
+    Deref<Target = ServerProcess> + Send + Sync + Sized + 'static
+{
     type Stranger: Send;
     /// Whether a migration can be left half done.
     const COMMITS_EACH_STATEMENT: bool;
@@ -27,9 +29,6 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     fn start_with(settings: &[&str]) -> Self;
     /// What spares the disk, for tests that no crash of the machine concerns: a shared server.
     const QUICK: &[&str];
-    fn kill(&self);
-    fn start_again(&self);
-    fn addr(&self) -> SocketAddr;
     /// The URL of a new database without tables.
     fn empty(&self) -> String;
     /// The only number that a query of a database returns.
@@ -110,18 +109,6 @@ impl Server for Postgres {
                 .iter()
                 .fold(options, |options, setting| options.setting(setting)),
         )
-    }
-
-    fn kill(&self) {
-        self.kill();
-    }
-
-    fn start_again(&self) {
-        self.start_again();
-    }
-
-    fn addr(&self) -> SocketAddr {
-        self.addr()
     }
 
     fn empty(&self) -> String {
@@ -207,18 +194,6 @@ impl Server for MariaDb {
                 .iter()
                 .fold(options, |options, setting| options.setting(setting)),
         )
-    }
-
-    fn kill(&self) {
-        self.kill();
-    }
-
-    fn start_again(&self) {
-        self.start_again();
-    }
-
-    fn addr(&self) -> SocketAddr {
-        self.addr()
     }
 
     fn empty(&self) -> String {
