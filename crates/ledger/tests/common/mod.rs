@@ -31,8 +31,12 @@ pub(crate) trait Server:
     const QUICK: &[&str];
     /// The URL of a new database without tables.
     fn empty(&self) -> String;
+    /// The only number that each query of a database returns.
+    fn counts(url: &str, queries: &[&'static str]) -> impl Future<Output = Vec<i64>> + Send;
     /// The only number that a query of a database returns.
-    fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send;
+    fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send {
+        async move { Self::counts(url, &[sql]).await[0] }
+    }
     /// Carries out statements on a connection of their own.
     fn execute(url: &str, sql: &str) -> impl Future<Output = ()> + Send;
     /// A connection with an open transaction, which wins when it is in a deadlock with settlement.
@@ -121,10 +125,14 @@ impl Server for Postgres {
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
     }
 
-    async fn count(url: &str, sql: &'static str) -> i64 {
+    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
         let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+        let mut counts = Vec::new();
+        for sql in queries.iter().copied() {
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        }
+        counts
     }
 
     async fn stranger(url: &str) -> sqlx::PgConnection {
@@ -206,10 +214,14 @@ impl Server for MariaDb {
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
     }
 
-    async fn count(url: &str, sql: &'static str) -> i64 {
+    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
         let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+        let mut counts = Vec::new();
+        for sql in queries.iter().copied() {
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        }
+        counts
     }
 
     async fn stranger(url: &str) -> sqlx::MySqlConnection {
