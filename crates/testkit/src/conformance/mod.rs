@@ -22,10 +22,18 @@ pub mod transport;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use qiang_core::ports::{Engine, EventLog, Ledger};
+use qiang_core::{
+    book::Setup,
+    money::Money,
+    ports::{Engine, EventLog, Ledger},
+};
 
 pub use self::scenario::Scenario;
-use crate::{ManualClock, campaign::OPENS};
+use crate::{
+    ManualClock,
+    auditor::History,
+    campaign::{OPENS, currency},
+};
 
 /// How long a case may take; it takes a second or two.
 const CASE_MAX: Duration = Duration::from_secs(120);
@@ -71,6 +79,21 @@ pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Scenario<S>)) {
         case(&mut scenario).await;
         scenario.finish().await;
     });
+}
+
+/// Enters a campaign in the ledger, after a deposit of the money that its owner needs for it, and records both.
+pub(crate) async fn enter(ledger: &dyn Ledger, setup: &Setup, history: &mut History) {
+    let minor = setup.campaign.funded_minor();
+    if minor > 0 {
+        let owner = &setup.campaign.owner;
+        let amount = Money::new(minor, currency());
+        let deposited = ledger.deposit(setup.campaign.id.uuid(), owner, amount);
+        deposited.await.expect("a deposit is taken");
+        history.deposits.push((owner.clone(), minor));
+    }
+    let created = ledger.create(setup).await;
+    created.expect("a campaign is entered");
+    history.setups.push(setup.clone());
 }
 
 /// Runs something on a runtime of its own, and ends everything if it hangs.

@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{CASE_MAX, Subject, settled};
+use super::{CASE_MAX, Subject, enter, settled};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
@@ -122,14 +122,8 @@ impl<S: Subject> Scenario<S> {
     /// Enters a campaign in the ledger, with the money that its owner needs for it, and leaves it a draft.
     pub async fn enter(&mut self, builder: Builder) -> Setup {
         let setup = builder.setup(self.next_id());
-        let owner = setup.campaign.owner.clone();
-        if setup.campaign.funded_minor() > 0 {
-            self.deposit(owner.as_str(), setup.campaign.funded_minor())
-                .await;
-        }
-        let entered = self.ledger().create(&setup).await;
-        entered.expect("a campaign is entered");
-        self.entered(&setup);
+        let subject = self.subject.as_ref().expect("the subject is up");
+        enter(subject.ledger(), &setup, &mut self.history).await;
         setup
     }
 

@@ -7,19 +7,17 @@ use qiang_core::{
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
-    money::Money,
     outcome::{Grant, Outcome},
     ports::{Clock as _, Ledger},
     time::Timestamp,
 };
-use uuid::Uuid;
 
 use super::{LedgerSubject, partitions};
 use crate::{
     ManualClock,
     auditor::{ExpectedLedger, History, assert_sound},
-    campaign::{Builder, Target, currency, user},
-    conformance::settled,
+    campaign::{Builder, Target, user},
+    conformance::{enter, settled},
     spread::SpreadBook,
 };
 
@@ -91,18 +89,8 @@ impl<L: LedgerSubject> Fixture<L> {
     pub async fn open(&mut self, builder: &Builder) -> Target {
         self.ids += 1;
         let setup = builder.setup(self.ids);
-        let minor = setup.campaign.funded_minor();
-        if minor > 0 {
-            let owner = setup.campaign.owner.clone();
-            let id = Uuid::from_u128(u128::from(self.ids));
-            let amount = Money::new(minor, currency());
-            let deposited = self.ledger().deposit(id, &owner, amount).await;
-            deposited.expect("a deposit is taken");
-            self.history.deposits.push((owner, minor));
-        }
-        let created = self.ledger().create(&setup).await;
-        created.expect("the campaign is entered");
-        self.history.setups.push(setup.clone());
+        let subject = self.subject.as_ref().expect("the ledger is up");
+        enter(subject.ledger(), &setup, &mut self.history).await;
         self.play(Command::Open(Box::new(setup.clone())));
         Target::of(&setup)
     }
