@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask test`, `tidy`, `deny`, `openapi`.
 
+mod deny;
 mod needs;
 mod openapi;
 mod steps;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test { embedded } => suite::test(root, embedded),
         Task::Tidy => tidy::run(root),
-        Task::Deny => suite::deny(root),
+        Task::Deny => deny::run(root),
         Task::Openapi { check } => openapi::run(root, check),
     };
     match done {

@@ -1,4 +1,4 @@
-//! Which steps `test` and `deny` are made of, and in what order.
+//! The steps of `cargo xtask test` and their order.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::needs::{self, NEEDS};
 use crate::steps::{Done, Step, run_all};
-use crate::{openapi, tidy, tools};
+use crate::{deny, openapi, tidy, tools};
 
 /// Everything: what the machine misses, then all checks, cheap ones first, then all tests.
 ///
@@ -31,14 +31,14 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         tidy::lint_lua(root, !embedded)
     }));
     steps.push(Step::command("format", "cargo fmt --all --check", root));
+    steps.push(Step::new("deny", "cargo xtask deny", || {
+        deny::run(root).map(|()| Done::Passed)
+    }));
     steps.push(Step::command(
         "clippy",
         "cargo clippy --workspace --all-targets --all-features -- -D warnings",
         root,
     ));
-    if !embedded {
-        steps.extend(deny_steps(root));
-    }
     // The feature `servers` brings in the tests that start real servers.
     let tests = if embedded {
         "cargo test --workspace --all-targets"
@@ -55,24 +55,4 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         openapi::step(root)
     }));
     run_all(steps, &mut io::stdout())
-}
-
-/// Licences, bans and sources of the dependencies.
-pub(crate) fn deny(root: &Path) -> Result<()> {
-    run_all(deny_steps(root), &mut io::stdout())
-}
-
-fn deny_steps(root: &Path) -> Vec<Step<'_>> {
-    vec![
-        Step::new("cargo-deny", tools::INSTALL_CARGO_DENY, || {
-            tools::cargo_deny(root)
-        }),
-        // The check reads the manifests of every platform's dependencies; a build fetches only our own platform's.
-        Step::command("fetch", "cargo fetch --locked", root),
-        Step::command(
-            "deny",
-            "cargo deny --offline check licenses bans sources",
-            root,
-        ),
-    ]
 }

@@ -6,8 +6,6 @@ use anyhow::{Result, bail};
 
 use crate::steps::{Call, Done};
 
-pub(crate) const INSTALL_CARGO_DENY: &str = "cargo install cargo-deny --locked";
-
 /// rustfmt and clippy: added when missing, if we `may_install`, and asked for otherwise.
 pub(crate) fn components(root: &Path, may_install: bool) -> Result<Done> {
     for (component, probe) in [
@@ -21,12 +19,6 @@ pub(crate) fn components(root: &Path, may_install: bool) -> Result<Done> {
             may_install,
         )?;
     }
-    Ok(Done::Passed)
-}
-
-/// cargo-deny: built from source when missing.
-pub(crate) fn cargo_deny(root: &Path) -> Result<Done> {
-    provide(root, "cargo deny --version", INSTALL_CARGO_DENY, true)?;
     Ok(Done::Passed)
 }
 
