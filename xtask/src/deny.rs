@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::Call;
+use crate::command;
 
 /// Permissive licences that Apache-2.0 software may ship with. A licence on this list need not be in use today.
 const LICENCES: &[&str] = &[
@@ -48,7 +48,7 @@ const LIST: &str = "cargo tree --locked --workspace --all-features --prefix none
 pub(crate) fn run(root: &Path) -> Result<()> {
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("read Cargo.lock")?;
     let mut breaches = sources(&lock);
-    breaches.extend(crates(&Call::new(LIST).read(root)?));
+    breaches.extend(crates(&command::read(LIST, root)?));
     if breaches.is_empty() {
         return Ok(());
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_repository_passes() {
-        run(crate::project_root()).unwrap();
+        run(&crate::project_root().unwrap()).unwrap();
     }
 
     #[test]

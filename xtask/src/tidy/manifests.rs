@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Breach;
 use super::tree::Tree;
-use crate::steps::Call;
+use crate::command;
 
 const CORE: &str = "qiang-core";
 const TESTKIT: &str = "qiang-testkit";
@@ -79,7 +79,7 @@ struct Dependency {
 
 impl Metadata {
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let text = Call::new("cargo metadata --no-deps --format-version 1").read(root)?;
+        let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
         serde_json::from_str(&text).context("parse the output of cargo metadata")
     }
 }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn metadata_is_read_as_cargo_writes_it() {
-        let metadata = Metadata::read(crate::project_root()).unwrap();
+        let metadata = Metadata::read(&crate::project_root().unwrap()).unwrap();
         let core = metadata
             .packages
             .iter()
