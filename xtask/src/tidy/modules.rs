@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Breach;
-use super::tree::Tree;
+use super::tree::{Tree, join, parent};
 
 /// Finds the files that no crate compiles. The reading of Rust is rough: it knows comments, literals,
 /// `mod`, `#[path]` and `include!`, and takes every `cfg` as set.
@@ -86,28 +86,6 @@ fn reach(tree: &Tree, path: String, home: String, reached: &mut BTreeSet<String>
         reach(tree, format!("{home}.rs"), home.clone(), reached);
         reach(tree, join(&home, "mod.rs"), home, reached);
     }
-}
-
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// `directory/below`, with `.` and `..` in `below` followed.
-pub(super) fn join(directory: &str, below: &str) -> String {
-    let mut parts: Vec<&str> = directory
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .collect();
-    for part in below.split('/') {
-        match part {
-            "" | "." => {}
-            ".." if parts.last().is_some_and(|last| *last != "..") => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// A module declared in another file.
@@ -345,12 +323,5 @@ mod tests {
         let mut breaches = Vec::new();
         check_dead_files(&tree, &mut breaches);
         assert!(breaches.is_empty(), "{breaches:?}");
-    }
-
-    #[test]
-    fn paths_are_joined_with_their_dots_followed() {
-        assert_eq!(join("a/b", "../c/./d"), "a/c/d");
-        assert_eq!(join("", "c"), "c");
-        assert_eq!(join("a", "../../c"), "../c");
     }
 }

@@ -73,6 +73,29 @@ impl Tree {
     }
 }
 
+/// The directory of a path, without a `/` at its end.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// `directory/below`, with `.` and `..` in `below` followed.
+pub(super) fn join(directory: &str, below: &str) -> String {
+    let mut parts: Vec<&str> = directory
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    for part in below.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +114,13 @@ mod tests {
         let tree = Tree::read(root.path()).unwrap();
         assert_eq!(tree.texts().collect::<Vec<_>>(), [("a/b.rs", "text")]);
         assert!(tree.has("d.bin") && tree.has("a") && tree.has("") && !tree.has("target"));
+    }
+
+    #[test]
+    fn paths_are_joined_with_their_dots_followed() {
+        assert_eq!(join("a/b", "../c/./d"), "a/c/d");
+        assert_eq!(join("", "c"), "c");
+        assert_eq!(join("a", "../../c"), "../c");
     }
 
     #[test]
