@@ -1,11 +1,12 @@
-//! Tidy: the rules of layout that neither the compiler nor clippy holds, as functions of the repository's text.
+//! Tidy: the rules of layout that neither the compiler nor clippy checks, as functions of the repository's text.
 //!
-//! Each check takes files in memory and returns breaches, and has a test with a planted breach that it must catch.
+//! Each check takes files in memory and returns breaches, and has a test with a planted breach.
 
 mod lua;
 mod manifests;
 mod markdown;
 mod modules;
+mod rust;
 mod text;
 mod tree;
 
@@ -15,7 +16,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use manifests::Metadata;
-use tree::Tree;
+use tree::{Tree, parent};
 
 use crate::steps::Done;
 
@@ -23,7 +24,7 @@ use crate::steps::Done;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Breach {
     path: String,
-    /// Counted from 1; none when the file as a whole is meant.
+    /// Counted from 1; none for the file as a whole.
     line: Option<usize>,
     what: String,
 }
@@ -86,10 +87,14 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
         text::check(path, text, &mut breaches);
     }
     lua::check_headers(&tree, &mut breaches);
-    manifests::check_star(&metadata, &mut breaches);
+    manifests::check_dependencies(&metadata, &mut breaches);
     manifests::check_core(&metadata, &mut breaches);
-    manifests::check_lints(&tree, &mut breaches);
-    modules::check_dead_files(&tree, &mut breaches);
+    manifests::check_lints(&tree, &metadata, &mut breaches);
+    for package in &metadata.packages {
+        let directory = parent(&package.manifest_path);
+        let crates = package.crates(&tree);
+        modules::check_dead_files(&tree, directory, &crates, &mut breaches);
+    }
     markdown::check_links(&tree, &mut breaches);
     markdown::check_decisions(&tree, &mut breaches);
     breaches.sort();
