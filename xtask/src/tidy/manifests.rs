@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Breach;
 use super::rust::Crate;
-use super::tree::Tree;
+use super::tree::{Tree, parent};
 use crate::command;
 
 /// What each crate may depend on among our own, without the `qiang-` of their names. Engines and ledgers meet through
@@ -208,6 +208,29 @@ pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<B
     }
 }
 
+/// No crate holds a fifth of all lines of Rust: one that does is several crates.
+pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
+    let lines_below = |directory: &str| -> usize {
+        let below = format!("{directory}/");
+        let is_in = |path: &str| path.starts_with(&below) && path.ends_with(".rs");
+        let texts = tree.texts().filter(|(path, _)| is_in(path));
+        texts.map(|(_, text)| text.lines().count()).sum()
+    };
+    let counts: Vec<(&String, usize)> = metadata
+        .packages
+        .iter()
+        .map(|package| &package.manifest_path)
+        .map(|manifest| (manifest, lines_below(parent(manifest))))
+        .collect();
+    let all: usize = counts.iter().map(|(_, lines)| lines).sum();
+    for (manifest, lines) in counts {
+        if lines * 5 >= all {
+            let what = format!("the crate has {lines} of {all} lines, a fifth or more: split it");
+            breaches.push(Breach::file(manifest, what));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -371,5 +394,20 @@ mod tests {
         check_lints(&tree, &workspace(&["a", "b"], Vec::new()), &mut breaches);
         let paths: Vec<&str> = breaches.iter().map(|breach| breach.path.as_str()).collect();
         assert_eq!(paths, ["b/Cargo.toml"]);
+    }
+
+    #[test]
+    fn a_crate_with_a_fifth_of_all_lines_is_found() {
+        for (lines, count) in [(4, 0), (5, 1)] {
+            let tree = Tree::of(&[
+                ("a/src/lib.rs", &"//!\n".repeat(lines)),
+                ("a/src/data.sql", &"\n".repeat(99)),
+                ("b/src/lib.rs", &"//!\n".repeat(20)),
+            ]);
+            let mut breaches = Vec::new();
+            check_shares(&tree, &workspace(&["a", "b"], Vec::new()), &mut breaches);
+            breaches.retain(|breach| breach.path == "a/Cargo.toml");
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        }
     }
 }
