@@ -2,6 +2,7 @@
 //!
 //! Each check takes files in memory and returns breaches, and has a test with a planted breach.
 
+mod circles;
 mod lua;
 mod manifests;
 mod markdown;
@@ -95,6 +96,10 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
         let directory = parent(&package.manifest_path);
         let crates = package.crates(&tree);
         modules::check_dead_files(&tree, directory, &crates, &mut breaches);
+        let sources = format!("{directory}/src/");
+        for read in crates.iter().filter(|read| read.root.starts_with(&sources)) {
+            circles::check(read, &mut breaches);
+        }
     }
     markdown::check_links(&tree, &mut breaches);
     markdown::check_decisions(&tree, &mut breaches);
