@@ -229,27 +229,3 @@ fn what_is_settled_is_carried_into_the_file_while_it_is_quiet() {
         .unwrap();
     assert!(carried >= 10_000, "{carried}");
 }
-
-#[test]
-fn closing_answers_what_a_courier_has_not_handed_out() {
-    let directory = tempfile::tempdir().unwrap();
-    let embedded = open(&directory.path().join("qiang.db"));
-    let setup = sale(500).setup(1);
-    block_on(embedded.create(&setup)).unwrap();
-    let target = Target::of(&setup);
-    block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
-
-    // It starts, and never gets another turn.
-    let mut courier = Box::pin(embedded.courier());
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(courier.as_mut().poll(&mut context).is_pending());
-    let claims = (0..200).map(|n| embedded.claim(target.one(&format!("user-{n}"))));
-    let tickets: Vec<_> = claims.collect();
-    embedded.close();
-    for ticket in tickets {
-        let wait_max = std::time::Duration::from_secs(10);
-        let answer = block_on(async { tokio::time::timeout(wait_max, ticket).await });
-        let claimed = answer.expect("it was never answered").unwrap();
-        assert!(claimed.outcome.grant().is_some(), "{claimed:?}");
-    }
-}
