@@ -36,7 +36,7 @@ use std::{
 use parking_lot::RwLock;
 use qiang_core::{
     book::Book,
-    event::Seq,
+    event::{PartitionId, Seq},
     ports::{Clock, EngineError},
 };
 use tokio::sync::watch;
@@ -51,8 +51,11 @@ use self::{
     writer::Writer,
 };
 
-/// Claims and commands that may wait for the writer; more are turned away as overload.
+/// Claims and commands that may wait for the writer; more are refused as overload.
 pub const QUEUED_TASKS_MAX: usize = 65_536;
+
+/// The only partition of the embedded engine.
+const PARTITION: PartitionId = PartitionId(0);
 
 /// What the writer and the callers share.
 struct Shared {
@@ -93,7 +96,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, creating or migrating it as needed, makes the book again from its log, and starts the writer.
+    /// Opens the file, creating or migrating it as needed, rebuilds the book from its log, and starts the writer.
     ///
     /// # Errors
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
@@ -122,8 +125,8 @@ impl Embedded {
         let writer = WriterThread::start(
             lock,
             move || {
-                thread::go_first();
-                writer.run_to_the_end();
+                thread::raise_priority();
+                writer.run_until_closed();
             },
             move || queue.queue.close(),
         )?;
@@ -140,8 +143,8 @@ impl Embedded {
         self.writer.stop();
     }
 
-    /// Refuses everything that still waits, and stops the writer at the end of its turn. Blocks meanwhile. What was
-    /// answered is kept as ever; what is not settled yet is settled after the next start.
+    /// Refuses everything that still waits, and stops the writer at the end of its turn. Blocks meanwhile. Grants that
+    /// were answered are kept; entries that are not settled yet are settled after the next start.
     pub fn abort(&self) {
         for task in self.shared.queue.abort() {
             task.refuse(&EngineError::Stopping);
