@@ -11,7 +11,6 @@
 mod alone;
 mod books;
 mod clock;
-mod delivery;
 mod engine;
 mod error;
 mod file;
@@ -48,8 +47,8 @@ pub use self::{
     error::StoreError,
 };
 use self::{
-    delivery::Delivery, file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task,
-    thread::WriterThread, writer::Writer,
+    file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task, thread::WriterThread,
+    writer::Writer,
 };
 
 /// Claims and commands that may wait for the writer; more are turned away as overload.
@@ -58,7 +57,6 @@ pub const QUEUED_TASKS_MAX: usize = 65_536;
 /// What the writer and the callers share.
 struct Shared {
     queue: Queue<Task>,
-    delivery: Arc<Delivery>,
     /// Changed by the writer alone. Between a decision and its commit it is ahead of the file.
     book: RwLock<Book>,
     /// The last log entry that is committed.
@@ -106,7 +104,6 @@ impl Embedded {
         let book = rebuild::rebuild(&conn, &mut refs)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_TASKS_MAX),
-            delivery: Arc::default(),
             committed: AtomicU64::new(book.head()),
             book: RwLock::new(book),
             settled: watch::Sender::new(0),
@@ -150,13 +147,6 @@ impl Embedded {
             task.refuse(&EngineError::Stopping);
         }
         self.writer.stop();
-    }
-
-    /// Hands out the answers of large batches in portions, until the engine is closed. The callers' runtime, which
-    /// has to be Tokio's, gets more out of its caches if it runs one of these for each of its threads. Nobody needs
-    /// to: without them the writer answers all.
-    pub fn courier(&self) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.shared.delivery).courier()
     }
 
     /// Tasks that wait for the writer.

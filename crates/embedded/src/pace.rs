@@ -51,7 +51,7 @@ impl Pace {
     /// How many tasks are worth a moment's wait, beside those who came during the commit: most of those who were just
     /// served. With all of them the crowd would come to wait as one, and leave the cores idle during each commit.
     pub(crate) fn coming(&self) -> usize {
-        self.last_batch * 15 / 16
+        self.last_batch * 7 / 8
     }
 
     /// Nobody came for a while.
@@ -115,8 +115,8 @@ mod tests {
             assert_eq!((pace.slice(), pace.coming()), (QUIET_SLICE, 0), "{batch}");
         };
         check(1, FEW_SLICE, 0);
-        check(CROWD_MIN - 1, FEW_SLICE, 14);
-        check(CROWD_MIN, CROWD_SLICE, 15);
-        check(4_096, CROWD_SLICE, 3_840);
+        check(CROWD_MIN - 1, FEW_SLICE, 13);
+        check(CROWD_MIN, CROWD_SLICE, 14);
+        check(4_096, CROWD_SLICE, 3_584);
     }
 }

@@ -13,7 +13,7 @@ use qiang_core::{
     book::{Book, Command, Setup},
     event::{Entry, Event, PartitionId},
     money::Money,
-    ports::{Engine, Ledger, LedgerError},
+    ports::{AccountStore as _, CampaignStore as _, Engine, LedgerError, SettlementStore as _},
 };
 use qiang_embedded::{Embedded, SqliteLedger, StoreError};
 use qiang_testkit::{

@@ -19,7 +19,7 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     outcome::Outcome,
-    ports::{Engine, EventLog, Ledger},
+    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
 use qiang_embedded::{Embedded, SystemClock};

@@ -395,15 +395,13 @@ impl CampaignRow {
                 "split version: it was made by another release of the splitting rules",
             ));
         }
-        let min = self.split_min.unwrap_or(1);
-        let max = self.split_max.unwrap_or(i64::MAX);
-        let rule = match self.split_rule.as_deref() {
-            Some("normal") => SplitRule::Normal { min, max },
-            Some("double_average") => SplitRule::DoubleAverage { min },
-            Some("equal") => SplitRule::Equal,
-            Some("lazy") => SplitRule::Lazy { min },
-            _ => return Err(bad("splitting rule")),
-        };
+        let name = self
+            .split_rule
+            .as_deref()
+            .and_then(|name| name.parse().ok());
+        let rule = name
+            .and_then(|name| SplitRule::from_parts(name, self.split_min, self.split_max).ok())
+            .ok_or_else(|| bad("splitting rule"))?;
         let total = self.total.ok_or_else(|| bad("total"))?;
         let seed = self.seed.as_deref().and_then(|seed| seed.try_into().ok());
         Ok(RedPacket {
@@ -430,13 +428,13 @@ pub(crate) struct RuleColumns {
 impl RuleColumns {
     pub(crate) fn of(campaign: &Campaign) -> Self {
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
-        let rule = packet.map(|packet| packet.split.rule());
+        let rule = packet.map(|packet| packet.split.rule().parts());
         let commitment = packet.map(|packet| commit(&packet.seed, &packet.split));
         Self {
             total: packet.map(|packet| packet.split.total()),
-            split_rule: rule.map(|rule| rule.name().as_str()),
-            split_min: rule.filter(SplitRule::has_min).map(|rule| rule.min()),
-            split_max: rule.and_then(|rule| rule.max()),
+            split_rule: rule.map(|(name, ..)| name.as_str()),
+            split_min: rule.and_then(|(_, min, _)| min),
+            split_max: rule.and_then(|(.., max)| max),
             split_version: packet.map(|_| i64::from(SPLIT_VERSION)),
             seed: packet.map(|packet| packet.seed.as_bytes().to_vec()),
             commitment: commitment.map(|commitment| commitment.as_bytes().to_vec()),

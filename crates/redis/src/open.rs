@@ -1,8 +1,8 @@
 //! Taking a campaign up: warm-up of its shares, then the entry that opens it, part by part.
 //!
-//! Every step may be repeated, by any node: shares are put in place by offset, and what is open stays as it is. Over
-//! how many parts a campaign is spread is written down before the first part opens, so that a node with another
-//! configuration that finishes the work spreads it alike. The home part opens last: only then is the campaign known.
+//! Every step may be repeated, by any node: shares are put in place by offset, and what is open stays as it is. The
+//! number of parts is written down before the first part opens, so that a node with another configuration that
+//! finishes the work spreads the campaign alike. The home part opens last: only then is the campaign known.
 
 use qiang_core::{
     book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
@@ -18,7 +18,7 @@ use crate::{
 
 /// Shares put in place by one call.
 const CHUNK: usize = 1_000;
-/// The distance of the sums that are kept of shares to come; as in the scripts.
+/// After how many shares a sum of what is left is kept; as in the scripts.
 const SUM_EVERY: usize = 1_000;
 
 /// What one part gets of a campaign.
@@ -63,15 +63,15 @@ impl Node {
         // The home part, which is the first, comes last.
         for index in (0..parts).rev() {
             let part = Part::of(setup, index, parts);
-            self.open_part(self.of_part(id, index), setup, &part)
-                .await?;
+            let partition = self.partitions.of_part(id, index);
+            self.open_part(partition, setup, &part).await?;
         }
-        self.facts(id).await.map(|_| ())
+        self.partitions.meta(id).await.map(drop)
     }
 
-    /// Over how many partitions the campaign is spread, as whoever came first has decided.
+    /// Over how many partitions the campaign is spread, as the first node to open it has decided.
     async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
-        let options = &self.wiring.options;
+        let options = &self.partitions.context.options;
         let lazy = matches!(&setup.campaign.rules, Rules::RedPacket(packet)
             if matches!(packet.split.rule(), SplitRule::Lazy { .. }));
         // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
@@ -80,11 +80,14 @@ impl Node {
         } else {
             1
         };
-        let home = self.home(setup.campaign.id);
-        let key = self.wiring.keys.plan(home, setup.campaign.id);
-        let set = redis::cmd("SET").arg(&key).arg(parts).arg("NX").clone();
-        let _: Option<String> = self.read(home, &set).await?;
-        self.read(home, &redis::cmd("GET").arg(&key).clone()).await
+        let home = self.partitions.home(setup.campaign.id);
+        let key = self.partitions.context.keys.plan(home, setup.campaign.id);
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(parts).arg("NX");
+        let _: Option<String> = self.partitions.query(home, &set).await?;
+        self.partitions
+            .query(home, redis::cmd("GET").arg(&key))
+            .await
     }
 
     async fn open_part(
@@ -129,8 +132,11 @@ impl Node {
         arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
     ) -> Result<(), EngineError> {
         let (id, ack) = (setup.campaign.id, setup.campaign.ack);
-        let wait = self.waits(ack);
-        let reply = self.call(partition, script, id, wait, arguments).await?;
+        let wait = self.partitions.context.options.waits(ack);
+        let reply = self
+            .partitions
+            .call(partition, script, id, wait, arguments)
+            .await?;
         if !reply.is_ok() {
             let reason = format!(
                 "{} was answered {} {}",
@@ -141,13 +147,13 @@ impl Node {
             return Err(CallError::Unavailable(reason).into());
         }
         if wait {
-            self.level(ack, reply.reached)?;
+            reply.level(ack)?;
         }
         Ok(())
     }
 }
 
-/// What the last 1000, 2000, … shares come to: the place where each run begins, its number, its sum.
+/// The sums of the last 1000, 2000, … shares: the offset at which each run begins, its number, its sum.
 fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     let mut sums = Vec::new();
     let mut sum = 0;

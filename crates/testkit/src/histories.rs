@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use qiang_core::{
-    book::{CampaignAction, Command, Setup},
+    book::{CampaignAction, Claim, Command, Setup},
     id::PaymentRef,
     split::SplitRule,
 };
@@ -123,14 +123,34 @@ pub fn transition() -> impl Strategy<Value = Transition> {
     .boxed()
 }
 
+/// What an engine or a book is asked.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "one for each method that takes it")]
+pub enum Request {
+    Claim(Claim),
+    Command(Command),
+}
+
+impl From<Claim> for Request {
+    fn from(claim: Claim) -> Self {
+        Self::Claim(claim)
+    }
+}
+
+impl From<Command> for Request {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
 impl CommandDraft {
-    /// The command, with the campaign of each place as its target.
+    /// The request, with the campaign of each place as its target.
     ///
     /// # Panics
     /// Never: its texts are well-formed.
     #[must_use]
-    pub fn command(&self, target: impl Fn(usize) -> Target) -> Command {
-        match *self {
+    pub fn request(&self, target: impl Fn(usize) -> Target) -> Request {
+        Request::Command(match *self {
             Self::Claim {
                 campaign,
                 mistaken,
@@ -141,10 +161,10 @@ impl CommandDraft {
                 let target = target(campaign);
                 let target = if mistaken { target.mistaken() } else { target };
                 let name = format!("u{user}");
-                Command::Claim(match key {
+                return Request::Claim(match key {
                     Some(key) => target.keyed(&name, quantity, &format!("k{key}")),
                     None => target.units(&name, quantity),
-                })
+                });
             }
             Self::Pay {
                 campaign,
@@ -161,12 +181,12 @@ impl CommandDraft {
                 campaign: target(campaign).id,
                 action,
             },
-        }
+        })
     }
 }
 
-/// The command of a draft whose places are those of `setups`.
+/// The request of a draft whose places are those of `setups`.
 #[must_use]
-pub fn command(setups: &[Setup], draft: CommandDraft) -> Command {
-    draft.command(|campaign| Target::of(&setups[campaign]))
+pub fn request(setups: &[Setup], draft: CommandDraft) -> Request {
+    draft.request(|campaign| Target::of(&setups[campaign]))
 }

@@ -4,7 +4,7 @@ use crate::{
     campaign::{Campaign, CampaignKind, Tally, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
-    outcome::{Grant, Outcome},
+    outcome::Grant,
 };
 
 /// A user's attempt to get something.
@@ -42,13 +42,12 @@ pub enum CampaignAction {
     Close,
 }
 
-/// One command to a partition.
+/// Anything that a partition does beside deciding claims: those have [`Book::claim`](super::Book::claim) and
+/// [`Engine::claim`](crate::ports::Engine::claim) alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Take a campaign up. Doing it again changes nothing.
     Open(Box<Setup>),
-    /// Decide a claim.
-    Claim(Claim),
     /// A payment arrived for an order.
     Pay {
         /// The order.
@@ -112,13 +111,11 @@ pub struct OrderView {
 pub enum Reply {
     /// To `Open`.
     Opened,
-    /// To `Claim`.
-    Claimed(Outcome),
     /// To `Pay`.
     Payment(PaymentOutcome, OrderView),
     /// To `Cancel`.
     Cancelled(OrderView),
-    /// To `CampaignAction`: the campaign's numbers afterwards.
+    /// To `Act`: the campaign's numbers afterwards.
     Acted(Tally),
     /// To `Tick`.
     Ticked {

@@ -16,9 +16,8 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-pub use self::{
-    command::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
-    state::RETURNED_ORDERS_PER_USER_MAX,
+pub use self::command::{
+    CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup,
 };
 use self::{
     grants::NewGrant,
@@ -70,7 +69,6 @@ impl Book {
                 self.open(now, setup, log);
                 Ok(Reply::Opened)
             }
-            Command::Claim(claim) => self.claim(now, claim, log).map(Reply::Claimed),
             Command::Pay { order, payment } => self.pay(now, *order, payment, log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
             Command::Act { campaign, action } => {
@@ -82,7 +80,7 @@ impl Book {
         }
     }
 
-    /// Decides a claim: [`Command::Claim`] without the wrapping, for the rush.
+    /// Decides a claim. The entry of a grant is appended to `log`.
     ///
     /// # Errors
     /// [`Refusal::KeyReused`] and [`Refusal::NothingAsked`].

@@ -9,16 +9,13 @@ use super::{
 use crate::{
     campaign::{Campaign, CampaignKind, Phase, Rules, Tally},
     event::{Event, Seq},
+    gate::{CampaignGate, Holding},
     id::{PaymentRef, UserId},
     order::{OrderState, OrderStep},
     outcome::{Grant, Order, Outcome},
     split::{SplitRule, lazy_amount},
     time::Timestamp,
 };
-
-/// How many orders one user may give back (cancel, or let expire) in one sale before further claims of theirs are
-/// answered `limit_reached`: without a bound, one user could fill the log by claiming and cancelling.
-pub const RETURNED_ORDERS_PER_USER_MAX: usize = 16;
 
 /// What a decision about a claim came to, before it is recorded.
 pub(super) enum Decision {
@@ -70,12 +67,7 @@ impl State {
 
     /// The phase at an instant: what was recorded, and what the window makes of it.
     pub(super) fn phase_at(&self, now: Timestamp) -> Phase {
-        let window = self.campaign.window;
-        match self.phase {
-            Phase::Scheduled | Phase::Paused if now >= window.ends_at() => Phase::Ended,
-            Phase::Scheduled if now >= window.starts_at() => Phase::Live,
-            phase => phase,
-        }
+        self.phase.at(self.campaign.window, now)
     }
 
     fn remaining_minor(&self) -> i64 {
@@ -109,32 +101,18 @@ impl State {
         if let Some(grant) = self.replay(claim, found)? {
             return Ok(Decision::Answer(Outcome::AlreadyGranted(grant)));
         }
-        // As recorded, not as the window has it: `paused` stands before `ended`, and a paused campaign whose window is
-        // over stays paused until a tick has closed it.
-        let phase = if self.phase == Phase::Paused {
-            Phase::Paused
-        } else {
-            self.phase_at(now)
+        let gate = CampaignGate {
+            window: self.campaign.window,
+            per_user_limit: self.campaign.per_user_limit(),
+            phase: self.phase,
+            remaining: self.remaining,
         };
-        match phase {
-            Phase::Paused => return Ok(Decision::Answer(Outcome::Paused)),
-            Phase::Draft | Phase::Scheduled => {
-                let starts_at = self.campaign.window.starts_at();
-                return Ok(Decision::Answer(Outcome::NotStarted { starts_at }));
-            }
-            Phase::Ended | Phase::Closed => return Ok(Decision::Answer(Outcome::Ended)),
-            Phase::Live => {}
+        if let Some(outcome) = gate.answer(claim.quantity, self.holding(found), now) {
+            return Ok(Decision::Answer(outcome));
         }
-        let limit = self.campaign.per_user_limit();
-        let (held, returned_orders) = self.holdings(found);
-        let over = claim.quantity > limit.saturating_sub(held);
-        if over || returned_orders >= RETURNED_ORDERS_PER_USER_MAX {
-            return Ok(Decision::Answer(Outcome::LimitReached { limit, held }));
-        }
-        if claim.quantity > self.remaining || !self.grants.has_room() {
-            return Ok(Decision::Answer(Outcome::SoldOut {
-                remaining: self.remaining,
-            }));
+        if !self.grants.has_room() {
+            let remaining = self.remaining;
+            return Ok(Decision::Answer(Outcome::SoldOut { remaining }));
         }
         Ok(Decision::Grant {
             found,
@@ -166,17 +144,16 @@ impl State {
         Ok((only_one && self.keeps_units(row)).then(|| self.grant(found.newest, row)))
     }
 
-    /// Units the user has, and how many of the user's orders gave theirs back.
-    fn holdings(&self, found: Found) -> (u32, usize) {
-        self.grants
-            .chain(found)
-            .fold((0, 0), |(held, returned), (_, row)| {
-                if self.keeps_units(row) {
-                    (held + row.quantity, returned)
-                } else {
-                    (held, returned + 1)
-                }
-            })
+    fn holding(&self, found: Found) -> Holding {
+        let mut holding = Holding::default();
+        for (_, row) in self.grants.chain(found) {
+            if self.keeps_units(row) {
+                holding.units += row.quantity;
+            } else {
+                holding.returned_orders += 1;
+            }
+        }
+        holding
     }
 
     fn keeps_units(&self, row: &Row) -> bool {
@@ -263,7 +240,7 @@ impl State {
     /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
     pub(super) fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
         let row = self.grants.row(number);
-        let (held, _) = self.holdings(self.grants.find(user));
+        let held = self.holding(self.grants.find(user)).units;
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
         let limit = self.campaign.per_user_limit();
         open && row.quantity <= self.remaining && row.quantity <= limit.saturating_sub(held)

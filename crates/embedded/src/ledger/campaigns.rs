@@ -85,8 +85,7 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
 /// The new row, or nothing if the campaign is there already.
 fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
     let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
-    let rule = packet.map(|packet| packet.split.rule());
-    let (min, max) = rule.map_or((None, None), bounds);
+    let rule = packet.map(|packet| packet.split.rule().parts());
     let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
          per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, unit_price, \
@@ -108,9 +107,9 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
             campaign.supply(),
             campaign.per_user_limit(),
             packet.map(|packet| packet.split.total()),
-            rule.map(|rule| rule.name().as_str()),
-            min,
-            max,
+            rule.map(|(name, ..)| name.as_str()),
+            rule.and_then(|(_, min, _)| min),
+            rule.and_then(|(.., max)| max),
             packet.map(|_| SPLIT_VERSION),
             packet.map(|packet| packet.seed.as_bytes()),
             packet.map(|packet| *commit(&packet.seed, &packet.split).as_bytes()),
@@ -120,14 +119,6 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
         |row| row.get(0),
     );
     Ok(r.optional()?)
-}
-
-fn bounds(rule: SplitRule) -> (Option<i64>, Option<i64>) {
-    match rule {
-        SplitRule::Normal { min, max } => (Some(min), Some(max)),
-        SplitRule::DoubleAverage { min } | SplitRule::Lazy { min } => (Some(min), None),
-        SplitRule::Equal => (None, None),
-    }
 }
 
 /// One campaign.
@@ -217,7 +208,12 @@ fn record_of(row: &Row<'_>) -> Result<CampaignRecord, StoreError> {
                     "split version: it was made by another release of the splitting rules",
                 ));
             }
-            let rule = rule_of(row)?.ok_or_else(|| bad("splitting rule"))?;
+            let name = row.get::<_, String>("split_rule")?.parse();
+            let (min, max) = (row.get("split_min")?, row.get("split_max")?);
+            let rule = name
+                .ok()
+                .and_then(|name| SplitRule::from_parts(name, min, max).ok())
+                .ok_or_else(|| bad("splitting rule"))?;
             let split = Split::new(row.get("total")?, row.get("supply")?, rule)
                 .map_err(|_| bad("split"))?;
             Rules::RedPacket(RedPacket {
@@ -266,18 +262,6 @@ fn record_of(row: &Row<'_>) -> Result<CampaignRecord, StoreError> {
         granted: row.get("granted")?,
         returned: row.get("returned")?,
         refunded_minor: row.get("refunded")?,
-    })
-}
-
-fn rule_of(row: &Row<'_>) -> Result<Option<SplitRule>, StoreError> {
-    let min = row.get::<_, Option<i64>>("split_min")?.unwrap_or(1);
-    let max = row.get::<_, Option<i64>>("split_max")?.unwrap_or(i64::MAX);
-    Ok(match row.get::<_, String>("split_rule")?.as_str() {
-        "normal" => Some(SplitRule::Normal { min, max }),
-        "double_average" => Some(SplitRule::DoubleAverage { min }),
-        "equal" => Some(SplitRule::Equal),
-        "lazy" => Some(SplitRule::Lazy { min }),
-        _ => None,
     })
 }
 

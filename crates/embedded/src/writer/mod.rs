@@ -31,7 +31,6 @@ use rusqlite::Connection;
 use self::repair::Stopped;
 use crate::{
     Shared,
-    delivery::Decision,
     error::StoreError,
     ledger, log,
     log::Refs,
@@ -66,8 +65,6 @@ pub(crate) struct Writer {
     entries: Vec<Entry>,
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
     parked: std::collections::VecDeque<(Seq, Answer<Claimed>, Outcome)>,
-    /// Decisions of the batch that are left to couriers.
-    decisions: Vec<Decision>,
     last_ack: Option<(CampaignId, AckLevel)>,
     stopped: Option<Stopped>,
     /// When to try again to settle what could not be settled.
@@ -107,7 +104,6 @@ impl Writer {
             pace: Pace::new(),
             entries: Vec::new(),
             parked: std::collections::VecDeque::new(),
-            decisions: Vec::new(),
             last_ack: None,
             stopped: None,
             settle_again_at: None,
@@ -131,7 +127,6 @@ impl Writer {
                 });
             }
         }
-        shared.delivery.close();
     }
 
     fn run(mut self) {
@@ -307,7 +302,6 @@ impl Writer {
 
     fn answer(&mut self, decided: &mut Vec<Decided>) {
         let head = self.shared.committed.load(Ordering::Acquire);
-        let with_couriers = self.shared.delivery.is_worth_it(decided.len());
         for task in decided.drain(..) {
             match task {
                 Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
@@ -319,13 +313,7 @@ impl Writer {
                         ack => {
                             // The commit gives more than some campaigns ask for.
                             let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
-                            let claimed = Claimed { outcome, ack };
-                            let decision = Decision { answer, claimed };
-                            if with_couriers {
-                                self.decisions.push(decision);
-                            } else {
-                                decision.send();
-                            }
+                            answer.send(Ok(Claimed { outcome, ack }));
                         }
                     }
                 }
@@ -333,9 +321,6 @@ impl Writer {
                 Decided::Probe(answer) => answer.send(Ok(())),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
-        }
-        if with_couriers {
-            self.shared.delivery.leave(self.decisions.drain(..));
         }
     }
 

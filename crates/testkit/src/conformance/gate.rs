@@ -1,11 +1,6 @@
 //! The gate answers from memory what needs no decision, and never what may yet be undone.
 
-use qiang_core::{
-    book::{CampaignAction, Command},
-    event::Event,
-    outcome::Outcome,
-    split::SplitRule,
-};
+use qiang_core::{book::CampaignAction, event::Event, outcome::Outcome, split::SplitRule};
 
 use super::{Scenario, Subject};
 use crate::campaign::{OPEN_MS, OPENS, Target, red_packet, sale};
@@ -69,7 +64,7 @@ pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(case: &mut Sc
         for (claim, ticket) in claims.into_iter().zip(tickets) {
             let claimed = ticket.await.unwrap();
             assert_eq!(claimed.outcome.name(), "granted", "round {round}");
-            case.submit(Command::Claim(claim)).await.unwrap();
+            case.replayed(claim).await;
         }
     }
     case.answers_may_be_lost();

@@ -152,7 +152,7 @@ fn after_the_close_units_go_to_the_owner() {
 fn claiming_and_cancelling_for_ever_is_stopped() {
     let setup = sale(1, 5, 1);
     let mut bench = Bench::with(std::slice::from_ref(&setup));
-    for n in 1..=RETURNED_ORDERS_PER_USER_MAX as u32 {
+    for n in 1..=crate::gate::RETURNED_ORDERS_PER_USER_MAX as u32 {
         assert!(
             matches!(bench.claim(&setup, "a"), Outcome::Granted(_)),
             "{n}"

@@ -16,7 +16,7 @@ use crate::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
     conformance::to_its_end,
-    histories::CommandDraft,
+    histories::{CommandDraft, Request},
 };
 
 /// Steps of a history.
@@ -154,9 +154,10 @@ async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
 
 async fn perform<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], step: &Step) {
     match step {
-        Step::Command(draft) => {
-            fixture.play(draft.command(|campaign| targets[campaign]));
-        }
+        Step::Command(draft) => match draft.request(|campaign| targets[campaign]) {
+            Request::Claim(claim) => drop(fixture.claim(&claim)),
+            Request::Command(command) => drop(fixture.play(command)),
+        },
         Step::Later { millis } => fixture.later(*millis),
         Step::Settle {
             part,

@@ -1,0 +1,172 @@
+//! A service of one's own: started on a free loopback port, with its data in a temporary folder.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use qiang_api::{TokenIssuer, config::Secret};
+use qiang_core::{id::UserId, ports::Clock as _};
+use qiang_embedded::SystemClock;
+use tokio::net::TcpListener;
+
+use crate::{
+    backend::Backend,
+    config::Config,
+    scratch::Scratch,
+    server::{Running, Server},
+};
+
+/// How long the crowd's tokens hold.
+const TOKEN_S: i64 = 24 * 3_600;
+
+/// Makes tokens for users of a service.
+#[derive(Clone)]
+pub struct UserTokens(TokenIssuer);
+
+impl UserTokens {
+    /// By the HS256 secret in a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too short.
+    pub fn from_file(path: &Path) -> anyhow::Result<Self> {
+        let secret = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self(TokenIssuer::from_secret(secret.trim().as_bytes())?))
+    }
+
+    /// The value of an `Authorization` header.
+    ///
+    /// # Errors
+    /// When the token cannot be signed.
+    pub fn bearer(&self, user: &str, scope: &str) -> anyhow::Result<String> {
+        let token = self
+            .0
+            .issue(&UserId::new(user)?, scope, SystemClock.now(), TOKEN_S)?;
+        Ok(format!("Bearer {token}"))
+    }
+}
+
+/// The service, and the folder that goes with it.
+pub struct LocalService {
+    running: Running,
+    backend: Backend,
+    tokens: UserTokens,
+    folder: tempfile::TempDir,
+    scratch: Option<Scratch>,
+}
+
+/// Where a service of one's own on Redis has everything.
+pub struct LocalServers<'a> {
+    pub redis: &'a str,
+    /// A database server for the ledger; a file without one.
+    pub ledger: Option<&'a str>,
+    pub transport: &'a str,
+    pub rabbitmq: &'a str,
+}
+
+impl LocalService {
+    /// Starts it on the embedded engine; with `noop_route`, the request that does nothing is offered too.
+    pub async fn start(noop_route: bool) -> anyhow::Result<Self> {
+        let mut config = Config::defaults()?;
+        config.server.noop_route = noop_route;
+        Self::start_with(config).await
+    }
+
+    /// Starts it on Redis, where it has keys of its own until it stops.
+    pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
+        let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
+        let scratch = match servers.ledger {
+            Some(server) => Some(Scratch::make(server, &name.replace('-', "_")).await?),
+            None => None,
+        };
+        let mut flags = vec![
+            ("engine.kind", "redis".to_owned()),
+            ("redis.urls", servers.redis.to_owned()),
+            ("redis.prefix", name),
+            ("settlement.transport", servers.transport.to_owned()),
+            ("settlement.rabbitmq_url", servers.rabbitmq.to_owned()),
+        ];
+        if let Some(scratch) = &scratch {
+            qiang_ledger::migrate(scratch.url()).await?;
+            flags.push(("ledger.url", scratch.url().to_owned()));
+        }
+        let mut local = Self::start_with(Config::defaults_with(&flags)?).await?;
+        local.scratch = scratch;
+        Ok(local)
+    }
+
+    async fn start_with(mut config: Config) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        config.engine.data = database(&folder);
+        let secret = hex::encode(rand::random::<[u8; 32]>());
+        let tokens = UserTokens(TokenIssuer::from_secret(secret.as_bytes())?);
+        config.auth.hs256_secret = Secret::new(secret);
+        // The crowd is one of ours: it may come with as many connections and shares as it likes.
+        config.server.connections_max = u32::from(u16::MAX);
+        config.limits.shares_max = qiang_core::split::SHARES_MAX;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let backend = Backend::open(&config).await?;
+        let running = Server::start(config, backend.clone(), listener).await?;
+        Ok(Self {
+            running,
+            backend,
+            tokens,
+            folder,
+            scratch: None,
+        })
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.running.addr()
+    }
+
+    /// What makes tokens for its users.
+    #[must_use]
+    pub fn tokens(&self) -> &UserTokens {
+        &self.tokens
+    }
+
+    /// The file that holds log and ledger.
+    pub fn database(&self) -> PathBuf {
+        database(&self.folder)
+    }
+
+    /// The URL of the ledger's database; none where the ledger is in the file.
+    #[must_use]
+    pub fn ledger_url(&self) -> Option<&str> {
+        self.scratch.as_ref().map(Scratch::url)
+    }
+
+    /// Waits until everything granted so far is in the ledger's tables.
+    pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
+        let settled = self.backend.settle(wait_max).await?;
+        ensure!(
+            settled,
+            "the ledger did not catch up within {} s",
+            wait_max.as_secs()
+        );
+        Ok(())
+    }
+
+    /// Serves until Ctrl-C.
+    pub async fn serve_on(self) -> anyhow::Result<()> {
+        tokio::signal::ctrl_c().await?;
+        self.stop().await
+    }
+
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.running.shutdown().await?;
+        self.backend.erase().await?;
+        match self.scratch {
+            Some(scratch) => scratch.drop_it().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn database(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("qiang.db")
+}

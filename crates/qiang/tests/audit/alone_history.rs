@@ -1,0 +1,171 @@
+//! A ledger alone with a full life behind it: logs of books, settled into whatever ledger there is.
+
+use std::sync::Arc;
+
+use qiang_core::{
+    book::{CampaignAction, Command, Reply, Setup},
+    event::PartitionId,
+    id::{IdempotencyKey, OrderId, PaymentRef},
+    money::Money,
+    ports::{Clock as _, Ledger},
+    split::SplitRule,
+};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{Builder, HOLD_MS, OPEN_MS, OPENS, OWNER, Target, currency, red_packet, sale, user},
+    spread::SpreadBook,
+};
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+pub(crate) struct World {
+    pub(crate) runtime: Runtime,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    /// One partition, and three over which campaigns are spread.
+    pub(crate) books: [SpreadBook; 2],
+}
+
+impl World {
+    /// A world in which nothing has happened, with the ledger that is opened in its runtime.
+    pub(crate) fn new(open: impl AsyncFnOnce(Arc<ManualClock>) -> Arc<dyn Ledger>) -> Self {
+        let clock = ManualClock::new(OPENS);
+        let partitions = |numbers: &[u16]| numbers.iter().copied().map(PartitionId).collect();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        Self {
+            ledger: runtime.block_on(open(Arc::clone(&clock))),
+            runtime,
+            clock,
+            books: [
+                SpreadBook::new(partitions(&[8])),
+                SpreadBook::new(partitions(&[3, 0, 5])),
+            ],
+        }
+    }
+
+    pub(crate) fn enter(&self, n: u64, builder: &Builder) -> Setup {
+        let setup = builder.setup(n);
+        let (id, minor) = (
+            Uuid::from_u128(u128::from(n)),
+            setup.campaign.funded_minor(),
+        );
+        let key = IdempotencyKey::new(&format!("key-{n}")).unwrap();
+        self.runtime.block_on(async {
+            if minor > 0 {
+                let amount = Money::new(minor, currency());
+                let bound = self.ledger.bind_key("deposits", &key, [1; 32], id).await;
+                bound.unwrap();
+                self.ledger.deposit(id, &user(OWNER), amount).await.unwrap();
+            }
+            self.ledger.create(&setup).await.unwrap();
+        });
+        setup
+    }
+
+    pub(crate) fn open(&mut self, book: usize, n: u64, builder: &Builder) -> Target {
+        let setup = self.enter(n, builder);
+        self.play(book, Command::Open(Box::new(setup.clone())));
+        Target::of(&setup)
+    }
+
+    pub(crate) fn play(&mut self, book: usize, command: Command) -> Option<Reply> {
+        self.books[book].apply(self.clock.now(), &command).ok()
+    }
+
+    pub(crate) fn granted(&mut self, book: usize, target: Target, name: &str) -> OrderId {
+        let outcome = self.books[book].claim(self.clock.now(), &target.one(name));
+        let grant = outcome.ok().and_then(|outcome| outcome.grant().copied());
+        grant.expect("granted").order_id()
+    }
+
+    fn pay(&mut self, book: usize, order: OrderId, payment: &str) {
+        let payment = PaymentRef::new(payment).unwrap();
+        self.play(book, Command::Pay { order, payment });
+    }
+
+    fn later(&mut self, millis: i64) {
+        self.clock.advance(millis);
+        for book in 0..2 {
+            self.play(book, Command::Tick { events_max: 1_000 });
+        }
+    }
+
+    fn close(&mut self, book: usize, target: Target) {
+        let (campaign, action) = (target.id, CampaignAction::Close);
+        self.play(book, Command::Act { campaign, action });
+    }
+
+    /// Settles all logs, but for so many entries at the end of one of the three.
+    pub(crate) fn settle(&self, but: usize) {
+        for (n, book) in self.books.iter().enumerate() {
+            for (part, (partition, log)) in book.partitions().iter().zip(book.logs()).enumerate() {
+                let left = if (n, part) == (1, 0) { but } else { 0 };
+                let settled = self.ledger.settle(*partition, &log[..log.len() - left]);
+                self.runtime.block_on(settled).unwrap();
+            }
+        }
+    }
+}
+
+/// Campaigns 1 to 4 in one piece, 11 to 15 in three parts, 21 a draft; and of each something of everything.
+pub(crate) fn history(mut world: World) -> World {
+    let always = |builder: Builder| builder.window(OPENS, 100 * OPEN_MS);
+    let lazy = always(red_packet(500, 10, SplitRule::Lazy { min: 10 }));
+    let normal = red_packet(1_000, 10, SplitRule::Normal { min: 50, max: 200 });
+    for (book, first) in [(0, 1), (1, 11)] {
+        let lazy = world.open(book, first, &lazy);
+        let normal = world.open(book, first + 1, &always(normal.clone()));
+        for n in 0..7 {
+            world.granted(book, lazy, &format!("u{n}"));
+            world.granted(book, normal, &format!("u{n}"));
+        }
+        world.close(book, normal);
+        orders(&mut world, book, first + 2);
+        let held = world.open(
+            book,
+            first + 3,
+            &always(sale(5)).price(0).hold_ms(50 * OPEN_MS),
+        );
+        let order = world.granted(book, held, "u0");
+        world.granted(book, held, "u1");
+        world.pay(book, order, "p-free");
+    }
+    world.enter(21, &red_packet(30, 3, SplitRule::Equal));
+    // A unit that one part has sold and taken back, which its ledger does not know, and another has sold again.
+    let resold = world.open(1, 15, &sale(1).window(OPENS, 100 * OPEN_MS));
+    let of_part = |world: &World, part: usize| {
+        let names = (0..).map(|n| format!("u{n}"));
+        let mut own = names.filter(|name| world.books[1].part_of(&user(name)) == part);
+        own.next().expect("names do not end")
+    };
+    let (first, second) = (of_part(&world, 0), of_part(&world, 1));
+    world.granted(1, resold, &first);
+    let known = world.books[1].logs()[0].len();
+    world.later(HOLD_MS);
+    world.granted(1, resold, &second);
+    world.settle(world.books[1].logs()[0].len() - known);
+    world
+}
+
+/// A sale with orders in every state, closed while some are held.
+fn orders(world: &mut World, book: usize, n: u64) {
+    let target = world.open(book, n, &sale(12).limit(2).price(7));
+    let orders: Vec<_> = (0..6)
+        .map(|n| world.granted(book, target, &format!("u{n}")))
+        .collect();
+    world.pay(book, orders[0], "p-0");
+    world.pay(book, orders[0], "p-0-again");
+    world.play(book, Command::Cancel { order: orders[1] });
+    world.pay(book, orders[1], "p-1");
+    world.later(HOLD_MS); // all others expire
+    world.pay(book, orders[2], "p-2");
+    let held = world.granted(book, target, "u8");
+    world.granted(book, target, "u9");
+    world.close(book, target);
+    world.pay(book, orders[3], "p-3");
+    world.pay(book, held, "p-8");
+    world.later(HOLD_MS);
+}
