@@ -1,4 +1,4 @@
-//! What the API stands on: an engine, its log, a ledger, and what carries one into the other.
+//! The backend of a node: an engine, its log, a ledger, and settlement from one to the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -47,7 +47,7 @@ impl Close for Embedded {
     }
 }
 
-/// What the API stands on.
+/// What the API works on, and what closes with it.
 #[derive(Clone)]
 pub struct Backend {
     /// Decides claims.
@@ -84,7 +84,7 @@ impl Backend {
                 let inside = config.settlement.inside;
                 let distributed = Distributed::start(config, ledger, inside).await?;
                 Ok(Self {
-                    engine: distributed.answering(&config.settlement),
+                    engine: distributed.with_ledger_ack(&config.settlement),
                     ledger: distributed.ledger(),
                     log: Arc::new(distributed.engine.clone()),
                     clock,
@@ -109,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// What the API stands on.
+    /// What the API works on.
     #[must_use]
     pub fn ports(&self) -> Ports {
         Ports {
@@ -137,7 +137,7 @@ impl Backend {
         self.close.erase().await
     }
 
-    /// Waits until what is in the log now is in the ledger's tables; tells whether it is.
+    /// Waits until what is in the log now is in the ledger's tables. Returns whether it is.
     ///
     /// # Errors
     /// When the log or the ledger does not answer.

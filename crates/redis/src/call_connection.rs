@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_core::{campaign::AckLevel, event::Seq, id::CampaignId};
+use qiang_core::{campaign::AckLevel, event::Seq, id::CampaignId, ports::EngineError};
 use redis::{
     Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 
 use crate::{
     context::ConnectionContext,
-    error::{CallError, is_transient},
+    error::{is_transient, no_answer, unavailable},
     keys::SCRIPT_KEYS,
     partition::Partition,
     reply::ScriptReply,
@@ -33,11 +33,14 @@ const QUERY_PAUSE: Duration = Duration::from_millis(100);
 /// How long a mark for `WAIT` stays, in milliseconds.
 const MARK_MS: u64 = 60_000;
 
+/// Adds a script's own arguments to a command.
+pub(crate) type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
+
 /// One call: a script, and its arguments beyond those that every script has.
 pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
     pub(crate) campaign: CampaignId,
-    pub(crate) arguments: &'a (dyn Fn(&mut Cmd) + Send + Sync),
+    pub(crate) arguments: Arguments<'a>,
     /// Whether to wait for replicas.
     pub(crate) wait: bool,
 }
@@ -69,35 +72,35 @@ impl CallConnection {
     }
 
     /// Carries a call out, over as many attempts as time allows.
-    pub(crate) async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, CallError> {
+    ///
+    /// # Errors
+    /// [`EngineError::Uncertain`] when an attempt whose answer was lost may have been carried out, else
+    /// [`EngineError::Unavailable`].
+    pub(crate) async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
         self.calls += 1;
         let until = Instant::now() + self.context.options.try_for;
         let (mut pause, mut sent) = (CALL_PAUSES.0, false);
         loop {
-            // An earlier attempt whose answer was lost may have been carried out, whatever comes now.
-            let earlier = sent;
-            let unless_sent = |error: CallError| if earlier { error.uncertain() } else { error };
             if let Some(reason) = self.partition.halted() {
-                return Err(unless_sent(CallError::Halted(reason)));
+                return Err(failure(reason, sent));
             }
+            let earlier = sent;
             let error = match self.attempt(call, &mut sent).await {
                 Ok(reply) if reply.status == "halted" => {
                     let reason = reply.text();
                     self.partition.halt(&reason);
-                    return Err(unless_sent(CallError::Halted(reason)));
+                    return Err(failure(reason, earlier));
                 }
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
             self.connection = None;
             if !is_transient(&error) {
-                let reason = format!("{}: {error}", call.script.name);
-                return Err(unless_sent(CallError::Unavailable(reason)));
+                return Err(failure(format!("{}: {error}", call.script.name), earlier));
             }
             self.context.directory.forget();
             if Instant::now() + pause >= until {
-                let error = CallError::Unavailable(format!("Redis does not answer: {error}"));
-                return Err(if sent { error.uncertain() } else { error });
+                return Err(failure(no_answer(&error), sent));
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(CALL_PAUSES.1);
@@ -242,5 +245,14 @@ impl CallConnection {
         } else {
             AckLevel::Memory
         })
+    }
+}
+
+/// Why a call gave no decision; `uncertain` when it may have been carried out all the same.
+fn failure(reason: String, uncertain: bool) -> EngineError {
+    if uncertain {
+        EngineError::Uncertain { reason }
+    } else {
+        unavailable(reason)
     }
 }

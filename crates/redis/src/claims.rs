@@ -80,11 +80,11 @@ pub(crate) async fn decide(
     match connection.call(&call).await {
         Ok(reply) if reply.is_ok() => answer(node, &meta, partition, &reply, here),
         Ok(_) => unknown(here),
-        Err(error) => fail(here, &error.into()),
+        Err(error) => fail(here, &error),
     }
 }
 
-fn write(command: &mut Cmd, batch: &[PendingClaim], plain: bool) {
+fn write<'a>(command: &'a mut Cmd, batch: &[PendingClaim], plain: bool) -> &'a mut Cmd {
     command.arg(if plain { "1" } else { "3" });
     for PendingClaim { claim, .. } in batch {
         command.arg(claim.user.as_str());
@@ -93,6 +93,7 @@ fn write(command: &mut Cmd, batch: &[PendingClaim], plain: bool) {
             command.arg(claim.quantity).arg(key);
         }
     }
+    command
 }
 
 fn answer(

@@ -1,14 +1,5 @@
 //! Commands that are about a whole campaign or all of them: pause, resume, close, ticks, numbers, the probe.
 
-use qiang_core::{
-    book::{CampaignAction, Command, Refusal, Reply},
-    campaign::{Phase, Tally, Transition, TransitionError},
-    event::PartitionId,
-    id::CampaignId,
-    ports::EngineError,
-};
-use redis::Cmd;
-
 use crate::{
     error::unreadable,
     meta::CampaignMeta,
@@ -16,6 +7,13 @@ use crate::{
     scripts::{ACT, PROBE, TICK},
     tally::{self, PartTally},
     transfer::moving,
+};
+use qiang_core::{
+    book::{CampaignAction, Command, Refusal, Reply},
+    campaign::{Phase, Tally, Transition, TransitionError},
+    event::PartitionId,
+    id::CampaignId,
+    ports::EngineError,
 };
 
 /// Campaigns looked at by one tick of one partition.
@@ -65,11 +63,10 @@ impl Node {
             CampaignAction::Resume => ("resume", Transition::Resume),
             CampaignAction::Close => ("close", Transition::Close),
         };
-        let arguments = |command: &mut Cmd| {
-            command.arg(word);
-        };
         for _ in 0..MOVES_MAX {
-            let reply = self.change(partition, &ACT, meta, &arguments).await?;
+            let reply = self
+                .change(partition, &ACT, meta, &|command| command.arg(word))
+                .await?;
             match reply.status.as_str() {
                 "busy" => {
                     self.partitions
@@ -150,10 +147,9 @@ impl Node {
             // A part that is open before its home is: the campaign is not known yet.
             return Ok(false);
         };
-        let arguments = |command: &mut Cmd| {
-            command.arg(events_max);
-        };
-        let reply = self.change(partition, &TICK, &meta, &arguments).await?;
+        let reply = self
+            .change(partition, &TICK, &meta, &|command| command.arg(events_max))
+            .await?;
         if reply.status == "busy" {
             self.partitions
                 .finish_transfers_from(&meta, partition)
@@ -171,7 +167,7 @@ impl Node {
         let wait = self.partitions.context.options.replicas > 0;
         for partition in self.partitions.list() {
             self.partitions
-                .call(partition.id, &PROBE, nobody, wait, &|_| {})
+                .call(partition.id, &PROBE, nobody, wait, &|command| command)
                 .await?;
         }
         Ok(())

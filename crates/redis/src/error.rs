@@ -28,57 +28,24 @@ pub enum ConnectError {
     },
 }
 
-/// Why a call to a script gave no decision.
-#[derive(Debug, Clone)]
-pub(crate) enum CallError {
-    /// Nothing is granted on this partition any more.
-    Halted(String),
-    /// It did not happen.
-    Unavailable(String),
-    /// It may have happened.
-    Uncertain(String),
-}
-
-impl CallError {
-    /// The same, for a call that an earlier attempt may have carried out.
-    pub(crate) fn uncertain(self) -> Self {
-        match self {
-            Self::Halted(reason) | Self::Unavailable(reason) | Self::Uncertain(reason) => {
-                Self::Uncertain(reason)
-            }
-        }
-    }
-}
-
-impl From<CallError> for EngineError {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Halted(reason) | CallError::Unavailable(reason) => {
-                Self::Unavailable { reason }
-            }
-            CallError::Uncertain(reason) => Self::Uncertain { reason },
-        }
-    }
-}
-
-/// A server that gave no answer, for callers of the engine.
-pub(crate) fn unavailable(error: &RedisError) -> EngineError {
-    EngineError::Unavailable {
-        reason: no_answer(error),
-    }
-}
-
-/// A server that gave no answer, for settlement.
-pub(crate) fn log_unavailable(error: &RedisError) -> LedgerError {
-    LedgerError::Unavailable {
-        reason: no_answer(error),
-    }
+/// Nothing was decided.
+pub(crate) fn unavailable(reason: impl Into<String>) -> EngineError {
+    let reason = reason.into();
+    EngineError::Unavailable { reason }
 }
 
 pub(crate) fn unreadable() -> EngineError {
-    EngineError::Unavailable {
-        reason: "a reply of Redis cannot be read".to_owned(),
-    }
+    unavailable("a reply of Redis cannot be read")
+}
+
+/// The log cannot be read now.
+pub(crate) fn log_unavailable(error: &RedisError) -> LedgerError {
+    let reason = no_answer(error);
+    LedgerError::Unavailable { reason }
+}
+
+pub(crate) fn no_answer(error: &RedisError) -> String {
+    format!("Redis does not answer: {error}")
 }
 
 /// Whether another attempt may succeed: a lost connection, a failover, a server that is starting.
@@ -104,8 +71,4 @@ pub(crate) fn is_transient(error: &RedisError) -> bool {
                 || matches!(error.code(), Some("UNBLOCKED" | "MISCONF" | "NOREPLICAS"))
         }
     }
-}
-
-fn no_answer(error: &RedisError) -> String {
-    format!("Redis does not answer: {error}")
 }

@@ -6,12 +6,11 @@ use std::sync::{
 };
 
 use qiang_core::{event::PartitionId, ports::EngineError};
-use redis::Cmd;
 use tokio::sync::Mutex;
 
 use crate::{
     batcher::{ClaimBatcher, Group, PendingClaim},
-    call_connection::CallConnection,
+    call_connection::{Arguments, CallConnection},
     gate::Gate,
     meta::CampaignMeta,
     partitions::Partitions,
@@ -107,7 +106,7 @@ impl Node {
         partition: PartitionId,
         script: &'static Script,
         meta: &CampaignMeta,
-        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+        arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let partitions = &self.partitions;
         let wait = partitions.context.options.waits(meta.ack);

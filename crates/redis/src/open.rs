@@ -4,16 +4,15 @@
 //! number of parts is written down before the first part opens, so that a node with another configuration that
 //! finishes the work spreads the campaign alike. The home part opens last: only then is the campaign known.
 
-use qiang_core::{
-    book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
-};
-use redis::Cmd;
-
 use crate::{
-    error::CallError,
+    call_connection::Arguments,
+    error::unavailable,
     node::Node,
     reply::share_text,
     scripts::{OPEN, Script, WARM},
+};
+use qiang_core::{
+    book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
 };
 
 /// Shares put in place by one call.
@@ -103,7 +102,7 @@ impl Node {
                 .iter()
                 .filter(|(at, _, _)| (offset..offset + shares.len()).contains(at))
                 .collect();
-            let arguments = |command: &mut Cmd| {
+            self.step(partition, &WARM, setup, &|command| {
                 command.arg(offset).arg(here.len());
                 for (_, place, sum) in &here {
                     command.arg(place).arg(sum);
@@ -111,17 +110,15 @@ impl Node {
                 for (number, amount) in shares {
                     command.arg(share_text(*number, *amount));
                 }
-            };
-            self.step(partition, &WARM, setup, &arguments).await?;
+                command
+            })
+            .await?;
         }
         let fields = fields_of(setup, part);
-        let arguments = |command: &mut Cmd| {
-            command.arg(part.shares.len());
-            for (field, value) in &fields {
-                command.arg(field).arg(value);
-            }
-        };
-        self.step(partition, &OPEN, setup, &arguments).await
+        self.step(partition, &OPEN, setup, &|command| {
+            command.arg(part.shares.len()).arg(&fields)
+        })
+        .await
     }
 
     async fn step(
@@ -129,7 +126,7 @@ impl Node {
         partition: PartitionId,
         script: &'static Script,
         setup: &Setup,
-        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+        arguments: Arguments<'_>,
     ) -> Result<(), EngineError> {
         let (id, ack) = (setup.campaign.id, setup.campaign.ack);
         let wait = self.partitions.context.options.waits(ack);
@@ -138,13 +135,9 @@ impl Node {
             .call(partition, script, id, wait, arguments)
             .await?;
         if !reply.is_ok() {
-            let reason = format!(
-                "{} was answered {} {}",
-                script.name,
-                reply.status,
-                reply.text()
-            );
-            return Err(CallError::Unavailable(reason).into());
+            let (name, status) = (script.name, &reply.status);
+            let reason = format!("{name} was answered {status} {}", reply.text());
+            return Err(unavailable(reason));
         }
         if wait {
             reply.level(ack)?;

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use qiang_core::{
-    book::{OrderView, PaymentOutcome, Refusal, Reply},
-    event::PartitionId,
-    id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, OrderStepError},
-    ports::EngineError,
-};
-use redis::Cmd;
-
 use crate::{
     error::unreadable,
     meta::CampaignMeta,
     node::Node,
     reply,
     scripts::{CANCEL, ORDER, PAY},
+};
+use qiang_core::{
+    book::{OrderView, PaymentOutcome, Refusal, Reply},
+    event::PartitionId,
+    id::{OrderId, PaymentRef},
+    order::{OrderState, OrderStep, OrderStepError},
+    ports::EngineError,
 };
 
 impl Node {
@@ -27,10 +25,11 @@ impl Node {
     ) -> Result<Reply, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
-        let arguments = |command: &mut Cmd| {
-            command.arg(order.number).arg(payment.as_str());
-        };
-        let reply = self.change(partition, &PAY, &meta, &arguments).await?;
+        let reply = self
+            .change(partition, &PAY, &meta, &|command| {
+                command.arg(order.number).arg(payment.as_str())
+            })
+            .await?;
         let text = reply.found(Refusal::UnknownOrder)?;
         let outcome = match text.as_bytes().first() {
             Some(b'p') => PaymentOutcome::Paid,
@@ -44,10 +43,11 @@ impl Node {
     pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
-        let arguments = |command: &mut Cmd| {
-            command.arg(order.number);
-        };
-        let reply = self.change(partition, &CANCEL, &meta, &arguments).await?;
+        let reply = self
+            .change(partition, &CANCEL, &meta, &|command| {
+                command.arg(order.number)
+            })
+            .await?;
         if reply.status == "refused" {
             let from = match reply.text.as_slice() {
                 b"p" => OrderState::Paid,
@@ -64,12 +64,11 @@ impl Node {
         let Some((meta, partition)) = self.issuer(order).await? else {
             return Ok(None);
         };
-        let arguments = |command: &mut Cmd| {
-            command.arg(order.number);
-        };
         let reply = self
             .partitions
-            .call(partition, &ORDER, meta.id, false, &arguments)
+            .call(partition, &ORDER, meta.id, false, &|command| {
+                command.arg(order.number)
+            })
             .await?;
         match reply.found(Refusal::UnknownOrder) {
             Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),

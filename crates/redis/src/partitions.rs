@@ -11,10 +11,10 @@ use redis::{Cmd, FromRedisValue, RedisError};
 use tokio::sync::Mutex;
 
 use crate::{
-    call_connection::{Call, CallConnection},
+    call_connection::{Arguments, Call, CallConnection},
     clock::RedisClock,
     context::ConnectionContext,
-    error::{CallError, ConnectError, STATE_LOST, unavailable},
+    error::{ConnectError, STATE_LOST, no_answer, unavailable},
     keys::{home_of, part_of},
     meta::{CampaignMeta, FIELDS, MetaCache},
     partition::Partition,
@@ -143,9 +143,8 @@ impl Partitions {
             return Ok(None);
         }
         let meta = CampaignMeta::read(campaign, &values);
-        let meta = meta.ok_or_else(|| EngineError::Unavailable {
-            reason: format!("the state of campaign {campaign} in Redis cannot be read"),
-        })?;
+        let unreadable = || format!("the state of campaign {campaign} in Redis cannot be read");
+        let meta = meta.ok_or_else(|| unavailable(unreadable()))?;
         Ok(Some(self.metas.insert(meta)))
     }
 
@@ -155,11 +154,9 @@ impl Partitions {
         partition: PartitionId,
         command: &Cmd,
     ) -> Result<T, EngineError> {
-        let mut connection = self.command_connections[usize::from(partition.0)]
-            .lock()
-            .await;
-        let answer = connection.query(command).await;
-        answer.map_err(|error| unavailable(&error))
+        let connection = &self.command_connections[usize::from(partition.0)];
+        let answer = connection.lock().await.query(command).await;
+        answer.map_err(|error| unavailable(no_answer(&error)))
     }
 
     /// Calls a script of a campaign's part.
@@ -169,18 +166,16 @@ impl Partitions {
         script: &'static Script,
         campaign: CampaignId,
         wait: bool,
-        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
-    ) -> Result<ScriptReply, CallError> {
+        arguments: Arguments<'_>,
+    ) -> Result<ScriptReply, EngineError> {
         let call = Call {
             script,
             campaign,
             arguments,
             wait,
         };
-        let mut connection = self.command_connections[usize::from(partition.0)]
-            .lock()
-            .await;
-        connection.call(&call).await
+        let connection = &self.command_connections[usize::from(partition.0)];
+        connection.lock().await.call(&call).await
     }
 
     /// Stops granting on a partition, on all nodes.
@@ -238,7 +233,7 @@ impl Partitions {
             None => STATE_LOST.to_owned(),
         };
         partition.halt(&reason);
-        Err(EngineError::Unavailable { reason })
+        Err(unavailable(reason))
     }
 }
 

@@ -28,7 +28,7 @@ use qiang_core::{
 };
 use redis::{ErrorKind, RedisError, Value};
 
-use crate::meta::CampaignMeta;
+use crate::{error::unavailable, meta::CampaignMeta};
 
 /// What a script replied, other than that the partition is halted.
 #[derive(Debug)]
@@ -72,9 +72,10 @@ impl ScriptReply {
         match self.status.as_str() {
             "ok" => Ok(self.text()),
             "unknown" => Err(unknown.into()),
-            status => Err(EngineError::Unavailable {
-                reason: format!("Redis answered {status} {}", self.text()),
-            }),
+            status => Err(unavailable(format!(
+                "Redis answered {status} {}",
+                self.text()
+            ))),
         }
     }
 

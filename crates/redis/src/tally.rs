@@ -1,14 +1,15 @@
 //! The numbers of campaigns, part by part: as scripts reply them, from a read replica, and added up.
 
+use crate::{
+    error::unavailable, keys::SCRIPT_KEYS, meta::CampaignMeta, partitions::Partitions,
+    scripts::TALLY,
+};
 use qiang_core::{
     campaign::{Phase, Tally},
     event::PartitionId,
     ports::EngineError,
     time::Timestamp,
 };
-use redis::Cmd;
-
-use crate::{keys::SCRIPT_KEYS, meta::CampaignMeta, partitions::Partitions, scripts::TALLY};
 
 /// A part's numbers, and how things stood when they were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +107,7 @@ impl Partitions {
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.of_campaign(meta) {
             let reply = self
-                .call(partition, &TALLY, meta.id, false, &|_| {})
+                .call(partition, &TALLY, meta.id, false, &|command| command)
                 .await?;
             let read = reply.is_ok().then(|| PartTally::parse(&reply.text()));
             let part = read.flatten().ok_or_else(|| no_numbers(meta, partition))?;
@@ -120,7 +121,7 @@ impl Partitions {
     pub(crate) async fn tally_from_replica(&self, meta: &CampaignMeta) -> Option<Tally> {
         let home = self.home(meta.id);
         let keys = self.context.keys.of_script(home, "reads", meta.id);
-        let mut command: Cmd = redis::cmd("EVAL_RO");
+        let mut command = redis::cmd("EVAL_RO");
         command.arg(&TALLY.text).arg(SCRIPT_KEYS).arg(&keys);
         // A replica may be behind: only the epoch is checked.
         command
@@ -140,10 +141,8 @@ impl Partitions {
 }
 
 pub(crate) fn no_numbers(meta: &CampaignMeta, partition: PartitionId) -> EngineError {
-    EngineError::Unavailable {
-        reason: format!(
-            "campaign {} has no numbers in partition {}",
-            meta.id, partition.0
-        ),
-    }
+    unavailable(format!(
+        "campaign {} has no numbers in partition {}",
+        meta.id, partition.0
+    ))
 }

@@ -7,18 +7,17 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::Mutex;
-use qiang_core::{campaign::AckLevel, event::PartitionId, id::CampaignId, ports::EngineError};
-use redis::Cmd;
-
 use crate::{
-    error::CallError,
+    call_connection::Arguments,
+    error::unavailable,
     meta::CampaignMeta,
     partitions::Partitions,
     reply::ScriptReply,
     scripts::{Script, TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
     tally::no_numbers,
 };
+use parking_lot::Mutex;
+use qiang_core::{campaign::AckLevel, event::PartitionId, id::CampaignId, ports::EngineError};
 
 /// Units that a transfer moves at most: the number of a script's arguments is limited.
 const UNITS_MAX: u32 = 2_000;
@@ -217,13 +216,12 @@ impl Partitions {
         wanted: u32,
     ) -> Result<Option<Transfer>, EngineError> {
         let units_max = if wanted == 0 { 0 } else { UNITS_MAX };
-        let arguments = |command: &mut Cmd| {
-            command
-                .arg(taker.0)
-                .arg(wanted.min(UNITS_MAX))
-                .arg(units_max);
-        };
-        let reply = self.step(meta, giver, &TRANSFER_OUT, &arguments).await?;
+        let wanted = wanted.min(UNITS_MAX);
+        let reply = self
+            .step(meta, giver, &TRANSFER_OUT, &|command| {
+                command.arg(taker.0).arg(wanted).arg(units_max)
+            })
+            .await?;
         let transfer = reply.is_ok().then(|| Transfer::parse(&reply.text()));
         Ok(transfer.flatten())
     }
@@ -236,27 +234,25 @@ impl Partitions {
         taker: PartitionId,
         transfer: Transfer,
     ) -> Result<(), EngineError> {
-        let arrive = |command: &mut Cmd| {
-            command
-                .arg(giver.0)
-                .arg(&transfer.number)
-                .arg(&transfer.units)
-                .arg(&transfer.shares);
-        };
-        let reply = self.step(meta, taker, &TRANSFER_IN, &arrive).await?;
+        let Transfer {
+            number,
+            units,
+            shares,
+        } = &transfer;
+        let reply = self
+            .step(meta, taker, &TRANSFER_IN, &|command| {
+                command.arg(giver.0).arg(number).arg(units).arg(shares)
+            })
+            .await?;
         let end = match reply.status.as_str() {
             "ok" => "arrived",
             "closed" => "back",
-            status => {
-                let reason = format!("a transfer was answered {status}");
-                return Err(CallError::Unavailable(reason).into());
-            }
+            status => return Err(unavailable(format!("a transfer was answered {status}"))),
         };
-        let leave = |command: &mut Cmd| {
-            command.arg(taker.0).arg(&transfer.number).arg(end);
-        };
-        self.call(giver, &TRANSFER_END, meta.id, false, &leave)
-            .await?;
+        self.call(giver, &TRANSFER_END, meta.id, false, &|command| {
+            command.arg(taker.0).arg(number).arg(end)
+        })
+        .await?;
         Ok(())
     }
 
@@ -268,24 +264,20 @@ impl Partitions {
         meta: &CampaignMeta,
         partition: PartitionId,
         script: &'static Script,
-        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+        arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let wait = self.context.options.replicas > 0;
         let reply = self
             .call(partition, script, meta.id, wait, arguments)
             .await?;
         if wait && reply.is_ok() && reply.reached < AckLevel::Replica {
-            return Err(EngineError::Unavailable {
-                reason: "the replicas do not confirm a transfer of units between partitions"
-                    .to_owned(),
-            });
+            let reason = "the replicas do not confirm a transfer of units between partitions";
+            return Err(unavailable(reason));
         }
         Ok(reply)
     }
 }
 
 pub(crate) fn moving() -> EngineError {
-    EngineError::Unavailable {
-        reason: "units are moving between partitions; ask again".to_owned(),
-    }
+    unavailable("units are moving between partitions; ask again")
 }

@@ -10,8 +10,8 @@ use qiang_testkit::{
     servers::redis::{Cluster, Options as ServerOptions, SentinelSet, Server},
 };
 
-use crate::rig::{
-    Record, Rig, Told, blocking, detach_replicas, grant_of, name, open_now, options, wait_for,
+use crate::harness::{
+    Harness, Record, Told, blocking, detach_replicas, grant_of, name, open_now, options, wait_for,
 };
 
 /// Between two claims of one worker: the crowd must last for the whole failover.
@@ -25,24 +25,24 @@ const REPLICA_TIMEOUT: Duration = Duration::from_millis(200);
 const SUPPLY: u32 = 50_000;
 
 /// A crowd on a sale and a packet at once, which go on until `fault` is over and some more have claimed.
-async fn under_load(rig: &mut Rig, fault: impl AsyncFnOnce(&Record)) {
-    let on_sale = rig
+async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
+    let on_sale = harness
         .open(open_now(sale(SUPPLY)).ack(AckLevel::Replica))
         .await;
     let equal = SplitRule::Equal;
-    let packet = rig
+    let packet = harness
         .open(open_now(red_packet(100 * i64::from(SUPPLY), SUPPLY, equal)).ack(AckLevel::Replica))
         .await;
     // Everybody asks twice.
     let made = move |n: usize| Some(if n % 4 < 2 { &on_sale } else { &packet }.one(&name(n / 4)));
-    let crowd = rig.start(made, PAUSE);
+    let crowd = harness.start(made, PAUSE);
     crowd.more(CLAIMS).await;
-    fault(&rig.record).await;
+    fault(&harness.record).await;
     crowd.more(CLAIMS).await;
     let told = crowd.dismiss().await;
     every_one_granted(&told);
-    rig.audit().await;
-    rig.replay(&told).await;
+    harness.audit().await;
+    harness.replay(&told).await;
 }
 
 /// Lets the primary grant some more that its replicas never hear of, then kills it.
@@ -76,15 +76,15 @@ async fn a_killed_primary_under_sentinels_loses_nothing_that_was_acknowledged() 
         replica_timeout: REPLICA_TIMEOUT,
         ..options(String::new())
     };
-    let mut rig = Rig::new(options).await;
-    under_load(&mut rig, async |record| {
+    let mut harness = Harness::new(options).await;
+    under_load(&mut harness, async |record| {
         let old = blocking(|| set.primary());
         kill_ahead_of_replicas(old, record).await;
         blocking(|| set.wait_for_failover(old));
     })
     .await;
-    assert_eq!(rig.nodes[0].stopped(), None);
-    assert_eq!(rig.nodes[1].stopped(), None);
+    assert_eq!(harness.nodes[0].stopped(), None);
+    assert_eq!(harness.nodes[1].stopped(), None);
 }
 
 /// Slots of Redis Cluster for the tags `p01` and `p02`, where the two campaigns live: not on the same primary.
@@ -101,8 +101,8 @@ async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
         partitions: 4,
         ..options(String::new())
     };
-    let mut rig = Rig::new(options).await;
-    under_load(&mut rig, async |record| {
+    let mut harness = Harness::new(options).await;
+    under_load(&mut harness, async |record| {
         for slot in TAGS {
             let old = blocking(|| cluster.primary_of_slot(slot));
             kill_ahead_of_replicas(old, record).await;
@@ -115,6 +115,6 @@ async fn a_killed_primary_of_a_cluster_loses_nothing_that_was_acknowledged() {
         }
     })
     .await;
-    assert_eq!(rig.nodes[0].stopped(), None);
-    assert_eq!(rig.nodes[1].stopped(), None);
+    assert_eq!(harness.nodes[0].stopped(), None);
+    assert_eq!(harness.nodes[1].stopped(), None);
 }

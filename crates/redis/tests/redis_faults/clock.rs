@@ -14,7 +14,7 @@ use qiang_testkit::{
     servers::redis::Server,
 };
 
-use crate::rig::{Record, Rig, Told, blocking, grant_of, name, options, shared};
+use crate::harness::{Harness, Record, Told, blocking, grant_of, name, options, shared};
 
 const OPENS_IN_MS: i64 = 300;
 const OPEN_MS: i64 = 700;
@@ -57,13 +57,16 @@ async fn ask_on(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_window_opens_and_ends_by_the_clock_of_redis() {
-    let mut rig = Rig::new(options(shared().url())).await;
+    let mut harness = Harness::new(options(shared().url())).await;
     let opens = time(shared().primary()).plus_millis(OPENS_IN_MS);
     let ends = opens.plus_millis(OPEN_MS);
-    let target = rig.open(sale(50_000).window(opens, OPEN_MS)).await;
+    let target = harness.open(sale(50_000).window(opens, OPEN_MS)).await;
     let until = ends.plus_millis(OPENS_IN_MS);
     let start = |worker: usize| {
-        let (node, record) = (rig.nodes[worker % 2].clone(), Arc::clone(&rig.record));
+        let (node, record) = (
+            harness.nodes[worker % 2].clone(),
+            Arc::clone(&harness.record),
+        );
         tokio::spawn(ask_on(node, record, worker, target, until))
     };
     let workers: Vec<_> = (0..WORKERS).map(start).collect();
@@ -96,5 +99,5 @@ async fn the_window_opens_and_ends_by_the_clock_of_redis() {
         );
     }
     assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
-    rig.audit().await;
+    harness.audit().await;
 }

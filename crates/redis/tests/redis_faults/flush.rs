@@ -11,7 +11,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::rig::{Rig, SHORT_PAUSE, blocking, name, open_now, options, wait_for, winners};
+use crate::harness::{Harness, SHORT_PAUSE, blocking, name, open_now, options, wait_for, winners};
 
 /// Flushes on one connection.
 const RUN: usize = 50;
@@ -52,11 +52,11 @@ impl Drop for Flushing {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_script_cache_reaches_no_client() {
     let server = Arc::new(blocking(|| Standalone::start(&ServerOptions::new())));
-    let mut rig = Rig::new(options(server.url())).await;
+    let mut harness = Harness::new(options(server.url())).await;
     let flushing = Flushing::start(&server);
-    let on_sale = rig.open(open_now(sale(STOCK))).await;
+    let on_sale = harness.open(open_now(sale(STOCK))).await;
     let split = SplitRule::Lazy { min: 1 };
-    let packet = rig
+    let packet = harness
         .open(open_now(red_packet(1_000_000, STOCK, split)))
         .await;
     let made = move |n: usize| {
@@ -69,7 +69,7 @@ async fn a_flushed_script_cache_reaches_no_client() {
             .one(&name(n / 2)),
         )
     };
-    let crowd = rig.start(made, SHORT_PAUSE);
+    let crowd = harness.start(made, SHORT_PAUSE);
     crowd.more(CLAIMS).await;
     wait_for("flushes", || {
         flushing.count.load(Ordering::Relaxed) >= FLUSHES
@@ -77,9 +77,9 @@ async fn a_flushed_script_cache_reaches_no_client() {
     .await;
     wait_for("the sell-out", || crowd.size() > 5 * STOCK as usize).await;
     let told = crowd.dismiss().await;
-    assert_eq!(rig.record.errors(), 0, "a flush reached a client");
+    assert_eq!(harness.record.errors(), 0, "a flush reached a client");
     assert_eq!(winners(&told), 2 * STOCK as usize);
-    rig.replay(&told).await;
+    harness.replay(&told).await;
     drop(flushing);
-    rig.audit().await;
+    harness.audit().await;
 }

@@ -9,10 +9,9 @@ mod clock;
 mod failover;
 mod flush;
 mod gate;
+mod harness;
 mod log;
 mod lost;
 mod network;
-
 mod replicas;
-mod rig;
 mod spread;

@@ -10,7 +10,7 @@ use qiang_core::{
 use qiang_redis::RedisEngine;
 use qiang_testkit::campaign::{red_packet, sale};
 
-use crate::rig::{Rig, SHORT_PAUSE, name, open_now, options, shared};
+use crate::harness::{Harness, SHORT_PAUSE, name, open_now, options, shared};
 
 const CLAIMS: usize = 1_500;
 const STOCK: u32 = 50_000;
@@ -36,10 +36,10 @@ async fn in_runs(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_of_any_length_are_the_log() {
-    let mut rig = Rig::new(options(shared().url())).await;
+    let mut harness = Harness::new(options(shared().url())).await;
     let split = SplitRule::DoubleAverage { min: 1 };
-    let on_sale = rig.open(open_now(sale(STOCK)).limit(STOCK)).await;
-    let packet = rig
+    let on_sale = harness.open(open_now(sale(STOCK)).limit(STOCK)).await;
+    let packet = harness
         .open(open_now(red_packet(10_000_000, STOCK, split)))
         .await;
     let made = move |n: usize| {
@@ -49,23 +49,23 @@ async fn runs_of_any_length_are_the_log() {
             _ => packet.one(&name(n)),
         })
     };
-    let crowd = rig.start(made, SHORT_PAUSE / 10);
+    let crowd = harness.start(made, SHORT_PAUSE / 10);
     // A reader that stalls in the midst of it, and one that keeps up.
     let mut stalled: Vec<(PartitionId, Vec<Entry>)> = Vec::new();
-    for partition in rig.nodes[0].partitions() {
+    for partition in harness.nodes[0].partitions() {
         crowd.more(CLAIMS).await;
         stalled.push((
             partition,
-            rig.nodes[1].read(partition, 0, 333).await.unwrap(),
+            harness.nodes[1].read(partition, 0, 333).await.unwrap(),
         ));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     crowd.more(CLAIMS).await;
     crowd.dismiss().await;
-    rig.audit().await;
+    harness.audit().await;
 
     for (partition, mut begun) in stalled {
-        let node = &rig.nodes[0];
+        let node = &harness.nodes[0];
         let head = node.head(partition).await.unwrap();
         let whole = node.read(partition, 0, EVERYTHING).await.unwrap();
         let places: Vec<Seq> = whole.iter().map(|entry| entry.seq).collect();
@@ -78,7 +78,7 @@ async fn runs_of_any_length_are_the_log() {
             );
         }
         let after = begun.last().map_or(0, |entry| entry.seq);
-        begun.extend(in_runs(&rig.nodes[1], partition, after, &[500]).await);
+        begun.extend(in_runs(&harness.nodes[1], partition, after, &[500]).await);
         assert!(begun == whole, "the stalled reader has another log");
 
         // What is settled may go, at any place, also in the middle of a record: nothing else does.
@@ -90,7 +90,7 @@ async fn runs_of_any_length_are_the_log() {
                 "after {settled} of {head}"
             );
             assert!(
-                rig.nodes[1]
+                harness.nodes[1]
                     .read(partition, settled, EVERYTHING)
                     .await
                     .unwrap()
@@ -104,13 +104,13 @@ async fn runs_of_any_length_are_the_log() {
 /// Settlement that keeps up comes to the end of the log all the time, while grants go on: that is no loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_at_the_end_stops_nothing() {
-    let mut rig = Rig::new(options(shared().url())).await;
-    let target = rig.open(open_now(sale(STOCK))).await;
-    let crowd = rig.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE / 10);
+    let mut harness = Harness::new(options(shared().url())).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let crowd = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE / 10);
     let mut ends = 0;
     let mut after = HashMap::new();
     while ends < CLAIMS || crowd.size() < CLAIMS {
-        for node in &rig.nodes {
+        for node in &harness.nodes {
             for partition in node.partitions() {
                 let after = after.entry(partition).or_insert(0);
                 let run = node.read(partition, *after, EVERYTHING).await.unwrap();
@@ -120,6 +120,6 @@ async fn a_reader_at_the_end_stops_nothing() {
         }
     }
     crowd.dismiss().await;
-    assert_eq!(rig.record.errors(), 0);
-    rig.audit().await;
+    assert_eq!(harness.record.errors(), 0);
+    harness.audit().await;
 }

@@ -13,7 +13,7 @@ use qiang_testkit::{
     proxy::FaultProxy,
 };
 
-use crate::rig::{Rig, SHORT_PAUSE, grant_of, name, open_now, options, shared};
+use crate::harness::{Harness, SHORT_PAUSE, grant_of, name, open_now, options, shared};
 
 /// How long a call may take before it is sent again; faults last for several of these.
 const CALL_TIMEOUT: Duration = Duration::from_millis(200);
@@ -27,14 +27,14 @@ const STOCK: u32 = 50_000;
 /// A crowd behind a proxy, through a fault and some time after it.
 async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
     let proxy = FaultProxy::start(shared().addr()).await;
-    let mut rig = Rig::new(Options {
+    let mut harness = Harness::new(Options {
         call_timeout: CALL_TIMEOUT,
         ..options(format!("redis://{}", proxy.addr()))
     })
     .await;
-    let many = rig.open(open_now(sale(STOCK)).limit(STOCK)).await;
+    let many = harness.open(open_now(sale(STOCK)).limit(STOCK)).await;
     let split = SplitRule::DoubleAverage { min: 1 };
-    let packet = rig
+    let packet = harness
         .open(open_now(red_packet(10_000_000, STOCK, split)))
         .await;
     let made = move |n: usize| {
@@ -44,18 +44,18 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
             _ => many.units(&name(n % USERS), 1),
         })
     };
-    let crowd = rig.start(made, SHORT_PAUSE);
+    let crowd = harness.start(made, SHORT_PAUSE);
     crowd.more(CLAIMS).await;
     fault(&proxy).await;
     proxy.pass().await;
     crowd.more(CLAIMS).await;
     let told = crowd.dismiss().await;
 
-    assert_eq!(rig.record.errors(), 0, "an outcome was left unknown");
+    assert_eq!(harness.record.errors(), 0, "an outcome was left unknown");
     assert!(told.iter().all(|(_, claimed)| grant_of(claimed).is_some()));
     // Whatever is still on its way arrives before the log is read.
     tokio::time::sleep(3 * FAULT).await;
-    rig.audit().await;
+    harness.audit().await;
     let mut asked: HashMap<String, usize> = HashMap::new();
     for (claim, _) in told
         .iter()
@@ -64,7 +64,7 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
         *asked.entry(claim.user.as_str().to_owned()).or_default() += 1;
     }
     let mut made: HashMap<String, usize> = HashMap::new();
-    for entry in rig
+    for entry in harness
         .logs()
         .await
         .into_iter()
@@ -84,8 +84,8 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
         .into_iter()
         .filter(|(claim, _)| claim.campaign == packet.id || claim.key.is_some())
         .collect();
-    rig.replay(&replayable).await;
-    for node in &rig.nodes {
+    harness.replay(&replayable).await;
+    for node in &harness.nodes {
         assert_eq!(node.probe().await, Ok(()));
     }
 }

@@ -11,14 +11,14 @@ use qiang_core::{
 use qiang_redis::RedisEngine;
 use qiang_testkit::campaign::{Target, red_packet, sale};
 
-use crate::rig::{Rig, Told, grant_of, name, open_now, options, shared};
+use crate::harness::{Harness, Told, grant_of, name, open_now, options, shared};
 
 /// Claims of one user; they come to two batches or three.
 const CLAIMS: usize = 600;
 const STOCK: u32 = 1_000;
 
 /// All claims at once on one node: the first goes alone, the others meet in the next batches.
-async fn at_once(rig: &Rig, node: &RedisEngine, claims: Vec<Claim>) -> Vec<Told> {
+async fn at_once(harness: &Harness, node: &RedisEngine, claims: Vec<Claim>) -> Vec<Told> {
     let tickets: Vec<_> = claims
         .iter()
         .map(|claim| node.claim(claim.clone()))
@@ -26,7 +26,7 @@ async fn at_once(rig: &Rig, node: &RedisEngine, claims: Vec<Claim>) -> Vec<Told>
     let mut told = Vec::new();
     for (claim, ticket) in claims.into_iter().zip(tickets) {
         let answer: Result<Claimed, EngineError> = ticket.await;
-        rig.record.note_claim(&claim, &answer);
+        harness.record.note_claim(&claim, &answer);
         told.push((claim, answer.unwrap()));
     }
     told
@@ -52,30 +52,32 @@ fn numbers(told: &[Told]) -> HashSet<u32> {
         .collect()
 }
 
-async fn rig() -> Rig {
-    Rig::new(options(shared().url())).await
+async fn harness() -> Harness {
+    Harness::new(options(shared().url())).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_user_many_times_in_a_batch_has_one_grant() {
-    let mut rig = rig().await;
+    let mut harness = harness().await;
     let split = SplitRule::DoubleAverage { min: 1 };
     let targets = [
-        rig.open(open_now(red_packet(1_000_000, STOCK, split)))
+        harness
+            .open(open_now(red_packet(1_000_000, STOCK, split)))
             .await,
-        rig.open(open_now(red_packet(
-            1_000_000,
-            STOCK,
-            SplitRule::Lazy { min: 1 },
-        )))
-        .await,
-        rig.open(open_now(sale(STOCK))).await,
+        harness
+            .open(open_now(red_packet(
+                1_000_000,
+                STOCK,
+                SplitRule::Lazy { min: 1 },
+            )))
+            .await,
+        harness.open(open_now(sale(STOCK))).await,
     ];
     for target in targets {
         // Two users, in turn, so that each has duplicates in the midst of others.
         let told = at_once(
-            &rig,
-            &rig.nodes[0],
+            &harness,
+            &harness.nodes[0],
             (0..CLAIMS).map(|n| target.one(&name(n % 2))).collect(),
         )
         .await;
@@ -83,77 +85,98 @@ async fn one_user_many_times_in_a_batch_has_one_grant() {
         assert_eq!(numbers(&told).len(), 2);
         // With keys: any of them means the same grant.
         let keyed = |n: usize| target.keyed("keyed", 1, &format!("key-{}", n % 3));
-        let told = at_once(&rig, &rig.nodes[0], (0..CLAIMS).map(keyed).collect()).await;
+        let told = at_once(
+            &harness,
+            &harness.nodes[0],
+            (0..CLAIMS).map(keyed).collect(),
+        )
+        .await;
         assert_eq!(count(&told), [1, CLAIMS - 1, 0]);
     }
-    rig.audit().await;
+    harness.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_key_many_times_in_a_batch_is_one_order() {
-    let mut rig = rig().await;
-    let target = rig.open(open_now(sale(STOCK)).limit(STOCK)).await;
+    let mut harness = harness().await;
+    let target = harness.open(open_now(sale(STOCK)).limit(STOCK)).await;
     let told = at_once(
-        &rig,
-        &rig.nodes[0],
+        &harness,
+        &harness.nodes[0],
         vec![target.keyed("user", 2, "key"); CLAIMS],
     )
     .await;
     assert_eq!(count(&told), [1, CLAIMS - 1, 0]);
     assert_eq!(numbers(&told).len(), 1);
-    rig.replay(&told).await;
-    rig.audit().await;
+    harness.replay(&told).await;
+    harness.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_in_a_batch_are_an_order_each_up_to_the_limit() {
-    let mut rig = rig().await;
-    let target = rig.open(open_now(sale(STOCK)).limit(100)).await;
+    let mut harness = harness().await;
+    let target = harness.open(open_now(sale(STOCK)).limit(100)).await;
     // Sixty keys ten times each, two units a key: fifty orders reach the limit.
     let keyed = |n: usize| target.keyed("user", 2, &format!("key-{}", n % 60));
-    let told = at_once(&rig, &rig.nodes[0], (0..CLAIMS).map(keyed).collect()).await;
+    let told = at_once(
+        &harness,
+        &harness.nodes[0],
+        (0..CLAIMS).map(keyed).collect(),
+    )
+    .await;
     assert_eq!(count(&told), [50, 450, 100]);
     assert_eq!(numbers(&told).len(), 50);
-    rig.audit().await;
+    harness.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_without_a_key_in_a_batch_are_an_order_each_up_to_the_limit() {
-    let mut rig = rig().await;
-    let target = rig.open(open_now(sale(STOCK)).limit(100)).await;
-    let told = at_once(&rig, &rig.nodes[0], vec![target.one("user"); CLAIMS]).await;
+    let mut harness = harness().await;
+    let target = harness.open(open_now(sale(STOCK)).limit(100)).await;
+    let told = at_once(
+        &harness,
+        &harness.nodes[0],
+        vec![target.one("user"); CLAIMS],
+    )
+    .await;
     assert_eq!(count(&told), [100, 0, CLAIMS - 100]);
     assert_eq!(numbers(&told).len(), 100);
-    rig.audit().await;
+    harness.audit().await;
 }
 
 /// Claims of one user from both nodes at once.
-async fn hammer(rig: &Rig, claim: impl Fn(usize) -> Claim) -> Vec<Told> {
+async fn hammer(harness: &Harness, claim: impl Fn(usize) -> Claim) -> Vec<Told> {
     let claims = || (0..CLAIMS).map(&claim).collect();
-    let [one, other] = &rig.nodes[..] else {
+    let [one, other] = &harness.nodes[..] else {
         panic!("two nodes");
     };
-    let (mut told, more) = tokio::join!(at_once(rig, one, claims()), at_once(rig, other, claims()));
+    let (mut told, more) = tokio::join!(
+        at_once(harness, one, claims()),
+        at_once(harness, other, claims())
+    );
     told.extend(more);
     told
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_that_hammer_for_one_user_get_one_grant() {
-    let mut rig = rig().await;
+    let mut harness = harness().await;
     let split = SplitRule::DoubleAverage { min: 1 };
-    let packet: Target = rig
+    let packet: Target = harness
         .open(open_now(red_packet(1_000_000, STOCK, split)))
         .await;
-    let on_sale = rig.open(open_now(sale(STOCK))).await;
+    let on_sale = harness.open(open_now(sale(STOCK))).await;
     for target in [packet, on_sale] {
-        let told = hammer(&rig, |_| target.one("user")).await;
+        let told = hammer(&harness, |_| target.one("user")).await;
         assert_eq!(count(&told), [1, 2 * CLAIMS - 1, 0]);
         assert_eq!(numbers(&told).len(), 1);
     }
-    let many = rig.open(open_now(sale(STOCK)).limit(100)).await;
-    let told = hammer(&rig, |n| many.keyed("user", 2, &format!("key-{}", n % 30))).await;
+    let many = harness.open(open_now(sale(STOCK)).limit(100)).await;
+    let told = hammer(&harness, |n| {
+        many.keyed("user", 2, &format!("key-{}", n % 30))
+    })
+    .await;
     assert_eq!(count(&told), [30, 2 * CLAIMS - 30, 0]);
     assert_eq!(numbers(&told).len(), 30);
-    rig.audit().await;
+    harness.audit().await;
 }

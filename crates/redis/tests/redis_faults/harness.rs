@@ -145,14 +145,14 @@ impl Record {
     }
 }
 
-pub(crate) struct Rig {
+pub(crate) struct Harness {
     pub(crate) options: Options,
     pub(crate) nodes: Vec<RedisEngine>,
     pub(crate) record: Arc<Record>,
     pub(crate) setups: Vec<Setup>,
 }
 
-impl Rig {
+impl Harness {
     /// Two nodes.
     pub(crate) async fn new(options: Options) -> Self {
         let nodes = vec![node(&options, &[]).await, node(&options, &[]).await];

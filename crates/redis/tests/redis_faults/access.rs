@@ -21,8 +21,8 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Reply, Server, Standalone},
 };
 
-use crate::rig::{
-    Rig, blocking, grant_of, name, node, open_now, options, shared, wait_for, winners,
+use crate::harness::{
+    Harness, blocking, grant_of, name, node, open_now, options, shared, wait_for, winners,
 };
 
 /// The page that operators copy from; the list is the one that begins with the user.
@@ -72,41 +72,49 @@ fn called(server: &Server) -> BTreeSet<String> {
 }
 
 /// Whatever a node does in its life.
-async fn live(rig: &mut Rig) {
+async fn live(harness: &mut Harness) {
     let split = SplitRule::DoubleAverage { min: 1 };
     // The first is spread, and has a share for each of the first to come, wherever it is.
     for (shares, split) in [(STOCK, split), (STOCK / 2, SplitRule::Lazy { min: 1 })] {
-        let packet = rig.open(open_now(red_packet(100_000, shares, split))).await;
+        let packet = harness
+            .open(open_now(red_packet(100_000, shares, split)))
+            .await;
         let claims = |from: u32, to: u32| (from..to).map(|n| packet.one(&name(n as usize)));
-        rig.crowd(claims(0, shares / 2).collect()).await;
-        assert!(rig.nodes[0].tally(packet.id).await.unwrap().is_some());
-        let told = rig.crowd(claims(0, shares).collect()).await;
+        harness.crowd(claims(0, shares / 2).collect()).await;
+        assert!(harness.nodes[0].tally(packet.id).await.unwrap().is_some());
+        let told = harness.crowd(claims(0, shares).collect()).await;
         assert_eq!(winners(&told), shares as usize);
-        rig.replay(&told).await;
-        rig.crowd(claims(shares, 2 * shares).collect()).await;
+        harness.replay(&told).await;
+        harness.crowd(claims(shares, 2 * shares).collect()).await;
     }
     // One that is spread, and runs dry part by part; its holds are over soon.
-    let spread = rig.open(open_now(sale(STOCK).hold_ms(1_000))).await;
-    let told = rig
+    let spread = harness.open(open_now(sale(STOCK).hold_ms(1_000))).await;
+    let told = harness
         .crowd((0..STOCK as usize).map(|n| spread.one(&name(n))).collect())
         .await;
     assert_eq!(winners(&told), STOCK as usize);
     let loser = spread.one("loser");
-    rig.crowd(vec![loser.clone()]).await;
+    harness.crowd(vec![loser.clone()]).await;
     let orders: Vec<_> = told
         .iter()
         .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .collect();
     let payment = PaymentRef::new("payment").unwrap();
     let order = orders[0];
-    assert!(rig.submit(0, Command::Pay { order, payment }).await.is_ok());
     assert!(
-        rig.submit(1, Command::Cancel { order: orders[1] })
+        harness
+            .submit(0, Command::Pay { order, payment })
             .await
             .is_ok()
     );
-    assert!(rig.nodes[0].order(orders[0]).await.unwrap().is_some());
-    let node = rig.nodes[0].clone();
+    assert!(
+        harness
+            .submit(1, Command::Cancel { order: orders[1] })
+            .await
+            .is_ok()
+    );
+    assert!(harness.nodes[0].order(orders[0]).await.unwrap().is_some());
+    let node = harness.nodes[0].clone();
     let mut granted = 0;
     for _ in 0..1_000 {
         let tally = node.tally(spread.id).await.unwrap().unwrap();
@@ -123,23 +131,25 @@ async fn live(rig: &mut Rig) {
         CampaignAction::Resume,
         CampaignAction::Close,
     ] {
-        let reply = rig.submit(0, Command::Act { campaign, action }).await;
+        let reply = harness.submit(0, Command::Act { campaign, action }).await;
         assert!(matches!(reply, Ok(book::Reply::Acted(_))), "{reply:?}");
     }
     // A sale that is not spread is looked at on a replica, and its sell-out is remembered by the gate.
-    let whole = rig.open(open_now(sale(10))).await;
-    rig.crowd((0..20).map(|n| whole.one(&name(n))).collect())
+    let whole = harness.open(open_now(sale(10))).await;
+    harness
+        .crowd((0..20).map(|n| whole.one(&name(n))).collect())
         .await;
-    assert!(rig.nodes[1].tally(whole.id).await.unwrap().is_some());
-    rig.crowd(vec![whole.one("loser")]).await;
+    assert!(harness.nodes[1].tally(whole.id).await.unwrap().is_some());
+    harness.crowd(vec![whole.one("loser")]).await;
     wait_for("the gate", || {
-        rig.nodes
+        harness
+            .nodes
             .iter()
             .any(|node| node.peek(&whole.one("loser")).is_some())
     })
     .await;
-    assert_eq!(rig.nodes[0].probe().await, Ok(()));
-    rig.audit().await;
+    assert_eq!(harness.nodes[0].probe().await, Ok(()));
+    harness.audit().await;
 }
 
 /// Carries everything to nowhere, as workers would to the ledger: one dies with what it has taken, another goes on.
@@ -224,26 +234,27 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         spread_over: 2,
         ..options(url)
     };
-    let mut rig = Rig::new(options).await;
-    live(&mut rig).await;
+    let mut harness = Harness::new(options).await;
+    live(&mut harness).await;
     let mut settled = HashMap::new();
     for transport_kind in [TransportKind::Stream, TransportKind::List] {
-        carry(&rig.options, transport_kind, &mut settled).await;
-        let late = rig.open(open_now(sale(10))).await;
-        rig.crowd((0..20).map(|n| late.one(&name(n))).collect())
+        carry(&harness.options, transport_kind, &mut settled).await;
+        let late = harness.open(open_now(sale(10))).await;
+        harness
+            .crowd((0..20).map(|n| late.one(&name(n))).collect())
             .await;
         strange_things(server.primary(), prefix, transport_kind);
-        carry(&rig.options, transport_kind, &mut settled).await;
+        carry(&harness.options, transport_kind, &mut settled).await;
     }
     let waiting = Options {
         replicas: 1,
         replica_timeout: Duration::from_millis(10),
-        ..rig.options.clone()
+        ..harness.options.clone()
     };
     // There is no replica: what is asked for is the word WAIT.
     let waiting = node(&waiting, &[]).await;
     waiting.probe().await.unwrap();
-    rig.nodes[0]
+    harness.nodes[0]
         .halt(PartitionId(0), "the end of the test")
         .await;
 
@@ -287,11 +298,11 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_number_of_partitions_is_refused() {
-    let rig = Rig::new(options(shared().url())).await;
+    let harness = Harness::new(options(shared().url())).await;
     for partitions in [1, 3, 8] {
         let other = Options {
             partitions,
-            ..rig.options.clone()
+            ..harness.options.clone()
         };
         let refused = RedisEngine::connect(other, &[]).await;
         let Err(ConnectError::Partitions { found, configured }) = refused else {
@@ -299,13 +310,13 @@ async fn another_number_of_partitions_is_refused() {
         };
         assert_eq!((found, configured), (2, partitions));
     }
-    assert_eq!(rig.nodes[0].probe().await, Ok(()));
+    assert_eq!(harness.nodes[0].probe().await, Ok(()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_installations_on_one_redis_do_not_meet() {
-    let mut one = Rig::new(options(shared().url())).await;
-    let mut other = Rig::new(Options {
+    let mut one = Harness::new(options(shared().url())).await;
+    let mut other = Harness::new(Options {
         partitions: 5,
         ..options(shared().url())
     })
@@ -339,13 +350,13 @@ async fn a_user_without_the_channel_decides_all_the_same() {
     let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
     let options_of = ServerOptions::new().acl(&lines, "admin", "admin");
     let server = blocking(|| Standalone::start(&options_of));
-    let mut rig = Rig::new(Options {
+    let mut harness = Harness::new(Options {
         prefix: "deaf".to_owned(),
         ..options(format!("redis://qiang:node@{}", server.addr()))
     })
     .await;
-    let target = rig.open(open_now(sale(STOCK))).await;
-    let told = rig
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let told = harness
         .crowd(
             (0..2 * STOCK as usize)
                 .map(|n| target.one(&name(n)))
@@ -353,19 +364,19 @@ async fn a_user_without_the_channel_decides_all_the_same() {
         )
         .await;
     assert_eq!(winners(&told), STOCK as usize);
-    rig.replay(&told).await;
+    harness.replay(&told).await;
     let order = told
         .iter()
         .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .unwrap();
-    assert!(rig.submit(0, Command::Cancel { order }).await.is_ok());
+    assert!(harness.submit(0, Command::Cancel { order }).await.is_ok());
     let until = Instant::now() + INHERIT_MAX;
     let next = target.one("next");
-    while rig.nodes[1].peek(&next).is_some() {
+    while harness.nodes[1].peek(&next).is_some() {
         assert!(Instant::now() < until, "the gate never looks");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(winners(&rig.crowd(vec![next]).await), 1);
-    assert_eq!(rig.record.errors(), 0);
-    rig.audit().await;
+    assert_eq!(winners(&harness.crowd(vec![next]).await), 1);
+    assert_eq!(harness.record.errors(), 0);
+    harness.audit().await;
 }

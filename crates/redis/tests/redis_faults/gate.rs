@@ -15,7 +15,9 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
 
-use crate::rig::{Rig, Told, blocking, grant_of, name, node, open_now, options, wait_for, winners};
+use crate::harness::{
+    Harness, Told, blocking, grant_of, name, node, open_now, options, wait_for, winners,
+};
 
 const STOCK: u32 = 100;
 const LOSERS: usize = 1_000;
@@ -43,9 +45,9 @@ fn calls(server: &Server) -> u64 {
     calls("cmdstat_evalsha") + calls("cmdstat_eval")
 }
 
-async fn sold_out(rig: &mut Rig) -> (Target, Vec<Told>) {
-    let target = rig.open(open_now(sale(STOCK))).await;
-    let told = rig
+async fn sold_out(harness: &mut Harness) -> (Target, Vec<Told>) {
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let told = harness
         .crowd(
             (0..2 * STOCK as usize)
                 .map(|n| target.one(&name(n)))
@@ -72,7 +74,7 @@ async fn know(node: &RedisEngine, target: Target) {
 /// Gives a unit back on one node, and tells how long the gate of another one takes to hear of it; the unit goes to
 /// `next` there.
 async fn returned(
-    rig: &Rig,
+    harness: &Harness,
     here: &RedisEngine,
     there: &RedisEngine,
     from: OrderId,
@@ -80,11 +82,11 @@ async fn returned(
 ) -> Duration {
     let reply = here.submit(Command::Cancel { order: from }).await;
     assert!(matches!(reply, Ok(Reply::Cancelled(_))), "{reply:?}");
-    rig.record.note(Command::Cancel { order: from }, reply);
+    harness.record.note(Command::Cancel { order: from }, reply);
     let started = Instant::now();
     wait_for("the gate to open", || there.peek(&next).is_none()).await;
     let took = started.elapsed();
-    let claimed = rig.record.ask(there, &next).await.unwrap();
+    let claimed = harness.record.ask(there, &next).await.unwrap();
     assert!(
         matches!(claimed.outcome, Outcome::Granted(_)),
         "{claimed:?}"
@@ -95,14 +97,14 @@ async fn returned(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn losers_are_told_by_their_node() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut rig = Rig::new(options(server.url())).await;
-    let (target, told) = sold_out(&mut rig).await;
-    for node in &rig.nodes {
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, told) = sold_out(&mut harness).await;
+    for node in &harness.nodes {
         know(node, target).await;
     }
     let before = blocking(|| calls(server.primary()));
     for n in 0..LOSERS {
-        let outcome = knock(&rig.nodes[n % 2], &target.one(&format!("loser-{n}"))).await;
+        let outcome = knock(&harness.nodes[n % 2], &target.one(&format!("loser-{n}"))).await;
         assert_eq!(outcome, Outcome::SoldOut { remaining: 0 });
     }
     assert_eq!(
@@ -114,7 +116,7 @@ async fn losers_are_told_by_their_node() {
     for (claim, claimed) in &told {
         if let Some(grant) = grant_of(claimed) {
             assert_eq!(
-                knock(&rig.nodes[0], claim).await,
+                knock(&harness.nodes[0], claim).await,
                 Outcome::AlreadyGranted(grant)
             );
         }
@@ -128,11 +130,18 @@ async fn losers_are_told_by_their_node() {
         .iter()
         .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .collect();
-    let (one, other) = (&rig.nodes[0], &rig.nodes[1]);
+    let (one, other) = (&harness.nodes[0], &harness.nodes[1]);
     for (n, order) in orders.into_iter().take(5).enumerate() {
-        let took = returned(&rig, one, other, order, target.one(&format!("next-{n}"))).await;
+        let took = returned(
+            &harness,
+            one,
+            other,
+            order,
+            target.one(&format!("next-{n}")),
+        )
+        .await;
         assert!(took < PUSHED_MAX, "news took {took:?}");
-        for node in &rig.nodes {
+        for node in &harness.nodes {
             know(node, target).await;
         }
     }
@@ -144,7 +153,9 @@ async fn losers_are_told_by_their_node() {
     ] {
         let reply = one.submit(Command::Act { campaign, action }).await;
         assert!(matches!(reply, Ok(Reply::Acted(_))), "{reply:?}");
-        rig.record.note(Command::Act { campaign, action }, reply);
+        harness
+            .record
+            .note(Command::Act { campaign, action }, reply);
         let started = Instant::now();
         wait_for("the gate to hear", || {
             other.peek(&target.one("loser")) != Some(Outcome::SoldOut { remaining: 0 })
@@ -153,20 +164,20 @@ async fn losers_are_told_by_their_node() {
         assert!(started.elapsed() < PUSHED_MAX);
         assert_eq!(knock(other, &target.one("loser")).await, outcome);
     }
-    rig.audit().await;
+    harness.audit().await;
 }
 
 /// The connection with the news is half open: nobody says so, and nothing comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gate_without_news_looks_for_itself() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut rig = Rig::new(options(server.url())).await;
-    let (target, told) = sold_out(&mut rig).await;
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, told) = sold_out(&mut harness).await;
     let proxy = FaultProxy::start(server.addr()).await;
     // News come through the first address alone; everything else may take the second.
     let deaf = Options {
         urls: vec![format!("redis://{}", proxy.addr()), server.url()],
-        ..rig.options.clone()
+        ..harness.options.clone()
     };
     let deaf = node(&deaf, &[]).await;
     know(&deaf, target).await;
@@ -175,22 +186,29 @@ async fn a_gate_without_news_looks_for_itself() {
         .iter()
         .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .unwrap();
-    let took = returned(&rig, &rig.nodes[0], &deaf, order, target.one("next")).await;
+    let took = returned(
+        &harness,
+        &harness.nodes[0],
+        &deaf,
+        order,
+        target.one("next"),
+    )
+    .await;
     assert!(took < POLLED_MAX, "looking took {took:?}");
-    rig.audit().await;
+    harness.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn news_that_were_cut_off_are_not_missed() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut rig = Rig::new(options(server.url())).await;
-    let (target, told) = sold_out(&mut rig).await;
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, told) = sold_out(&mut harness).await;
     let orders: Vec<_> = told
         .iter()
         .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .collect();
     for (n, order) in orders.into_iter().take(5).enumerate() {
-        know(&rig.nodes[1], target).await;
+        know(&harness.nodes[1], target).await;
         blocking(|| {
             server
                 .primary()
@@ -198,8 +216,8 @@ async fn news_that_were_cut_off_are_not_missed() {
                 .unwrap()
         });
         let next = target.one(&format!("next-{n}"));
-        let took = returned(&rig, &rig.nodes[0], &rig.nodes[1], order, next).await;
+        let took = returned(&harness, &harness.nodes[0], &harness.nodes[1], order, next).await;
         assert!(took < POLLED_MAX, "looking took {took:?}");
     }
-    rig.audit().await;
+    harness.audit().await;
 }

@@ -1,6 +1,6 @@
 //! A Redis that has lost what it had acknowledged grants nothing any more, on no node, until it is repaired.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -10,28 +10,33 @@ use qiang_core::{
         SettlementStore as _,
     },
 };
-use qiang_embedded::{SqliteLedger, SystemClock};
+use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine, Topology};
 use qiang_testkit::{
-    campaign::{Target, sale},
+    ManualClock,
+    campaign::{OPENS, Target, sale},
     servers::redis::{Options as ServerOptions, SentinelSet, Standalone},
 };
 
-use crate::rig::{Rig, blocking, detach_replicas, name, node, open_now, options, wait_for};
+use crate::harness::{Harness, blocking, detach_replicas, name, node, open_now, options, wait_for};
 
 /// Claims before the fault, and after it.
 const CLAIMS: usize = 500;
 const SUPPLY: u32 = 50_000;
 
 /// Carries everything that is in the logs into a ledger, and tells how far it has come.
-async fn settle(rig: &Rig) -> Vec<(PartitionId, Seq)> {
+async fn settle(harness: &Harness) -> Vec<(PartitionId, Seq)> {
     let folder = tempfile::tempdir().unwrap();
-    let ledger =
-        SqliteLedger::open(&folder.path().join("ledger.db"), Arc::new(SystemClock)).unwrap();
-    for setup in &rig.setups {
+    let clock = ManualClock::new(OPENS);
+    let ledger = SqliteLedger::open(&folder.path().join("ledger.db"), clock).unwrap();
+    for setup in &harness.setups {
         ledger.create(setup).await.unwrap();
     }
-    for (partition, log) in rig.nodes[0].partitions().into_iter().zip(rig.logs().await) {
+    for (partition, log) in harness.nodes[0]
+        .partitions()
+        .into_iter()
+        .zip(harness.logs().await)
+    {
         ledger.settle(partition, &log).await.unwrap();
     }
     let positions = ledger.positions().await.unwrap();
@@ -56,19 +61,19 @@ async fn is_stopped(node: &RedisEngine, target: Target, because: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_comes_back_empty_grants_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut rig = Rig::new(options(server.url())).await;
-    let bystander = node(&rig.options, &[]).await;
-    let target = rig.open(open_now(sale(SUPPLY))).await;
-    let crowd = rig.start_once(move |n| Some(target.one(&name(n % 5_000))));
+    let mut harness = Harness::new(options(server.url())).await;
+    let bystander = node(&harness.options, &[]).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    let crowd = harness.start_once(move |n| Some(target.one(&name(n % 5_000))));
     crowd.more(CLAIMS).await;
-    let settled = settle(&rig).await;
+    let settled = settle(&harness).await;
     crowd.more(CLAIMS).await;
     blocking(|| server.start_again_empty());
     crowd.more(CLAIMS).await;
     let told = crowd.dismiss().await;
 
     // Nobody has a grant that somebody else has, nor two of them.
-    let mut users: Vec<_> = rig.told().into_values().map(|(user, _)| user).collect();
+    let mut users: Vec<_> = harness.told().into_values().map(|(user, _)| user).collect();
     let grants = users.len();
     users.sort_unstable();
     users.dedup();
@@ -76,36 +81,37 @@ async fn a_redis_that_comes_back_empty_grants_nothing() {
     assert!(grants >= CLAIMS / 2 && told.len() >= grants);
     // Nothing has been granted since.
     for partition in ["p00", "p01"] {
-        let log = format!("{}:{{{partition}}}:log", rig.options.prefix);
+        let log = format!("{}:{{{partition}}}:log", harness.options.prefix);
         assert_eq!(
             server.primary().call(&["XLEN", &log]).unwrap().integer(),
             Some(0)
         );
     }
     let because = "lost the state";
-    for known in rig.nodes.iter().chain([&bystander]) {
+    for known in harness.nodes.iter().chain([&bystander]) {
         is_stopped(known, target, because).await;
     }
-    is_stopped(&node(&rig.options, &settled).await, target, because).await;
-    is_stopped(&node(&rig.options, &[]).await, target, because).await;
+    is_stopped(&node(&harness.options, &settled).await, target, because).await;
+    is_stopped(&node(&harness.options, &[]).await, target, because).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_ledgers_positions_alone_tell_that_redis_is_empty() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
-    let mut rig = Rig::new(options(server.url())).await;
-    let target = rig.open(open_now(sale(SUPPLY))).await;
-    rig.crowd((0..CLAIMS).map(|n| target.one(&name(n))).collect())
+    let mut harness = Harness::new(options(server.url())).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    harness
+        .crowd((0..CLAIMS).map(|n| target.one(&name(n))).collect())
         .await;
-    let settled = settle(&rig).await;
-    for node in &rig.nodes {
+    let settled = settle(&harness).await;
+    for node in &harness.nodes {
         node.abort();
     }
     blocking(|| server.start_again_empty());
-    let late = node(&rig.options, &settled).await;
+    let late = node(&harness.options, &settled).await;
     is_stopped(&late, target, "Redis is empty, and the ledger is not").await;
     is_stopped(
-        &node(&rig.options, &[]).await,
+        &node(&harness.options, &[]).await,
         target,
         "Redis is empty, and the ledger is not",
     )
@@ -122,10 +128,10 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
         urls: set.sentinel_urls(),
         ..options(String::new())
     };
-    let mut rig = Rig::new(options).await;
-    let bystander = node(&rig.options, &[]).await;
-    let target = rig.open(open_now(sale(SUPPLY))).await;
-    let crowd = rig.start_once(move |n| Some(target.one(&name(n))));
+    let mut harness = Harness::new(options).await;
+    let bystander = node(&harness.options, &[]).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    let crowd = harness.start_once(move |n| Some(target.one(&name(n))));
     crowd.more(CLAIMS).await;
     let old = blocking(|| set.primary());
     blocking(|| {
@@ -140,8 +146,8 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
     crowd.dismiss().await;
 
     // Whoever was told of a grant was told of one, and nobody else was told of the same.
-    rig.told();
-    let log = format!("{}:{{p01}}:log", rig.options.prefix);
+    harness.told();
+    let log = format!("{}:{{p01}}:log", harness.options.prefix);
     let kept = new.call(&["XINFO", "STREAM", &log]).unwrap();
     let last = kept
         .field("last-generated-id")
@@ -149,7 +155,7 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
         .text()
         .unwrap()
         .to_owned();
-    let most = rig
+    let most = harness
         .told()
         .into_keys()
         .map(|(_, number)| number)
@@ -158,29 +164,36 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
     // The log begins with the entry that the campaign was opened.
     let last: u32 = last.split('-').next().unwrap().parse().unwrap();
     assert!(last - 1 < most, "nothing was lost: {last} of {most}");
-    for known in rig.nodes.iter().chain([&bystander]) {
+    for known in harness.nodes.iter().chain([&bystander]) {
         is_stopped(known, target, "lost the entries").await;
     }
-    is_stopped(&node(&rig.options, &[]).await, target, "lost the entries").await;
+    is_stopped(
+        &node(&harness.options, &[]).await,
+        target,
+        "lost the entries",
+    )
+    .await;
 }
 
 /// A primary and a replica, which is detached from it; both are in the options.
-async fn behind() -> (Standalone, Rig, Target) {
+async fn behind() -> (Standalone, Harness, Target) {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
     let urls = vec![servers.url(), servers.replica(0).url()];
     let options = Options {
         urls,
         ..options(String::new())
     };
-    let mut rig = Rig::new(options).await;
-    let target = rig.open(open_now(sale(SUPPLY))).await;
-    rig.crowd((0..CLAIMS).map(|n| target.one(&name(n))).collect())
+    let mut harness = Harness::new(options).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    harness
+        .crowd((0..CLAIMS).map(|n| target.one(&name(n))).collect())
         .await;
     blocking(|| servers.wait_for_replicas());
     detach_replicas(servers.primary());
-    rig.crowd((CLAIMS..2 * CLAIMS).map(|n| target.one(&name(n))).collect())
+    harness
+        .crowd((CLAIMS..2 * CLAIMS).map(|n| target.one(&name(n))).collect())
         .await;
-    (servers, rig, target)
+    (servers, harness, target)
 }
 
 /// The primary is gone for good, and the replica takes its place as it is.
@@ -196,26 +209,31 @@ fn promote(servers: &Standalone) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_ledgers_positions_alone_tell_that_grants_are_lost() {
-    let (servers, rig, target) = behind().await;
-    let settled = settle(&rig).await;
-    for node in &rig.nodes {
+    let (servers, harness, target) = behind().await;
+    let settled = settle(&harness).await;
+    for node in &harness.nodes {
         node.abort();
     }
     promote(&servers);
-    let late = node(&rig.options, &settled).await;
+    let late = node(&harness.options, &settled).await;
     is_stopped(&late, target, "lost the entries").await;
-    is_stopped(&node(&rig.options, &[]).await, target, "lost the entries").await;
+    is_stopped(
+        &node(&harness.options, &[]).await,
+        target,
+        "lost the entries",
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_only_reads_the_log_stops_the_partition_too() {
-    let (servers, rig, target) = behind().await;
-    let reader = node(&rig.options, &[]).await;
+    let (servers, harness, target) = behind().await;
+    let reader = node(&harness.options, &[]).await;
     let home = PartitionId(1);
     let head = reader.head(home).await.unwrap();
     let run = reader.read(home, 0, 10 * CLAIMS).await.unwrap();
     assert_eq!(run.last().map(|entry| entry.seq), Some(head));
-    for node in &rig.nodes {
+    for node in &harness.nodes {
         node.abort();
     }
     promote(&servers);
@@ -225,17 +243,22 @@ async fn whoever_only_reads_the_log_stops_the_partition_too() {
         "{answer:?}"
     );
     is_stopped(&reader, target, "lost the entries").await;
-    is_stopped(&node(&rig.options, &[]).await, target, "lost the entries").await;
+    is_stopped(
+        &node(&harness.options, &[]).await,
+        target,
+        "lost the entries",
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_that_loses_nothing_stops_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
-    let mut rig = Rig::new(options(server.url())).await;
-    let target = rig.open(open_now(sale(SUPPLY))).await;
-    let crowd = rig.start(
+    let mut harness = Harness::new(options(server.url())).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    let crowd = harness.start(
         move |n| Some(target.one(&name(n / 2))),
-        crate::rig::SHORT_PAUSE,
+        crate::harness::SHORT_PAUSE,
     );
     for _ in 0..3 {
         crowd.more(CLAIMS).await;
@@ -245,10 +268,10 @@ async fn a_restart_that_loses_nothing_stops_nothing() {
     let told = crowd.dismiss().await;
     let granted = |outcome| matches!(outcome, Outcome::Granted(_) | Outcome::AlreadyGranted(_));
     assert!(told.iter().all(|(_, claimed)| granted(claimed.outcome)));
-    rig.audit().await;
-    rig.replay(&told).await;
+    harness.audit().await;
+    harness.replay(&told).await;
     wait_for("both nodes to grant", || {
-        rig.nodes.iter().all(|node| node.stopped().is_none())
+        harness.nodes.iter().all(|node| node.stopped().is_none())
     })
     .await;
 }

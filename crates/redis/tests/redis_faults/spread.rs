@@ -16,9 +16,9 @@ use qiang_testkit::{
     servers::redis::{Cluster, Options as ServerOptions},
 };
 
-use crate::rig::{
-    Rig, SHORT_PAUSE, blocking, detach_replicas, grant_of, name, node, open_now, options, shared,
-    wait_for, winners,
+use crate::harness::{
+    Harness, SHORT_PAUSE, blocking, detach_replicas, grant_of, name, node, open_now, options,
+    shared, wait_for, winners,
 };
 
 const PARTITIONS: u16 = 4;
@@ -43,10 +43,10 @@ fn packet(supply: u32) -> Builder {
 }
 
 /// What stands in the journals of a campaign's parts, and how many transfers have arrived: givers and takers.
-fn transfers(rig: &Rig, id: CampaignId) -> (i64, i64) {
+fn transfers(harness: &Harness, id: CampaignId) -> (i64, i64) {
     let (mut standing, mut arrived) = (0, 0);
-    for partition in 0..rig.options.partitions {
-        let key = format!("{}:{{p{partition:02}}}:c:{id}", rig.options.prefix);
+    for partition in 0..harness.options.partitions {
+        let key = format!("{}:{{p{partition:02}}}:c:{id}", harness.options.prefix);
         let server = shared().primary();
         let journal = format!("{key}:transfers");
         standing += server.call(&["HLEN", &journal]).unwrap().integer().unwrap();
@@ -59,28 +59,28 @@ fn transfers(rig: &Rig, id: CampaignId) -> (i64, i64) {
 }
 
 /// Nothing is left, nothing is on its way.
-async fn sold_out(rig: &Rig, target: Target) {
-    let tally = rig.nodes[0].tally(target.id).await.unwrap().unwrap();
+async fn sold_out(harness: &Harness, target: Target) {
+    let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
     assert_eq!(
         (tally.remaining, tally.granted),
         (0, tally.supply),
         "{tally:?}"
     );
-    assert_eq!(blocking(|| transfers(rig, target.id)).0, 0);
+    assert_eq!(blocking(|| transfers(harness, target.id)).0, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spread_packet_has_a_share_for_each_claimant() {
-    let mut rig = Rig::new(spread(PARTITIONS)).await;
-    let target = rig.open(packet(SUPPLY)).await;
-    let told = rig
+    let mut harness = Harness::new(spread(PARTITIONS)).await;
+    let target = harness.open(packet(SUPPLY)).await;
+    let told = harness
         .crowd((0..SUPPLY as usize).map(|n| target.one(&name(n))).collect())
         .await;
     assert_eq!(winners(&told), SUPPLY as usize);
-    sold_out(&rig, target).await;
-    rig.replay(&told).await;
-    rig.audit().await;
-    assert_eq!(rig.record.errors(), 0);
+    sold_out(&harness, target).await;
+    harness.replay(&told).await;
+    harness.audit().await;
+    assert_eq!(harness.record.errors(), 0);
 }
 
 /// Claims of one to three units each, which come to the supply.
@@ -100,22 +100,22 @@ fn in_quantities(target: Target) -> Vec<qiang_core::book::Claim> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_spread_sale_in_quantities_sells_its_stock() {
-    let mut rig = Rig::new(spread(PARTITIONS)).await;
-    let target = rig.open(open_now(sale(SUPPLY)).limit(3)).await;
-    let told = rig.crowd(in_quantities(target)).await;
+    let mut harness = Harness::new(spread(PARTITIONS)).await;
+    let target = harness.open(open_now(sale(SUPPLY)).limit(3)).await;
+    let told = harness.crowd(in_quantities(target)).await;
     assert_eq!(winners(&told), told.len());
-    sold_out(&rig, target).await;
-    rig.replay(&told).await;
-    rig.audit().await;
-    assert_eq!(rig.record.errors(), 0);
+    sold_out(&harness, target).await;
+    harness.replay(&told).await;
+    harness.audit().await;
+    assert_eq!(harness.record.errors(), 0);
 }
 
 /// More ask than there are units: as many losers as there must be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rush_on_a_spread_sale_leaves_no_unit() {
-    let mut rig = Rig::new(spread(PARTITIONS)).await;
-    let target = rig.open(open_now(sale(100))).await;
-    let told = rig
+    let mut harness = Harness::new(spread(PARTITIONS)).await;
+    let target = harness.open(open_now(sale(100))).await;
+    let told = harness
         .crowd(
             (0..2 * SUPPLY as usize)
                 .map(|n| target.one(&name(n)))
@@ -123,39 +123,39 @@ async fn a_rush_on_a_spread_sale_leaves_no_unit() {
         )
         .await;
     assert_eq!(winners(&told), 100);
-    sold_out(&rig, target).await;
-    rig.replay(&told).await;
-    rig.audit().await;
-    assert_eq!(rig.record.errors(), 0);
+    sold_out(&harness, target).await;
+    harness.replay(&told).await;
+    harness.audit().await;
+    assert_eq!(harness.record.errors(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_die_strand_no_unit() {
-    let mut rig = Rig::new(spread(PARTITIONS)).await;
+    let mut harness = Harness::new(spread(PARTITIONS)).await;
     for _ in 0..4 {
-        rig.nodes.push(node(&rig.options, &[]).await);
+        harness.nodes.push(node(&harness.options, &[]).await);
     }
-    let packet = rig.open(packet(SUPPLY)).await;
-    let on_sale = rig.open(open_now(sale(SUPPLY)).limit(3)).await;
+    let packet = harness.open(packet(SUPPLY)).await;
+    let on_sale = harness.open(open_now(sale(SUPPLY)).limit(3)).await;
     let mut claims = in_quantities(on_sale);
     claims.extend((0..SUPPLY as usize).map(|n| packet.one(&name(n))));
     let count = claims.len();
     // Both mixed; the last ones meet dry parts.
     let made = move |n: usize| claims.get((n * 7) % count).filter(|_| n < count).cloned();
     assert_ne!(count % 7, 0, "the steps go through all");
-    let crowd = rig.start(made, SHORT_PAUSE / 4);
-    for n in (2..rig.nodes.len()).rev() {
-        let dead = (rig.nodes.len() - n) * count / 5;
+    let crowd = harness.start(made, SHORT_PAUSE / 4);
+    for n in (2..harness.nodes.len()).rev() {
+        let dead = (harness.nodes.len() - n) * count / 5;
         wait_for("the crowd", || crowd.size() >= dead.min(count)).await;
-        rig.nodes[n].abort();
+        harness.nodes[n].abort();
     }
     let told = crowd.join().await;
     assert_eq!(winners(&told), count);
-    rig.nodes.truncate(2);
-    sold_out(&rig, packet).await;
-    sold_out(&rig, on_sale).await;
-    rig.replay(&told).await;
-    rig.audit().await;
+    harness.nodes.truncate(2);
+    sold_out(&harness, packet).await;
+    sold_out(&harness, on_sale).await;
+    harness.replay(&told).await;
+    harness.audit().await;
 }
 
 /// At which step of a transfer a node dies.
@@ -167,14 +167,14 @@ enum Step {
 
 /// A campaign with a transfer that its node did not finish: it was killed right after the step, while the response
 /// was on its way.
-async fn stranded(builder: Builder, step: Step) -> (Rig, Target) {
-    let mut rig = Rig::new(spread(2)).await;
-    let target = rig.open(builder).await;
+async fn stranded(builder: Builder, step: Step) -> (Harness, Target) {
+    let mut harness = Harness::new(spread(2)).await;
+    let target = harness.open(builder).await;
     let proxy = FaultProxy::start(shared().addr()).await;
     let slow = Options {
         urls: vec![format!("redis://{}", proxy.addr())],
         call_timeout: 20 * LATE,
-        ..rig.options.clone()
+        ..harness.options.clone()
     };
     let slow = node(&slow, &[]).await;
     proxy.delay(Duration::ZERO, LATE).await;
@@ -182,47 +182,50 @@ async fn stranded(builder: Builder, step: Step) -> (Rig, Target) {
         .map(|n| slow.claim(target.one(&name(n))))
         .collect();
     wait_for("a transfer", || {
-        let (standing, arrived) = blocking(|| transfers(&rig, target.id));
+        let (standing, arrived) = blocking(|| transfers(&harness, target.id));
         standing == 1 && (arrived == 1) == (step == Step::In)
     })
     .await;
     slow.abort();
     drop((claims, proxy));
-    let now = blocking(|| transfers(&rig, target.id));
+    let now = blocking(|| transfers(&harness, target.id));
     assert_eq!(now, (1, i64::from(step == Step::In)));
-    (rig, target)
+    (harness, target)
 }
 
-async fn everybody(rig: &Rig, target: Target) {
-    let told = rig
+async fn everybody(harness: &Harness, target: Target) {
+    let told = harness
         .crowd((0..FEW as usize).map(|n| target.one(&name(n))).collect())
         .await;
     assert_eq!(winners(&told), FEW as usize);
-    sold_out(rig, target).await;
-    rig.replay(&told).await;
-    rig.audit().await;
-    assert_eq!(rig.record.errors(), 0);
+    sold_out(harness, target).await;
+    harness.replay(&told).await;
+    harness.audit().await;
+    assert_eq!(harness.record.errors(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_that_has_left_arrives_without_its_node() {
     for builder in [packet(FEW), open_now(sale(FEW))] {
-        let (rig, target) = stranded(builder, Step::Out).await;
-        everybody(&rig, target).await;
+        let (harness, target) = stranded(builder, Step::Out).await;
+        everybody(&harness, target).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transfer_that_has_arrived_arrives_once() {
     for builder in [packet(FEW), open_now(sale(FEW))] {
-        let (rig, target) = stranded(builder, Step::In).await;
-        everybody(&rig, target).await;
+        let (harness, target) = stranded(builder, Step::In).await;
+        everybody(&harness, target).await;
     }
 }
 
-async fn act(rig: &Rig, node: usize, target: Target, action: CampaignAction) -> Phase {
+async fn act(harness: &Harness, node: usize, target: Target, action: CampaignAction) -> Phase {
     let campaign = target.id;
-    match rig.submit(node, Command::Act { campaign, action }).await {
+    match harness
+        .submit(node, Command::Act { campaign, action })
+        .await
+    {
         Ok(Reply::Acted(tally)) => tally.phase,
         other => panic!("{action:?} was answered {other:?}"),
     }
@@ -232,70 +235,70 @@ async fn act(rig: &Rig, node: usize, target: Target, action: CampaignAction) -> 
 async fn a_close_returns_what_was_on_its_way() {
     for step in [Step::Out, Step::In] {
         for builder in [packet(FEW), open_now(sale(FEW))] {
-            let (rig, target) = stranded(builder, step).await;
+            let (harness, target) = stranded(builder, step).await;
             // Those who were answered, or would have been.
             let claims = (0..FEW as usize / 2).map(|n| target.one(&name(n)));
-            rig.crowd(claims.collect()).await;
+            harness.crowd(claims.collect()).await;
             assert_eq!(
-                act(&rig, 0, target, CampaignAction::Close).await,
+                act(&harness, 0, target, CampaignAction::Close).await,
                 Phase::Closed
             );
-            let told = rig
+            let told = harness
                 .crowd((0..FEW as usize).map(|n| target.one(&name(n))).collect())
                 .await;
-            let tally = rig.nodes[1].tally(target.id).await.unwrap().unwrap();
+            let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
             assert_eq!(tally.granted + tally.returned, FEW, "{tally:?}");
             assert_eq!(tally.granted as usize, winners(&told), "{tally:?}");
-            rig.audit().await;
+            harness.audit().await;
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_keeps_what_is_on_its_way() {
-    let (rig, target) = stranded(packet(FEW), Step::Out).await;
+    let (harness, target) = stranded(packet(FEW), Step::Out).await;
     assert_eq!(
-        act(&rig, 0, target, CampaignAction::Pause).await,
+        act(&harness, 0, target, CampaignAction::Pause).await,
         Phase::Paused
     );
-    let tally = rig.nodes[1].tally(target.id).await.unwrap().unwrap();
+    let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
     assert_eq!(tally.supply, FEW, "{tally:?}");
-    let late = rig.crowd(vec![target.one("late")]).await;
+    let late = harness.crowd(vec![target.one("late")]).await;
     assert_eq!(winners(&late), 0);
     assert_eq!(
-        act(&rig, 1, target, CampaignAction::Resume).await,
+        act(&harness, 1, target, CampaignAction::Resume).await,
         Phase::Live
     );
-    everybody(&rig, target).await;
+    everybody(&harness, target).await;
 }
 
 /// Pauses, resumptions and in the end the close come while parts run dry and fetch from each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acting_while_units_move_loses_none() {
-    let mut rig = Rig::new(spread(PARTITIONS)).await;
-    let target = rig.open(open_now(sale(SUPPLY))).await;
-    let crowd = rig.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE);
+    let mut harness = Harness::new(spread(PARTITIONS)).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    let crowd = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE);
     let most = SUPPLY as usize * 8 / 10;
     wait_for("most of the crowd", || crowd.size() >= most).await;
     for n in 0..5 {
-        act(&rig, n % 2, target, CampaignAction::Pause).await;
-        act(&rig, n % 2, target, CampaignAction::Resume).await;
+        act(&harness, n % 2, target, CampaignAction::Pause).await;
+        act(&harness, n % 2, target, CampaignAction::Resume).await;
         crowd.more(50).await;
     }
-    act(&rig, 0, target, CampaignAction::Close).await;
+    act(&harness, 0, target, CampaignAction::Close).await;
     crowd.more(200).await;
     let told = crowd.dismiss().await;
-    let tally = rig.nodes[1].tally(target.id).await.unwrap().unwrap();
+    let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
     assert_eq!(tally.granted + tally.returned, SUPPLY, "{tally:?}");
     assert_eq!(tally.granted as usize, winners(&told));
-    rig.replay(&told).await;
-    rig.audit().await;
+    harness.replay(&told).await;
+    harness.audit().await;
 }
 
 /// Users whom a campaign of two parts serves in its first part, and in its second: orders are numbered in turn.
-async fn by_part(rig: &mut Rig) -> [Vec<String>; 2] {
-    let probe = rig.open(open_now(sale(8 * FEW))).await;
-    let told = rig
+async fn by_part(harness: &mut Harness) -> [Vec<String>; 2] {
+    let probe = harness.open(open_now(sale(8 * FEW))).await;
+    let told = harness
         .crowd((0..4 * FEW as usize).map(|n| probe.one(&name(n))).collect())
         .await;
     let mut users = [Vec::new(), Vec::new()];
@@ -309,7 +312,7 @@ async fn by_part(rig: &mut Rig) -> [Vec<String>; 2] {
 /// Units leave a part, and its primary dies before a replica has heard of it: they have not arrived anywhere either.
 async fn never_left(ack: AckLevel) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
-    let mut rig = Rig::new(Options {
+    let mut harness = Harness::new(Options {
         topology: Topology::Cluster,
         urls: cluster.urls(),
         replicas: 1,
@@ -318,13 +321,13 @@ async fn never_left(ack: AckLevel) {
     })
     .await;
     // The second campaign lives in p02 and p03, which are not on the same primary.
-    rig.options.spread_over = 2;
-    for node in &mut rig.nodes {
+    harness.options.spread_over = 2;
+    for node in &mut harness.nodes {
         node.close().await;
-        *node = crate::rig::node(&rig.options, &[]).await;
+        *node = crate::harness::node(&harness.options, &[]).await;
     }
-    let users = by_part(&mut rig).await;
-    let target = rig.open(open_now(sale(FEW)).ack(ack)).await;
+    let users = by_part(&mut harness).await;
+    let target = harness.open(open_now(sale(FEW)).ack(ack)).await;
     let half = FEW as usize / 2;
     let claims = |part: usize, count: usize| {
         users[part][..count]
@@ -332,11 +335,11 @@ async fn never_left(ack: AckLevel) {
             .map(|user| target.one(user))
             .collect()
     };
-    assert_eq!(winners(&rig.crowd(claims(0, half)).await), half);
+    assert_eq!(winners(&harness.crowd(claims(0, half)).await), half);
     let giver = blocking(|| cluster.primary_of_slot(SLOT_OF_P03));
     detach_replicas(giver);
     let hopeful = target.one(&users[0][half]);
-    let answer = rig.record.ask(&rig.nodes[0], &hopeful).await;
+    let answer = harness.record.ask(&harness.nodes[0], &hopeful).await;
     assert!(answer.is_err(), "{answer:?}");
     blocking(|| {
         giver.kill();
@@ -346,12 +349,12 @@ async fn never_left(ack: AckLevel) {
     });
     let mut all: Vec<_> = claims(0, FEW as usize);
     all.extend(claims(1, FEW as usize));
-    let told = rig.crowd(all).await;
+    let told = harness.crowd(all).await;
     assert_eq!(winners(&told), FEW as usize);
-    let tally = rig.nodes[0].tally(target.id).await.unwrap().unwrap();
+    let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
     assert_eq!((tally.supply, tally.remaining), (FEW, 0), "{tally:?}");
-    rig.replay(&told).await;
-    rig.audit().await;
+    harness.replay(&told).await;
+    harness.audit().await;
 }
 
 /// The slot of Redis Cluster that `p03` is in.
