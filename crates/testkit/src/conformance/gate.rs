@@ -6,18 +6,18 @@ use super::{Scenario, Subject};
 use crate::campaign::{OPEN_MS, OPENS, Target, red_packet, sale};
 
 /// Through the life of a campaign: if the gate answers, the claim answers the same. `Scenario::claim` compares.
-pub async fn the_gate_says_what_a_claim_would<S: Subject>(scenario: &mut Scenario<S>) {
+pub async fn the_gate_says_what_a_claim_would<S: Subject>(case: &mut Scenario<S>) {
     let packet = red_packet(300, 3, SplitRule::Lazy { min: 1 });
     for builder in [packet, sale(3).limit(2)] {
-        scenario.at(OPENS).await;
-        let target = scenario.open(builder).await;
+        case.at(OPENS).await;
+        let target = case.open(builder).await;
         for now in [OPENS.plus_millis(-1), OPENS] {
-            scenario.set_clock(now);
+            case.set_clock(now);
             for user in ["a", "a", "b", "c", "d"] {
-                scenario.claim(target.one(user)).await;
-                scenario.claim(target.units(user, 2)).await;
-                scenario.claim(target.keyed(user, 1, "k")).await;
-                scenario.claim(target.mistaken().one(user)).await;
+                case.claim(target.one(user)).await;
+                case.claim(target.units(user, 2)).await;
+                case.claim(target.keyed(user, 1, "k")).await;
+                case.claim(target.mistaken().one(user)).await;
             }
         }
         for action in [
@@ -25,60 +25,55 @@ pub async fn the_gate_says_what_a_claim_would<S: Subject>(scenario: &mut Scenari
             CampaignAction::Resume,
             CampaignAction::Close,
         ] {
-            scenario.act(target.id, action).await;
+            case.act(target.id, action).await;
             for user in ["a", "d"] {
-                scenario.claim(target.one(user)).await;
+                case.claim(target.one(user)).await;
             }
         }
-        scenario.at(OPENS.plus_millis(OPEN_MS)).await;
-        scenario.claim(target.one("a")).await;
+        case.at(OPENS.plus_millis(OPEN_MS)).await;
+        case.claim(target.one("a")).await;
     }
     let unknown = Target::of(&sale(5).setup(1_000_000));
-    assert_eq!(scenario.outcome(unknown.one("a")).await, "unknown_campaign");
+    assert_eq!(case.outcome(unknown.one("a")).await, "unknown_campaign");
     // A gate never grants.
-    let fresh = scenario.open(sale(3).window(OPENS, 2 * OPEN_MS)).await;
+    let fresh = case.open(sale(3).window(OPENS, 2 * OPEN_MS)).await;
     for _ in 0..3 {
-        assert_eq!(scenario.engine().peek(&fresh.one("a")), None);
+        assert_eq!(case.engine().peek(&fresh.one("a")), None);
     }
 }
 
 /// During concurrent claims, whatever the gate says about a grant or an empty stock is in the log already.
-pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(scenario: &mut Scenario<S>) {
+pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(case: &mut Scenario<S>) {
     const ROUNDS: u32 = 30;
     for round in 0..ROUNDS {
-        let target = scenario.open(sale(20)).await;
+        let target = case.open(sale(20)).await;
         let claims: Vec<_> = (0..20).map(|n| target.one(&format!("u{n}"))).collect();
         let tickets: Vec<_> = claims
             .iter()
-            .map(|claim| scenario.engine().claim(claim.clone()))
+            .map(|claim| case.engine().claim(claim.clone()))
             .collect();
         // Nobody has waited for an answer yet: what the gate says now comes from the middle of it.
         for _ in 0..20 {
             for claim in [&claims[0], &claims[19], &target.one("late")] {
-                if let Some(outcome) = scenario.engine().peek(claim) {
-                    in_the_log(scenario, target, claim.user.as_str(), outcome).await;
+                if let Some(outcome) = case.engine().peek(claim) {
+                    in_the_log(case, target, claim.user.as_str(), outcome).await;
                 }
             }
             tokio::task::yield_now().await;
         }
         for (claim, ticket) in claims.into_iter().zip(tickets) {
-            let claimed = ticket.await.expect("a claim is answered");
+            let claimed = ticket.await.unwrap();
             assert_eq!(claimed.outcome.name(), "granted", "round {round}");
-            scenario.replayed(claim).await;
+            case.replayed(claim).await;
         }
     }
-    scenario.answers_may_be_lost();
+    case.answers_may_be_lost();
 }
 
-async fn in_the_log<S: Subject>(
-    scenario: &Scenario<S>,
-    target: Target,
-    user: &str,
-    outcome: Outcome,
-) {
+async fn in_the_log<S: Subject>(case: &Scenario<S>, target: Target, user: &str, outcome: Outcome) {
     let mut granted = 0;
     let mut own = None;
-    for entry in scenario.logs().await.into_iter().flatten() {
+    for entry in case.logs().await.into_iter().flatten() {
         if let Event::Granted {
             number, user: of, ..
         } = &entry.event
@@ -96,14 +91,11 @@ async fn in_the_log<S: Subject>(
 }
 
 /// The probe goes the way of a grant and grants nothing.
-pub async fn a_probe_is_answered_and_leaves_no_trace<S: Subject>(scenario: &mut Scenario<S>) {
-    let target = scenario.open(sale(3)).await;
-    let before = (scenario.logs().await, scenario.tally(target.id).await);
+pub async fn a_probe_is_answered_and_leaves_no_trace<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(3)).await;
+    let before = (case.logs().await, case.tally(target.id).await);
     for _ in 0..3 {
-        assert_eq!(scenario.engine().probe().await, Ok(()));
+        assert_eq!(case.engine().probe().await, Ok(()));
     }
-    assert_eq!(
-        (scenario.logs().await, scenario.tally(target.id).await),
-        before
-    );
+    assert_eq!((case.logs().await, case.tally(target.id).await), before);
 }

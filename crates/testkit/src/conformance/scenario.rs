@@ -94,8 +94,7 @@ impl<S: Subject> Scenario<S> {
     pub async fn deposit(&mut self, to: &str, minor: i64) {
         let id = Uuid::from_u128(u128::from(self.next_id()));
         let amount = Money::new(minor, currency());
-        let deposited = self.ledger().deposit(id, &user(to), amount).await;
-        deposited.expect("a deposit is taken");
+        self.ledger().deposit(id, &user(to), amount).await.unwrap();
         self.history.deposits.push((user(to), minor));
     }
 
@@ -172,7 +171,7 @@ impl<S: Subject> Scenario<S> {
 
     /// Claims.
     pub async fn claim(&mut self, claim: Claim) -> Outcome {
-        self.try_claim(claim).await.expect("a claim is answered")
+        self.try_claim(claim).await.unwrap()
     }
 
     /// Claims, and must be granted.
@@ -253,8 +252,7 @@ impl<S: Subject> Scenario<S> {
 
     /// Applies an action to a campaign.
     pub async fn act(&mut self, id: CampaignId, action: CampaignAction) -> Tally {
-        let acted = self.try_act(id, action).await;
-        acted.expect("the phase allows it")
+        self.try_act(id, action).await.unwrap()
     }
 
     /// Sets the clock, and lets the engine do all that is due then.
@@ -276,20 +274,14 @@ impl<S: Subject> Scenario<S> {
 
     /// A campaign's numbers.
     pub async fn tally(&self, id: CampaignId) -> Tally {
-        let tally = self.engine().tally(id).await;
-        let tally = tally
-            .expect("a tally is answered")
-            .expect("the campaign is known");
+        let tally = self.engine().tally(id).await.unwrap().unwrap();
         assert!(tally.conserves(), "{tally:?}");
         tally
     }
 
     /// An order.
     pub async fn order(&self, order: OrderId) -> Option<OrderView> {
-        self.engine()
-            .order(order)
-            .await
-            .expect("an order is answered")
+        self.engine().order(order).await.unwrap()
     }
 
     /// All entries of all partitions, read in runs.
@@ -299,8 +291,7 @@ impl<S: Subject> Scenario<S> {
             let mut log: Vec<Entry> = Vec::new();
             loop {
                 let after = log.last().map_or(0, |entry| entry.seq);
-                let run = self.log().read(partition, after, READ_MAX).await;
-                let run = run.expect("the log is read");
+                let run = self.log().read(partition, after, READ_MAX).await.unwrap();
                 if run.is_empty() {
                     break;
                 }
@@ -321,23 +312,20 @@ impl<S: Subject> Scenario<S> {
         for (partition, log) in self.log().partitions().into_iter().zip(self.logs().await) {
             let head = log.last().map_or(0, |entry| entry.seq);
             loop {
-                let settled = self.ledger().settled(partition).await;
-                let settled = settled.expect("the ledger returns its position");
+                let settled = self.ledger().settled(partition).await.unwrap();
                 if settled >= head {
                     break;
                 }
                 let run = &log[settled as usize..];
                 let run = &run[..run.len().min(READ_MAX)];
-                let settled = self.ledger().settle(partition, run).await;
-                settled.expect("the ledger settles");
+                self.ledger().settle(partition, run).await.unwrap();
             }
         }
     }
 
     async fn all_settled(&self) {
         for partition in self.log().partitions() {
-            let head = self.log().head(partition).await;
-            let head = head.expect("the log returns its head");
+            let head = self.log().head(partition).await.unwrap();
             let settled = self.ledger().await_settled(partition, head, CASE_MAX).await;
             assert_eq!(settled, Ok(true), "{partition:?}");
         }
@@ -359,7 +347,7 @@ impl<S: Subject> Scenario<S> {
         self.history.logs = self.logs().await;
         for setup in self.history.setups.clone() {
             let id = setup.campaign.id;
-            let tally = self.engine().tally(id).await.expect("a tally is answered");
+            let tally = self.engine().tally(id).await.unwrap();
             self.history.tallies.extend(tally.map(|tally| (id, tally)));
         }
         let expected = assert_sound(&self.history);

@@ -8,7 +8,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
     outcome::{Grant, Outcome},
-    ports::{Clock as _, Ledger},
+    ports::{CampaignRecord, Clock as _, Ledger},
     time::Timestamp,
 };
 
@@ -144,16 +144,15 @@ impl<L: LedgerSubject> Fixture<L> {
 
     /// How far a part is settled.
     pub async fn settled(&self, part: usize) -> Seq {
-        let settled = self.ledger().settled(self.partition(part)).await;
-        settled.expect("the ledger returns its position")
+        self.ledger().settled(self.partition(part)).await.unwrap()
     }
 
     /// Settles a part up to an entry, whose place is not beyond its log, from `overlap` entries before the position on.
     pub async fn settle(&self, part: usize, upto: Seq, overlap: u64) {
         let from = self.settled(part).await.saturating_sub(overlap).min(upto);
         let run = &self.log(part)[from as usize..upto as usize];
-        let settled = self.ledger().settle(self.partition(part), run).await;
-        let settled = settled.expect("the ledger settles");
+        let partition = self.partition(part);
+        let settled = self.ledger().settle(partition, run).await.unwrap();
         assert_eq!(settled, self.settled(part).await);
         assert!(settled >= upto, "settled up to {settled}, not {upto}");
     }
@@ -179,30 +178,28 @@ impl<L: LedgerSubject> Fixture<L> {
         settled::compare(self.ledger(), &expected).await;
         let draft = |setup: &&Setup| expected.accounts[&setup.campaign.id].phase() == Phase::Draft;
         let drafts: Vec<_> = self.history.setups.iter().filter(draft).collect();
-        let found = self.ledger().drafts().await;
-        let found = found.expect("the ledger lists drafts");
+        let found = self.ledger().drafts().await.unwrap();
         assert!(found.iter().eq(drafts), "drafts are {found:?}");
     }
 
     /// Where a campaign stands in the ledger.
     pub async fn phase(&self, id: CampaignId) -> Phase {
-        let record = self.ledger().campaign(id).await;
-        let record = record.expect("the ledger answers");
-        record.expect("the campaign was entered").phase
+        self.record(id).await.phase
     }
 
     /// A campaign's counts in the ledger: granted, returned, refunded.
     pub async fn counts(&self, id: CampaignId) -> (u32, u32, i64) {
-        let record = self.ledger().campaign(id).await;
-        let record = record.expect("the ledger answers");
-        let record = record.expect("the campaign was entered");
+        let record = self.record(id).await;
         (record.granted, record.returned, record.refunded_minor)
+    }
+
+    async fn record(&self, id: CampaignId) -> CampaignRecord {
+        self.ledger().campaign(id).await.unwrap().unwrap()
     }
 
     /// What a user can spend.
     pub async fn balance(&self, name: &str) -> i64 {
-        let balances = self.ledger().balances(&user(name)).await;
-        let balances = balances.expect("the ledger returns balances");
+        let balances = self.ledger().balances(&user(name)).await.unwrap();
         balances.iter().map(|balance| balance.available.minor).sum()
     }
 }

@@ -17,190 +17,163 @@ fn count(refused: u64, waiting: u64) -> QuarantineCount {
 }
 
 /// Settles a part up to an entry, and quarantines that entry.
-async fn quarantine<L: LedgerSubject>(fixture: &Fixture<L>, part: usize, seq: Seq) {
-    fixture.settle(part, seq - 1, 0).await;
-    let (partition, entry) = (
-        fixture.partition(part),
-        &fixture.log(part)[seq as usize - 1],
-    );
-    let kept = fixture.ledger().quarantine(partition, entry, WHY).await;
+async fn quarantine<L: LedgerSubject>(case: &Fixture<L>, part: usize, seq: Seq) {
+    case.settle(part, seq - 1, 0).await;
+    let (partition, entry) = (case.partition(part), &case.log(part)[seq as usize - 1]);
+    let kept = case.ledger().quarantine(partition, entry, WHY).await;
     assert_eq!(kept, Ok(seq));
-    assert_eq!(fixture.settled(part).await, seq);
+    assert_eq!(case.settled(part).await, seq);
 }
 
 async fn redrive<L: LedgerSubject>(
-    fixture: &Fixture<L>,
+    case: &Fixture<L>,
     part: usize,
     seq: Seq,
 ) -> Result<bool, LedgerError> {
-    fixture.ledger().redrive(fixture.partition(part), seq).await
+    case.ledger().redrive(case.partition(part), seq).await
 }
 
 /// A packet is not closed while the grant of one of its shares is quarantined.
-pub async fn money_waits_for_the_quarantined_share<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let packet = fixture.open(&red_packet(900, 9, SplitRule::Equal)).await;
+pub async fn money_waits_for_the_quarantined_share<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
     let users = [
-        fixture.somebody(0, 0),
-        fixture.somebody(0, 1),
-        fixture.somebody(0, 2),
+        case.somebody(0, 0),
+        case.somebody(0, 1),
+        case.somebody(0, 2),
     ];
     for user in &users {
-        fixture.granted(packet.one(user));
+        case.granted(packet.one(user));
     }
-    fixture.act(packet.id, CampaignAction::Close);
+    case.act(packet.id, CampaignAction::Close);
     // Opened, granted three times, ended, closed.
-    quarantine(fixture, 0, 3).await;
+    quarantine(case, 0, 3).await;
     for part in [0, 1, 2] {
-        fixture.settle_all(part).await;
+        case.settle_all(part).await;
     }
-    let balances = [
-        fixture.balance(&users[0]).await,
-        fixture.balance(&users[1]).await,
-    ];
+    let balances = [case.balance(&users[0]).await, case.balance(&users[1]).await];
     assert_eq!(balances, [100, 0]);
-    assert_eq!(
-        fixture.balance(&users[2]).await,
-        100,
-        "the others have theirs"
-    );
-    let quarantined = fixture
-        .ledger()
-        .count_quarantined(fixture.partition(0))
-        .await;
+    assert_eq!(case.balance(&users[2]).await, 100, "the others have theirs");
+    let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
     assert_eq!(quarantined, Ok(count(1, 1)), "the close waits");
-    assert!(
-        redrive(fixture, 0, 6).await.is_err(),
-        "not before the grant"
-    );
-    assert_eq!(redrive(fixture, 0, 3).await, Ok(true));
-    assert_eq!(fixture.balance(&users[1]).await, 100);
-    assert_eq!(redrive(fixture, 0, 6).await, Ok(true));
-    assert_eq!(redrive(fixture, 0, 6).await, Ok(false), "it is settled");
-    let quarantined = fixture
-        .ledger()
-        .count_quarantined(fixture.partition(0))
-        .await;
+    assert!(redrive(case, 0, 6).await.is_err(), "not before the grant");
+    assert_eq!(redrive(case, 0, 3).await, Ok(true));
+    assert_eq!(case.balance(&users[1]).await, 100);
+    assert_eq!(redrive(case, 0, 6).await, Ok(true));
+    assert_eq!(redrive(case, 0, 6).await, Ok(false), "it is settled");
+    let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
     assert_eq!(quarantined, Ok(count(0, 0)));
-    fixture.compare().await;
+    case.compare().await;
 }
 
 /// Later entries of an order wait for the order; other orders do not.
-pub async fn an_order_waits_only_for_itself<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let sale = fixture.open(&sale(9)).await;
-    let (first, second) = (fixture.somebody(0, 0), fixture.somebody(0, 1));
-    let one = fixture.granted(sale.one(&first)).order_id();
-    let other = fixture.granted(sale.one(&second)).order_id();
-    fixture.pay(one, "p1");
-    fixture.pay(other, "p2");
-    fixture.pay(one, "p3"); // paid twice
+pub async fn an_order_waits_only_for_itself<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(9)).await;
+    let (first, second) = (case.somebody(0, 0), case.somebody(0, 1));
+    let one = case.granted(sale.one(&first)).order_id();
+    let other = case.granted(sale.one(&second)).order_id();
+    case.pay(one, "p1");
+    case.pay(other, "p2");
+    case.pay(one, "p3"); // paid twice
     // Opened, granted twice, paid twice, refund due.
-    quarantine(fixture, 0, 2).await;
-    fixture.settle_all(0).await;
-    let list = fixture.ledger().list_quarantined(None, 10).await;
-    let list = list.expect("the ledger lists quarantined entries");
+    quarantine(case, 0, 2).await;
+    case.settle_all(0).await;
+    let list = case.ledger().list_quarantined(None, 10).await.unwrap();
     let seqs: Vec<_> = list
         .iter()
         .map(|row| (row.entry.seq, row.waits_for))
         .collect();
     assert_eq!(seqs, [(2, None), (4, Some(2)), (6, Some(4))]);
     assert_eq!(list[0].reason, WHY);
-    assert_eq!(list[0].entry, fixture.log(0)[1]);
-    assert_eq!(fixture.balance("owner").await, 100, "one is paid");
+    assert_eq!(list[0].entry, case.log(0)[1]);
+    assert_eq!(case.balance("owner").await, 100, "one is paid");
     for seq in [6, 4] {
-        assert!(redrive(fixture, 0, seq).await.is_err());
+        assert!(redrive(case, 0, seq).await.is_err());
     }
     for seq in [2, 4, 6] {
-        assert_eq!(redrive(fixture, 0, seq).await, Ok(true));
+        assert_eq!(redrive(case, 0, seq).await, Ok(true));
     }
-    fixture.settle_all(1).await;
-    fixture.settle_all(2).await;
-    fixture.compare().await;
+    case.settle_all(1).await;
+    case.settle_all(2).await;
+    case.compare().await;
 }
 
 /// A part whose opening is quarantined waits as a whole, and delays neither the other parts nor other campaigns.
-pub async fn a_part_waits_for_its_opening<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let (spread, other) = (fixture.open(&sale(9)).await, fixture.open(&sale(9)).await);
+pub async fn a_part_waits_for_its_opening<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let (spread, other) = (case.open(&sale(9)).await, case.open(&sale(9)).await);
     for part in [0, 1] {
-        let user = fixture.somebody(part, 0);
-        fixture.granted(spread.one(&user));
-        fixture.granted(other.one(&user));
+        let user = case.somebody(part, 0);
+        case.granted(spread.one(&user));
+        case.granted(other.one(&user));
     }
     for part in [1, 2] {
-        fixture.settle_all(part).await;
+        case.settle_all(part).await;
     }
     // Opened twice, granted twice.
-    quarantine(fixture, 0, 1).await;
-    fixture.settle_all(0).await;
-    let quarantined = fixture
-        .ledger()
-        .count_quarantined(fixture.partition(0))
-        .await;
+    quarantine(case, 0, 1).await;
+    case.settle_all(0).await;
+    let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
     assert_eq!(quarantined, Ok(count(1, 1)), "the grant waits");
     let granted = [
-        fixture.counts(spread.id).await.0,
-        fixture.counts(other.id).await.0,
+        case.counts(spread.id).await.0,
+        case.counts(other.id).await.0,
     ];
     assert_eq!(granted, [1, 2]);
     for seq in [1, 3] {
-        assert_eq!(redrive(fixture, 0, seq).await, Ok(true));
+        assert_eq!(redrive(case, 0, seq).await, Ok(true));
     }
-    fixture.compare().await;
+    case.compare().await;
 }
 
 /// A grant of returned units waits until their return is settled; otherwise two users would have them.
-pub async fn units_sold_again_wait_for_their_return<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let sale = fixture.open(&sale(3)).await;
-    let (first, second) = (fixture.somebody(0, 0), fixture.somebody(0, 1));
-    let order = fixture.granted(sale.one(&first)).order_id();
-    fixture.cancel(order);
+pub async fn units_sold_again_wait_for_their_return<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(3)).await;
+    let (first, second) = (case.somebody(0, 0), case.somebody(0, 1));
+    let order = case.granted(sale.one(&first)).order_id();
+    case.cancel(order);
     // Opened, granted, cancelled; then granted to the same user again, and to another one.
-    fixture.granted(sale.one(&first));
-    fixture.granted(sale.one(&second));
-    quarantine(fixture, 0, 2).await;
-    fixture.settle_all(0).await;
-    let quarantined = fixture
-        .ledger()
-        .count_quarantined(fixture.partition(0))
-        .await;
+    case.granted(sale.one(&first));
+    case.granted(sale.one(&second));
+    quarantine(case, 0, 2).await;
+    case.settle_all(0).await;
+    let quarantined = case.ledger().count_quarantined(case.partition(0)).await;
     assert_eq!(quarantined, Ok(count(1, 3)));
     for seq in [2, 3, 4, 5] {
-        assert_eq!(redrive(fixture, 0, seq).await, Ok(true));
+        assert_eq!(redrive(case, 0, seq).await, Ok(true));
     }
-    fixture.settle_all(1).await;
-    fixture.settle_all(2).await;
-    fixture.compare().await;
+    case.settle_all(1).await;
+    case.settle_all(2).await;
+    case.compare().await;
 }
 
 /// Quarantined entries survive a restart; an entry is quarantined once, and only at the next position.
-pub async fn quarantined_entries_are_kept<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let sale = fixture.open(&sale(9)).await;
+pub async fn quarantined_entries_are_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(9)).await;
     for part in [0, 1] {
         for n in 0..3 {
-            let user = fixture.somebody(part, n);
-            fixture.granted(sale.one(&user));
+            let user = case.somebody(part, n);
+            case.granted(sale.one(&user));
         }
-        quarantine(fixture, part, 2).await;
+        quarantine(case, part, 2).await;
     }
-    fixture.restart().await;
-    let (partition, log) = (fixture.partition(0), fixture.log(0).to_vec());
+    case.restart().await;
+    let (partition, log) = (case.partition(0), case.log(0).to_vec());
     for old in &log[..2] {
-        let kept = fixture.ledger().quarantine(partition, old, "again").await;
+        let kept = case.ledger().quarantine(partition, old, "again").await;
         assert_eq!(kept, Ok(2), "nothing changes");
     }
-    let gap = fixture
+    let gap = case
         .ledger()
         .quarantine(partition, &log[3], "too early")
         .await;
     assert!(matches!(gap, Err(LedgerError::Damaged { .. })), "{gap:?}");
-    let all = fixture.ledger().list_quarantined(None, 10).await;
-    let all = all.expect("the ledger lists quarantined entries");
+    let all = case.ledger().list_quarantined(None, 10).await.unwrap();
     assert_eq!(all.len(), 2);
     let mut pages = Vec::new();
     while pages.len() < 3 {
         let after = pages
             .last()
             .map(|row: &qiang_core::ports::QuarantinedEntry| (row.partition, row.entry.seq));
-        let page = fixture.ledger().list_quarantined(after, 1).await;
+        let page = case.ledger().list_quarantined(after, 1).await;
         match page.expect("a page").pop() {
             Some(row) => pages.push(row),
             None => break,
@@ -208,48 +181,45 @@ pub async fn quarantined_entries_are_kept<L: LedgerSubject>(fixture: &mut Fixtur
     }
     assert_eq!(pages, all);
     for part in [0, 1, 2] {
-        fixture.settle_all(part).await;
+        case.settle_all(part).await;
     }
     for part in [0, 1] {
-        assert_eq!(redrive(fixture, part, 2).await, Ok(true));
+        assert_eq!(redrive(case, part, 2).await, Ok(true));
     }
-    fixture.compare().await;
+    case.compare().await;
 }
 
 /// An entry that contradicts the ledger is refused and changes nothing, neither in a run nor when it is redriven.
-pub async fn a_refused_entry_stays_quarantined<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let packet = fixture.open(&red_packet(900, 9, SplitRule::Equal)).await;
-    let user = fixture.somebody(0, 0);
-    fixture.granted(packet.one(&user));
-    fixture.settle(0, 1, 0).await;
-    let mut bad = fixture.log(0)[1].clone();
+pub async fn a_refused_entry_stays_quarantined<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
+    let user = case.somebody(0, 0);
+    case.granted(packet.one(&user));
+    case.settle(0, 1, 0).await;
+    let mut bad = case.log(0)[1].clone();
     if let Event::Granted { amount_minor, .. } = &mut bad.event {
         *amount_minor += 1;
     }
-    let partition = fixture.partition(0);
-    let refused = fixture.ledger().settle(partition, &[bad.clone()]).await;
+    let partition = case.partition(0);
+    let refused = case.ledger().settle(partition, &[bad.clone()]).await;
     assert!(
         matches!(refused, Err(LedgerError::Damaged { .. })),
         "{refused:?}"
     );
-    assert_eq!(fixture.settled(0).await, 1);
-    assert_eq!(
-        fixture.ledger().quarantine(partition, &bad, WHY).await,
-        Ok(2)
-    );
-    let again = redrive(fixture, 0, 2).await;
+    assert_eq!(case.settled(0).await, 1);
+    assert_eq!(case.ledger().quarantine(partition, &bad, WHY).await, Ok(2));
+    let again = redrive(case, 0, 2).await;
     assert!(
         matches!(again, Err(LedgerError::Damaged { .. })),
         "{again:?}"
     );
-    assert_eq!(fixture.balance(&user).await, 0);
-    let quarantined = fixture.ledger().count_quarantined(partition).await;
+    assert_eq!(case.balance(&user).await, 0);
+    let quarantined = case.ledger().count_quarantined(partition).await;
     assert_eq!(quarantined, Ok(count(1, 0)));
 }
 
 /// All entries of a campaign that the ledger does not have wait for the first, and hold up no other campaign.
-pub async fn an_unknown_campaign_holds_up_no_other<L: LedgerSubject>(fixture: &mut Fixture<L>) {
-    let partition = fixture.partition(0);
+pub async fn an_unknown_campaign_holds_up_no_other<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let partition = case.partition(0);
     let entry = |seq, number| Entry {
         seq,
         at: crate::campaign::OPENS,
@@ -257,18 +227,18 @@ pub async fn an_unknown_campaign_holds_up_no_other<L: LedgerSubject>(fixture: &m
         event: Event::Cancelled { number },
     };
     let first = [entry(1, 1)];
-    let refused = fixture.ledger().settle(partition, &first).await;
+    let refused = case.ledger().settle(partition, &first).await;
     assert!(
         matches!(refused, Err(LedgerError::Damaged { .. })),
         "{refused:?}"
     );
     assert_eq!(
-        fixture.ledger().quarantine(partition, &first[0], WHY).await,
+        case.ledger().quarantine(partition, &first[0], WHY).await,
         Ok(1)
     );
     let more = [entry(2, 2), entry(3, 3)];
-    assert_eq!(fixture.ledger().settle(partition, &more).await, Ok(3));
-    let quarantined = fixture.ledger().count_quarantined(partition).await;
+    assert_eq!(case.ledger().settle(partition, &more).await, Ok(3));
+    let quarantined = case.ledger().count_quarantined(partition).await;
     assert_eq!(quarantined, Ok(count(1, 2)));
-    assert!(redrive(fixture, 0, 1).await.is_err());
+    assert!(redrive(case, 0, 1).await.is_err());
 }
