@@ -1,356 +1,477 @@
-//! Settlement: transport_options log entries into the books.
+//! Executes settlement plans.
 //!
 //! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
 //! often it comes and whoever brings it: the row of the position is locked first, and only then is it known which
-//! entries are new. What they do is worked out in memory and written in few statements.
+//! entries are new.
 //!
 //! Transactions of different partitions meet in the rows of accounts and campaigns. All lock them in one order, so
-//! that they wait for each other and seldom stand in a circle: users' accounts by owner, then escrows and the
-//! outside by id, then campaigns by `ref`, then the number of a direct posting. Rows that everybody moves come last
-//! and are held for the shortest time.
-
-mod life;
-mod orders;
-pub(crate) mod plan;
-
-use std::collections::{BTreeSet, HashMap, HashSet};
+//! that deadlocks are rare: users' accounts by owner, then escrows and the outside by id, then campaigns by `ref`, then
+//! the number of a direct posting. Rows that everybody moves come last and are locked for the shortest time.
 
 use qiang_core::{
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::LedgerError,
-};
-
-use self::plan::{CampaignPlan, Close, Plan};
-use crate::{
-    dialect::Dialect,
-    error::StoreError,
-    quarantine::{self, Sorted},
-    rows::{
-        AccountKey, CampaignChange, DIRECT, KnownCampaign, OrderChange, PartChange, PostingRow,
-        phase_of,
+    rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, phase_of},
+    settlement::{
+        self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
+        KnownOrderColumns, OrderChange, Plan, Sorted,
     },
+    time::Timestamp,
 };
 
-/// Carries entries over, skipping those at or before the position. They must follow it without a gap. Those that have
-/// to wait for one that is set aside are set aside behind it. Returns the position afterwards.
+use crate::{
+    accounts::{accounts_of, adjust, by_key, credit, lock_account, post},
+    campaigns::{campaign_row, has_campaign},
+    dialect::{Dialect, Statement, Value, fetch, fetch_of, fetch_one, sql},
+    error::{StoreError, check_all},
+    quarantine,
+};
+
+const POSITIONS: Statement = sql!("positions");
+const LOCK_POSITION: Statement = sql!("lock_position");
+const ENTER_POSITION: Statement = sql!("enter_position");
+const MOVE_POSITION: Statement = sql!("move_position");
+const KNOWN_CAMPAIGNS: Statement = sql!("known_campaigns");
+const KNOWN_ORDERS: Statement = sql!("known_orders");
+const ASSIGN_SHARES: Statement = sql!("assign_shares");
+const ENTER_ORDERS: Statement = sql!("enter_orders");
+const CHANGE_ORDERS: Statement = sql!("change_orders");
+const ENTER_PAYMENTS: Statement = sql!("enter_payments");
+const ENTER_PART: Statement = Statement {
+    postgres: "INSERT INTO parts (campaign, partition, phase) VALUES ($1, $2, 'scheduled')",
+    mysql: "INSERT INTO parts (campaign, `partition`, phase) VALUES (?, ?, 'scheduled')",
+};
+const CHANGE_PART: Statement = sql!("change_part");
+const PART_PHASES: Statement = Statement {
+    postgres: "SELECT phase FROM parts WHERE campaign = $1",
+    mysql: "SELECT phase FROM parts WHERE campaign = ?",
+};
+const LOCK_CAMPAIGNS: Statement = sql!("lock_campaigns");
+const CHANGE_CAMPAIGNS: Statement = sql!("change_campaigns");
+
+/// The positions of partitions with numbers from `first` to `last`, in the order of their numbers.
+pub(crate) async fn positions<D: Dialect>(
+    conn: &mut D::Connection,
+    (first, last): (PartitionId, PartitionId),
+) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
+    let range = [i64::from(first.0).into(), i64::from(last.0).into()];
+    let rows = fetch::<D, (i64, i64)>(conn, &POSITIONS, &range).await?;
+    let position = |(partition, seq): (i64, i64)| {
+        let bad = |_| StoreError::damaged(format!("partition {partition} is settled up to {seq}"));
+        let partition = PartitionId(partition.try_into().map_err(bad)?);
+        Ok((partition, seq.try_into().map_err(bad)?))
+    };
+    rows.into_iter().map(position).collect()
+}
+
+/// The position of one partition; 0 for one of which nothing is settled.
+pub(crate) async fn position<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+) -> Result<Seq, StoreError> {
+    let found = positions::<D>(conn, (partition, partition)).await?;
+    Ok(found.first().map_or(0, |(_, seq)| *seq))
+}
+
+/// The position of a partition, which nobody else settles until the transaction ends.
+async fn lock_position<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+) -> Result<Seq, StoreError> {
+    let partition = [partition.into()];
+    let mut found = fetch_one::<D, (i64,)>(conn, &LOCK_POSITION, &partition).await?;
+    if found.is_none() {
+        D::execute(conn, &ENTER_POSITION, &partition).await?;
+        found = fetch_one::<D, (i64,)>(conn, &LOCK_POSITION, &partition).await?;
+    }
+    let (seq,) = found.ok_or_else(|| StoreError::damaged("a partition has no position"))?;
+    Ok(seq as Seq)
+}
+
+async fn move_position<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    seq: Seq,
+) -> Result<(), StoreError> {
+    let values = [(seq as i64).into(), partition.into()];
+    let moved = D::execute(conn, &MOVE_POSITION, &values).await?;
+    Ok(check_all("positions", moved, 1)?)
+}
+
+/// Settles entries, skipping those at or before the position. They must follow it without a gap. Those that have to
+/// wait for one in quarantine go into quarantine behind it. Returns the position afterwards.
 pub(crate) async fn settle<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     entries: &[Entry],
 ) -> Result<Seq, StoreError> {
-    let source = i64::from(partition.0);
     if entries.is_empty() {
-        // Holding a position makes one, and of this partition there may be none.
-        let found = D::positions(conn, Some(source)).await?;
-        return Ok(found.first().map_or(0, |(_, seq)| *seq as Seq));
+        // Locking a position makes one, and of this partition there may be none.
+        return position::<D>(conn, partition).await;
     }
-    let position = D::hold_position(conn, source).await? as Seq;
-    let entries = fresh(entries, position)?;
+    let source = i64::from(partition.0);
+    let position = lock_position::<D>(conn, source).await?;
+    let entries = settlement::fresh(entries, position)?;
     let Some(last) = entries.last() else {
         return Ok(position);
     };
-    carry::<D>(conn, partition, entries).await?;
-    D::move_position(conn, source, last.seq as i64).await?;
+    let ids = settlement::campaigns_of(entries);
+    let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
+    let campaigns = known_campaigns::<D>(conn, source, &ids).await?;
+    let blockers = quarantine::blockers::<D>(conn, source, &ids, &campaigns).await?;
+    let Sorted { now, later } = settlement::sort(entries, blockers);
+    settle_known::<D>(conn, partition, &now, &campaigns).await?;
+    if !later.is_empty() {
+        quarantine::put::<D>(conn, source, &later).await?;
+    }
+    move_position::<D>(conn, source, last.seq).await?;
     Ok(last.seq)
 }
 
-/// Carries entries over that are new, or sets those aside that have to wait for others.
-async fn carry<D: Dialect>(
+/// Puts the entry behind the position into quarantine.
+pub(crate) async fn quarantine<D: Dialect>(
     conn: &mut D::Connection,
-    partition: PartitionId,
-    entries: &[Entry],
-) -> Result<(), StoreError> {
-    let source = i64::from(partition.0);
-    let ids: BTreeSet<CampaignId> = entries.iter().map(|entry| entry.campaign).collect();
-    let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
-    let mut campaigns = D::known_campaigns(conn, source, &ids).await?;
-    let Sorted { now, later } =
-        quarantine::sort::<D>(conn, partition, entries, &ids, &campaigns).await?;
-    if !later.is_empty() {
-        // A campaign of which all has to wait is left as it is; a part of it may not even be there.
-        let touched: HashSet<CampaignId> = now.iter().map(|entry| entry.campaign).collect();
-        campaigns.retain(|known| touched.contains(&known.id));
-    }
-    carry_known::<D>(conn, partition, &now, &campaigns).await?;
-    if !later.is_empty() {
-        D::put_quarantined(conn, source, &later).await?;
-    }
-    Ok(())
-}
-
-/// Carries an entry over that was set aside.
-pub(crate) async fn carry_late<D: Dialect>(
-    conn: &mut D::Connection,
+    now: Timestamp,
     partition: PartitionId,
     entry: &Entry,
-) -> Result<(), StoreError> {
-    let ids = [entry.campaign.to_string()];
-    let campaigns = D::known_campaigns(conn, i64::from(partition.0), &ids).await?;
-    carry_known::<D>(conn, partition, std::slice::from_ref(entry), &campaigns).await
+    reason: &str,
+) -> Result<Seq, StoreError> {
+    let source = i64::from(partition.0);
+    let position = lock_position::<D>(conn, source).await?;
+    if entry.seq <= position {
+        return Ok(position);
+    }
+    if entry.seq != position + 1 {
+        let reason = format!("entry {} was to be set aside at {position}", entry.seq);
+        return Err(StoreError::damaged(reason));
+    }
+    let row = QuarantineRow::refused(entry, reason, now);
+    quarantine::put::<D>(conn, source, &[row]).await?;
+    move_position::<D>(conn, source, entry.seq).await?;
+    Ok(entry.seq)
 }
 
-async fn carry_known<D: Dialect>(
+/// Settles an entry that is in quarantine, unless it has to wait for one before it.
+pub(crate) async fn redrive<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, StoreError> {
+    let (source, at) = (i64::from(partition.0), seq as i64);
+    if quarantine::get::<D>(conn, source, at).await?.is_none() {
+        return Ok(false);
+    }
+    // From here on nobody else settles this partition, or redrives its entries.
+    lock_position::<D>(conn, source).await?;
+    let Some(entry) = quarantine::get::<D>(conn, source, at).await? else {
+        return Ok(false);
+    };
+    let campaign = entry.campaign.to_string();
+    let blockers = quarantine::blockers_before::<D>(conn, source, &campaign, at).await?;
+    let mut before = blockers.before(&entry);
+    if before.is_none() && blockers.first().is_some() && !has_campaign::<D>(conn, &campaign).await?
+    {
+        before = blockers.first();
+    }
+    if let Some(before) = before {
+        let reason = format!("entry {seq} waits for entry {before}");
+        return Err(StoreError::damaged(reason));
+    }
+    let campaigns = known_campaigns::<D>(conn, source, &[campaign]).await?;
+    settle_known::<D>(conn, partition, std::slice::from_ref(&entry), &campaigns).await?;
+    quarantine::delete::<D>(conn, source, at).await?;
+    Ok(true)
+}
+
+async fn known_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    ids: &[String],
+) -> Result<Vec<KnownCampaign>, StoreError> {
+    let ids: Vec<[Value<'_>; 1]> = ids.iter().map(|id| [id.as_str().into()]).collect();
+    let rows: Vec<KnownCampaignColumns> =
+        fetch_of::<D, _, 1>(conn, &KNOWN_CAMPAIGNS, &[partition.into()], &ids).await?;
+    Ok(rows
+        .into_iter()
+        .map(KnownCampaign::of)
+        .collect::<Result<_, Contradiction>>()?)
+}
+
+async fn settle_known<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     entries: &[Entry],
     campaigns: &[KnownCampaign],
 ) -> Result<(), StoreError> {
-    let refs: HashMap<_, _> = campaigns.iter().map(|known| (known.id, known.r)).collect();
-    let wanted = orders::wanted(entries, &refs);
-    let orders = match wanted.is_empty() {
-        true => Vec::new(),
-        false => D::known_orders(conn, &wanted).await?,
-    };
-    let plan = plan::plan(partition, entries, campaigns, &orders)?;
-    write::<D>(conn, partition, &plan).await
-}
-
-/// The entries behind the position.
-fn fresh(entries: &[Entry], position: Seq) -> Result<&[Entry], StoreError> {
-    let old = entries
-        .iter()
-        .take_while(|entry| entry.seq <= position)
-        .count();
-    let fresh = &entries[old..];
-    for (expected, entry) in (position + 1..).zip(fresh) {
-        if entry.seq != expected {
-            let reason = format!(
-                "settlement at {} was given entry {}",
-                expected - 1,
-                entry.seq
-            );
-            return Err(LedgerError::Damaged { reason }.into());
-        }
+    let mut orders = Vec::new();
+    let wanted = settlement::wanted_orders(entries, campaigns);
+    if !wanted.is_empty() {
+        let row = |(campaign, number): (i64, i64)| [campaign.into(), number.into()];
+        let wanted: Vec<[Value<'_>; 2]> = wanted.into_iter().map(row).collect();
+        let rows: Vec<KnownOrderColumns> =
+            fetch_of::<D, _, 2>(conn, &KNOWN_ORDERS, &[], &wanted).await?;
+        orders = rows
+            .into_iter()
+            .map(KnownOrder::of)
+            .collect::<Result<_, Contradiction>>()?;
     }
-    Ok(fresh)
+    let plan = Plan::of(partition, entries, campaigns, &orders)?;
+    write::<D>(conn, partition, plan).await
 }
 
 async fn write<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-    plan: &Plan<'_>,
+    mut plan: Plan<'_>,
 ) -> Result<(), StoreError> {
-    if !plan.shares.is_empty() {
-        let (asked, given) = (
-            plan.shares.len() as u64,
-            D::assign_shares(conn, &plan.shares).await?,
-        );
-        if given != asked {
-            let gone = asked.saturating_sub(given);
-            let reason = format!(
-                "of {asked} shares that were granted, {gone} are gone, or have another amount"
-            );
-            return Err(StoreError::damaged(reason));
-        }
-    }
-    write_orders::<D>(conn, plan).await?;
-    let ids = move_users::<D>(conn, &plan.accounts).await?;
-    let place = |place: i64| ids[place as usize];
-    let posting = |posting: &PostingRow| PostingRow {
-        debit: place(posting.debit),
-        credit: place(posting.credit),
-        ..*posting
+    assign_shares::<D>(conn, &plan).await?;
+    change_orders::<D>(conn, &plan.leaving_orders).await?;
+    enter_orders::<D>(conn, &plan).await?;
+    change_orders::<D>(conn, &plan.keeping_orders).await?;
+    enter_payments::<D>(conn, &plan).await?;
+
+    let (users, shared) = plan.accounts.split_at(plan.user_accounts);
+    let mut ids = match users.is_empty() {
+        true => Vec::new(),
+        false => credit::<D>(conn, users).await?,
     };
-    let postings: Vec<_> = plan.postings.iter().map(posting).collect();
-    if !postings.is_empty() {
-        D::post(conn, &postings).await?;
+    ids.extend(find_accounts::<D>(conn, shared).await?);
+    let amounts = shared.iter().map(|(_, amount)| *amount);
+    let mut moves: Vec<_> = ids[users.len()..].iter().copied().zip(amounts).collect();
+    moves.sort_unstable();
+    plan.resolve_accounts(&ids);
+    if !plan.postings.is_empty() {
+        post::<D>(conn, &plan.postings).await?;
     }
-    move_hot::<D>(conn, &plan.accounts, &ids).await?;
-    write_campaigns::<D>(conn, partition, &plan.campaigns).await?;
-    for campaign in &plan.campaigns {
-        if let Some(close) = campaign.close {
-            sweep::<D>(conn, campaign, close, &plan.accounts, &ids).await?;
-        }
+    if !moves.is_empty() {
+        adjust::<D>(conn, &moves).await?;
+    }
+    write_campaigns::<D>(conn, partition, &plan).await?;
+    for close in &plan.closes {
+        sweep::<D>(conn, close, (ids[close.escrow], ids[close.owner])).await?;
     }
     Ok(())
 }
 
-/// Orders that give up their units come first: whoever may have one may have given one back and taken another.
-async fn write_orders<D: Dialect>(
+async fn assign_shares<D: Dialect>(
     conn: &mut D::Connection,
     plan: &Plan<'_>,
 ) -> Result<(), StoreError> {
-    let keeps = |change: &&OrderChange| change.state.keeps_units();
-    let (keeping, leaving): (Vec<OrderChange>, Vec<OrderChange>) =
-        plan.changed_orders.iter().partition(keeps);
-    if !leaving.is_empty() {
-        D::change_orders(conn, &leaving).await?;
+    if plan.shares.is_empty() {
+        return Ok(());
     }
-    if !plan.new_orders.is_empty() {
-        D::enter_orders(conn, &plan.new_orders).await?;
+    let rows: Vec<[Value<'_>; 5]> = plan
+        .shares
+        .iter()
+        .map(|share| {
+            [
+                share.campaign.into(),
+                share.number.into(),
+                share.user.into(),
+                share.amount.into(),
+                share.at.into(),
+            ]
+        })
+        .collect();
+    let asked = rows.len() as u64;
+    let given = D::assigned(D::execute_rows(conn, &ASSIGN_SHARES, &rows).await?, asked);
+    if given == asked {
+        return Ok(());
     }
-    if !keeping.is_empty() {
-        D::change_orders(conn, &keeping).await?;
+    let gone = asked.saturating_sub(given);
+    let reason =
+        format!("of {asked} shares that were granted, {gone} are gone, or have another amount");
+    Err(StoreError::damaged(reason))
+}
+
+async fn enter_orders<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    if plan.new_orders.is_empty() {
+        return Ok(());
     }
-    if !plan.payments.is_empty() {
-        D::enter_payments(conn, &plan.payments).await?;
-    }
+    let rows: Vec<[Value<'_>; 10]> = plan
+        .new_orders
+        .iter()
+        .map(|order| {
+            [
+                order.campaign.into(),
+                order.number.into(),
+                order.user.into(),
+                order.quantity.into(),
+                order.amount.into(),
+                order.state.name().into(),
+                i64::from(order.one_per_user).into(),
+                order.granted_at.into(),
+                order.hold_until.into(),
+                order.updated_at.into(),
+            ]
+        })
+        .collect();
+    D::execute_rows(conn, &ENTER_ORDERS, &rows).await?;
     Ok(())
 }
 
-/// Moves users' accounts and finds the others; the ids of all, by their places.
-async fn move_users<D: Dialect>(
+async fn change_orders<D: Dialect>(
+    conn: &mut D::Connection,
+    orders: &[OrderChange],
+) -> Result<(), StoreError> {
+    if orders.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<[Value<'_>; 4]> = orders
+        .iter()
+        .map(|order| {
+            [
+                order.campaign.into(),
+                order.number.into(),
+                order.state.name().into(),
+                order.at.into(),
+            ]
+        })
+        .collect();
+    let changed = D::execute_rows(conn, &CHANGE_ORDERS, &rows).await?;
+    Ok(check_all("orders", changed, orders.len())?)
+}
+
+async fn enter_payments<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    if plan.payments.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<[Value<'_>; 6]> = plan
+        .payments
+        .iter()
+        .map(|payment| {
+            [
+                payment.campaign.into(),
+                payment.number.into(),
+                payment.payment.into(),
+                payment.outcome.into(),
+                payment.amount.into(),
+                payment.at.into(),
+            ]
+        })
+        .collect();
+    D::execute_rows(conn, &ENTER_PAYMENTS, &rows).await?;
+    Ok(())
+}
+
+/// The ids of shared accounts, in the same order. Those that are not there are opened: the outside's first one, as a
+/// rule.
+async fn find_accounts<D: Dialect>(
     conn: &mut D::Connection,
     accounts: &[(AccountKey<'_>, i64)],
 ) -> Result<Vec<i64>, StoreError> {
-    let mut ids = vec![0; accounts.len()];
-    let hot = |place: &usize| accounts[*place].0.purpose.is_hot();
-    let (hot, mut users): (Vec<usize>, Vec<usize>) = (0..accounts.len()).partition(hot);
-    users.sort_unstable_by_key(|place| accounts[*place].0);
-    if !users.is_empty() {
-        let moves: Vec<_> = users.iter().map(|place| accounts[*place]).collect();
-        for (place, id) in users.into_iter().zip(D::credit(conn, &moves).await?) {
-            ids[place] = id;
-        }
+    if accounts.is_empty() {
+        return Ok(Vec::new());
     }
-    if !hot.is_empty() {
-        let owners: Vec<_> = hot.iter().map(|place| accounts[*place].0.owner).collect();
-        let found = D::accounts_of(conn, &owners).await?;
-        let found: HashMap<_, _> = found
-            .iter()
-            .map(|account| (account.key(), account.id))
-            .collect();
-        for place in hot {
-            let key = accounts[place].0;
-            ids[place] = match found.get(&key.columns()) {
-                Some(id) => *id,
-                None => open::<D>(conn, key).await?,
-            };
+    let found = accounts_of::<D>(conn, accounts.iter().map(|(key, _)| key.owner)).await?;
+    let found = by_key(&found);
+    let mut ids = Vec::with_capacity(accounts.len());
+    for (key, _) in accounts {
+        match found.get(&key.columns()) {
+            Some(id) => ids.push(*id),
+            None => ids.extend(credit::<D>(conn, &[(*key, 0)]).await?),
         }
     }
     Ok(ids)
 }
 
-/// Opens an account; the outside's first one, as a rule.
-async fn open<D: Dialect>(
-    conn: &mut D::Connection,
-    key: AccountKey<'_>,
-) -> Result<i64, StoreError> {
-    let opened = D::credit(conn, &[(key, 0)]).await?;
-    let id = opened.first().copied();
-    id.ok_or_else(|| StoreError::damaged("an account is gone"))
-}
-
-/// Moves the accounts that everybody moves.
-async fn move_hot<D: Dialect>(
-    conn: &mut D::Connection,
-    accounts: &[(AccountKey<'_>, i64)],
-    ids: &[i64],
-) -> Result<(), StoreError> {
-    let hot = accounts
-        .iter()
-        .zip(ids)
-        .filter(|((key, _), _)| key.purpose.is_hot());
-    let mut moves: Vec<_> = hot.map(|((_, amount), id)| (*id, *amount)).collect();
-    moves.sort_unstable();
-    if !moves.is_empty() {
-        D::shift(conn, &moves).await?;
-    }
-    Ok(())
-}
-
 async fn write_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
-    campaigns: &[CampaignPlan<'_>],
+    plan: &Plan<'_>,
 ) -> Result<(), StoreError> {
     let partition = i64::from(partition.0);
-    let mut changes = Vec::with_capacity(campaigns.len());
-    for CampaignPlan {
-        known,
-        life,
-        granted,
-        returned,
-        refunded,
-        ..
-    } in campaigns
-    {
-        let (campaign, granted, returned, refunded) = (known.r, *granted, *returned, *refunded);
-        let phase = life.moved_to();
-        if life.is_spread() {
-            if life.opened_parts().is_some() {
-                D::enter_part(conn, campaign, partition).await?;
-            }
-            let part = PartChange {
-                campaign,
-                phase,
-                granted,
-                returned,
-                refunded,
-            };
-            D::change_part(conn, partition, &part).await?;
+    for part in &plan.parts {
+        if part.opened {
+            D::execute(conn, &ENTER_PART, &[part.campaign.into(), partition.into()]).await?;
         }
-        changes.push(CampaignChange {
-            campaign,
-            phase: phase.filter(|_| !life.is_spread()),
-            parts: life.opened_parts(),
-            granted,
-            returned,
-            refunded,
-        });
+        let values = [
+            part.phase.map(Phase::name).into(),
+            part.granted.into(),
+            part.returned.into(),
+            part.refunded.into(),
+            part.campaign.into(),
+            partition.into(),
+        ];
+        check_all("parts", D::execute(conn, &CHANGE_PART, &values).await?, 1)?;
     }
-    changes.retain(|change| change.changes_something());
-    if !changes.is_empty() {
-        D::change_campaigns(conn, &changes).await?;
-    }
+    change_campaigns::<D>(conn, &plan.campaigns).await?;
     // The rows of the campaigns are locked now: nobody else reads the phases of their parts at the same time.
-    for CampaignPlan { known, life, .. } in campaigns {
-        if life.is_spread() && life.moved_to().is_some() {
-            let phases = D::part_phases(conn, known.r).await?;
-            let phases: Option<Vec<Phase>> = phases.iter().map(|phase| phase_of(phase)).collect();
-            let phases = phases.ok_or_else(|| StoreError::damaged("a part has a bad phase"))?;
-            let whole = CampaignChange {
-                phase: Some(life.whole(&phases)?),
-                ..CampaignChange::nothing(known.r)
-            };
-            D::change_campaigns(conn, &[whole]).await?;
-        }
+    for spread in &plan.spread {
+        let phases = fetch::<D, (String,)>(conn, &PART_PHASES, &[spread.campaign.into()]).await?;
+        let phases: Option<Vec<Phase>> = phases.iter().map(|(phase,)| phase_of(phase)).collect();
+        let phases = phases.ok_or_else(|| StoreError::damaged("a part has a bad phase"))?;
+        let change = CampaignChange::to_phase(spread.campaign, spread.phase(&phases)?);
+        change_campaigns::<D>(conn, &[change]).await?;
     }
     Ok(())
 }
 
-/// Money that an earlier fault left in escrow goes home after the last close, in a posting of its own. Both accounts
-/// are locked by now.
+/// Changes campaigns, which are given by `ref` in ascending order.
+async fn change_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    changes: &[CampaignChange],
+) -> Result<(), StoreError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    if changes.len() > 1 {
+        let refs = changes.iter().map(|change| [change.campaign.into()]);
+        let refs: Vec<[Value<'_>; 1]> = refs.collect();
+        D::execute_rows(conn, &LOCK_CAMPAIGNS, &refs).await?;
+    }
+    let rows: Vec<[Value<'_>; 6]> = changes
+        .iter()
+        .map(|change| {
+            [
+                change.campaign.into(),
+                change.phase.map(Phase::name).into(),
+                change.parts.into(),
+                change.granted.into(),
+                change.returned.into(),
+                change.refunded.into(),
+            ]
+        })
+        .collect();
+    let changed = D::execute_rows(conn, &CHANGE_CAMPAIGNS, &rows).await?;
+    Ok(check_all("campaigns", changed, changes.len())?)
+}
+
+/// Refunds what is left in the escrow of a packet that is over.
 async fn sweep<D: Dialect>(
     conn: &mut D::Connection,
-    campaign: &CampaignPlan<'_>,
-    close: Close,
-    accounts: &[(AccountKey<'_>, i64)],
-    ids: &[i64],
+    close: &Close<'_>,
+    (escrow, owner): (i64, i64),
 ) -> Result<(), StoreError> {
-    let known = campaign.known;
-    if campaign.life.is_spread() {
+    let known = close.known;
+    if close.is_spread {
         // Until all parts are closed and all units accounted for, what escrow holds is somebody's.
-        let row = D::campaign(conn, &known.name).await?;
-        let over = row.is_some_and(|row| {
+        let row = campaign_row::<D>(conn, &known.name).await?;
+        let is_over = row.is_some_and(|row| {
             row.phase == Phase::Closed.name() && row.granted + row.returned == row.supply
         });
-        if !over {
+        if !is_over {
             return Ok(());
         }
     }
-    let Some((escrow, residue)) = D::hold(conn, accounts[close.escrow].0).await? else {
+    let Some((_, residue)) = lock_account::<D>(conn, close.escrow_key()).await? else {
         return Err(StoreError::damaged(format!("{} has no escrow", known.name)));
     };
     if residue <= 0 {
         return Ok(());
     }
-    let owner = ids[close.owner];
     let mut moves = [(escrow, -residue), (owner, residue)];
     moves.sort_unstable();
-    D::shift(conn, &moves).await?;
-    let posting = PostingRow {
-        source: DIRECT,
-        seq: D::next_direct(conn).await?,
-        kind: "residue",
-        debit: escrow,
-        credit: owner,
-        amount: residue,
-        campaign: Some(known.r),
-        number: None,
-        at: close.at,
-    };
-    Ok(D::post(conn, &[posting]).await?)
+    adjust::<D>(conn, &moves).await?;
+    let (seq, accounts) = (D::next_direct(conn).await?, (escrow, owner));
+    let campaign = Some(known.campaign_ref);
+    let posting = PostingRow::direct(seq, "residue", accounts, residue, campaign, close.at);
+    post::<D>(conn, &[posting]).await
 }
