@@ -86,7 +86,7 @@ pub(crate) async fn settle(
     // To settle nothing is to settle all the same: it waits for its turn.
     let count = entries.len().max(1);
     let settle = move |desk: &mut Desk<'_>| {
-        let position = settle::settle(desk.conn, desk.refs, partition, &entries)?;
+        let position = settle::settle(desk.conn, partition, &entries)?;
         desk.moved.push((partition, position));
         Ok(position)
     };
@@ -101,7 +101,7 @@ pub(crate) async fn quarantine(
 ) -> Result<Seq, LedgerError> {
     let (entry, reason) = (entry.clone(), reason.to_owned());
     let keep = move |desk: &mut Desk<'_>| {
-        let position = quarantine::quarantine(desk.conn, desk.now, partition, &entry, &reason)?;
+        let position = settle::quarantine(desk.conn, desk.now, partition, &entry, &reason)?;
         desk.moved.push((partition, position));
         Ok(position)
     };
@@ -113,8 +113,7 @@ pub(crate) async fn redrive(
     partition: PartitionId,
     seq: Seq,
 ) -> Result<bool, LedgerError> {
-    let redrive =
-        move |desk: &mut Desk<'_>| quarantine::redrive(desk.conn, desk.refs, partition, seq);
+    let redrive = move |desk: &mut Desk<'_>| settle::redrive(desk.conn, partition, seq);
     job(books, 1, redrive).await
 }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with the file.
 
-use qiang_core::ports::LedgerError;
+use qiang_core::{ports::LedgerError, rows::Contradiction};
 
 /// The embedded file cannot be used, or not for this.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ impl StoreError {
     }
 
     /// Whether the file could not be read or written, as opposed to rows that refuse each other.
-    pub(crate) fn is_of_the_disk(&self) -> bool {
+    pub(crate) fn is_io(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
             OutOfMemory, ReadOnly, SystemIoFailure,
@@ -86,7 +86,7 @@ impl StoreError {
     }
 
     /// Whether rows refuse each other, or are missing: trying again does not help.
-    fn is_of_the_rows(&self) -> bool {
+    fn is_contradiction(&self) -> bool {
         match self {
             Self::Sqlite(rusqlite::Error::QueryReturnedNoRows) => true,
             Self::Sqlite(error) => {
@@ -108,12 +108,18 @@ impl StoreError {
     }
 }
 
+impl From<Contradiction> for StoreError {
+    fn from(Contradiction { reason }: Contradiction) -> Self {
+        Self::Damaged { reason }
+    }
+}
+
 impl From<StoreError> for LedgerError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Refused(refusal) => refusal,
             StoreError::Damaged { reason } => Self::Damaged { reason },
-            error if error.is_of_the_rows() => Self::Damaged {
+            error if error.is_contradiction() => Self::Damaged {
                 reason: error.chain(),
             },
             other => Self::Unavailable {

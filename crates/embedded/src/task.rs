@@ -97,7 +97,7 @@ where
                 self.result = Some(Ok(value));
                 Ok(())
             }
-            Err(error) if error.is_of_the_disk() => Err(error),
+            Err(error) if error.is_io() => Err(error),
             // A rule of the ledger: this job's change is undone, the batch goes on.
             Err(error) => {
                 let refusal = LedgerError::from(error);

@@ -201,7 +201,7 @@ impl Writer {
             let started = Instant::now();
             match self.settle_slice() {
                 Ok(()) => self.settling_goes_on(),
-                Err(error) if error.is_of_the_disk() => self.stop(&error),
+                Err(error) if error.is_io() => self.stop(&error),
                 Err(error) => self.settling_is_stuck(&error),
             }
             self.pace.settled(started.elapsed());
