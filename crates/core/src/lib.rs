@@ -7,7 +7,9 @@
 
 pub mod book;
 pub mod campaign;
+pub mod database;
 pub mod event;
+pub mod gate;
 pub mod id;
 pub mod inbox;
 pub mod money;

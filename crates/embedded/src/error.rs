@@ -55,7 +55,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the file could not be read or written, as opposed to rows that refuse each other.
+    /// Whether the file could not be read or written, as opposed to rows that contradict each other.
     pub(crate) fn is_io(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
@@ -85,7 +85,7 @@ impl StoreError {
         }
     }
 
-    /// Whether rows refuse each other, or are missing: trying again does not help.
+    /// Whether rows contradict each other or are missing: trying again does not help.
     fn is_contradiction(&self) -> bool {
         match self {
             Self::Sqlite(rusqlite::Error::QueryReturnedNoRows) => true,

@@ -16,13 +16,12 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
-    Embedded,
+    Embedded, PARTITION,
     books::{self, Books},
     log,
     log::Refs,
     reader::{self, Readers},
     task::{LedgerJob, Task},
-    writer::PARTITION,
 };
 
 /// How long a sender with too little money waits for what was just claimed to be settled.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use qiang_core::{
-    book::{Book, Command, Refusal, Reply},
+    book::{Book, Claim, Command, Reply},
     event::{Entry, PartitionId},
     ports::{
-        AccountStore as _, CampaignStore as _, Engine, EngineError, EventLog, SettlementStore as _,
-        Ticket,
+        AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog,
+        SettlementStore as _, Ticket,
     },
     time::Timestamp,
 };
@@ -24,7 +24,7 @@ use qiang_testkit::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
     campaign::{OPENS, Target, user},
-    histories::{self, Transition},
+    histories::{self, Request, Transition},
 };
 
 /// Events of a tick; as many as the writer's own, so that both do all at once.
@@ -59,11 +59,9 @@ struct Pair {
     log: Vec<Entry>,
 }
 
-type Answer = Result<Reply, EngineError>;
-
 enum Pending {
-    Claim(Ticket<qiang_core::ports::Claimed>),
-    Command(Ticket<Reply>),
+    Claim(Ticket<Claimed>, Claim),
+    Command(Ticket<Reply>, Command),
 }
 
 impl Pair {
@@ -112,32 +110,35 @@ impl Pair {
     }
 
     /// Submits without waiting, then holds every answer against the book's.
-    fn batch(&mut self, commands: Vec<Command>) {
+    fn batch(&mut self, requests: Vec<Request>) {
         let engine = self.engine.as_ref().unwrap();
-        let submit = |command: &Command| match command {
-            Command::Claim(claim) => Pending::Claim(engine.claim(claim.clone())),
-            other => Pending::Command(engine.submit(other.clone())),
+        let submit = |request| match request {
+            Request::Claim(claim) => Pending::Claim(engine.claim(claim.clone()), claim),
+            Request::Command(command) => Pending::Command(engine.submit(command.clone()), command),
         };
-        let pending: Vec<_> = commands.iter().map(submit).collect();
+        let pending: Vec<_> = requests.into_iter().map(submit).collect();
         let now = self.now();
-        for (command, pending) in commands.into_iter().zip(pending) {
-            let answer: Answer = match pending {
-                Pending::Claim(ticket) => {
-                    let claimed = self.runtime.block_on(ticket);
-                    claimed.map(|claimed| Reply::Claimed(claimed.outcome))
+        for pending in pending {
+            self.history.exchanges.push(match pending {
+                Pending::Claim(ticket, claim) => {
+                    let outcome = self.runtime.block_on(ticket).map(|claimed| claimed.outcome);
+                    let expected = self.book.claim(now, &claim, &mut self.log);
+                    assert_eq!(outcome, expected.map_err(EngineError::from), "{claim:?}");
+                    Exchange::Claim(claim, outcome)
                 }
-                Pending::Command(ticket) => self.runtime.block_on(ticket),
-            };
-            let expected: Result<Reply, Refusal> = self.book.apply(now, &command, &mut self.log);
-            assert_eq!(answer, expected.map_err(EngineError::from), "{command:?}");
-            let reply = answer;
-            self.history.exchanges.push(Exchange { command, reply });
+                Pending::Command(ticket, command) => {
+                    let reply = self.runtime.block_on(ticket);
+                    let expected = self.book.apply(now, &command, &mut self.log);
+                    assert_eq!(reply, expected.map_err(EngineError::from), "{command:?}");
+                    Exchange::Command(command, reply)
+                }
+            });
         }
     }
 
     fn tick(&mut self) {
         let events_max = TICK_EVENTS_MAX;
-        self.batch(vec![Command::Tick { events_max }]);
+        self.batch(vec![Command::Tick { events_max }.into()]);
     }
 
     /// Log and numbers of both are the same.
@@ -172,15 +173,15 @@ impl StateMachineTest for Pair {
         match transition {
             Transition::Open(campaign) => {
                 let setup = Box::new(pair.history.setups[campaign].clone());
-                pair.batch(vec![Command::Open(setup)]);
+                pair.batch(vec![Command::Open(setup).into()]);
                 pair.tick(); // its window may be over
             }
             Transition::Batch(steps) => {
-                let commands = steps
+                let requests = steps
                     .into_iter()
-                    .map(|step| histories::command(&pair.history.setups, step))
+                    .map(|step| histories::request(&pair.history.setups, step))
                     .collect();
-                pair.batch(commands);
+                pair.batch(requests);
             }
             Transition::Wait(millis) => {
                 pair.clock.advance(millis);

@@ -22,7 +22,10 @@ mod sql_ledger;
 
 use std::{sync::Arc, time::Duration};
 
-use qiang_core::ports::{Clock, Ledger};
+use qiang_core::{
+    database::DatabaseKind,
+    ports::{Clock, Ledger},
+};
 use sqlx::{Connection, MySql, Postgres, pool::PoolOptions};
 
 use self::{dialect::Dialect, pool::BoundedPool, sql_ledger::SqlLedger};
@@ -69,22 +72,6 @@ type PostgresLedger = SqlLedger<Postgres>;
 /// The ledger on MySQL and MariaDB.
 type MySqlLedger = SqlLedger<MySql>;
 
-/// Which database a URL names.
-enum Server {
-    Postgres,
-    MySql,
-}
-
-impl Server {
-    fn of(url: &str) -> Result<Self, OpenError> {
-        match url.split_once("://") {
-            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres),
-            Some(("mysql" | "mariadb", _)) => Ok(Self::MySql),
-            _ => Err(OpenError::Scheme),
-        }
-    }
-}
-
 /// Opens the ledger at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
 ///
 /// # Errors
@@ -94,12 +81,12 @@ pub async fn open(
     clock: Arc<dyn Clock>,
     options: LedgerOptions,
 ) -> Result<Arc<dyn Ledger>, OpenError> {
-    Ok(match Server::of(url)? {
-        Server::Postgres => Arc::new(PostgresLedger::new(
+    Ok(match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
+        DatabaseKind::Postgres => Arc::new(PostgresLedger::new(
             bounded_pool(url, options).await?,
             clock,
         )),
-        Server::MySql => Arc::new(MySqlLedger::new(bounded_pool(url, options).await?, clock)),
+        DatabaseKind::MySql => Arc::new(MySqlLedger::new(bounded_pool(url, options).await?, clock)),
     })
 }
 
@@ -140,13 +127,13 @@ async fn bounded_pool<D: Dialect>(
 /// # Errors
 /// When the URL is bad, the database does not answer, or its schema is newer than this program understands.
 pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
-    match Server::of(url)? {
-        Server::Postgres => {
+    match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
+        DatabaseKind::Postgres => {
             let mut conn = connection::<Postgres>(url).await?;
             let migrated = schema::migrate::<Postgres>(&mut conn).await;
             closed(conn, migrated).await
         }
-        Server::MySql => {
+        DatabaseKind::MySql => {
             let mut conn = connection::<MySql>(url).await?;
             let migrated = schema::migrate::<MySql>(&mut conn).await;
             closed(conn, migrated).await
@@ -159,13 +146,13 @@ pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
 /// # Errors
 /// When the URL is bad, or the database does not answer.
 pub async fn schema_version(url: &str) -> Result<u32, OpenError> {
-    match Server::of(url)? {
-        Server::Postgres => {
+    match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
+        DatabaseKind::Postgres => {
             let mut conn = connection::<Postgres>(url).await?;
             let version = schema::version::<Postgres>(&mut conn).await;
             closed(conn, version).await
         }
-        Server::MySql => {
+        DatabaseKind::MySql => {
             let mut conn = connection::<MySql>(url).await?;
             let version = schema::version::<MySql>(&mut conn).await;
             closed(conn, version).await

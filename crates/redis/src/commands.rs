@@ -6,14 +6,13 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId, PaymentRef},
     order::{OrderState, OrderStep, OrderStepError},
-    ports::{EngineError, Ticket},
+    ports::EngineError,
 };
 use redis::Cmd;
 
 use crate::{
     engine::RedisEngine,
     facts::Facts,
-    lane::Asked,
     node::Node,
     reply::{self, PartTally},
     scripts::{CANCEL, ORDER, PAY, PROBE, STEER, Script, TALLY, TICK},
@@ -30,11 +29,6 @@ impl RedisEngine {
         let node = &self.node;
         match command {
             Command::Open(setup) => node.open(&setup).await.map(|()| Reply::Opened),
-            Command::Claim(claim) => {
-                let (answer, ticket) = Ticket::new();
-                node.enqueue(Asked { claim, answer });
-                ticket.await.map(|claimed| Reply::Claimed(claimed.outcome))
-            }
             Command::Pay { order, payment } => node.pay(order, &payment).await,
             Command::Cancel { order } => node.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => node.act(campaign, action).await.map(Reply::Acted),

@@ -11,7 +11,7 @@ use std::sync::{
 
 use proptest::{prelude::*, test_runner::Config};
 use qiang_core::{
-    book::{Book, Command, Reply, Setup},
+    book::{Book, Claim, Command, Setup},
     event::{Entry, PartitionId},
     ports::{Engine as _, EngineError, EventLog as _, Ticket},
     time::Timestamp,
@@ -19,7 +19,7 @@ use qiang_core::{
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, Target},
-    histories::{self, Transition},
+    histories::{self, Request, Transition},
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
@@ -85,15 +85,12 @@ impl World {
     }
 
     /// Decides claims of one campaign in one call, and holds every answer against the book's.
-    async fn claims(&mut self, commands: Vec<Command>) {
+    async fn claims(&mut self, claims: &[Claim]) {
         self.turn += 1;
         let turn = self.turn % 2;
         let mut asked = Vec::new();
         let mut tickets = Vec::new();
-        for command in &commands {
-            let Command::Claim(claim) = command else {
-                unreachable!()
-            };
+        for claim in claims {
             let (answer, ticket) = Ticket::new();
             asked.push(Asked {
                 claim: claim.clone(),
@@ -104,20 +101,17 @@ impl World {
         let group = (asked[0].claim.campaign, asked[0].claim.kind);
         let node = &self.nodes[turn].node;
         claims::decide(node, &mut self.slots[turn], PARTITION, group, asked).await;
-        for (command, ticket) in commands.into_iter().zip(tickets) {
-            let answer = ticket.await.map(|claimed| Reply::Claimed(claimed.outcome));
-            self.compare(&command, answer);
+        for (claim, ticket) in claims.iter().zip(tickets) {
+            let answer = ticket.await.map(|claimed| claimed.outcome);
+            let expected = self.book.claim(self.now(), claim, &mut self.log);
+            assert_eq!(answer, expected.map_err(EngineError::from), "{claim:?}");
         }
     }
 
     async fn command(&mut self, command: Command) {
         self.turn += 1;
         let answer = self.nodes[self.turn % 2].submit(command.clone()).await;
-        self.compare(&command, answer);
-    }
-
-    fn compare(&mut self, command: &Command, answer: Result<Reply, EngineError>) {
-        let expected = self.book.apply(self.now(), command, &mut self.log);
+        let expected = self.book.apply(self.now(), &command, &mut self.log);
         assert_eq!(answer, expected.map_err(EngineError::from), "{command:?}");
     }
 
@@ -129,23 +123,22 @@ impl World {
                 self.tick().await; // its window may be over
             }
             Transition::Batch(steps) => {
-                let mut commands: Vec<_> = steps
-                    .into_iter()
-                    .map(|step| histories::command(&self.setups, step))
-                    .collect();
-                // Claims of one campaign come together; what comes between them goes first or last.
-                let group = |command: &Command| match command {
-                    Command::Claim(claim) => Some((claim.campaign, claim.kind.name())),
-                    _ => None,
-                };
-                commands.sort_by_key(group);
-                for run in commands.chunk_by(|a, b| group(a).is_some() && group(a) == group(b)) {
-                    match run {
-                        [command] if group(command).is_none() => {
-                            self.command(command.clone()).await
-                        }
-                        claims => self.claims(claims.to_vec()).await,
+                // Claims of one campaign come together, before the commands that came between them.
+                let mut claims = Vec::new();
+                let mut commands = Vec::new();
+                for step in steps {
+                    match histories::request(&self.setups, step) {
+                        Request::Claim(claim) => claims.push(claim),
+                        Request::Command(command) => commands.push(command),
                     }
+                }
+                let group = |claim: &Claim| (claim.campaign, claim.kind.name());
+                claims.sort_by_key(group);
+                for batch in claims.chunk_by(|a, b| group(a) == group(b)) {
+                    self.claims(batch).await;
+                }
+                for command in commands {
+                    self.command(command).await;
                 }
             }
             Transition::Wait(millis) => {

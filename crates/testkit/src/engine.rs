@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::{Claim, Command, OrderView, Refusal, Reply},
+    book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId},
@@ -34,26 +34,21 @@ impl BookEngine {
     fn book(&self) -> MutexGuard<'_, SpreadBook> {
         self.book.lock().expect("a book does not panic")
     }
-
-    fn apply(&self, command: &Command) -> Result<Reply, Refusal> {
-        self.book().apply(self.clock.now(), command)
-    }
 }
 
 impl Engine for BookEngine {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        Ticket::ready(match self.apply(&Command::Claim(claim)) {
-            Ok(Reply::Claimed(outcome)) => Ok(Claimed {
-                outcome,
-                ack: AckLevel::Memory,
-            }),
-            Ok(other) => panic!("a claim was answered {other:?}"),
+        let ack = AckLevel::Memory;
+        let outcome = self.book().claim(self.clock.now(), &claim);
+        Ticket::ready(match outcome {
+            Ok(outcome) => Ok(Claimed { outcome, ack }),
             Err(refusal) => Err(EngineError::Refused(refusal)),
         })
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        Ticket::ready(self.apply(&command).map_err(EngineError::from))
+        let reply = self.book().apply(self.clock.now(), &command);
+        Ticket::ready(reply.map_err(EngineError::from))
     }
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {

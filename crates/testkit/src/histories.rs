@@ -122,14 +122,34 @@ pub fn transition() -> impl Strategy<Value = Transition> {
     .boxed()
 }
 
-/// The command that a step stands for.
+/// What an engine or a book is asked.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "one for each method that takes it")]
+pub enum Request {
+    Claim(Claim),
+    Command(Command),
+}
+
+impl From<Claim> for Request {
+    fn from(claim: Claim) -> Self {
+        Self::Claim(claim)
+    }
+}
+
+impl From<Command> for Request {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+/// The request that a step stands for.
 ///
 /// # Panics
 /// Never: its texts are well-formed.
 #[must_use]
-pub fn command(setups: &[Setup], step: Step) -> Command {
+pub fn request(setups: &[Setup], step: Step) -> Request {
     let target = |campaign: usize| Target::of(&setups[campaign]);
-    match step {
+    Request::Command(match step {
         Step::Claim {
             campaign,
             mistaken,
@@ -140,11 +160,10 @@ pub fn command(setups: &[Setup], step: Step) -> Command {
             let target = target(campaign);
             let target = if mistaken { target.mistaken() } else { target };
             let name = format!("u{user}");
-            let claim: Claim = match key {
+            return Request::Claim(match key {
                 Some(key) => target.keyed(&name, quantity, &format!("k{key}")),
                 None => target.units(&name, quantity),
-            };
-            Command::Claim(claim)
+            });
         }
         Step::Pay {
             campaign,
@@ -161,5 +180,5 @@ pub fn command(setups: &[Setup], step: Step) -> Command {
             campaign: target(campaign).id,
             action,
         },
-    }
+    })
 }

@@ -142,12 +142,24 @@ impl SpreadBook {
         for entry in entries {
             self.publish(entry);
         }
-        match &mut reply {
-            Ok(Reply::Claimed(outcome)) => self.publish_outcome(outcome),
-            Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) => self.publish_order(view),
-            _ => {}
+        if let Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) = &mut reply {
+            self.publish_order(view);
         }
         reply
+    }
+
+    /// Decides a claim; the entry of a grant goes to its user's log.
+    ///
+    /// # Errors
+    /// As the book refuses it.
+    pub fn claim(&mut self, now: Timestamp, claim: &Claim) -> Result<Outcome, Refusal> {
+        let mut entries = Vec::new();
+        let mut outcome = self.book.claim(now, claim, &mut entries)?;
+        for entry in entries {
+            self.publish(entry);
+        }
+        self.publish_outcome(&mut outcome);
+        Ok(outcome)
     }
 
     /// What the gate says: the answer to a claim that needs no decision.

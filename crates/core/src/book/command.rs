@@ -1,10 +1,10 @@
-//! What a book is asked, and what it answers.
+//! Commands to a book, and its replies.
 
 use crate::{
     campaign::{Campaign, CampaignKind, Tally, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
-    outcome::{Grant, Outcome},
+    outcome::Grant,
 };
 
 /// A user's attempt to get something.
@@ -22,7 +22,7 @@ pub struct Claim {
     pub key: Option<IdempotencyKey>,
 }
 
-/// A campaign as an engine takes it up.
+/// A campaign as an engine opens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// The campaign.
@@ -42,13 +42,12 @@ pub enum CampaignAction {
     Close,
 }
 
-/// One command to a partition.
+/// Anything that a partition does beside deciding claims: those have [`Book::claim`](super::Book::claim) and
+/// [`Engine::claim`](crate::ports::Engine::claim) alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Take a campaign up. Doing it again changes nothing.
+    /// Open a campaign. Doing it again changes nothing.
     Open(Box<Setup>),
-    /// Decide a claim.
-    Claim(Claim),
     /// A payment arrived for an order.
     Pay {
         /// The order.
@@ -112,13 +111,11 @@ pub struct OrderView {
 pub enum Reply {
     /// To `Open`.
     Opened,
-    /// To `Claim`.
-    Claimed(Outcome),
     /// To `Pay`.
     Payment(PaymentOutcome, OrderView),
     /// To `Cancel`.
     Cancelled(OrderView),
-    /// To `CampaignAction`: the campaign's numbers afterwards.
+    /// To `Act`: the campaign's numbers afterwards.
     Acted(Tally),
     /// To `Tick`.
     Ticked {
@@ -127,7 +124,7 @@ pub enum Reply {
     },
 }
 
-/// A command that cannot be carried out. Nothing changed.
+/// Why a claim or command is refused. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No such campaign.
@@ -136,7 +133,7 @@ pub enum Refusal {
     /// No such order.
     #[error("there is no such order")]
     UnknownOrder,
-    /// Nothing was asked for.
+    /// The claim is for no unit.
     #[error("a claim is for at least 1 unit")]
     NothingAsked,
     /// The idempotency key was used for another request.

@@ -8,6 +8,8 @@
 
 mod command;
 mod grants;
+mod lifecycle;
+mod orders;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -16,19 +18,17 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-pub use self::{
-    command::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
-    state::RETURNED_ORDERS_PER_USER_MAX,
+pub use self::command::{
+    CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup,
 };
 use self::{
     grants::NewGrant,
     state::{Decision, State},
 };
 use crate::{
-    campaign::{AckLevel, Phase, Tally, Transition},
+    campaign::{AckLevel, Tally},
     event::{Entry, Event, Seq},
-    id::{CampaignId, OrderId, PaymentRef},
-    order::{OrderState, OrderStep},
+    id::{CampaignId, OrderId},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -55,10 +55,10 @@ impl Book {
         self.head
     }
 
-    /// Carries out one command. Its entries, which may be none, are appended to `log`.
+    /// Executes one command. Its entries, which may be none, are appended to `log`.
     ///
     /// # Errors
-    /// When the command cannot be carried out; then nothing has changed.
+    /// When the command is refused; then nothing has changed.
     pub fn apply(
         &mut self,
         now: Timestamp,
@@ -70,7 +70,6 @@ impl Book {
                 self.open(now, setup, log);
                 Ok(Reply::Opened)
             }
-            Command::Claim(claim) => self.claim(now, claim, log).map(Reply::Claimed),
             Command::Pay { order, payment } => self.pay(now, *order, payment, log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
             Command::Act { campaign, action } => {
@@ -82,7 +81,7 @@ impl Book {
         }
     }
 
-    /// Decides a claim: [`Command::Claim`] without the wrapping, for the rush.
+    /// Decides a claim. The entry of a grant is appended to `log`.
     ///
     /// # Errors
     /// [`Refusal::KeyReused`] and [`Refusal::NothingAsked`].
@@ -134,8 +133,8 @@ impl Book {
     }
 
     /// The answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before;
-    /// `None` when only [`Book::claim`] can tell. Answers from entries up to `committed` alone, so that nobody hears
-    /// of what may yet be undone.
+    /// `None` when only [`Book::claim`] can tell. Answers only from entries up to `committed`, because a later entry may
+    /// still be undone.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
         let Some(state) = self.campaigns.get(&claim.campaign) else {
@@ -183,187 +182,20 @@ impl Book {
         self.agenda.first().map(|(due, _)| *due)
     }
 
-    /// Puts a campaign in place before its entries are replayed; makes no entry.
+    /// Adds a campaign before its entries are replayed; makes no entry.
     pub fn restore(&mut self, setup: Setup) {
         let mut state = State::new(setup);
         Self::reschedule(&mut self.agenda, &mut state);
         self.campaigns.insert(state.campaign.id, state);
     }
 
-    /// Takes over an entry that was decided before, perhaps by another book. Entries of unknown campaigns only
-    /// advance the head.
+    /// Applies an entry that was decided before, perhaps by another book. Entries of unknown campaigns only advance the
+    /// head.
     pub fn replay(&mut self, entry: &Entry) {
         self.head = entry.seq;
         if let Some(state) = self.campaigns.get_mut(&entry.campaign) {
             state.evolve(&entry.event, entry.at);
             state.touched = entry.seq;
-            Self::reschedule(&mut self.agenda, state);
-        }
-    }
-
-    fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
-        let id = setup.campaign.id;
-        if !self.campaigns.contains_key(&id) {
-            self.restore(setup.clone());
-        }
-        // A campaign that was restored but never opened still owes the log this entry.
-        if self
-            .campaigns
-            .get(&id)
-            .is_some_and(|state| state.touched == 0)
-        {
-            self.record(now, id, Event::Opened { parts: 1 }, log);
-        }
-    }
-
-    fn pay(
-        &mut self,
-        now: Timestamp,
-        id: OrderId,
-        payment: &PaymentRef,
-        log: &mut Vec<Entry>,
-    ) -> Result<Reply, Refusal> {
-        let state = self
-            .campaigns
-            .get(&id.campaign)
-            .ok_or(Refusal::UnknownOrder)?;
-        let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
-        let outcome = match state.payment(id.number, payment) {
-            Some(before) => before,
-            None => {
-                let order_state = view
-                    .grant
-                    .order
-                    .map(|order| order.state)
-                    .ok_or(Refusal::UnknownOrder)?;
-                let reinstate = order_state == OrderState::Expired
-                    && state.can_reinstate(id.number, &view.user, now);
-                let (number, payment) = (id.number, payment.clone());
-                let (outcome, event) = match order_state {
-                    OrderState::Held => (PaymentOutcome::Paid, Event::Paid { number, payment }),
-                    OrderState::Expired if reinstate => (
-                        PaymentOutcome::Reinstated,
-                        Event::Reinstated { number, payment },
-                    ),
-                    _ => (
-                        PaymentOutcome::RefundDue,
-                        Event::RefundDue { number, payment },
-                    ),
-                };
-                self.record(now, id.campaign, event, log);
-                outcome
-            }
-        };
-        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
-        Ok(Reply::Payment(outcome, view))
-    }
-
-    fn cancel(
-        &mut self,
-        now: Timestamp,
-        id: OrderId,
-        log: &mut Vec<Entry>,
-    ) -> Result<OrderView, Refusal> {
-        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
-        let state = view
-            .grant
-            .order
-            .map(|order| order.state)
-            .ok_or(Refusal::UnknownOrder)?;
-        if state != OrderState::Cancelled {
-            state.after(OrderStep::Cancel)?;
-            self.record(
-                now,
-                id.campaign,
-                Event::Cancelled { number: id.number },
-                log,
-            );
-        }
-        self.order(id).ok_or(Refusal::UnknownOrder)
-    }
-
-    fn act(
-        &mut self,
-        now: Timestamp,
-        id: CampaignId,
-        action: CampaignAction,
-        log: &mut Vec<Entry>,
-    ) -> Result<Tally, Refusal> {
-        let phase = self
-            .campaigns
-            .get(&id)
-            .ok_or(Refusal::UnknownCampaign)?
-            .phase_at(now);
-        match (action, phase) {
-            // Already so: a retry is a replay.
-            (CampaignAction::Pause, Phase::Paused)
-            | (CampaignAction::Resume, Phase::Live)
-            | (CampaignAction::Close, Phase::Closed) => {}
-            (CampaignAction::Pause, phase) => {
-                phase.after(Transition::Pause)?;
-                self.record(now, id, Event::Paused, log);
-            }
-            (CampaignAction::Resume, phase) => {
-                phase.after(Transition::Resume)?;
-                self.record(now, id, Event::Resumed, log);
-            }
-            (CampaignAction::Close, _) => self.close(now, id, log),
-        }
-        self.tally(now, id).ok_or(Refusal::UnknownCampaign)
-    }
-
-    /// Ends the campaign if it has not ended, and gives back what is left.
-    fn close(&mut self, now: Timestamp, id: CampaignId, log: &mut Vec<Entry>) {
-        self.record(now, id, Event::Ended, log);
-        if let Some(tally) = self.tally(now, id) {
-            let event = Event::Closed {
-                returned: tally.remaining,
-                refunded_minor: tally.remaining_minor,
-            };
-            self.record(now, id, event, log);
-        }
-    }
-
-    fn tick(&mut self, now: Timestamp, events_max: usize, log: &mut Vec<Entry>) -> bool {
-        let enough = log.len() + events_max;
-        while let Some((due, id)) = self.agenda.first().copied() {
-            if due > now {
-                return false;
-            }
-            if log.len() >= enough {
-                return true;
-            }
-            self.tick_campaign(now, id, enough, log);
-        }
-        false
-    }
-
-    fn tick_campaign(
-        &mut self,
-        now: Timestamp,
-        id: CampaignId,
-        enough: usize,
-        log: &mut Vec<Entry>,
-    ) {
-        // Holds first: units that expire while the campaign is still open return to the stock.
-        while log.len() < enough {
-            let Some(state) = self.campaigns.get(&id) else {
-                return;
-            };
-            match state.oldest_hold() {
-                Some((number, until)) if until <= now => {
-                    self.record(now, id, Event::Expired { number }, log)
-                }
-                _ => break,
-            }
-        }
-        let Some(state) = self.campaigns.get_mut(&id) else {
-            return;
-        };
-        let over = state.phase_at(now) == Phase::Ended && log.len() < enough;
-        if over {
-            self.close(now, id, log);
-        } else {
             Self::reschedule(&mut self.agenda, state);
         }
     }

@@ -1,5 +1,7 @@
 //! One campaign inside the book: its numbers, its phase, its grants.
 
+mod evolve;
+
 use std::collections::HashMap;
 
 use super::{
@@ -8,17 +10,14 @@ use super::{
 };
 use crate::{
     campaign::{Campaign, CampaignKind, Phase, Rules, Tally},
-    event::{Event, Seq},
+    event::Seq,
+    gate::{CampaignGate, Holding},
     id::{PaymentRef, UserId},
-    order::{OrderState, OrderStep},
+    order::OrderState,
     outcome::{Grant, Order, Outcome},
     split::{SplitRule, lazy_amount},
     time::Timestamp,
 };
-
-/// How many orders one user may give back (cancel, or let expire) in one sale before further claims of theirs are
-/// answered `limit_reached`: without a bound, one user could fill the log by claiming and cancelling.
-pub const RETURNED_ORDERS_PER_USER_MAX: usize = 16;
 
 /// What a decision about a claim came to, before it is recorded.
 pub(super) enum Decision {
@@ -70,12 +69,7 @@ impl State {
 
     /// The phase at an instant: what was recorded, and what the window makes of it.
     pub(super) fn phase_at(&self, now: Timestamp) -> Phase {
-        let window = self.campaign.window;
-        match self.phase {
-            Phase::Scheduled | Phase::Paused if now >= window.ends_at() => Phase::Ended,
-            Phase::Scheduled if now >= window.starts_at() => Phase::Live,
-            phase => phase,
-        }
+        self.phase.at(self.campaign.window, now)
     }
 
     fn remaining_minor(&self) -> i64 {
@@ -109,32 +103,18 @@ impl State {
         if let Some(grant) = self.replay(claim, found)? {
             return Ok(Decision::Answer(Outcome::AlreadyGranted(grant)));
         }
-        // As recorded, not as the window has it: `paused` stands before `ended`, and a paused campaign whose window is
-        // over stays paused until a tick has closed it.
-        let phase = if self.phase == Phase::Paused {
-            Phase::Paused
-        } else {
-            self.phase_at(now)
+        let gate = CampaignGate {
+            window: self.campaign.window,
+            per_user_limit: self.campaign.per_user_limit(),
+            phase: self.phase,
+            remaining: self.remaining,
         };
-        match phase {
-            Phase::Paused => return Ok(Decision::Answer(Outcome::Paused)),
-            Phase::Draft | Phase::Scheduled => {
-                let starts_at = self.campaign.window.starts_at();
-                return Ok(Decision::Answer(Outcome::NotStarted { starts_at }));
-            }
-            Phase::Ended | Phase::Closed => return Ok(Decision::Answer(Outcome::Ended)),
-            Phase::Live => {}
+        if let Some(outcome) = gate.answer(claim.quantity, self.holding(found), now) {
+            return Ok(Decision::Answer(outcome));
         }
-        let limit = self.campaign.per_user_limit();
-        let (held, returned_orders) = self.holdings(found);
-        let over = claim.quantity > limit.saturating_sub(held);
-        if over || returned_orders >= RETURNED_ORDERS_PER_USER_MAX {
-            return Ok(Decision::Answer(Outcome::LimitReached { limit, held }));
-        }
-        if claim.quantity > self.remaining || !self.grants.has_room() {
-            return Ok(Decision::Answer(Outcome::SoldOut {
-                remaining: self.remaining,
-            }));
+        if !self.grants.has_room() {
+            let remaining = self.remaining;
+            return Ok(Decision::Answer(Outcome::SoldOut { remaining }));
         }
         Ok(Decision::Grant {
             found,
@@ -166,17 +146,16 @@ impl State {
         Ok((only_one && self.keeps_units(row)).then(|| self.grant(found.newest, row)))
     }
 
-    /// Units the user has, and how many of the user's orders gave theirs back.
-    fn holdings(&self, found: Found) -> (u32, usize) {
-        self.grants
-            .chain(found)
-            .fold((0, 0), |(held, returned), (_, row)| {
-                if self.keeps_units(row) {
-                    (held + row.quantity, returned)
-                } else {
-                    (held, returned + 1)
-                }
-            })
+    fn holding(&self, found: Found) -> Holding {
+        let mut holding = Holding::default();
+        for (_, row) in self.grants.chain(found) {
+            if self.keeps_units(row) {
+                holding.units += row.quantity;
+            } else {
+                holding.returned_orders += 1;
+            }
+        }
+        holding
     }
 
     fn keeps_units(&self, row: &Row) -> bool {
@@ -260,10 +239,26 @@ impl State {
             .map(|p| p.1)
     }
 
+    /// What a payment of an order that arrives now comes to, if it did not arrive before.
+    pub(super) fn decide_payment(
+        &self,
+        number: u32,
+        user: &UserId,
+        now: Timestamp,
+    ) -> PaymentOutcome {
+        match self.grants.row(number).state {
+            OrderState::Held => PaymentOutcome::Paid,
+            OrderState::Expired if self.can_reinstate(number, user, now) => {
+                PaymentOutcome::Reinstated
+            }
+            _ => PaymentOutcome::RefundDue,
+        }
+    }
+
     /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
-    pub(super) fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
+    fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
         let row = self.grants.row(number);
-        let (held, _) = self.holdings(self.grants.find(user));
+        let held = self.holding(self.grants.find(user)).units;
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
         let limit = self.campaign.per_user_limit();
         open && row.quantity <= self.remaining && row.quantity <= limit.saturating_sub(held)
@@ -290,99 +285,5 @@ impl State {
         };
         let row = self.grants.get(self.first_held)?;
         Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
-    }
-
-    /// Takes over what an event says. Deciding and replaying both end here, so that a rebuilt book equals the
-    /// one that was lost.
-    pub(super) fn evolve(&mut self, event: &Event, at: Timestamp) {
-        match event {
-            Event::Opened { .. } => {}
-            Event::Granted {
-                user,
-                quantity,
-                amount_minor,
-                key,
-                ..
-            } => {
-                let grant = NewGrant {
-                    user,
-                    quantity: *quantity,
-                    amount_minor: *amount_minor,
-                    key: key.as_ref(),
-                    granted_at: at,
-                };
-                self.record_grant(self.grants.find(user), &grant);
-            }
-            Event::Paid { number, payment } => {
-                self.step(*number, OrderStep::Pay);
-                self.note_payment(*number, payment, PaymentOutcome::Paid);
-            }
-            Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
-            Event::Expired { number } => self.step(*number, OrderStep::Expire),
-            Event::Reinstated { number, payment } => {
-                self.step(*number, OrderStep::Reinstate);
-                self.note_payment(*number, payment, PaymentOutcome::Reinstated);
-            }
-            Event::RefundDue { number, payment } => {
-                self.note_payment(*number, payment, PaymentOutcome::RefundDue)
-            }
-            Event::Paused => self.phase = Phase::Paused,
-            Event::Resumed => self.phase = Phase::Scheduled, // live again as soon as the window says so: now
-            Event::Ended => self.phase = Phase::Ended,
-            Event::Closed {
-                returned,
-                refunded_minor,
-            } => {
-                self.phase = Phase::Closed;
-                self.remaining -= returned;
-                self.returned += returned;
-                self.refunded_minor += refunded_minor;
-            }
-        }
-    }
-
-    /// Moves an order, and its units with it. The step was checked when it was decided.
-    fn step(&mut self, number: u32, step: OrderStep) {
-        let closed = self.phase == Phase::Closed;
-        let row = self.grants.row_mut(number);
-        let Ok(after) = row.state.after(step) else {
-            return;
-        };
-        let (before, quantity) = (std::mem::replace(&mut row.state, after), row.quantity);
-        match (before.keeps_units(), after.keeps_units()) {
-            (true, false) if closed => {
-                self.granted -= quantity;
-                self.returned += quantity;
-            }
-            (true, false) => {
-                self.granted -= quantity;
-                self.remaining += quantity;
-            }
-            (false, true) => {
-                self.remaining -= quantity;
-                self.granted += quantity;
-            }
-            _ => {}
-        }
-        self.skip_from(number);
-    }
-
-    /// Keeps `first_held` at the oldest order that is held, after order `number` has left that state. Each order is
-    /// stepped past once.
-    fn skip_from(&mut self, number: u32) {
-        if number == self.first_held {
-            let left = |row: &Row| row.state != OrderState::Held;
-            while self.grants.get(self.first_held).is_some_and(left) {
-                self.first_held += 1;
-            }
-        }
-    }
-
-    fn note_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
-        let fingerprint = self.grants.fingerprint(payment.as_str());
-        self.payments
-            .entry(number)
-            .or_default()
-            .push((fingerprint, outcome));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::time::{Timestamp, Window};
+
 /// Where a campaign stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
@@ -62,6 +64,16 @@ impl Phase {
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
             (from, transition) => Err(TransitionError { from, transition }),
+        }
+    }
+
+    /// The phase at an instant: what was recorded, and what the window makes of it.
+    #[must_use]
+    pub fn at(self, window: Window, now: Timestamp) -> Self {
+        match self {
+            Self::Scheduled | Self::Paused if now >= window.ends_at() => Self::Ended,
+            Self::Scheduled if now >= window.starts_at() => Self::Live,
+            recorded => recorded,
         }
     }
 

@@ -105,10 +105,10 @@ impl<T: Unpin> Future for Ticket<T> {
 /// Submission never blocks and never waits: a full queue answers [`EngineError::Overloaded`] at once. Engines are
 /// free to gather what is submitted while they are busy and to decide it in one step.
 pub trait Engine: Send + Sync + 'static {
-    /// Submits a claim.
+    /// Submits a claim: the only way to have one decided, so that every outcome comes with the level it reached.
     fn claim(&self, claim: Claim) -> Ticket<Claimed>;
 
-    /// Submits any other command.
+    /// Submits a command.
     fn submit(&self, command: Command) -> Ticket<Reply>;
 
     /// The gate: the answer to a claim that needs no decision, from this node's memory; `None` when the engine must

@@ -7,7 +7,7 @@ use crate::{
     id::UserId,
     money::{Currency, Money},
     ports::CampaignRecord,
-    split::{RuleName, SPLIT_VERSION, Seed, Split, SplitRule, commit},
+    split::{SPLIT_VERSION, Seed, Split, SplitRule, commit},
     time::{Timestamp, Window},
 };
 
@@ -92,16 +92,11 @@ impl CampaignRow {
                 "split version: it was made by another release of the splitting rules",
             ));
         }
-        let min = self.split_min.unwrap_or(1);
-        let max = self.split_max.unwrap_or(i64::MAX);
         let name = self.split_rule.as_deref().map(str::parse);
-        let rule = match name.and_then(Result::ok) {
-            Some(RuleName::Normal) => SplitRule::Normal { min, max },
-            Some(RuleName::DoubleAverage) => SplitRule::DoubleAverage { min },
-            Some(RuleName::Equal) => SplitRule::Equal,
-            Some(RuleName::Lazy) => SplitRule::Lazy { min },
-            None => return Err(bad("splitting rule")),
-        };
+        let rule = name
+            .and_then(Result::ok)
+            .and_then(|name| SplitRule::from_parts(name, self.split_min, self.split_max).ok())
+            .ok_or_else(|| bad("splitting rule"))?;
         let total = self.total.ok_or_else(|| bad("total"))?;
         let seed = self.seed.as_deref().and_then(|seed| seed.try_into().ok());
         Ok(RedPacket {
@@ -139,12 +134,12 @@ impl RuleColumns {
     #[must_use]
     pub fn of(campaign: &Campaign) -> Self {
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
-        let rule = packet.map(|packet| packet.split.rule());
+        let rule = packet.map(|packet| packet.split.rule().parts());
         Self {
             total: packet.map(|packet| packet.split.total()),
-            split_rule: rule.map(|rule| rule.name().as_str()),
-            split_min: rule.filter(SplitRule::has_min).map(|rule| rule.min()),
-            split_max: rule.and_then(|rule| rule.max()),
+            split_rule: rule.map(|(name, ..)| name.as_str()),
+            split_min: rule.and_then(|(_, min, _)| min),
+            split_max: rule.and_then(|(.., max)| max),
             split_version: packet.map(|_| i64::from(SPLIT_VERSION)),
             seed: packet.map(|packet| *packet.seed.as_bytes()),
             commitment: packet.map(|packet| *commit(&packet.seed, &packet.split).as_bytes()),

@@ -28,7 +28,7 @@ mod seed;
 pub use double_average::lazy_amount;
 pub use error::SplitError;
 pub use proof::{Commitment, commit, verify};
-pub use rule::{RuleName, SplitRule, UnknownRule};
+pub use rule::{RuleName, RulePartsError, SplitRule, UnknownRule};
 pub use seed::{HexError, Seed};
 
 use rng::Stream;

@@ -30,6 +30,33 @@ pub enum SplitRule {
 }
 
 impl SplitRule {
+    /// The rule of that name with its bounds. A missing `min` is 1.
+    ///
+    /// # Errors
+    /// When a bound is missing that the rule needs, or given that it does not have.
+    pub fn from_parts(
+        name: RuleName,
+        min: Option<i64>,
+        max: Option<i64>,
+    ) -> Result<Self, RulePartsError> {
+        let smallest = min.unwrap_or(1);
+        match (name, max) {
+            (RuleName::Normal, Some(max)) => Ok(Self::Normal { min: smallest, max }),
+            (RuleName::Normal, None) => Err(RulePartsError::MaxMissing),
+            (name, Some(_)) => Err(RulePartsError::MaxGiven { name }),
+            (RuleName::Equal, None) if min.is_some() => Err(RulePartsError::MinGiven),
+            (RuleName::DoubleAverage, None) => Ok(Self::DoubleAverage { min: smallest }),
+            (RuleName::Equal, None) => Ok(Self::Equal),
+            (RuleName::Lazy, None) => Ok(Self::Lazy { min: smallest }),
+        }
+    }
+
+    /// What [`SplitRule::from_parts`] makes the rule from: its name, and the bounds that it has.
+    pub fn parts(&self) -> (RuleName, Option<i64>, Option<i64>) {
+        let min = (*self != Self::Equal).then(|| self.min());
+        (self.name(), min, self.max())
+    }
+
     /// The rule without its bounds.
     pub fn name(&self) -> RuleName {
         match self {
@@ -46,11 +73,6 @@ impl SplitRule {
             Self::Normal { min, .. } | Self::DoubleAverage { min } | Self::Lazy { min } => min,
             Self::Equal => 1,
         }
-    }
-
-    /// Whether the smallest share is a choice: so for every rule but `Equal`.
-    pub fn has_min(&self) -> bool {
-        !matches!(self, Self::Equal)
     }
 
     /// The largest share in minor units, for the rule that has such a bound.
@@ -112,6 +134,23 @@ impl FromStr for RuleName {
 #[error("expected one of normal, double_average, equal, lazy")]
 pub struct UnknownRule;
 
+/// The bounds do not belong to the rule.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum RulePartsError {
+    /// `normal` needs a largest share.
+    #[error("the rule normal needs a largest share")]
+    MaxMissing,
+    /// Only `normal` has a largest share.
+    #[error("the rule {name} has no largest share")]
+    MaxGiven {
+        /// The rule.
+        name: RuleName,
+    },
+    /// All shares of `equal` are alike.
+    #[error("the rule equal has no smallest share")]
+    MinGiven,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +162,40 @@ mod tests {
         }
         assert_eq!("Normal".parse::<RuleName>(), Err(UnknownRule));
         assert_eq!("".parse::<RuleName>(), Err(UnknownRule));
+    }
+
+    #[test]
+    fn a_rule_reads_back_from_its_parts() {
+        let rules = [
+            SplitRule::Normal { min: 2, max: 9 },
+            SplitRule::DoubleAverage { min: 3 },
+            SplitRule::Equal,
+            SplitRule::Lazy { min: 4 },
+        ];
+        for rule in rules {
+            let (name, min, max) = rule.parts();
+            assert_eq!(SplitRule::from_parts(name, min, max), Ok(rule));
+        }
+    }
+
+    #[test]
+    fn bounds_belong_to_their_rules() {
+        let check = |name, min, max, expected| {
+            assert_eq!(SplitRule::from_parts(name, min, max), expected);
+        };
+        let lazy = Ok(SplitRule::Lazy { min: 1 });
+        check(RuleName::Lazy, None, None, lazy);
+        let normal = Err(RulePartsError::MaxMissing);
+        check(RuleName::Normal, Some(1), None, normal);
+        check(
+            RuleName::Equal,
+            Some(1),
+            None,
+            Err(RulePartsError::MinGiven),
+        );
+        for name in [RuleName::DoubleAverage, RuleName::Equal, RuleName::Lazy] {
+            let given = Err(RulePartsError::MaxGiven { name });
+            check(name, None, Some(9), given);
+        }
     }
 }

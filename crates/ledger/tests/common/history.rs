@@ -10,8 +10,9 @@ use qiang_core::{
     ports::Ledger,
     split::SplitRule,
 };
-use qiang_testkit::campaign::{
-    HOLD_MS, OPEN_MS, OPENS, OWNER, Target, currency, red_packet, sale, user,
+use qiang_testkit::{
+    campaign::{HOLD_MS, OPEN_MS, OPENS, OWNER, Target, currency, red_packet, sale, user},
+    histories::Request,
 };
 use uuid::Uuid;
 
@@ -35,9 +36,12 @@ impl History {
         let setups = [packet.setup(2 * n + 1), sale(users).setup(2 * n + 2)];
         let [packet, sale] = [Target::of(&setups[0]), Target::of(&setups[1])];
         let (mut book, mut log) = (Book::new(), Vec::new());
-        let mut apply = |at, command: Command| book.apply(at, &command, &mut log).unwrap();
+        let mut ask = |at, request: Request| match request {
+            Request::Claim(claim) => drop(book.claim(at, &claim, &mut log).unwrap()),
+            Request::Command(command) => drop(book.apply(at, &command, &mut log).unwrap()),
+        };
         for setup in &setups {
-            apply(OPENS, Command::Open(Box::new(setup.clone())));
+            ask(OPENS, Command::Open(Box::new(setup.clone())).into());
         }
         // A step that has no divisor in common with the number of users visits each of them once.
         let step = (1..)
@@ -55,39 +59,29 @@ impl History {
             );
             let at = OPENS.plus_millis(i64::from(number));
             if number % 4 > 0 {
-                apply(at, Command::Claim(packet.one(&name)));
+                ask(at, packet.one(&name).into());
             }
-            apply(at, Command::Claim(sale.one(&name)));
+            ask(at, sale.one(&name).into());
             match number % 5 {
-                0 => drop(apply(at, pay(number, "first"))),
-                1 => drop(apply(
-                    at,
-                    Command::Cancel {
-                        order: sale.order(number),
-                    },
-                )),
+                0 => ask(at, pay(number, "first").into()),
+                1 => {
+                    let order = sale.order(number);
+                    ask(at, Command::Cancel { order }.into());
+                }
                 _ => {}
             }
             if number % 10 == 0 {
-                apply(at, pay(number, "second"));
+                ask(at, pay(number, "second").into());
             }
         }
         let expired = OPENS.plus_millis(i64::from(users) + HOLD_MS);
-        apply(
-            expired,
-            Command::Tick {
-                events_max: 1_000_000,
-            },
-        );
+        let events_max = 1_000_000;
+        ask(expired, Command::Tick { events_max }.into());
         for number in (2..=users).step_by(5) {
-            apply(expired, pay(number, "late"));
+            ask(expired, pay(number, "late").into());
         }
-        apply(
-            OPENS.plus_millis(OPEN_MS),
-            Command::Tick {
-                events_max: 1_000_000,
-            },
-        );
+        let closed = OPENS.plus_millis(OPEN_MS);
+        ask(closed, Command::Tick { events_max }.into());
         Self {
             partition: PartitionId(partition),
             setups,

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Context as _;
+use qiang_core::database::DatabaseKind;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, PgConnection};
 
 use super::UsageError;
@@ -106,7 +107,7 @@ impl Scratch {
 }
 
 fn is_postgres(url: &str) -> bool {
-    url.starts_with("postgres://") || url.starts_with("postgresql://")
+    DatabaseKind::of(url) == Some(DatabaseKind::Postgres)
 }
 
 /// The URL with another database.
@@ -115,10 +116,8 @@ fn url_of(server: &str, name: &str) -> anyhow::Result<String> {
         let line = "--ledger is a postgres://, mysql:// or mariadb:// URL of a server where a database may be made";
         UsageError::new(line)
     };
+    DatabaseKind::of(server).ok_or_else(unusable)?;
     let (scheme, rest) = server.split_once("://").ok_or_else(unusable)?;
-    if !matches!(scheme, "postgres" | "postgresql" | "mysql" | "mariadb") {
-        return Err(unusable().into());
-    }
     let (before, query) = match rest.split_once('?') {
         Some((before, query)) => (before, format!("?{query}")),
         None => (rest, String::new()),

@@ -10,7 +10,6 @@ use qiang_core::{
     ports::{Clock, Engine, EventLog, Ledger, QuarantineCount, TransportStatus},
 };
 use qiang_embedded::{Embedded, SystemClock};
-use tokio::runtime::Handle;
 
 use super::distributed::{Books, Distributed};
 use crate::config::{Config, EngineKind};
@@ -131,13 +130,9 @@ impl Backend {
         }
     }
 
-    /// The embedded engine, which is its own ledger and log. Its couriers work on the current runtime, of which there
-    /// must be one.
+    /// The embedded engine, which is its own ledger and log.
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
-        for _ in 0..Handle::current().metrics().num_workers() {
-            tokio::spawn(embedded.courier());
-        }
         let shared = Arc::new(embedded);
         Self {
             engine: shared.clone(),

@@ -26,11 +26,7 @@ async fn at_once(rig: &Rig, node: &RedisEngine, claims: Vec<Claim>) -> Vec<Told>
     let mut told = Vec::new();
     for (claim, ticket) in claims.into_iter().zip(tickets) {
         let answer: Result<Claimed, EngineError> = ticket.await;
-        let reply = answer
-            .clone()
-            .map(|claimed| qiang_core::book::Reply::Claimed(claimed.outcome));
-        rig.record
-            .note(qiang_core::book::Command::Claim(claim.clone()), reply);
+        rig.record.note_claim(&claim, &answer);
         told.push((claim, answer.unwrap()));
     }
     told

@@ -101,7 +101,16 @@ impl Record {
         if reply.is_err() {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }
-        self.exchanges().push(Exchange { command, reply });
+        self.exchanges().push(Exchange::Command(command, reply));
+    }
+
+    pub(crate) fn note_claim(&self, claim: &Claim, answer: &Result<Claimed, EngineError>) {
+        if answer.is_err() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let outcome = answer.clone().map(|claimed| claimed.outcome);
+        self.exchanges()
+            .push(Exchange::Claim(claim.clone(), outcome));
     }
 
     /// One attempt.
@@ -111,10 +120,7 @@ impl Record {
         claim: &Claim,
     ) -> Result<Claimed, EngineError> {
         let answer = node.claim(claim.clone()).await;
-        let reply = answer
-            .clone()
-            .map(|claimed| Reply::Claimed(claimed.outcome));
-        self.note(Command::Claim(claim.clone()), reply);
+        self.note_claim(claim, &answer);
         answer
     }
 
@@ -300,8 +306,8 @@ impl Rig {
     /// Every grant that somebody was told of, and who it was: the same one every time.
     pub(crate) fn told(&self) -> HashMap<(CampaignId, u32), (String, Grant)> {
         let mut told: HashMap<_, (String, Grant)> = HashMap::new();
-        for Exchange { command, reply } in self.record.exchanges().iter() {
-            let (Command::Claim(claim), Ok(Reply::Claimed(outcome))) = (command, reply) else {
+        for exchange in self.record.exchanges().iter() {
+            let Exchange::Claim(claim, Ok(outcome)) = exchange else {
                 continue;
             };
             if let Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) = outcome {

@@ -16,22 +16,34 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
-    book::{Command, Reply, Setup},
+    book::{Claim, Command, Reply, Setup},
     campaign::Tally,
     event::{Entry, Event},
     id::{CampaignId, UserId},
+    outcome::Outcome,
     ports::EngineError,
 };
 
 pub use self::account::{Account, Row, RowState};
 
-/// A command and what the engine said to it.
+/// What an engine was asked, and what it answered.
 #[derive(Debug, Clone)]
-pub struct Exchange {
-    /// What was asked.
-    pub command: Command,
-    /// What was answered.
-    pub reply: Result<Reply, EngineError>,
+pub enum Exchange {
+    /// A claim and its outcome.
+    Claim(Claim, Result<Outcome, EngineError>),
+    /// A command and its reply.
+    Command(Command, Result<Reply, EngineError>),
+}
+
+impl Exchange {
+    /// Whether the engine gave an outcome or a reply, and no error.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        match self {
+            Self::Claim(_, outcome) => outcome.is_ok(),
+            Self::Command(_, reply) => reply.is_ok(),
+        }
+    }
 }
 
 /// Everything that is to be checked.
@@ -41,9 +53,9 @@ pub struct History {
     pub setups: Vec<Setup>,
     /// Money that came from outside: whose it is, and how many minor units.
     pub deposits: Vec<(UserId, i64)>,
-    /// Commands with their answers, in any order.
+    /// Claims and commands with their answers, in any order.
     pub exchanges: Vec<Exchange>,
-    /// Whether every command of the history is among the exchanges; then each grant was told to somebody.
+    /// Whether every claim of the history is among the exchanges; then each grant was told to somebody.
     pub complete: bool,
     /// The log of each partition, from its first entry to its head.
     pub logs: Vec<Vec<Entry>>,

@@ -5,6 +5,7 @@ use qiang_core::{
     campaign::Phase,
     event::{Entry, Event, PartitionId},
     id::PaymentRef,
+    outcome::Outcome,
     split::SplitRule,
     time::Timestamp,
 };
@@ -23,14 +24,14 @@ fn sound() -> History {
         sale(9).limit(3).setup(3),
     ];
     let mut book = SpreadBook::new((0..3).map(PartitionId).collect());
-    let mut play = |now: Timestamp, command: Command| drop(book.apply(now, &command));
+    let play = |book: &mut SpreadBook, now: Timestamp, command: Command| {
+        drop(book.apply(now, &command));
+    };
     for setup in &setups {
-        play(OPENS, Command::Open(Box::new(setup.clone())));
+        play(&mut book, OPENS, Command::Open(Box::new(setup.clone())));
         for n in 0..7 {
-            play(
-                OPENS,
-                Command::Claim(Target::of(setup).one(&format!("u{n}"))),
-            );
+            let claim = Target::of(setup).one(&format!("u{n}"));
+            book.claim(OPENS, &claim).expect("nothing is refused");
         }
     }
     let orders = Target::of(&setups[2]);
@@ -39,17 +40,18 @@ fn sound() -> History {
         let order = orders.order(number);
         let pay = Command::Pay { order, payment };
         if number % 2 == 0 {
-            play(OPENS, pay);
+            play(&mut book, OPENS, pay);
         }
     }
     let later = OPENS.plus_millis(HOLD_MS);
-    play(later, Command::Tick { events_max: 100 });
+    play(&mut book, later, Command::Tick { events_max: 100 });
     for n in 7..14 {
-        play(later, Command::Claim(orders.one(&format!("u{n}"))));
+        let claim = orders.one(&format!("u{n}"));
+        book.claim(later, &claim).expect("nothing is refused");
     }
     for setup in &setups {
         let (campaign, action) = (setup.campaign.id, CampaignAction::Close);
-        play(later, Command::Act { campaign, action });
+        play(&mut book, later, Command::Act { campaign, action });
     }
     let tally = |setup: &Setup| {
         let id = setup.campaign.id;
@@ -185,17 +187,16 @@ fn overselling_that_was_taken_back_is_found() {
             own.expect("names do not end")
         })
         .collect();
-    let mut commands = vec![Command::Open(Box::new(setup))];
+    let open = Command::Open(Box::new(setup));
+    assert!(book.apply(OPENS, &open).is_ok());
     for (name, key) in [(0, "a"), (0, "b"), (1, "a"), (1, "b")] {
-        commands.push(Command::Claim(target.keyed(&names[name], 1, key)));
+        let outcome = book.claim(OPENS, &target.keyed(&names[name], 1, key));
+        assert!(matches!(outcome, Ok(Outcome::Granted(_))), "{outcome:?}");
     }
     // The first order of each part.
     for order in [target.order(1), target.order(2)] {
-        commands.push(Command::Cancel { order });
-    }
-    for command in commands {
-        let done = book.apply(OPENS, &command);
-        assert!(done.is_ok(), "{command:?}: {done:?}");
+        let reply = book.apply(OPENS, &Command::Cancel { order });
+        assert!(reply.is_ok(), "{order:?}: {reply:?}");
     }
     let told = |stock: u32| {
         audit(&History {

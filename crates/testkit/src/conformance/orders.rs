@@ -4,8 +4,9 @@ use qiang_core::{
     book::{
         CampaignAction, Command,
         PaymentOutcome::{Paid, RefundDue, Reinstated},
-        RETURNED_ORDERS_PER_USER_MAX, Refusal, Reply,
+        Refusal, Reply,
     },
+    gate::RETURNED_ORDERS_PER_USER_MAX,
     id::PaymentRef,
     order::{OrderState, OrderStep, OrderStepError},
     split::SplitRule,

@@ -9,7 +9,7 @@ use qiang_core::{
     id::{CampaignId, OrderId, PaymentRef},
     money::Money,
     outcome::{Grant, Outcome},
-    ports::{Claimed, Engine, EngineError, EventLog, Ledger},
+    ports::{Engine, EngineError, EventLog, Ledger, Ticket},
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -146,30 +146,25 @@ impl<S: Subject> Stage<S> {
 
     /// Submits a command and records the answer.
     pub async fn submit(&mut self, command: Command) -> Result<Reply, EngineError> {
-        let reply = match &command {
-            Command::Claim(claim) => self.engine().claim(claim.clone()).await.map(reply_of),
-            _ => self.engine().submit(command.clone()).await,
-        };
-        self.record(command, reply.clone());
+        let reply = self.engine().submit(command.clone()).await;
+        let exchange = Exchange::Command(command, reply.clone());
+        self.history.exchanges.push(exchange);
         reply
     }
 
-    fn record(&mut self, command: Command, reply: Result<Reply, EngineError>) {
-        if let Ok(Reply::Claimed(Outcome::Granted(grant))) = &reply {
+    fn record_claim(&mut self, claim: Claim, outcome: Result<Outcome, EngineError>) {
+        if let Ok(Outcome::Granted(grant)) = &outcome {
             let granted = self.granted.entry(grant.campaign).or_default();
             granted.push(grant.order_id());
         }
-        self.history.exchanges.push(Exchange { command, reply });
+        self.history.exchanges.push(Exchange::Claim(claim, outcome));
     }
 
     /// Claims, after a look at the gate: what it says must be what the claim ends in.
     pub async fn try_claim(&mut self, claim: Claim) -> Result<Outcome, EngineError> {
         let peeked = self.engine().peek(&claim);
-        let reply = self.submit(Command::Claim(claim.clone())).await;
-        let outcome = reply.map(|reply| match reply {
-            Reply::Claimed(outcome) => outcome,
-            other => panic!("a claim was answered {other:?}"),
-        });
+        let claimed = self.engine().claim(claim.clone()).await;
+        let outcome = claimed.map(|claimed| claimed.outcome);
         if let Some(peeked) = peeked {
             assert_eq!(
                 Ok(peeked),
@@ -177,6 +172,7 @@ impl<S: Subject> Stage<S> {
                 "the gate contradicts the claim {claim:?}"
             );
         }
+        self.record_claim(claim, outcome.clone());
         outcome
     }
 
@@ -208,47 +204,24 @@ impl<S: Subject> Stage<S> {
 
     /// All claims at once, from several threads; the outcomes stand in the claims' order.
     pub async fn crowd(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
-        let commands = claims.into_iter().map(Command::Claim).collect();
-        let replies = self.storm(commands).await;
-        let outcome = |reply| match reply {
-            Ok(Reply::Claimed(outcome)) => outcome,
-            other => panic!("a claim was answered {other:?}"),
-        };
-        replies.into_iter().map(outcome).collect()
+        let engine = self.engine();
+        let answers = at_once(&claims, |claim| engine.claim(claim.clone())).await;
+        let mut outcomes = Vec::with_capacity(claims.len());
+        for (claim, claimed) in claims.into_iter().zip(answers) {
+            let outcome = claimed.expect("a claim is answered").outcome;
+            self.record_claim(claim, Ok(outcome));
+            outcomes.push(outcome);
+        }
+        outcomes
     }
 
     /// All commands at once, from several threads; the replies stand in the commands' order.
     pub async fn storm(&mut self, commands: Vec<Command>) -> Vec<Result<Reply, EngineError>> {
         let engine = self.engine();
-        let runtime = tokio::runtime::Handle::current();
-        let part = commands.len().div_ceil(THREADS).max(1);
-        let submit = |commands: &[Command]| {
-            let _inside = runtime.enter();
-            let submit = |command: &Command| match command {
-                Command::Claim(claim) => Pending::Claim(engine.claim(claim.clone())),
-                other => Pending::Command(engine.submit(other.clone())),
-            };
-            commands.iter().map(submit).collect::<Vec<_>>()
-        };
-        let pending: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = commands
-                .chunks(part)
-                .map(|commands| scope.spawn(move || submit(commands)))
-                .collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<Pending>>| {
-                thread.join().expect("submitting does not panic")
-            };
-            threads.into_iter().flat_map(join).collect()
-        });
-        let mut replies = Vec::with_capacity(commands.len());
-        for (command, pending) in commands.into_iter().zip(pending) {
-            let reply = match pending {
-                Pending::Claim(ticket) => ticket.await.map(reply_of),
-                Pending::Command(ticket) => ticket.await,
-            };
-            self.record(command, reply.clone());
-            replies.push(reply);
-        }
+        let replies = at_once(&commands, |command| engine.submit(command.clone())).await;
+        let exchanges = commands.into_iter().zip(replies.iter().cloned());
+        let exchanges = exchanges.map(|(command, reply)| Exchange::Command(command, reply));
+        self.history.exchanges.extend(exchanges);
         replies
     }
 
@@ -401,11 +374,30 @@ impl<S: Subject> Stage<S> {
     }
 }
 
-enum Pending {
-    Claim(qiang_core::ports::Ticket<Claimed>),
-    Command(qiang_core::ports::Ticket<Reply>),
-}
-
-fn reply_of(claimed: Claimed) -> Reply {
-    Reply::Claimed(claimed.outcome)
+/// Submits all requests from several threads, and waits for the answers; they stand in the requests' order.
+async fn at_once<R: Sync, T: Send + Unpin>(
+    requests: &[R],
+    submit: impl Fn(&R) -> Ticket<T> + Sync,
+) -> Vec<Result<T, EngineError>> {
+    let runtime = tokio::runtime::Handle::current();
+    let part = requests.len().div_ceil(THREADS).max(1);
+    let submit_all = |requests: &[R]| {
+        let _inside = runtime.enter();
+        requests.iter().map(&submit).collect::<Vec<_>>()
+    };
+    let tickets: Vec<Ticket<T>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = requests
+            .chunks(part)
+            .map(|requests| scope.spawn(|| submit_all(requests)))
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<Ticket<T>>>| {
+            thread.join().expect("submitting does not panic")
+        };
+        threads.into_iter().flat_map(join).collect()
+    });
+    let mut answers = Vec::with_capacity(tickets.len());
+    for ticket in tickets {
+        answers.push(ticket.await);
+    }
+    answers
 }

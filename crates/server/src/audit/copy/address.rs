@@ -1,5 +1,6 @@
 //! Where a database is, and how that is said: without the password.
 
+use qiang_core::database::DatabaseKind;
 use sqlx::{ConnectOptions as _, mysql::MySqlConnectOptions, postgres::PgConnectOptions};
 
 use super::CannotCopy;
@@ -21,14 +22,15 @@ impl Address {
 
 /// Reads a URL.
 pub(super) fn parse(url: &str) -> Result<Address, CannotCopy> {
+    let kind = DatabaseKind::of(url).ok_or(CannotCopy::Scheme)?;
     let (scheme, rest) = url.split_once("://").ok_or(CannotCopy::Scheme)?;
     // A password with one of these characters in it would be taken for a host, and shown as one.
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     if rest[authority_end..].contains(['@', '#']) {
         return Err(CannotCopy::Url);
     }
-    match scheme {
-        "postgres" | "postgresql" => {
+    match kind {
+        DatabaseKind::Postgres => {
             let options: PgConnectOptions = url.parse().map_err(|_| CannotCopy::Url)?;
             let options = options
                 .application_name("qiang audit")
@@ -43,7 +45,7 @@ pub(super) fn parse(url: &str) -> Result<Address, CannotCopy> {
             let database = named.unwrap_or(options.get_username()).to_owned();
             Ok(Address::Postgres(format!("{place}/{database}"), options))
         }
-        "mysql" | "mariadb" => {
+        DatabaseKind::MySql => {
             let options: MySqlConnectOptions = url.parse().map_err(|_| CannotCopy::Url)?;
             let options = options.charset("utf8mb4").disable_statement_logging();
             let place = place(
@@ -57,7 +59,6 @@ pub(super) fn parse(url: &str) -> Result<Address, CannotCopy> {
                 None => Err(CannotCopy::NoDatabase { place }),
             }
         }
-        _ => Err(CannotCopy::Scheme),
     }
 }
 

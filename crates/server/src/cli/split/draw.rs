@@ -94,16 +94,16 @@ fn fresh_seed() -> anyhow::Result<Seed> {
 }
 
 fn write_json(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) -> io::Result<()> {
-    let rule = split.rule();
+    let (rule, min, max) = split.rule().parts();
     let report = Report {
         seed: seed.to_string(),
         commitment: commit(seed, split).to_string(),
         version: SPLIT_VERSION,
         total: split.total(),
         count: split.count(),
-        rule: rule.name().as_str(),
-        min: rule.has_min().then(|| rule.min()),
-        max: rule.max(),
+        rule: rule.as_str(),
+        min,
+        max,
         shares,
     };
     serde_json::to_writer(&mut *out, &report)?;
@@ -136,19 +136,19 @@ pub(super) struct Title<'a>(pub(super) &'a Split);
 
 impl fmt::Display for Title<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (split, rule) = (self.0, self.0.rule());
+        let split = self.0;
+        let (rule, min, max) = split.rule().parts();
         let plural = if split.count() == 1 { "" } else { "s" };
         write!(
             f,
-            "{} in {} share{plural}, {}",
+            "{} in {} share{plural}, {rule}",
             split.total(),
             split.count(),
-            rule.name()
         )?;
-        if rule.has_min() {
-            write!(f, ", min {}", rule.min())?;
+        if let Some(min) = min {
+            write!(f, ", min {min}")?;
         }
-        if let Some(max) = rule.max() {
+        if let Some(max) = max {
             write!(f, ", max {max}")?;
         }
         Ok(())

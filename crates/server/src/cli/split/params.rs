@@ -1,7 +1,7 @@
 //! The options that describe a split.
 
-use anyhow::{Context, bail};
-use qiang_core::split::{RuleName, Split, SplitRule};
+use anyhow::{Context as _, anyhow};
+use qiang_core::split::{RuleName, RulePartsError, Split, SplitRule};
 
 /// What to split and how; the same for drawing and for verifying, since the commitment covers all of it.
 #[derive(Debug, clap::Args)]
@@ -29,27 +29,12 @@ impl ParamArgs {
     /// # Errors
     /// One line that says which option to change.
     pub(super) fn split(&self) -> anyhow::Result<Split> {
-        if self.rule != RuleName::Normal && self.max.is_some() {
-            bail!(
-                "leave --max away: the rule {} has no largest share",
-                self.rule
-            );
-        }
-        if self.rule == RuleName::Equal && self.min.is_some() {
-            bail!("leave --min away: the rule equal has no smallest share");
-        }
-        let min = self.min.unwrap_or(1);
-        let rule = match self.rule {
-            RuleName::Normal => SplitRule::Normal {
-                min,
-                max: self
-                    .max
-                    .context("give --max: the rule normal needs a largest share")?,
-            },
-            RuleName::DoubleAverage => SplitRule::DoubleAverage { min },
-            RuleName::Equal => SplitRule::Equal,
-            RuleName::Lazy => SplitRule::Lazy { min },
+        let wrong = |error| match error {
+            RulePartsError::MaxMissing => anyhow!("give --max: {error}"),
+            RulePartsError::MaxGiven { .. } => anyhow!("leave --max away: {error}"),
+            RulePartsError::MinGiven => anyhow!("leave --min away: {error}"),
         };
+        let rule = SplitRule::from_parts(self.rule, self.min, self.max).map_err(wrong)?;
         Split::new(self.total, self.count, rule)
             .context("change --total, --count, --min or --max so that the split is possible")
     }

@@ -8,7 +8,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
     money::Money,
-    outcome::Grant,
+    outcome::{Grant, Outcome},
     ports::{Clock as _, Ledger},
     time::Timestamp,
 };
@@ -112,13 +112,15 @@ impl<L: LedgerSubject> Bench<L> {
         self.book.apply(self.clock.now(), &command).ok()
     }
 
+    /// Claims. Nobody asks whether it was refused.
+    pub fn claim(&mut self, claim: &Claim) -> Option<Outcome> {
+        self.book.claim(self.clock.now(), claim).ok()
+    }
+
     /// Claims, and must be granted.
     pub fn granted(&mut self, claim: Claim) -> Grant {
-        let reply = self.play(Command::Claim(claim.clone()));
-        match reply {
-            Some(Reply::Claimed(outcome)) if outcome.name() == "granted" => {
-                *outcome.grant().expect("a grant is granted")
-            }
+        match self.claim(&claim) {
+            Some(Outcome::Granted(grant)) => grant,
             other => panic!("{claim:?} was answered {other:?}"),
         }
     }

@@ -5,7 +5,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use qiang_core::{
-    book::{CampaignAction, Command},
+    book::CampaignAction,
     event::{Entry, Seq},
     ports::LedgerError,
     split::SplitRule,
@@ -153,7 +153,7 @@ async fn take<L: LedgerSubject>(bench: &mut Bench<L>, targets: &[Target], step: 
         } => {
             let claim =
                 targets[*campaign].keyed(&format!("u{user}"), *quantity, &format!("k{key}"));
-            bench.play(Command::Claim(claim));
+            bench.claim(&claim);
         }
         Step::Pay {
             campaign,

@@ -98,10 +98,9 @@ impl<S: TransportSubject> Bench<S> {
         let engine = self.subject.engine();
         let tickets: Vec<_> = claims.iter().map(|c| engine.claim(c.clone())).collect();
         for (claim, ticket) in claims.into_iter().zip(tickets) {
-            let reply = ticket.await.map(|claimed| Reply::Claimed(claimed.outcome));
-            let command = Command::Claim(claim);
+            let outcome = ticket.await.map(|claimed| claimed.outcome);
             let mut history = self.history.lock().expect("no panic");
-            history.exchanges.push(Exchange { command, reply });
+            history.exchanges.push(Exchange::Claim(claim, outcome));
         }
     }
 
@@ -233,10 +232,7 @@ impl<S: TransportSubject> Bench<S> {
             .into_values()
             .map(|log| log.into_values().collect())
             .collect();
-        history.complete = history
-            .exchanges
-            .iter()
-            .all(|exchange| exchange.reply.is_ok());
+        history.complete = history.exchanges.iter().all(Exchange::is_answered);
         for setup in history.setups.clone() {
             let id = setup.campaign.id;
             let tally = self.subject.engine().tally(id).await;

@@ -11,6 +11,7 @@ use std::str::FromStr as _;
 
 use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
+use qiang_core::database::DatabaseKind;
 use sqlx::{
     AssertSqlSafe, Connection as _, Error, MySqlConnection, PgConnection,
     mysql::MySqlConnectOptions, postgres::PgConnectOptions,
@@ -41,19 +42,23 @@ impl Database {
     /// A database by its URL, on loopback unless `anywhere`.
     pub(super) fn new(url: &str, anywhere: bool) -> anyhow::Result<Self> {
         let wrong = |error: Error| UsageError::new(format!("--sql: {error}"));
-        let (database, host, port, socket) = if url.starts_with("postgres") {
-            let options = PgConnectOptions::from_str(url).map_err(wrong)?;
-            let (host, port) = (options.get_host().to_owned(), options.get_port());
-            let socket = options.get_socket().is_some() || host.starts_with('/');
-            (Self::Postgres(options), host, port, socket)
-        } else if url.starts_with("mysql:") || url.starts_with("mariadb:") {
-            let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
-            let (host, port) = (options.get_host().to_owned(), options.get_port());
-            let socket = options.get_socket().is_some();
-            (Self::MySql(options), host, port, socket)
-        } else {
-            let line = "--sql: a URL begins with postgres:// or mysql://";
-            return Err(UsageError::new(line).into());
+        let (database, host, port, socket) = match DatabaseKind::of(url) {
+            Some(DatabaseKind::Postgres) => {
+                let options = PgConnectOptions::from_str(url).map_err(wrong)?;
+                let (host, port) = (options.get_host().to_owned(), options.get_port());
+                let socket = options.get_socket().is_some() || host.starts_with('/');
+                (Self::Postgres(options), host, port, socket)
+            }
+            Some(DatabaseKind::MySql) => {
+                let options = MySqlConnectOptions::from_str(url).map_err(wrong)?;
+                let (host, port) = (options.get_host().to_owned(), options.get_port());
+                let socket = options.get_socket().is_some();
+                (Self::MySql(options), host, port, socket)
+            }
+            None => {
+                let line = "--sql: a URL begins with postgres:// or mysql://";
+                return Err(UsageError::new(line).into());
+            }
         };
         if !anywhere && !socket {
             require_loopback("--sql", &host, port)?;
