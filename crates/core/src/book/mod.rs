@@ -8,6 +8,8 @@
 
 mod command;
 mod grants;
+mod lifecycle;
+mod orders;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -24,10 +26,9 @@ use self::{
     state::{Decision, State},
 };
 use crate::{
-    campaign::{AckLevel, Phase, Tally, Transition},
+    campaign::{AckLevel, Tally},
     event::{Entry, Event, Seq},
-    id::{CampaignId, OrderId, PaymentRef},
-    order::{OrderState, OrderStep},
+    id::{CampaignId, OrderId},
     outcome::Outcome,
     time::Timestamp,
 };
@@ -195,173 +196,6 @@ impl Book {
         if let Some(state) = self.campaigns.get_mut(&entry.campaign) {
             state.evolve(&entry.event, entry.at);
             state.touched = entry.seq;
-            Self::reschedule(&mut self.agenda, state);
-        }
-    }
-
-    fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
-        let id = setup.campaign.id;
-        if !self.campaigns.contains_key(&id) {
-            self.restore(setup.clone());
-        }
-        // A campaign that was restored but never opened still needs this entry.
-        if self
-            .campaigns
-            .get(&id)
-            .is_some_and(|state| state.touched == 0)
-        {
-            self.record(now, id, Event::Opened { parts: 1 }, log);
-        }
-    }
-
-    fn pay(
-        &mut self,
-        now: Timestamp,
-        id: OrderId,
-        payment: &PaymentRef,
-        log: &mut Vec<Entry>,
-    ) -> Result<Reply, Refusal> {
-        let state = self
-            .campaigns
-            .get(&id.campaign)
-            .ok_or(Refusal::UnknownOrder)?;
-        let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
-        let outcome = match state.payment(id.number, payment) {
-            Some(before) => before,
-            None => {
-                let order_state = view
-                    .grant
-                    .order
-                    .map(|order| order.state)
-                    .ok_or(Refusal::UnknownOrder)?;
-                let reinstate = order_state == OrderState::Expired
-                    && state.can_reinstate(id.number, &view.user, now);
-                let (number, payment) = (id.number, payment.clone());
-                let (outcome, event) = match order_state {
-                    OrderState::Held => (PaymentOutcome::Paid, Event::Paid { number, payment }),
-                    OrderState::Expired if reinstate => (
-                        PaymentOutcome::Reinstated,
-                        Event::Reinstated { number, payment },
-                    ),
-                    _ => (
-                        PaymentOutcome::RefundDue,
-                        Event::RefundDue { number, payment },
-                    ),
-                };
-                self.record(now, id.campaign, event, log);
-                outcome
-            }
-        };
-        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
-        Ok(Reply::Payment(outcome, view))
-    }
-
-    fn cancel(
-        &mut self,
-        now: Timestamp,
-        id: OrderId,
-        log: &mut Vec<Entry>,
-    ) -> Result<OrderView, Refusal> {
-        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
-        let state = view
-            .grant
-            .order
-            .map(|order| order.state)
-            .ok_or(Refusal::UnknownOrder)?;
-        if state != OrderState::Cancelled {
-            state.after(OrderStep::Cancel)?;
-            self.record(
-                now,
-                id.campaign,
-                Event::Cancelled { number: id.number },
-                log,
-            );
-        }
-        self.order(id).ok_or(Refusal::UnknownOrder)
-    }
-
-    fn act(
-        &mut self,
-        now: Timestamp,
-        id: CampaignId,
-        action: CampaignAction,
-        log: &mut Vec<Entry>,
-    ) -> Result<Tally, Refusal> {
-        let phase = self
-            .campaigns
-            .get(&id)
-            .ok_or(Refusal::UnknownCampaign)?
-            .phase_at(now);
-        match (action, phase) {
-            // Already so: a retry is a replay.
-            (CampaignAction::Pause, Phase::Paused)
-            | (CampaignAction::Resume, Phase::Live)
-            | (CampaignAction::Close, Phase::Closed) => {}
-            (CampaignAction::Pause, phase) => {
-                phase.after(Transition::Pause)?;
-                self.record(now, id, Event::Paused, log);
-            }
-            (CampaignAction::Resume, phase) => {
-                phase.after(Transition::Resume)?;
-                self.record(now, id, Event::Resumed, log);
-            }
-            (CampaignAction::Close, _) => self.close(now, id, log),
-        }
-        self.tally(now, id).ok_or(Refusal::UnknownCampaign)
-    }
-
-    /// Ends the campaign if it has not ended, and gives back what is left.
-    fn close(&mut self, now: Timestamp, id: CampaignId, log: &mut Vec<Entry>) {
-        self.record(now, id, Event::Ended, log);
-        if let Some(tally) = self.tally(now, id) {
-            let event = Event::Closed {
-                returned: tally.remaining,
-                refunded_minor: tally.remaining_minor,
-            };
-            self.record(now, id, event, log);
-        }
-    }
-
-    fn tick(&mut self, now: Timestamp, events_max: usize, log: &mut Vec<Entry>) -> bool {
-        let enough = log.len() + events_max;
-        while let Some((due, id)) = self.agenda.first().copied() {
-            if due > now {
-                return false;
-            }
-            if log.len() >= enough {
-                return true;
-            }
-            self.tick_campaign(now, id, enough, log);
-        }
-        false
-    }
-
-    fn tick_campaign(
-        &mut self,
-        now: Timestamp,
-        id: CampaignId,
-        enough: usize,
-        log: &mut Vec<Entry>,
-    ) {
-        // Holds first: units that expire while the campaign is still open return to the stock.
-        while log.len() < enough {
-            let Some(state) = self.campaigns.get(&id) else {
-                return;
-            };
-            match state.oldest_hold() {
-                Some((number, until)) if until <= now => {
-                    self.record(now, id, Event::Expired { number }, log)
-                }
-                _ => break,
-            }
-        }
-        let Some(state) = self.campaigns.get_mut(&id) else {
-            return;
-        };
-        let over = state.phase_at(now) == Phase::Ended && log.len() < enough;
-        if over {
-            self.close(now, id, log);
-        } else {
             Self::reschedule(&mut self.agenda, state);
         }
     }

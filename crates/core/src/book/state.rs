@@ -1,5 +1,7 @@
 //! One campaign inside the book: its numbers, its phase, its grants.
 
+mod evolve;
+
 use std::collections::HashMap;
 
 use super::{
@@ -8,10 +10,10 @@ use super::{
 };
 use crate::{
     campaign::{Campaign, CampaignKind, Phase, Rules, Tally},
-    event::{Event, Seq},
+    event::Seq,
     gate::{CampaignGate, Holding},
     id::{PaymentRef, UserId},
-    order::{OrderState, OrderStep},
+    order::OrderState,
     outcome::{Grant, Order, Outcome},
     split::{SplitRule, lazy_amount},
     time::Timestamp,
@@ -237,8 +239,24 @@ impl State {
             .map(|p| p.1)
     }
 
+    /// What a payment of an order that arrives now comes to, if it did not arrive before.
+    pub(super) fn decide_payment(
+        &self,
+        number: u32,
+        user: &UserId,
+        now: Timestamp,
+    ) -> PaymentOutcome {
+        match self.grants.row(number).state {
+            OrderState::Held => PaymentOutcome::Paid,
+            OrderState::Expired if self.can_reinstate(number, user, now) => {
+                PaymentOutcome::Reinstated
+            }
+            _ => PaymentOutcome::RefundDue,
+        }
+    }
+
     /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
-    pub(super) fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
+    fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
         let row = self.grants.row(number);
         let held = self.holding(self.grants.find(user)).units;
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
@@ -267,98 +285,5 @@ impl State {
         };
         let row = self.grants.get(self.first_held)?;
         Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
-    }
-
-    /// Applies an event. Deciding and replaying both end here, so that a rebuilt book equals the one that was lost.
-    pub(super) fn evolve(&mut self, event: &Event, at: Timestamp) {
-        match event {
-            Event::Opened { .. } => {}
-            Event::Granted {
-                user,
-                quantity,
-                amount_minor,
-                key,
-                ..
-            } => {
-                let grant = NewGrant {
-                    user,
-                    quantity: *quantity,
-                    amount_minor: *amount_minor,
-                    key: key.as_ref(),
-                    granted_at: at,
-                };
-                self.record_grant(self.grants.find(user), &grant);
-            }
-            Event::Paid { number, payment } => {
-                self.step(*number, OrderStep::Pay);
-                self.note_payment(*number, payment, PaymentOutcome::Paid);
-            }
-            Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
-            Event::Expired { number } => self.step(*number, OrderStep::Expire),
-            Event::Reinstated { number, payment } => {
-                self.step(*number, OrderStep::Reinstate);
-                self.note_payment(*number, payment, PaymentOutcome::Reinstated);
-            }
-            Event::RefundDue { number, payment } => {
-                self.note_payment(*number, payment, PaymentOutcome::RefundDue)
-            }
-            Event::Paused => self.phase = Phase::Paused,
-            Event::Resumed => self.phase = Phase::Scheduled, // live again as soon as the window says so: now
-            Event::Ended => self.phase = Phase::Ended,
-            Event::Closed {
-                returned,
-                refunded_minor,
-            } => {
-                self.phase = Phase::Closed;
-                self.remaining -= returned;
-                self.returned += returned;
-                self.refunded_minor += refunded_minor;
-            }
-        }
-    }
-
-    /// Moves an order, and its units with it. The step was checked when it was decided.
-    fn step(&mut self, number: u32, step: OrderStep) {
-        let closed = self.phase == Phase::Closed;
-        let row = self.grants.row_mut(number);
-        let Ok(after) = row.state.after(step) else {
-            return;
-        };
-        let (before, quantity) = (std::mem::replace(&mut row.state, after), row.quantity);
-        match (before.keeps_units(), after.keeps_units()) {
-            (true, false) if closed => {
-                self.granted -= quantity;
-                self.returned += quantity;
-            }
-            (true, false) => {
-                self.granted -= quantity;
-                self.remaining += quantity;
-            }
-            (false, true) => {
-                self.remaining -= quantity;
-                self.granted += quantity;
-            }
-            _ => {}
-        }
-        self.skip_from(number);
-    }
-
-    /// Keeps `first_held` at the oldest order that is held, after order `number` has left that state. Each order is
-    /// stepped past once.
-    fn skip_from(&mut self, number: u32) {
-        if number == self.first_held {
-            let left = |row: &Row| row.state != OrderState::Held;
-            while self.grants.get(self.first_held).is_some_and(left) {
-                self.first_held += 1;
-            }
-        }
-    }
-
-    fn note_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
-        let fingerprint = self.grants.fingerprint(payment.as_str());
-        self.payments
-            .entry(number)
-            .or_default()
-            .push((fingerprint, outcome));
     }
 }

@@ -6,9 +6,10 @@ mod phases;
 
 use super::*;
 use crate::{
-    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
-    id::{IdempotencyKey, UserId},
+    campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
+    id::{IdempotencyKey, PaymentRef, UserId},
     money::Money,
+    order::OrderState,
     split::{Seed, Split, SplitRule},
     time::Window,
 };

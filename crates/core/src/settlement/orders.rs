@@ -1,47 +1,41 @@
 //! The orders that a run of entries touches.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use qiang_core::{
+use super::rows::{KnownCampaign, KnownOrder, NewOrder, OrderChange};
+use crate::{
     event::{Entry, Event},
-    id::CampaignId,
     order::OrderState,
+    rows::Contradiction,
     time::Timestamp,
 };
 
-use crate::{
-    error::StoreError,
-    rows::{KnownCampaign, KnownOrder, NewOrder, OrderChange},
-};
-
-/// The orders that entries step and do not make, as campaign and number, each once.
-pub(super) fn wanted(entries: &[Entry], refs: &HashMap<CampaignId, i64>) -> Vec<(i64, i64)> {
-    let number_of = |event: &Event| match event {
-        Event::Paid { number, .. }
-        | Event::Reinstated { number, .. }
-        | Event::RefundDue { number, .. }
-        | Event::Cancelled { number }
-        | Event::Expired { number } => Some(i64::from(*number)),
-        _ => None,
+/// The orders that entries step and do not make, as campaign and number, each once, in order. Those of campaigns that
+/// are not known are left out.
+#[must_use]
+pub fn wanted_orders(entries: &[Entry], campaigns: &[KnownCampaign]) -> Vec<(i64, i64)> {
+    let steps = |event: &Event| event.number().is_some() && !is_grant(event);
+    if !entries.iter().any(|entry| steps(&entry.event)) {
+        return Vec::new();
+    }
+    let refs: HashMap<_, _> = campaigns
+        .iter()
+        .map(|known| (known.id, known.campaign_ref))
+        .collect();
+    let order_of = |entry: &Entry| {
+        let number = i64::from(entry.event.number()?);
+        Some((*refs.get(&entry.campaign)?, number))
     };
-    let mut wanted = HashSet::new();
-    for entry in entries {
-        if let (Some(r), Some(number)) = (refs.get(&entry.campaign), number_of(&entry.event)) {
-            wanted.insert((*r, number));
-        }
+    let (made, stepped): (Vec<_>, Vec<_>) = entries.iter().partition(|e| is_grant(&e.event));
+    let mut wanted: BTreeSet<_> = stepped.into_iter().filter_map(order_of).collect();
+    for order in made.into_iter().filter_map(order_of) {
+        wanted.remove(&order);
     }
-    if !wanted.is_empty() {
-        for entry in entries {
-            if let (Some(r), Event::Granted { number, .. }) =
-                (refs.get(&entry.campaign), &entry.event)
-            {
-                wanted.remove(&(*r, i64::from(*number)));
-            }
-        }
-    }
-    let mut wanted: Vec<_> = wanted.into_iter().collect();
-    wanted.sort_unstable();
-    wanted
+    wanted.into_iter().collect()
+}
+
+fn is_grant(event: &Event) -> bool {
+    matches!(event, Event::Granted { .. })
 }
 
 /// An order as it stands after the entries up to here.
@@ -54,7 +48,7 @@ struct Order<'a> {
 }
 
 /// Orders by campaign and number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Orders<'a> {
     orders: Vec<Order<'a>>,
     places: HashMap<(i64, i64), usize>,
@@ -64,15 +58,12 @@ pub(super) struct Orders<'a> {
 
 impl<'a> Orders<'a> {
     pub(super) fn of(known: &'a [KnownOrder], campaigns: &[KnownCampaign]) -> Self {
-        let once: HashMap<_, _> = campaigns
+        let once: HashSet<_> = campaigns
             .iter()
-            .map(|known| (known.r, known.one_per_user))
+            .filter(|known| known.one_per_user)
+            .map(|known| known.campaign_ref)
             .collect();
-        let mut all = Self {
-            orders: Vec::new(),
-            places: HashMap::new(),
-            once: HashSet::new(),
-        };
+        let mut all = Self::default();
         for order in known {
             let row = NewOrder {
                 campaign: order.campaign,
@@ -81,7 +72,7 @@ impl<'a> Orders<'a> {
                 quantity: order.quantity,
                 amount: order.amount,
                 state: order.state,
-                one_per_user: once.get(&order.campaign).copied().unwrap_or(false),
+                one_per_user: once.contains(&order.campaign),
                 granted_at: 0,
                 hold_until: 0,
                 updated_at: 0,
@@ -100,21 +91,18 @@ impl<'a> Orders<'a> {
         all
     }
 
-    /// Enters a new order.
-    pub(super) fn enter(&mut self, row: NewOrder<'a>) -> Result<(), StoreError> {
+    /// Adds a new order.
+    pub(super) fn add(&mut self, row: NewOrder<'a>) -> Result<(), Contradiction> {
         let NewOrder {
             campaign, number, ..
         } = row;
-        if self
-            .places
-            .insert((campaign, number), self.orders.len())
-            .is_some()
-        {
-            return Err(StoreError::damaged(format!(
+        let before = self.places.insert((campaign, number), self.orders.len());
+        if before.is_some() {
+            return Err(Contradiction::new(format!(
                 "order {number} of #{campaign} is granted twice"
             )));
         }
-        self.has_units(&row)?;
+        self.check_once(&row)?;
         self.orders.push(Order {
             row,
             known: false,
@@ -123,14 +111,14 @@ impl<'a> Orders<'a> {
         Ok(())
     }
 
-    /// Moves an order to another state; tells its units.
+    /// Moves an order to another state; returns its units.
     pub(super) fn step(
         &mut self,
         campaign: i64,
         number: u32,
         state: OrderState,
         at: Timestamp,
-    ) -> Result<i64, StoreError> {
+    ) -> Result<i64, Contradiction> {
         let place = self.place(campaign, number)?;
         let order = &mut self.orders[place];
         let before = order.row.state.keeps_units();
@@ -139,34 +127,37 @@ impl<'a> Orders<'a> {
         if row.one_per_user && before && !state.keeps_units() {
             self.once.remove(&(campaign, row.user));
         } else if !before && state.keeps_units() {
-            self.has_units(&row)?;
+            self.check_once(&row)?;
         }
         Ok(row.quantity)
     }
 
     /// Whose an order is, and its price.
-    pub(super) fn buyer(&self, campaign: i64, number: u32) -> Result<(&'a str, i64), StoreError> {
+    pub(super) fn buyer(
+        &self,
+        campaign: i64,
+        number: u32,
+    ) -> Result<(&'a str, i64), Contradiction> {
         let row = &self.orders[self.place(campaign, number)?].row;
         Ok((row.user, row.amount))
     }
 
-    fn place(&self, campaign: i64, number: u32) -> Result<usize, StoreError> {
+    fn place(&self, campaign: i64, number: u32) -> Result<usize, Contradiction> {
         let place = self.places.get(&(campaign, i64::from(number))).copied();
         place.ok_or_else(|| {
-            StoreError::damaged(format!(
+            Contradiction::new(format!(
                 "order {number} of #{campaign} is not in the ledger"
             ))
         })
     }
 
-    /// What the table's own key would refuse, if it saw the states between the first and the last.
-    fn has_units(&mut self, row: &NewOrder<'a>) -> Result<(), StoreError> {
+    /// Refuses what the table's own key would refuse, if it saw the states between the first and the last.
+    fn check_once(&mut self, row: &NewOrder<'a>) -> Result<(), Contradiction> {
         if row.one_per_user && !self.once.insert((row.campaign, row.user)) {
-            let NewOrder {
-                campaign, number, ..
-            } = row;
-            let reason = format!("order {number} of #{campaign} is one too many for its user");
-            return Err(StoreError::damaged(reason));
+            return Err(Contradiction::new(format!(
+                "order {} of #{} is one too many for its user",
+                row.number, row.campaign
+            )));
         }
         Ok(())
     }

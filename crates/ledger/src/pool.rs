@@ -1,5 +1,5 @@
-//! Work on a connection of the pool: in a task of its own that nobody cancels, in a transaction, within a bound, and
-//! again if the database undid it to let somebody else go on.
+//! Work on a connection of the pool: in a task of its own that nobody cancels, in a transaction, within a bound of time,
+//! and again if the database rolled it back to let another transaction go on.
 
 use std::{
     pin::Pin,
@@ -15,15 +15,15 @@ use crate::{
     error::{StoreError, chain},
 };
 
-/// How often a piece of work is tried that the database undoes for the sake of another one.
+/// How often a piece of work is tried that the database rolls back for the sake of another one.
 const ATTEMPTS_MAX: u32 = 12;
-/// How long to stay away after the first such attempt; twice as long after each further one, up to the bound.
+/// How long to wait after the first such attempt; twice as long after each further one, up to the bound.
 const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_MAX: Duration = Duration::from_millis(64);
 /// How many times longer than other work the entering of a campaign may take: a packet with millions of shares takes
 /// minutes.
 const ENTER_FACTOR: u32 = 15;
-/// How long undoing may take before the connection is given up instead.
+/// How long a rollback may take before the connection is closed instead.
 const ROLLBACK_MAX: Duration = Duration::from_secs(5);
 
 /// What a piece of work makes of a connection.
@@ -41,12 +41,12 @@ pub(crate) enum Mode {
 }
 
 /// A pool, and how long one attempt may take on its connections.
-pub(crate) struct Desk<D: Database> {
+pub(crate) struct BoundedPool<D: Database> {
     pub(crate) pool: Pool<D>,
     pub(crate) work_max: Duration,
 }
 
-impl<D: Database> Clone for Desk<D> {
+impl<D: Database> Clone for BoundedPool<D> {
     fn clone(&self) -> Self {
         Self {
             pool: self.pool.clone(),
@@ -55,7 +55,7 @@ impl<D: Database> Clone for Desk<D> {
     }
 }
 
-impl<D: Database> Desk<D> {
+impl<D: Database> BoundedPool<D> {
     fn work_max(&self, mode: Mode) -> Duration {
         match mode {
             Mode::Read | Mode::Write => self.work_max,
@@ -70,16 +70,16 @@ impl<D: Database> Desk<D> {
 /// caller waits for a task that goes on without it; and a connection goes back to the pool only from where its state
 /// is known.
 pub(crate) async fn run<D: Dialect, T: Send + 'static>(
-    desk: &Desk<D>,
+    pool: &BoundedPool<D>,
     mode: Mode,
     work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
 ) -> Result<T, LedgerError> {
-    let desk = desk.clone();
+    let pool = pool.clone();
     let task = tokio::spawn(async move {
         let mut attempt = 1;
         loop {
-            match once(&desk, mode, &work).await {
-                Err(error) if attempt < ATTEMPTS_MAX && is_passing::<D>(&error) => {
+            match once(&pool, mode, &work).await {
+                Err(error) if attempt < ATTEMPTS_MAX && is_transient::<D>(&error) => {
                     tracing::debug!(
                         attempt,
                         reason = chain(&error),
@@ -88,7 +88,7 @@ pub(crate) async fn run<D: Dialect, T: Send + 'static>(
                     tokio::time::sleep(backoff(attempt)).await;
                     attempt += 1;
                 }
-                result => return result.map_err(|error| told::<D>(error)),
+                result => return result.map_err(|error| into_ledger_error::<D>(error)),
             }
         }
     });
@@ -103,14 +103,14 @@ pub(crate) async fn run<D: Dialect, T: Send + 'static>(
 
 fn backoff(attempt: u32) -> Duration {
     let wait = BACKOFF_FIRST.saturating_mul(1 << (attempt - 1).min(10));
-    // Those who stood in each other's way should not come back at the same moment.
+    // Transactions that stood in each other's way should not come back at the same moment.
     static TURNS: AtomicU32 = AtomicU32::new(0);
     let apart = TURNS.fetch_add(1, Ordering::Relaxed) % 8;
     wait.min(BACKOFF_MAX) + BACKOFF_FIRST.saturating_mul(apart)
 }
 
-/// A connection that goes back to the pool only when it is said that it may; otherwise it is closed, and the server
-/// undoes what was open on it.
+/// A connection that goes back to the pool only by [`Session::give_back`]; otherwise it is closed, and the server rolls
+/// back what was open on it.
 struct Session<D: Database>(Option<PoolConnection<D>>);
 
 impl<D: Database> Session<D> {
@@ -129,11 +129,11 @@ impl<D: Database> Drop for Session<D> {
 
 /// One attempt.
 async fn once<D: Dialect, T>(
-    desk: &Desk<D>,
+    pool: &BoundedPool<D>,
     mode: Mode,
     work: &(impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Sync),
 ) -> Result<T, StoreError> {
-    let mut session = Session(Some(desk.pool.acquire().await?));
+    let mut session = Session(Some(pool.pool.acquire().await?));
     let Some(conn) = session.0.as_mut() else {
         return Err(StoreError::Sqlx(sqlx::Error::PoolClosed));
     };
@@ -142,13 +142,15 @@ async fn once<D: Dialect, T>(
         if mode == Mode::Read {
             return work(&mut *conn).await;
         }
-        D::begin(&mut *conn).await?;
+        D::run(&mut *conn, D::BEGIN).await?;
         let done = work(&mut *conn).await?;
         committing.store(true, Ordering::Relaxed);
-        D::commit(&mut *conn).await.map_err(StoreError::Commit)?;
+        D::run(&mut *conn, "COMMIT")
+            .await
+            .map_err(StoreError::Commit)?;
         Ok(done)
     };
-    let work_max = desk.work_max(mode);
+    let work_max = pool.work_max(mode);
     let Ok(result) = tokio::time::timeout(work_max, transaction).await else {
         return Err(StoreError::TimedOut {
             seconds: work_max.as_secs(),
@@ -157,8 +159,10 @@ async fn once<D: Dialect, T>(
     };
     let sound = match (&result, mode) {
         (Ok(_), _) => true,
-        (Err(error), Mode::Read) => !is_of_the_way(error),
-        (Err(error), Mode::Write | Mode::Enter) => !is_of_the_way(error) && undone::<D>(conn).await,
+        (Err(error), Mode::Read) => !is_connection_failure(error),
+        (Err(error), Mode::Write | Mode::Enter) => {
+            !is_connection_failure(error) && undone::<D>(conn).await
+        }
     };
     if sound {
         session.give_back();
@@ -167,12 +171,12 @@ async fn once<D: Dialect, T>(
 }
 
 async fn undone<D: Dialect>(conn: &mut D::Connection) -> bool {
-    let undone = tokio::time::timeout(ROLLBACK_MAX, D::rollback(conn)).await;
+    let undone = tokio::time::timeout(ROLLBACK_MAX, D::run(conn, "ROLLBACK")).await;
     matches!(undone, Ok(Ok(())))
 }
 
 /// Whether the connection failed, as opposed to the work.
-fn is_of_the_way(error: &StoreError) -> bool {
+fn is_connection_failure(error: &StoreError) -> bool {
     match error {
         StoreError::Sqlx(error) | StoreError::Commit(error) => matches!(
             error,
@@ -192,7 +196,7 @@ fn class<D: Dialect>(error: &sqlx::Error) -> Option<Class> {
 }
 
 /// Whether the work may well succeed the next time.
-fn is_passing<D: Dialect>(error: &StoreError) -> bool {
+fn is_transient<D: Dialect>(error: &StoreError) -> bool {
     match error {
         StoreError::Sqlx(error) | StoreError::Commit(error) => {
             class::<D>(error) == Some(Class::Retry)
@@ -202,12 +206,12 @@ fn is_passing<D: Dialect>(error: &StoreError) -> bool {
     }
 }
 
-/// What the caller is told.
-fn told<D: Dialect>(error: StoreError) -> LedgerError {
+/// The port's error.
+fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
     let reason = chain(&error);
     match error {
         StoreError::Refused(refusal) => refusal,
-        StoreError::Sqlx(error) | StoreError::Commit(error) if is_of_the_rows(&error) => {
+        StoreError::Sqlx(error) | StoreError::Commit(error) if is_bad_row(&error) => {
             LedgerError::Damaged { reason }
         }
         StoreError::Sqlx(error) => match class::<D>(&error) {
@@ -229,7 +233,7 @@ fn told<D: Dialect>(error: StoreError) -> LedgerError {
 }
 
 /// Whether what a row holds could not be read.
-fn is_of_the_rows(error: &sqlx::Error) -> bool {
+fn is_bad_row(error: &sqlx::Error) -> bool {
     matches!(
         error,
         sqlx::Error::RowNotFound

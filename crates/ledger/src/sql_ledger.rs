@@ -18,25 +18,23 @@ use uuid::Uuid;
 use crate::{
     accounts, campaigns,
     dialect::Dialect,
-    error::StoreError,
     keys,
+    pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
-    quarantine,
-    session::{self, Desk, Mode, Worked},
-    settle,
+    quarantine, settle,
 };
 
 /// A ledger in a database.
-pub(crate) struct Books<D: Dialect> {
-    desk: Desk<D>,
+pub(crate) struct SqlLedger<D: Dialect> {
+    pool: BoundedPool<D>,
     clock: Arc<dyn Clock>,
     positions: Arc<Positions>,
 }
 
-impl<D: Dialect> Books<D> {
-    pub(crate) fn new(desk: Desk<D>, clock: Arc<dyn Clock>) -> Self {
+impl<D: Dialect> SqlLedger<D> {
+    pub(crate) fn new(pool: BoundedPool<D>, clock: Arc<dyn Clock>) -> Self {
         Self {
-            desk,
+            pool,
             clock,
             positions: Arc::default(),
         }
@@ -46,26 +44,19 @@ impl<D: Dialect> Books<D> {
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        session::run(&self.desk, Mode::Read, work).await
+        pool::run(&self.pool, Mode::Read, work).await
     }
 
     async fn write<T: Send + 'static>(
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        session::run(&self.desk, Mode::Write, work).await
+        pool::run(&self.pool, Mode::Write, work).await
     }
 }
 
-/// A partition and its position as the port has them.
-fn position_of((partition, seq): (i64, i64)) -> Result<(PartitionId, Seq), StoreError> {
-    let damaged = |_| StoreError::damaged(format!("partition {partition} is settled up to {seq}"));
-    let partition = PartitionId(partition.try_into().map_err(damaged)?);
-    Ok((partition, seq.try_into().map_err(damaged)?))
-}
-
 #[async_trait]
-impl<D: Dialect> KeyStore for Books<D> {
+impl<D: Dialect> KeyStore for SqlLedger<D> {
     async fn bind_key(
         &self,
         scope: &str,
@@ -85,7 +76,7 @@ impl<D: Dialect> KeyStore for Books<D> {
 }
 
 #[async_trait]
-impl<D: Dialect> AccountStore for Books<D> {
+impl<D: Dialect> AccountStore for SqlLedger<D> {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
         let (now, user) = (self.clock.now(), Arc::new(user.clone()));
         self.write(move |conn| {
@@ -106,10 +97,10 @@ impl<D: Dialect> AccountStore for Books<D> {
 }
 
 #[async_trait]
-impl<D: Dialect> CampaignStore for Books<D> {
+impl<D: Dialect> CampaignStore for SqlLedger<D> {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         let (now, setup) = (self.clock.now(), Arc::new(setup.clone()));
-        session::run(&self.desk, Mode::Enter, move |conn| {
+        pool::run(&self.pool, Mode::Enter, move |conn| {
             let setup = Arc::clone(&setup);
             Box::pin(async move { campaigns::create::<D>(conn, now, &setup).await })
         })
@@ -138,26 +129,16 @@ impl<D: Dialect> CampaignStore for Books<D> {
 }
 
 #[async_trait]
-impl<D: Dialect> SettlementStore for Books<D> {
+impl<D: Dialect> SettlementStore for SqlLedger<D> {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-        self.read(move |conn| {
-            Box::pin(async move {
-                let found = D::positions(conn, Some(i64::from(partition.0))).await?;
-                let position = found.first().copied().map(position_of).transpose()?;
-                Ok(position.map_or(0, |(_, seq)| seq))
-            })
-        })
-        .await
+        self.read(move |conn| Box::pin(settle::position::<D>(conn, partition)))
+            .await
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-        self.read(|conn| {
-            Box::pin(async move {
-                let all = D::positions(conn, None).await?.into_iter();
-                all.map(position_of).collect()
-            })
-        })
-        .await
+        let all = (PartitionId(0), PartitionId(u16::MAX));
+        self.read(move |conn| Box::pin(settle::positions::<D>(conn, all)))
+            .await
     }
 
     async fn await_settled(
@@ -183,7 +164,7 @@ impl<D: Dialect> SettlementStore for Books<D> {
 }
 
 #[async_trait]
-impl<D: Dialect> QuarantineStore for Books<D> {
+impl<D: Dialect> QuarantineStore for SqlLedger<D> {
     async fn quarantine(
         &self,
         partition: PartitionId,
@@ -197,7 +178,7 @@ impl<D: Dialect> QuarantineStore for Books<D> {
         let kept = self.write(move |conn| {
             let kept = Arc::clone(&kept);
             Box::pin(async move {
-                quarantine::quarantine::<D>(conn, now, partition, &kept.0, &kept.1).await
+                settle::quarantine::<D>(conn, now, partition, &kept.0, &kept.1).await
             })
         });
         let position = kept.await?;
@@ -223,7 +204,7 @@ impl<D: Dialect> QuarantineStore for Books<D> {
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        self.write(move |conn| Box::pin(quarantine::redrive::<D>(conn, partition, seq)))
+        self.write(move |conn| Box::pin(settle::redrive::<D>(conn, partition, seq)))
             .await
     }
 }

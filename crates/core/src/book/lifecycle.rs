@@ -1,0 +1,104 @@
+//! A campaign's life: opening, the operator's actions, and what the time makes due.
+
+use super::{Book, CampaignAction, Refusal, Setup};
+use crate::{
+    campaign::{Phase, Tally, Transition},
+    event::{Entry, Event},
+    id::CampaignId,
+    time::Timestamp,
+};
+
+impl Book {
+    pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
+        let id = setup.campaign.id;
+        if !self.campaigns.contains_key(&id) {
+            self.restore(setup.clone());
+        }
+        // A campaign that was restored but never opened still needs this entry.
+        let state = self.campaigns.get(&id);
+        if state.is_some_and(|state| state.touched == 0) {
+            self.record(now, id, Event::Opened { parts: 1 }, log);
+        }
+    }
+
+    pub(super) fn act(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        action: CampaignAction,
+        log: &mut Vec<Entry>,
+    ) -> Result<Tally, Refusal> {
+        let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
+        match (action, state.phase_at(now)) {
+            // Already so: a retry is a replay.
+            (CampaignAction::Pause, Phase::Paused)
+            | (CampaignAction::Resume, Phase::Live)
+            | (CampaignAction::Close, Phase::Closed) => {}
+            (CampaignAction::Pause, phase) => {
+                phase.after(Transition::Pause)?;
+                self.record(now, id, Event::Paused, log);
+            }
+            (CampaignAction::Resume, phase) => {
+                phase.after(Transition::Resume)?;
+                self.record(now, id, Event::Resumed, log);
+            }
+            (CampaignAction::Close, _) => self.close(now, id, log),
+        }
+        self.tally(now, id).ok_or(Refusal::UnknownCampaign)
+    }
+
+    /// Ends the campaign if it has not ended, and gives back what is left.
+    fn close(&mut self, now: Timestamp, id: CampaignId, log: &mut Vec<Entry>) {
+        self.record(now, id, Event::Ended, log);
+        if let Some(tally) = self.tally(now, id) {
+            let event = Event::Closed {
+                returned: tally.remaining,
+                refunded_minor: tally.remaining_minor,
+            };
+            self.record(now, id, event, log);
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: Timestamp, events_max: usize, log: &mut Vec<Entry>) -> bool {
+        let enough = log.len() + events_max;
+        while let Some((due, id)) = self.agenda.first().copied() {
+            if due > now {
+                return false;
+            }
+            if log.len() >= enough {
+                return true;
+            }
+            self.tick_campaign(now, id, enough, log);
+        }
+        false
+    }
+
+    fn tick_campaign(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        enough: usize,
+        log: &mut Vec<Entry>,
+    ) {
+        // Holds first: units that expire while the campaign is still open return to the stock.
+        while log.len() < enough {
+            let Some(state) = self.campaigns.get(&id) else {
+                return;
+            };
+            match state.oldest_hold() {
+                Some((number, until)) if until <= now => {
+                    self.record(now, id, Event::Expired { number }, log)
+                }
+                _ => break,
+            }
+        }
+        let Some(state) = self.campaigns.get_mut(&id) else {
+            return;
+        };
+        if state.phase_at(now) == Phase::Ended && log.len() < enough {
+            self.close(now, id, log);
+        } else {
+            Self::reschedule(&mut self.agenda, state);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Orders: payments and cancellations.
+
+use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
+use crate::{
+    event::{Entry, Event},
+    id::{OrderId, PaymentRef},
+    order::{OrderState, OrderStep},
+    time::Timestamp,
+};
+
+impl Book {
+    pub(super) fn pay(
+        &mut self,
+        now: Timestamp,
+        id: OrderId,
+        payment: &PaymentRef,
+        log: &mut Vec<Entry>,
+    ) -> Result<Reply, Refusal> {
+        let known = self.campaigns.get(&id.campaign);
+        let state = known.ok_or(Refusal::UnknownOrder)?;
+        let view = state.order(id.number).ok_or(Refusal::UnknownOrder)?;
+        let outcome = match state.payment(id.number, payment) {
+            Some(before) => before,
+            None => {
+                let outcome = state.decide_payment(id.number, &view.user, now);
+                let (number, payment) = (id.number, payment.clone());
+                let event = match outcome {
+                    PaymentOutcome::Paid => Event::Paid { number, payment },
+                    PaymentOutcome::Reinstated => Event::Reinstated { number, payment },
+                    PaymentOutcome::RefundDue => Event::RefundDue { number, payment },
+                };
+                self.record(now, id.campaign, event, log);
+                outcome
+            }
+        };
+        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
+        Ok(Reply::Payment(outcome, view))
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        now: Timestamp,
+        id: OrderId,
+        log: &mut Vec<Entry>,
+    ) -> Result<OrderView, Refusal> {
+        let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
+        let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
+        if order.state != OrderState::Cancelled {
+            order.state.after(OrderStep::Cancel)?;
+            let event = Event::Cancelled { number: id.number };
+            self.record(now, id.campaign, event, log);
+        }
+        self.order(id).ok_or(Refusal::UnknownOrder)
+    }
+}

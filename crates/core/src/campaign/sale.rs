@@ -1,0 +1,96 @@
+//! The rules of a flash sale.
+
+use super::{CampaignError, HOLD_MS_MAX, STOCK_MAX};
+use crate::money::{AMOUNT_MINOR_MAX, Money};
+
+/// A flash sale's rules. Made by [`Sale::new`], which keeps the numbers sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sale {
+    stock: u32,
+    per_user_limit: u32,
+    unit_price: Money,
+    hold_ms: i64,
+}
+
+impl Sale {
+    /// A sale of `stock` units at `unit_price`, at most `per_user_limit` a user, unpaid orders held `hold_ms`.
+    ///
+    /// # Errors
+    /// The first rule that does not hold.
+    pub fn new(
+        stock: u32,
+        per_user_limit: u32,
+        unit_price: Money,
+        hold_ms: i64,
+    ) -> Result<Self, CampaignError> {
+        if !(1..=STOCK_MAX).contains(&stock) {
+            return Err(CampaignError::Stock);
+        }
+        if !(1..=stock).contains(&per_user_limit) {
+            return Err(CampaignError::Limit);
+        }
+        let whole = unit_price
+            .checked_mul(stock)
+            .map_or(i64::MAX, |price| price.minor);
+        if unit_price.minor < 0 || whole > AMOUNT_MINOR_MAX {
+            return Err(CampaignError::Price);
+        }
+        if !(1..=HOLD_MS_MAX).contains(&hold_ms) {
+            return Err(CampaignError::Hold);
+        }
+        Ok(Self {
+            stock,
+            per_user_limit,
+            unit_price,
+            hold_ms,
+        })
+    }
+
+    /// Units for sale.
+    #[must_use]
+    pub fn stock(&self) -> u32 {
+        self.stock
+    }
+
+    /// Units that one user may have.
+    #[must_use]
+    pub fn per_user_limit(&self) -> u32 {
+        self.per_user_limit
+    }
+
+    /// The price of one unit.
+    #[must_use]
+    pub fn unit_price(&self) -> Money {
+        self.unit_price
+    }
+
+    /// How long an unpaid order keeps its units, in milliseconds.
+    #[must_use]
+    pub fn hold_ms(&self) -> i64 {
+        self.hold_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sale_refuses_impossible_numbers() {
+        let cny = |minor| Money::new(minor, "CNY".parse().unwrap());
+        assert!(Sale::new(100, 1, cny(0), 1).is_ok());
+        assert_eq!(Sale::new(0, 1, cny(1), 1), Err(CampaignError::Stock));
+        assert_eq!(
+            Sale::new(STOCK_MAX + 1, 1, cny(1), 1),
+            Err(CampaignError::Stock)
+        );
+        assert_eq!(Sale::new(10, 11, cny(1), 1), Err(CampaignError::Limit));
+        assert_eq!(Sale::new(10, 0, cny(1), 1), Err(CampaignError::Limit));
+        assert_eq!(Sale::new(10, 1, cny(-1), 1), Err(CampaignError::Price));
+        assert_eq!(
+            Sale::new(10, 1, cny(i64::MAX / 2), 1),
+            Err(CampaignError::Price)
+        );
+        assert_eq!(Sale::new(10, 1, cny(1), 0), Err(CampaignError::Hold));
+    }
+}

@@ -1,0 +1,42 @@
+//! A campaign's numbers.
+
+use super::Phase;
+
+/// A campaign's numbers at one moment. Always `supply = granted + remaining + returned` and
+/// `funded = claimed + money_remaining + refunded`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Where the campaign stands.
+    pub phase: Phase,
+    /// Shares or units there ever were.
+    pub supply: u32,
+    /// Shares or units that users have: shares granted, orders held and paid.
+    pub granted: u32,
+    /// Shares or units that can still be had.
+    pub remaining: u32,
+    /// Shares or units that went back to the owner at the close.
+    pub returned: u32,
+    /// Minor units put into escrow; 0 for a sale.
+    pub funded_minor: i64,
+    /// Minor units granted from escrow.
+    pub claimed_minor: i64,
+    /// Minor units in escrow.
+    pub remaining_minor: i64,
+    /// Minor units that went back to the sender.
+    pub refunded_minor: i64,
+    /// Grants ever made, those later cancelled or expired included.
+    pub grants: u32,
+}
+
+impl Tally {
+    /// Whether nothing was created or lost (invariant 3).
+    #[must_use]
+    pub fn conserves(&self) -> bool {
+        let units = u64::from(self.granted) + u64::from(self.remaining) + u64::from(self.returned);
+        let money = self
+            .claimed_minor
+            .checked_add(self.remaining_minor)
+            .and_then(|m| m.checked_add(self.refunded_minor));
+        units == u64::from(self.supply) && money == Some(self.funded_minor)
+    }
+}
