@@ -142,9 +142,8 @@ impl SpreadBook {
         for entry in entries {
             self.publish(entry);
         }
-        match &mut reply {
-            Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) => self.publish_order(view),
-            _ => {}
+        if let Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) = &mut reply {
+            self.publish_order(view);
         }
         reply
     }
