@@ -127,17 +127,17 @@ macro_rules! into_every_ledger {
 
             mod into_a_file {
                 use super::*;
-                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::shelves::InFile, $way>);
+                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::ledgers::InFile, $way>);
             }
 
             mod into_postgres {
                 use super::*;
-                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::shelves::InPostgres, $way>);
+                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::ledgers::InPostgres, $way>);
             }
 
             mod into_mariadb {
                 use super::*;
-                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::shelves::InMariaDb, $way>);
+                qiang_testkit::engine_conformance!(settling OnRedis<Kept, crate::ledgers::InMariaDb, $way>);
             }
         })*
     };

@@ -2,8 +2,8 @@
 //! Time is given, so that cases can move it.
 
 mod carried;
-#[path = "../shelves/mod.rs"]
-mod shelves;
+#[path = "../ledgers/mod.rs"]
+mod ledgers;
 mod subject;
 
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use qiang_testkit::{
 };
 
 use crate::{
-    shelves::{InMariaDb, InPostgres},
+    ledgers::{InMariaDb, InPostgres},
     subject::{OnRedis, Place},
 };
 

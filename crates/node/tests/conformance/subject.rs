@@ -15,7 +15,7 @@ use qiang_core::ports::{Engine, EventLog, Ledger, Transport};
 use qiang_redis::{Options, RedisEngine};
 use qiang_testkit::{ManualClock, conformance::Subject};
 
-use crate::shelves::{Book, InFile, Shelf, prepare};
+use crate::ledgers::{InFile, LedgerDatabase, OpenLedger, prepare};
 
 /// Where Redis is, and how it is used.
 pub(crate) trait Place: Send + Sync + 'static {
@@ -65,8 +65,8 @@ struct Ground {
 }
 
 impl Ground {
-    async fn book(&self) -> Book {
-        Book::open(
+    async fn book(&self) -> OpenLedger {
+        OpenLedger::open(
             self.url.as_deref(),
             self.directory.path(),
             self.clock.clone(),
@@ -82,7 +82,7 @@ struct Carried {
 }
 
 impl Carried {
-    async fn start(transport: Arc<dyn Transport>, engine: &RedisEngine, book: &Book) -> Self {
+    async fn start(transport: Arc<dyn Transport>, engine: &RedisEngine, book: &OpenLedger) -> Self {
         for partition in engine.partitions() {
             // From here on everything goes this way.
             let settled = book.ledger().settled(partition).await;
@@ -113,12 +113,12 @@ impl Carried {
 pub(crate) struct OnRedis<P, L = InFile, W = ByHand> {
     ground: Ground,
     engine: RedisEngine,
-    book: Book,
+    book: OpenLedger,
     carried: Option<Carried>,
     kind: PhantomData<(P, L, W)>,
 }
 
-impl<P: Place, L: Shelf, W: Way> OnRedis<P, L, W> {
+impl<P: Place, L: LedgerDatabase, W: Way> OnRedis<P, L, W> {
     fn options(ground: &Ground) -> Options {
         Options {
             prefix: ground.prefix.clone(),
@@ -150,7 +150,7 @@ impl<P: Place, L: Shelf, W: Way> OnRedis<P, L, W> {
     }
 }
 
-impl<P: Place, L: Shelf, W: Way> Subject for OnRedis<P, L, W> {
+impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
     async fn start(clock: Arc<ManualClock>) -> Self {
         static SUBJECTS: AtomicU64 = AtomicU64::new(0);
         let ground = Ground {

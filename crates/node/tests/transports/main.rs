@@ -4,26 +4,26 @@
 //! Servers are shared, and each case has keys, queues and a database of its own. Cases that kill servers have servers
 //! of their own, and hand RabbitMQ, which takes seconds to start, on to the next.
 
+#[path = "../ledgers/mod.rs"]
+mod ledgers;
 mod on_rabbit;
 mod on_redis;
 mod rabbit_only;
 mod redis_only;
-#[path = "../shelves/mod.rs"]
-mod shelves;
 
 macro_rules! on_every_ledger {
     ($($transport:ident: $subject:ident;)*) => {
         $(mod $transport {
             mod into_a_file {
-                qiang_testkit::transport_conformance!(crate::$subject<crate::shelves::InFile>);
+                qiang_testkit::transport_conformance!(crate::$subject<crate::ledgers::InFile>);
             }
 
             mod into_postgres {
-                qiang_testkit::transport_conformance!(crate::$subject<crate::shelves::InPostgres>);
+                qiang_testkit::transport_conformance!(crate::$subject<crate::ledgers::InPostgres>);
             }
 
             mod into_mariadb {
-                qiang_testkit::transport_conformance!(crate::$subject<crate::shelves::InMariaDb>);
+                qiang_testkit::transport_conformance!(crate::$subject<crate::ledgers::InMariaDb>);
             }
         })*
     };

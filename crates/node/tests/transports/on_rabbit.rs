@@ -24,8 +24,8 @@ use qiang_testkit::{
 };
 
 use crate::{
+    ledgers::{InFile, LedgerDatabase},
     on_redis::Ends,
-    shelves::{InFile, Shelf},
 };
 
 /// How long entries may take to come where the server is killed: that is what cases then wait for.
@@ -80,7 +80,7 @@ impl<L> OnRabbit<L> {
     }
 }
 
-impl<L: Shelf> TransportSubject for OnRabbit<L> {
+impl<L: LedgerDatabase> TransportSubject for OnRabbit<L> {
     const TAKEOVER_MAX: Duration = Duration::from_secs(5);
 
     async fn start(clock: Arc<ManualClock>, own: bool) -> Self {

@@ -21,7 +21,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::shelves::{Book, InFile, Shelf, prepare};
+use crate::ledgers::{InFile, LedgerDatabase, OpenLedger, prepare};
 
 /// Partitions of the engine.
 const PARTITIONS: u16 = 2;
@@ -53,14 +53,14 @@ fn start_server() -> Standalone {
 /// An engine on Redis and a ledger.
 pub(crate) struct Ends {
     pub(crate) engine: RedisEngine,
-    pub(crate) book: Book,
+    pub(crate) book: OpenLedger,
     pub(crate) options: Options,
     server: Place,
     _directory: tempfile::TempDir,
 }
 
 impl Ends {
-    pub(crate) async fn start<L: Shelf>(clock: Arc<ManualClock>, own: bool) -> Self {
+    pub(crate) async fn start<L: LedgerDatabase>(clock: Arc<ManualClock>, own: bool) -> Self {
         static SHARED: OnceLock<Standalone> = OnceLock::new();
         static CASES: AtomicU64 = AtomicU64::new(0);
         let server = if own {
@@ -70,7 +70,7 @@ impl Ends {
         };
         let directory = tempfile::tempdir().expect("a directory for the ledger");
         let url = prepare::<L>().await;
-        let book = Book::open(url.as_deref(), directory.path(), clock.clone()).await;
+        let book = OpenLedger::open(url.as_deref(), directory.path(), clock.clone()).await;
         let options = Options {
             urls: vec![server.url()],
             prefix: format!("case{}", CASES.fetch_add(1, Ordering::Relaxed)),
@@ -152,7 +152,7 @@ impl<const LIST: bool, L> OnRedis<LIST, L> {
     }
 }
 
-impl<const LIST: bool, L: Shelf> TransportSubject for OnRedis<LIST, L> {
+impl<const LIST: bool, L: LedgerDatabase> TransportSubject for OnRedis<LIST, L> {
     const TAKEOVER_MAX: Duration = LEASE;
 
     async fn start(clock: Arc<ManualClock>, own: bool) -> Self {

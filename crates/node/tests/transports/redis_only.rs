@@ -14,8 +14,8 @@ use qiang_testkit::{
 };
 
 use crate::{
+    ledgers::InFile,
     on_redis::{Ends, List, Stream},
-    shelves::InFile,
 };
 
 const SOON: Duration = Duration::from_secs(10);

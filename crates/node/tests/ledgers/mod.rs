@@ -18,14 +18,14 @@ use qiang_testkit::{
 };
 
 /// Where the ledger is.
-pub(crate) trait Shelf: Send + Sync + 'static {
+pub(crate) trait LedgerDatabase: Send + Sync + 'static {
     /// The URL of a new and empty database; none for a file.
     fn database() -> Option<String>;
 }
 
 pub(crate) struct InFile;
 
-impl Shelf for InFile {
+impl LedgerDatabase for InFile {
     fn database() -> Option<String> {
         None
     }
@@ -33,7 +33,7 @@ impl Shelf for InFile {
 
 pub(crate) struct InPostgres;
 
-impl Shelf for InPostgres {
+impl LedgerDatabase for InPostgres {
     fn database() -> Option<String> {
         static SERVER: OnceLock<Postgres> = OnceLock::new();
         let start = || {
@@ -46,7 +46,7 @@ impl Shelf for InPostgres {
 
 pub(crate) struct InMariaDb;
 
-impl Shelf for InMariaDb {
+impl LedgerDatabase for InMariaDb {
     fn database() -> Option<String> {
         static SERVER: OnceLock<MariaDb> = OnceLock::new();
         let start = || {
@@ -57,8 +57,8 @@ impl Shelf for InMariaDb {
     }
 }
 
-/// A place with the tables of a ledger, and nothing in them.
-pub(crate) async fn prepare<L: Shelf>() -> Option<String> {
+/// The URL of a new database with the tables of a ledger; none for a file.
+pub(crate) async fn prepare<L: LedgerDatabase>() -> Option<String> {
     let url = L::database()?;
     let migrated = qiang_ledger::migrate(&url).await;
     migrated.unwrap_or_else(|error| panic!("{error:?}"));
@@ -67,12 +67,12 @@ pub(crate) async fn prepare<L: Shelf>() -> Option<String> {
 
 /// An open ledger.
 #[derive(Clone)]
-pub(crate) enum Book {
+pub(crate) enum OpenLedger {
     File(SqliteLedger),
     Database(Arc<dyn Ledger>),
 }
 
-impl Book {
+impl OpenLedger {
     /// Opens the database, or a file in the folder.
     pub(crate) async fn open(url: Option<&str>, folder: &Path, clock: Arc<ManualClock>) -> Self {
         let Some(url) = url else {
