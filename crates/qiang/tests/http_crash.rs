@@ -1,4 +1,4 @@
-//! The whole service against kill -9 and a full disk, under load: what a user was told is kept, what a user repeats is
+//! The whole service against kill -9 and a full disk, under load: what a user was answered is kept, what a user repeats is
 //! replayed, and the audit finds nothing.
 #![allow(
     clippy::unwrap_used,
@@ -117,18 +117,18 @@ fn token(user: &str, scope: &str) -> String {
     sign(&json!({ "sub": user, "scope": scope, "exp": EXP }))
 }
 
-/// Users who claim one after another on some connections, and what they were told.
-struct Crowd {
+/// Users who claim one after another on some connections, and their answers.
+struct Users {
     path: String,
     next: AtomicU64,
     stop: AtomicBool,
-    /// What each user was told who was told `granted`.
+    /// The answers to users who were granted something.
     granted: Mutex<BTreeMap<u64, Bytes>>,
     /// Users who got no decision: the connection broke, or the service said that it cannot tell.
     undecided: Mutex<Vec<u64>>,
 }
 
-impl Crowd {
+impl Users {
     fn new(packet: &str) -> Arc<Self> {
         Arc::new(Self {
             path: format!("/v1/red-packets/{packet}/claims"),
@@ -139,7 +139,7 @@ impl Crowd {
         })
     }
 
-    fn rush(self: &Arc<Self>, addr: SocketAddr) -> Vec<tokio::task::JoinHandle<()>> {
+    fn load(self: &Arc<Self>, addr: SocketAddr) -> Vec<tokio::task::JoinHandle<()>> {
         self.stop.store(false, Ordering::Relaxed);
         (0..CONNECTIONS)
             .map(|_| tokio::spawn(Arc::clone(self).one(addr)))
@@ -199,10 +199,10 @@ impl Crowd {
             .await;
             let mut granted = self.granted.lock();
             match granted.get(user) {
-                Some(told) => assert_eq!(
+                Some(first) => assert_eq!(
                     (again.status, &again.body),
-                    (200, told),
-                    "user {user} was told otherwise"
+                    (200, first),
+                    "user {user} was answered otherwise"
                 ),
                 None => {
                     assert!([200, 201].contains(&again.status), "{again:?}");
@@ -212,7 +212,7 @@ impl Crowd {
         }
     }
 
-    /// Everything that anybody was told is in the ledger's rows.
+    /// Everything that anybody was granted is in the ledger's rows.
     fn check_ledger(&self, database: &Path) {
         let conn = rusqlite::Connection::open_with_flags(
             database,
@@ -222,15 +222,15 @@ impl Crowd {
         let mut statement = conn
             .prepare("SELECT amount FROM events WHERE kind = 1 AND number = ?1 AND user = ?2")
             .unwrap();
-        for (user, told) in &*self.granted.lock() {
-            let told: serde_json::Value = serde_json::from_slice(told).unwrap();
-            let number = told["number"].as_i64().unwrap();
+        for (user, answer) in &*self.granted.lock() {
+            let answer: serde_json::Value = serde_json::from_slice(answer).unwrap();
+            let number = answer["number"].as_i64().unwrap();
             let amount: i64 = statement
                 .query_row(rusqlite::params![number, name(*user)], |row| row.get(0))
                 .unwrap_or_else(|error| {
                     panic!("the grant {number} of user {user} is lost: {error}")
                 });
-            assert_eq!(Some(amount), told["amount"]["amount"].as_i64());
+            assert_eq!(Some(amount), answer["amount"]["amount"].as_i64());
         }
     }
 }
@@ -273,19 +273,19 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
     let addr = free_address();
     let mut served = Served::start(serve(folder.path(), addr), addr).await;
     let packet = served.open_packet(100_000).await;
-    let crowd = Crowd::new(&packet);
+    let users = Users::new(&packet);
     let mut before = 0;
     for _ in 0..KILLS {
-        let rush = crowd.rush(addr);
+        let load = users.load(addr);
         let wait = rand::rng().random_range(5..120);
         tokio::time::sleep(Duration::from_millis(wait)).await;
         served.child.kill().unwrap();
         served.child.wait().unwrap();
-        for task in rush {
+        for task in load {
             task.await.unwrap();
         }
         served = Served::start(serve(folder.path(), addr), addr).await;
-        let last: Vec<u64> = crowd
+        let last: Vec<u64> = users
             .granted
             .lock()
             .keys()
@@ -293,10 +293,10 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
             .take(40)
             .copied()
             .collect();
-        crowd.ask_again(addr, &last).await;
-        let undecided = std::mem::take(&mut *crowd.undecided.lock());
-        crowd.ask_again(addr, &undecided).await;
-        let granted = crowd.granted.lock().len();
+        users.ask_again(addr, &last).await;
+        let undecided = std::mem::take(&mut *users.undecided.lock());
+        users.ask_again(addr, &undecided).await;
+        let granted = users.granted.lock().len();
         assert!(
             granted > before,
             "nobody was granted anything between two kills"
@@ -304,7 +304,7 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
         before = granted;
     }
     settled(addr).await;
-    crowd.check_ledger(&folder.path().join("qiang.db"));
+    users.check_ledger(&folder.path().join("qiang.db"));
     audit(&folder.path().join("qiang.db"));
 }
 
@@ -334,19 +334,19 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
         .args(["serve", "--data", "qiang.db", "--listen", &addr.to_string()]);
     let served = Served::start(command, addr).await;
     let disk = PathBuf::from(format!("/proc/{}/cwd", served.child.id()));
-    let crowd = Crowd::new(&served.open_packet(100_000).await);
+    let users = Users::new(&served.open_packet(100_000).await);
 
-    let rush = crowd.rush(addr);
+    let load = users.load(addr);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let ballast = disk.join("ballast");
     fill(&ballast);
     wait_for(addr, 503).await;
-    assert!(!crowd.granted.lock().is_empty());
+    assert!(!users.granted.lock().is_empty());
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let granted_while_full = crowd.granted.lock().len();
+    let granted_while_full = users.granted.lock().len();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(
-        crowd.granted.lock().len(),
+        users.granted.lock().len(),
         granted_while_full,
         "a full disk kept something"
     );
@@ -354,17 +354,17 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
     std::fs::remove_file(&ballast).unwrap();
     wait_for(addr, 200).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    crowd.stop.store(true, Ordering::Relaxed);
-    for task in rush {
+    users.stop.store(true, Ordering::Relaxed);
+    for task in load {
         task.await.unwrap();
     }
-    let granted = crowd.granted.lock().len();
+    let granted = users.granted.lock().len();
     assert!(granted > granted_while_full, "it did not go on");
-    let undecided = std::mem::take(&mut *crowd.undecided.lock());
+    let undecided = std::mem::take(&mut *users.undecided.lock());
     assert!(!undecided.is_empty());
     let some: Vec<u64> = undecided.iter().rev().take(200).copied().collect();
-    crowd.ask_again(addr, &some).await;
-    let told: Vec<u64> = crowd
+    users.ask_again(addr, &some).await;
+    let granted_users: Vec<u64> = users
         .granted
         .lock()
         .keys()
@@ -372,14 +372,14 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
         .take(200)
         .copied()
         .collect();
-    crowd.ask_again(addr, &told).await;
+    users.ask_again(addr, &granted_users).await;
     settled(addr).await;
     // SQLite would resolve the way into the namespace, which leads nowhere outside it; nothing is being written now.
     let copy = tempfile::tempdir().unwrap();
     for file in ["qiang.db", "qiang.db-wal"] {
         std::fs::copy(disk.join(file), copy.path().join(file)).unwrap();
     }
-    crowd.check_ledger(&copy.path().join("qiang.db"));
+    users.check_ledger(&copy.path().join("qiang.db"));
     audit(&copy.path().join("qiang.db"));
 }
 

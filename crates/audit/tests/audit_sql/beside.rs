@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
-use super::{DATA_MODEL, Kind, next, opened, runtime};
+use super::{DATA_MODEL, LedgerKind, next, opened, runtime};
 
 pub(super) const PARTITIONS: u16 = 3;
 
@@ -54,7 +54,7 @@ pub(super) struct World {
 
 impl World {
     /// An engine that spreads all campaigns of ten units and more over three partitions; in a database or in a file.
-    pub(super) fn new(kind: Option<Kind>) -> Self {
+    pub(super) fn new(kind: Option<LedgerKind>) -> Self {
         let urls = vec![server().url()];
         let options = Options {
             urls,
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// The same on another Redis.
-    pub(super) fn on(kind: Option<Kind>, options: Options) -> Self {
+    pub(super) fn on(kind: Option<LedgerKind>, options: Options) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

@@ -10,7 +10,7 @@ use qiang_testkit::{
 use tempfile::TempDir;
 
 use super::{
-    Kind,
+    LedgerKind,
     beside::{LedgerPlace, PARTITIONS, World, history, server},
     outcome, runtime,
 };
@@ -23,7 +23,7 @@ const BATCH: usize = 3;
 
 #[test]
 fn what_is_in_flight_is_understood() {
-    for kind in [Some(Kind::Postgres), Some(Kind::MariaDb), None] {
+    for kind in [Some(LedgerKind::Postgres), Some(LedgerKind::MariaDb), None] {
         let world = World::new(kind);
         assert_eq!(world.broken(), (vec![], 0), "before the first campaign");
         history(&world);
@@ -54,7 +54,7 @@ fn what_is_in_flight_is_understood() {
 /// What the ledger has set aside is known, and not lost: what the engine has granted adds up with it.
 #[test]
 fn what_is_set_aside_is_not_lost() {
-    for kind in [Some(Kind::Postgres), Some(Kind::MariaDb), None] {
+    for kind in [Some(LedgerKind::Postgres), Some(LedgerKind::MariaDb), None] {
         let world = World::new(kind);
         history(&world);
         let mut aside = Vec::new();
@@ -101,7 +101,7 @@ fn what_is_set_aside_is_not_lost() {
 
 #[test]
 fn what_differs_is_reported() {
-    let world = World::new(Some(Kind::Postgres));
+    let world = World::new(Some(LedgerKind::Postgres));
     history(&world);
     let left = world.settle(3);
     let LedgerPlace::Database(url) = &world.ledger_place else {
@@ -148,7 +148,7 @@ fn what_differs_is_reported() {
     );
 
     // More than the engine has.
-    Kind::Postgres.run(
+    LedgerKind::Postgres.run(
         url,
         "UPDATE settled SET seq = seq + 1000 WHERE partition = 0",
     );
@@ -176,7 +176,7 @@ fn what_differs_is_reported() {
 /// Grants are made, settled and released for as long as both are read.
 #[test]
 fn both_are_read_as_of_the_same_moment() {
-    for kind in [Kind::Postgres, Kind::MariaDb] {
+    for kind in [LedgerKind::Postgres, LedgerKind::MariaDb] {
         let world = World::new(Some(kind));
         let target = world.open(1, &sale(GRANTS_MAX).price(7));
         std::thread::scope(|scope| {

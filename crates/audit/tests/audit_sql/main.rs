@@ -57,12 +57,12 @@ const TABLES: [&str; 12] = [
 
 /// The databases that a ledger may be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LedgerKind {
     Postgres,
     MariaDb,
 }
 
-const KINDS: [Kind; 2] = [Kind::Postgres, Kind::MariaDb];
+const KINDS: [LedgerKind; 2] = [LedgerKind::Postgres, LedgerKind::MariaDb];
 
 fn postgres() -> &'static postgres::Postgres {
     static SERVER: OnceLock<postgres::Postgres> = OnceLock::new();
@@ -74,7 +74,7 @@ fn mariadb() -> &'static mariadb::MariaDb {
     SERVER.get_or_init(|| mariadb::MariaDb::start(&mariadb::Options::new().without_fsync()))
 }
 
-impl Kind {
+impl LedgerKind {
     /// The URL of a new, empty database.
     fn database(self) -> String {
         match self {
@@ -148,19 +148,19 @@ async fn opened(url: &str, clock: Arc<ManualClock>) -> Arc<dyn Ledger> {
 }
 
 /// A ledger with its history in a new database.
-fn world(kind: Kind) -> (World, String) {
+fn world(kind: LedgerKind) -> (World, String) {
     let url = kind.database();
     let world = World::new(async |clock| opened(&url, clock).await);
     (history(world), url)
 }
 
 /// A sound ledger to which nobody is connected.
-fn sound(kind: Kind) -> String {
+fn sound(kind: LedgerKind) -> String {
     world(kind).1
 }
 
 /// An empty ledger.
-fn empty(kind: Kind) -> String {
+fn empty(kind: LedgerKind) -> String {
     let url = kind.database();
     let clock = ManualClock::new(OPENS);
     runtime().block_on(async { drop(opened(&url, clock).await) });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use qiang_testkit::servers::{Port, wait_for};
 
-use super::{KINDS, Kind, audit, empty, mariadb, outcome, postgres};
+use super::{KINDS, LedgerKind, audit, empty, mariadb, outcome, postgres};
 
 /// How long a server may take to read its settings again.
 const RELOAD_MAX: Duration = Duration::from_secs(20);
@@ -38,17 +38,17 @@ fn another_schema_is_refused() {
 fn other_columns_are_refused() {
     for (kind, sql, said) in [
         (
-            Kind::Postgres,
+            LedgerKind::Postgres,
             "ALTER TABLE settled ALTER COLUMN seq TYPE NUMERIC; INSERT INTO settled VALUES (1, 1.5)",
             "settled.seq is NUMERIC, and a ledger has whole numbers there",
         ),
         (
-            Kind::MariaDb,
+            LedgerKind::MariaDb,
             "ALTER TABLE settled MODIFY seq DECIMAL(20, 1); INSERT INTO settled VALUES (1, 1.5)",
             "settled.seq is DECIMAL, and a ledger has whole numbers there",
         ),
         (
-            Kind::MariaDb,
+            LedgerKind::MariaDb,
             "ALTER TABLE settled ENGINE = MyISAM",
             "the table settled is not InnoDB",
         ),
@@ -63,7 +63,7 @@ fn other_columns_are_refused() {
 fn a_wrong_password_is_refused_and_not_shown() {
     let name = |url: String| url.rsplit('/').next().unwrap().to_owned();
     mariadb().sql("CREATE USER ann@'%' IDENTIFIED BY 'right'");
-    let database = name(empty(Kind::MariaDb));
+    let database = name(empty(LedgerKind::MariaDb));
     let addr = mariadb().addr();
     check(
         &format!("mysql://ann:secret@{addr}/{database}"),
@@ -78,7 +78,7 @@ fn a_wrong_password_is_refused_and_not_shown() {
         "COPY (SELECT {rules}) TO '{file}' WITH (FORMAT csv, QUOTE ' ')"
     ));
     postgres().sql("SELECT pg_reload_conf()");
-    let database = name(empty(Kind::Postgres));
+    let database = name(empty(LedgerKind::Postgres));
     let addr = postgres().addr();
     let url = format!("postgres://ann:secret@{addr}/{database}");
     wait_for("the server to ask for passwords", RELOAD_MAX, || {
