@@ -45,8 +45,7 @@ pub(crate) struct RedPacketRequest {
     /// Default: 24 hours after the start.
     #[schema(value_type = Option<String>, format = DateTime)]
     ends_at: Option<When>,
-    /// What a grant survives before it is acknowledged; default: fsync on the embedded engine; on Redis memory, or
-    /// replica where replicas are configured.
+    /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
 }

@@ -1,4 +1,4 @@
-//! The whole service against kill -9 and a full disk, under load: what a user was told is kept, what a user repeats is
+//! The whole service against kill -9 and a full disk, under load: what a user was answered is kept, what a user repeats is
 //! replayed, and the audit finds nothing.
 #![allow(
     clippy::unwrap_used,
@@ -93,18 +93,18 @@ fn token(user: &str, scope: &str) -> String {
     sign(&json!({ "sub": user, "scope": scope, "exp": EXP }))
 }
 
-/// Users who claim one after another on some connections, and what they were told.
-struct Crowd {
+/// Users who claim one after another on some connections, and their answers.
+struct Users {
     path: String,
     next: AtomicU64,
     stop: AtomicBool,
-    /// What each user was told who was told `granted`.
+    /// The answers to users who were granted something.
     granted: Mutex<BTreeMap<u64, Bytes>>,
     /// Users who got no decision: the connection broke, or the service said that it cannot tell.
     undecided: Mutex<Vec<u64>>,
 }
 
-impl Crowd {
+impl Users {
     fn new(packet: &str) -> Arc<Self> {
         Arc::new(Self {
             path: format!("/v1/red-packets/{packet}/claims"),
@@ -115,7 +115,7 @@ impl Crowd {
         })
     }
 
-    fn rush(self: &Arc<Self>, addr: SocketAddr) -> Vec<tokio::task::JoinHandle<()>> {
+    fn load(self: &Arc<Self>, addr: SocketAddr) -> Vec<tokio::task::JoinHandle<()>> {
         self.stop.store(false, Ordering::Relaxed);
         (0..CONNECTIONS)
             .map(|_| tokio::spawn(Arc::clone(self).one(addr)))
@@ -175,10 +175,10 @@ impl Crowd {
             .await;
             let mut granted = self.granted.lock();
             match granted.get(user) {
-                Some(told) => assert_eq!(
+                Some(first) => assert_eq!(
                     (again.status, &again.body),
-                    (200, told),
-                    "user {user} was told otherwise"
+                    (200, first),
+                    "user {user} was answered otherwise"
                 ),
                 None => {
                     assert!([200, 201].contains(&again.status), "{again:?}");
@@ -188,7 +188,7 @@ impl Crowd {
         }
     }
 
-    /// Everything that anybody was told is in the ledger's rows.
+    /// Everything that anybody was granted is in the ledger's rows.
     fn check_ledger(&self, database: &Path) {
         let conn = rusqlite::Connection::open_with_flags(
             database,
@@ -198,15 +198,15 @@ impl Crowd {
         let mut statement = conn
             .prepare("SELECT amount FROM events WHERE kind = 1 AND number = ?1 AND user = ?2")
             .unwrap();
-        for (user, told) in &*self.granted.lock() {
-            let told: serde_json::Value = serde_json::from_slice(told).unwrap();
-            let number = told["number"].as_i64().unwrap();
+        for (user, answer) in &*self.granted.lock() {
+            let answer: serde_json::Value = serde_json::from_slice(answer).unwrap();
+            let number = answer["number"].as_i64().unwrap();
             let amount: i64 = statement
                 .query_row(rusqlite::params![number, name(*user)], |row| row.get(0))
                 .unwrap_or_else(|error| {
                     panic!("the grant {number} of user {user} is lost: {error}")
                 });
-            assert_eq!(Some(amount), told["amount"]["amount"].as_i64());
+            assert_eq!(Some(amount), answer["amount"]["amount"].as_i64());
         }
     }
 }
@@ -248,18 +248,18 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
     let served = Served::start(|| Command::new(QIANG));
     let addr = served.server.addr();
     let packet = served.open_packet(100_000).await;
-    let crowd = Crowd::new(&packet);
+    let users = Users::new(&packet);
     let mut before = 0;
     for _ in 0..KILLS {
-        let rush = crowd.rush(addr);
+        let load = users.load(addr);
         let wait = rand::rng().random_range(5..120);
         tokio::time::sleep(Duration::from_millis(wait)).await;
         block_in_place(|| served.server.kill());
-        for task in rush {
+        for task in load {
             task.await.unwrap();
         }
         block_in_place(|| served.server.start_again());
-        let last: Vec<u64> = crowd
+        let last: Vec<u64> = users
             .granted
             .lock()
             .keys()
@@ -267,10 +267,10 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
             .take(40)
             .copied()
             .collect();
-        crowd.ask_again(addr, &last).await;
-        let undecided = std::mem::take(&mut *crowd.undecided.lock());
-        crowd.ask_again(addr, &undecided).await;
-        let granted = crowd.granted.lock().len();
+        users.ask_again(addr, &last).await;
+        let undecided = std::mem::take(&mut *users.undecided.lock());
+        users.ask_again(addr, &undecided).await;
+        let granted = users.granted.lock().len();
         assert!(
             granted > before,
             "nobody was granted anything between two kills"
@@ -279,7 +279,7 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
     }
     settled(addr).await;
     let database = served.server.resources().folder().join("qiang.db");
-    crowd.check_ledger(&database);
+    users.check_ledger(&database);
     audit(&database);
 }
 
@@ -300,19 +300,19 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
     });
     let addr = served.server.addr();
     let disk = PathBuf::from(format!("/proc/{}/cwd", served.server.pid()));
-    let crowd = Crowd::new(&served.open_packet(100_000).await);
+    let users = Users::new(&served.open_packet(100_000).await);
 
-    let rush = crowd.rush(addr);
+    let load = users.load(addr);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let ballast = disk.join("ballast");
     fill(&ballast);
     wait_for(addr, 503).await;
-    assert!(!crowd.granted.lock().is_empty());
+    assert!(!users.granted.lock().is_empty());
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let granted_while_full = crowd.granted.lock().len();
+    let granted_while_full = users.granted.lock().len();
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(
-        crowd.granted.lock().len(),
+        users.granted.lock().len(),
         granted_while_full,
         "a full disk kept something"
     );
@@ -320,17 +320,17 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
     std::fs::remove_file(&ballast).unwrap();
     wait_for(addr, 200).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
-    crowd.stop.store(true, Ordering::Relaxed);
-    for task in rush {
+    users.stop.store(true, Ordering::Relaxed);
+    for task in load {
         task.await.unwrap();
     }
-    let granted = crowd.granted.lock().len();
+    let granted = users.granted.lock().len();
     assert!(granted > granted_while_full, "it did not go on");
-    let undecided = std::mem::take(&mut *crowd.undecided.lock());
+    let undecided = std::mem::take(&mut *users.undecided.lock());
     assert!(!undecided.is_empty());
     let some: Vec<u64> = undecided.iter().rev().take(200).copied().collect();
-    crowd.ask_again(addr, &some).await;
-    let told: Vec<u64> = crowd
+    users.ask_again(addr, &some).await;
+    let granted_users: Vec<u64> = users
         .granted
         .lock()
         .keys()
@@ -338,14 +338,14 @@ async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart()
         .take(200)
         .copied()
         .collect();
-    crowd.ask_again(addr, &told).await;
+    users.ask_again(addr, &granted_users).await;
     settled(addr).await;
     // SQLite would resolve the way into the namespace, which leads nowhere outside it; nothing is being written now.
     let copy = tempfile::tempdir().unwrap();
     for file in ["qiang.db", "qiang.db-wal"] {
         std::fs::copy(disk.join(file), copy.path().join(file)).unwrap();
     }
-    crowd.check_ledger(&copy.path().join("qiang.db"));
+    users.check_ledger(&copy.path().join("qiang.db"));
     audit(&copy.path().join("qiang.db"));
 }
 

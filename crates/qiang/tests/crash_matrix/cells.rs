@@ -5,10 +5,10 @@ use std::time::Duration;
 use qiang_testkit::proxy::FaultProxy;
 
 use crate::{
-    Kind, Step, TransportKind, Victim,
-    crowd::Crowd,
-    rig::{FROM, Rig, blocking, wait_for},
+    LedgerKind, Step, TransportKind, Victim,
+    harness::{FROM, Harness, blocking, wait_for},
     settler::{Role, Settler},
+    users::Users,
     verdict::{REFILLED, STUCK, judge},
 };
 
@@ -20,96 +20,102 @@ const NOTICED: Duration = Duration::from_millis(200);
 const USUAL: Duration = Duration::from_secs(10);
 
 /// One cell of a victim that is not a relay.
-pub(crate) async fn crash(victim: Victim, step: Step, transport_kind: TransportKind, kind: Kind) {
+pub(crate) async fn crash(
+    victim: Victim,
+    step: Step,
+    transport_kind: TransportKind,
+    kind: LedgerKind,
+) {
     let patience = if victim == Victim::Redis {
         NOTICED
     } else {
         USUAL
     };
-    let rig = Rig::new(transport_kind, kind, patience).await;
-    let [sale, packet] = rig.targets();
-    let in_file = kind == Kind::Sqlite && step == Step::MidTransaction;
+    let harness = Harness::new(transport_kind, kind, patience).await;
+    let [sale, packet] = harness.targets();
+    let in_file = kind == LedgerKind::Sqlite && step == Step::MidTransaction;
     let mut hold = None;
     if in_file {
-        hold = Some(rig.books.hold(FROM).await);
+        hold = Some(harness.ledger.hold(FROM).await);
     }
-    let settler = rig.stopping(Role::Settle, Some(step), None);
-    let crowd = Crowd::start(rig.engine.clone(), sale, packet);
+    let settler = harness.stopping(Role::Settle, Some(step), None);
+    let users = Users::start(harness.engine.clone(), sale, packet);
     let stopped = if step == Step::MidTransaction {
         if !in_file {
             for partition in [0, 1] {
-                rig.wait_for_settled(qiang_core::event::PartitionId(partition), FROM)
+                harness
+                    .wait_for_settled(qiang_core::event::PartitionId(partition), FROM)
                     .await;
             }
-            hold = Some(rig.books.hold(FROM).await);
+            hold = Some(harness.ledger.hold(FROM).await);
         }
-        rig.books.wait_for_held().await;
+        harness.ledger.wait_for_held().await;
         None
     } else {
-        let stopped = rig.report(&settler).await;
+        let stopped = harness.report(&settler).await;
         assert_eq!(stopped.what, "stopped");
         Some(stopped)
     };
 
     let settler = match victim {
         Victim::Worker => {
-            let before = rig.books.positions().await;
+            let before = harness.ledger.positions().await;
             blocking(|| settler.kill());
-            crowd.more(MEANWHILE).await;
+            users.more(MEANWHILE).await;
             match hold.take() {
                 // The successor waits for the dead one's transaction, as long as the database has not noticed.
                 Some(hold) if !in_file => {
-                    let next = rig.worker();
-                    rig.books.let_go(hold).await;
+                    let next = harness.worker();
+                    harness.ledger.let_go(hold).await;
                     next
                 }
                 Some(hold) => {
                     assert_eq!(
-                        rig.books.positions().await,
+                        harness.ledger.positions().await,
                         before,
                         "half a transaction is kept"
                     );
-                    rig.books.let_go(hold).await;
-                    rig.worker()
+                    harness.ledger.let_go(hold).await;
+                    harness.worker()
                 }
-                None => rig.worker(),
+                None => harness.worker(),
             }
         }
         Victim::Redis => {
-            blocking(|| rig.redis.kill());
-            crowd.unknown().await;
+            blocking(|| harness.redis.kill());
+            users.unknown().await;
             drop(stopped);
             if let Some(hold) = hold.take() {
-                rig.books.let_go(hold).await;
+                harness.ledger.let_go(hold).await;
             }
             wait_until_stuck(&settler).await;
-            blocking(|| rig.redis.start_again());
+            blocking(|| harness.redis.start_again());
             settler
         }
         Victim::RabbitMq => {
-            let rabbit = blocking(|| rig.rabbit_to_kill());
+            let rabbit = blocking(|| harness.rabbit_to_kill());
             blocking(|| rabbit.kill());
-            crowd.more(MEANWHILE).await;
+            users.more(MEANWHILE).await;
             drop(stopped);
             if let Some(hold) = hold.take() {
-                rig.books.let_go(hold).await;
+                harness.ledger.let_go(hold).await;
             }
             wait_until_stuck(&settler).await;
             blocking(|| rabbit.start_again());
             settler
         }
         Victim::Database => {
-            blocking(|| rig.books.kill());
-            crowd.more(MEANWHILE).await;
+            blocking(|| harness.ledger.kill());
+            users.more(MEANWHILE).await;
             drop(stopped);
             wait_until_stuck(&settler).await;
-            blocking(|| rig.books.start_again());
+            blocking(|| harness.ledger.start_again());
             settler
         }
     };
-    crowd.more(AFTERWARDS).await;
-    let told = crowd.dismiss().await;
-    judge(&rig, settler, &told).await;
+    users.more(AFTERWARDS).await;
+    let answers = users.dismiss().await;
+    judge(&harness, settler, &answers).await;
 }
 
 async fn wait_until_stuck(settler: &Settler) {
@@ -121,10 +127,10 @@ async fn wait_until_stuck(settler: &Settler) {
 }
 
 /// One cell of the relay. It has a process of its own; another one settles, and takes over relaying.
-pub(crate) async fn crash_relay(step: Step, kind: Kind) {
-    let rig = Rig::new(TransportKind::RabbitMq, kind, USUAL).await;
-    let [sale, packet] = rig.targets();
-    let rabbit = rig.rabbit.as_ref().expect("a cell with RabbitMQ");
+pub(crate) async fn crash_relay(step: Step, kind: LedgerKind) {
+    let harness = Harness::new(TransportKind::RabbitMq, kind, USUAL).await;
+    let [sale, packet] = harness.targets();
+    let rabbit = harness.rabbit.as_ref().expect("a cell with RabbitMQ");
     let proxy = FaultProxy::start(rabbit.addr()).await;
     let by_proxy = rabbit
         .url()
@@ -132,51 +138,51 @@ pub(crate) async fn crash_relay(step: Step, kind: Kind) {
     // What is published arrives, and its confirm does not, if the process goes on from here.
     let unconfirmed = step == Step::Published;
     let stop = if unconfirmed { Step::AfterRead } else { step };
-    let relay = rig.stopping(Role::Relay, Some(stop), Some(by_proxy));
+    let relay = harness.stopping(Role::Relay, Some(stop), Some(by_proxy));
     for _ in 0..2 {
-        let begun = rig.report(&relay).await;
+        let begun = harness.report(&relay).await;
         assert_eq!(begun.what, "begun");
     }
-    let settler = rig.stopping(Role::Settle, None, None);
-    let crowd = Crowd::start(rig.engine.clone(), sale, packet);
-    let stopped = rig.report(&relay).await;
+    let settler = harness.stopping(Role::Settle, None, None);
+    let users = Users::start(harness.engine.clone(), sale, packet);
+    let stopped = harness.report(&relay).await;
     assert_eq!(stopped.what, "stopped");
     if unconfirmed {
         proxy.drop_responses().await;
         let (partition, place) = (stopped.partition, stopped.place);
         drop(stopped);
-        rig.wait_for_settled(partition, place).await;
+        harness.wait_for_settled(partition, place).await;
     }
     blocking(|| relay.kill());
-    crowd.more(MEANWHILE + AFTERWARDS).await;
-    let told = crowd.dismiss().await;
-    rig.wait_for_all(&settler).await;
+    users.more(MEANWHILE + AFTERWARDS).await;
+    let answers = users.dismiss().await;
+    harness.wait_for_all(&settler).await;
     assert!(!settler.has_said(REFILLED), "{}", settler.output());
-    judge(&rig, settler, &told).await;
+    judge(&harness, settler, &answers).await;
 }
 
 /// RabbitMQ dies with messages of the relay that it has not confirmed, perhaps not even read.
-pub(crate) async fn crash_rabbit_unconfirmed(kind: Kind) {
-    let rig = Rig::new(TransportKind::RabbitMq, kind, USUAL).await;
-    let [sale, packet] = rig.targets();
-    let relay = rig.stopping(Role::Relay, Some(Step::AfterRead), None);
+pub(crate) async fn crash_rabbit_unconfirmed(kind: LedgerKind) {
+    let harness = Harness::new(TransportKind::RabbitMq, kind, USUAL).await;
+    let [sale, packet] = harness.targets();
+    let relay = harness.stopping(Role::Relay, Some(Step::AfterRead), None);
     for _ in 0..2 {
-        let begun = rig.report(&relay).await;
+        let begun = harness.report(&relay).await;
         assert_eq!(begun.what, "begun");
     }
-    let settler = rig.stopping(Role::Settle, None, None);
-    let crowd = Crowd::start(rig.engine.clone(), sale, packet);
-    let stopped = rig.report(&relay).await;
-    let rabbit = blocking(|| rig.rabbit_to_kill());
+    let settler = harness.stopping(Role::Settle, None, None);
+    let users = Users::start(harness.engine.clone(), sale, packet);
+    let stopped = harness.report(&relay).await;
+    let rabbit = blocking(|| harness.rabbit_to_kill());
     blocking(|| rabbit.pause());
     drop(stopped);
-    crowd.more(MEANWHILE).await;
+    users.more(MEANWHILE).await;
     blocking(|| rabbit.kill());
     wait_until_stuck(&settler).await;
     blocking(|| rabbit.start_again());
-    crowd.more(AFTERWARDS).await;
-    let told = crowd.dismiss().await;
-    rig.wait_for_all(&settler).await;
-    judge(&rig, settler, &told).await;
+    users.more(AFTERWARDS).await;
+    let answers = users.dismiss().await;
+    harness.wait_for_all(&settler).await;
+    judge(&harness, settler, &answers).await;
     drop(relay);
 }

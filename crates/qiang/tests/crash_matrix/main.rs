@@ -1,6 +1,6 @@
 //! kill -9 of every part of settlement at every step, under load: users go on claiming and paying all the while. Each
-//! time all that was told is in the ledger, once, to the last minor unit; the audit finds nothing, beside Redis and by
-//! the ledger alone; whoever asks again hears the same; no partition has halted, and no transport has anything left.
+//! time all that was answered is in the ledger, once, to the last minor unit; the audit finds nothing, beside Redis and by
+//! the ledger alone; users who ask again get the same answer; no partition has halted, and no transport has anything left.
 //!
 //! | killed | at | over | into |
 //! |---|---|---|---|
@@ -17,17 +17,17 @@
 //! B: before it reads what is there; R: after it has read; T: in the transaction, which has written everything but the
 //! position; C: after the commit, before it says so; P: published, and not confirmed; K: confirmed.
 //!
-//! Whoever settles is a process of its own (`settler.rs`) that stops at the step, tells so, and is killed there, or
-//! goes on when the server has been. After a worker comes `qiang worker`. A transaction stands still because what it
-//! needs to move the position is held by somebody else (`books.rs`). Nothing waits for a time.
+//! A process of its own settles (`settler.rs`). It stops at the step, reports it, and is killed there, or goes on when
+//! the server has been killed. After a worker comes `qiang worker`. A transaction stands still because what it
+//! needs to move the position is held by somebody else (`ledgers.rs`). Nothing waits for a time.
 #![allow(clippy::unwrap_used)]
 
-mod books;
 mod cells;
-mod crowd;
+mod harness;
+mod ledgers;
 mod pool;
-mod rig;
 mod settler;
+mod users;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl TransportKind {
 
 /// Where the ledger is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LedgerKind {
     Sqlite,
     Postgres,
     MariaDb,
@@ -91,26 +91,26 @@ enum Kind {
 macro_rules! steps {
     ($($name:ident: $victim:ident, $transport_kind:ident, $kind:ident;)*) => {$(
         mod $name {
-            use crate::{TransportKind, Kind, Step, Victim, cells::crash};
+            use crate::{TransportKind, LedgerKind, Step, Victim, cells::crash};
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn before_read() {
-                crash(Victim::$victim, Step::BeforeRead, TransportKind::$transport_kind, Kind::$kind).await;
+                crash(Victim::$victim, Step::BeforeRead, TransportKind::$transport_kind, LedgerKind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn after_read() {
-                crash(Victim::$victim, Step::AfterRead, TransportKind::$transport_kind, Kind::$kind).await;
+                crash(Victim::$victim, Step::AfterRead, TransportKind::$transport_kind, LedgerKind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn mid_transaction() {
-                crash(Victim::$victim, Step::MidTransaction, TransportKind::$transport_kind, Kind::$kind).await;
+                crash(Victim::$victim, Step::MidTransaction, TransportKind::$transport_kind, LedgerKind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn after_commit() {
-                crash(Victim::$victim, Step::AfterCommit, TransportKind::$transport_kind, Kind::$kind).await;
+                crash(Victim::$victim, Step::AfterCommit, TransportKind::$transport_kind, LedgerKind::$kind).await;
             }
         }
     )*};
@@ -161,13 +161,13 @@ mod rabbitmq {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn unconfirmed_into_mariadb() {
-        crate::cells::crash_rabbit_unconfirmed(crate::Kind::MariaDb).await;
+        crate::cells::crash_rabbit_unconfirmed(crate::LedgerKind::MariaDb).await;
     }
 }
 
 mod relay {
     use crate::{
-        Kind::{MariaDb, Postgres},
+        LedgerKind::{MariaDb, Postgres},
         Step,
         cells::crash_relay,
     };

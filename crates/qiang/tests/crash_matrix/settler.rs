@@ -31,7 +31,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use crate::{Step, TransportKind, rig::LEASE};
+use crate::{Step, TransportKind, harness::LEASE};
 
 /// The variable that says what to do. Without it the process does nothing.
 const ORDER: &str = "QIANG_CRASH_MATRIX_ORDER";
@@ -206,12 +206,12 @@ impl Gate {
         let connected = UnixStream::connect(&self.stop.socket).await;
         let mut stream = connected.expect("the cell listens");
         let line = format!("{what} {} {place}\n", partition.0);
-        let told = stream.write_all(line.as_bytes()).await;
-        told.expect("the cell reads");
+        let written = stream.write_all(line.as_bytes()).await;
+        written.expect("the cell reads");
         stream
     }
 
-    /// Stops here if it is the place, until it is told to go on.
+    /// Stops here if it is the place, until it may go on.
     async fn pass(&self, step: Step, partition: PartitionId, place: Seq) {
         if !self.is_at(step) || place < self.stop.from || self.passed.swap(true, Ordering::AcqRel) {
             return;

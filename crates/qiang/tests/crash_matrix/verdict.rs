@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use crate::{
     TransportKind,
-    books::Books,
-    crowd::{Told, by_number},
-    rig::{OWNER, PACKET_MINOR, Rig, UNIT_MINOR, blocking},
+    harness::{Harness, OWNER, PACKET_MINOR, UNIT_MINOR, blocking},
+    ledgers::CellLedger,
     settler::Settler,
+    users::{Answer, by_number},
 };
 
 const PAGE: u32 = 5_000;
@@ -27,22 +27,25 @@ pub(crate) const STUCK: &str = "settlement is stuck";
 pub(crate) const REFILLED: &str = "did not bring all entries";
 
 /// Closes the campaigns, waits until all is settled by `settler`, and judges.
-pub(crate) async fn judge(rig: &Rig, settler: Settler, told: &[Told]) {
-    let targets = rig.targets();
-    assert!(rig.engine.stopped().is_none() && blocking(|| rig.halted()).is_empty());
+pub(crate) async fn judge(harness: &Harness, settler: Settler, answers: &[Answer]) {
+    let targets = harness.targets();
+    assert!(harness.engine.stopped().is_none() && blocking(|| harness.halted()).is_empty());
     let mut tallies = Vec::new();
     for Target { id, .. } in targets {
         let (campaign, action) = (id, CampaignAction::Close);
-        let closed = rig.engine.submit(Command::Act { campaign, action }).await;
+        let closed = harness
+            .engine
+            .submit(Command::Act { campaign, action })
+            .await;
         assert!(matches!(closed, Ok(Reply::Acted(_))), "{closed:?}");
-        let tally = rig.engine.tally(id).await.unwrap().expect("a campaign");
+        let tally = harness.engine.tally(id).await.unwrap().expect("a campaign");
         assert!(tally.conserves(), "{tally:?}");
         tallies.push(tally);
     }
-    replay(rig, told).await;
-    rig.wait_for_all(&settler).await;
-    rig.wait_for_nothing_left().await;
-    if rig.transport_kind != TransportKind::RabbitMq {
+    replay(harness, answers).await;
+    harness.wait_for_all(&settler).await;
+    harness.wait_for_nothing_left().await;
+    if harness.transport_kind != TransportKind::RabbitMq {
         // What the dead one had comes again by the same way. RabbitMQ has to be waited for longer than settlement does.
         let output = settler.output();
         let since = output
@@ -51,41 +54,41 @@ pub(crate) async fn judge(rig: &Rig, settler: Settler, told: &[Told]) {
         assert!(!since.contains(REFILLED), "{output}");
     }
     // A file has one writer.
-    if let Books::File { .. } = rig.books {
+    if let CellLedger::File { .. } = harness.ledger {
         blocking(|| settler.stop());
     }
     let check =
-        async |ledger: Arc<dyn Ledger>| check_books(&*ledger, targets, &tallies, told).await;
-    rig.books.with(check).await;
+        async |ledger: Arc<dyn Ledger>| check_ledger(&*ledger, targets, &tallies, answers).await;
+    harness.ledger.with(check).await;
     blocking(|| {
-        let address = rig.books.address();
-        let flag = match rig.books {
-            Books::File { .. } => "--db",
-            Books::Postgres(..) | Books::MariaDb(..) => "--ledger",
+        let address = harness.ledger.address();
+        let flag = match harness.ledger {
+            CellLedger::File { .. } => "--db",
+            CellLedger::Postgres(..) | CellLedger::MariaDb(..) => "--ledger",
         };
         audit(&[flag, address]);
-        let beside = rig.engine_flags();
+        let beside = harness.engine_flags();
         let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
         let report = audit(&[&[flag, address], &beside[..]].concat());
         assert_eq!(report["in_flight"], 0, "{report}");
     });
-    rig.engine.close().await;
+    harness.engine.close().await;
     drop(settler);
-    rig.clear_rabbit().await;
+    harness.clear_rabbit().await;
 }
 
-/// Whoever was told of a grant is told of the same one again.
-async fn replay(rig: &Rig, told: &[Told]) {
-    let tickets: Vec<_> = told
+/// A user who was granted something and asks again gets the same grant.
+async fn replay(harness: &Harness, answers: &[Answer]) {
+    let tickets: Vec<_> = answers
         .iter()
-        .map(|told| rig.engine.claim(told.claim.clone()))
+        .map(|answer| harness.engine.claim(answer.claim.clone()))
         .collect();
-    for (ticket, told) in tickets.into_iter().zip(told) {
+    for (ticket, answer) in tickets.into_iter().zip(answers) {
         let again = ticket.await.map(|claimed| claimed.outcome);
         let Ok(Outcome::AlreadyGranted(again)) = again else {
-            panic!("{told:?} is {again:?} now");
+            panic!("{answer:?} is {again:?} now");
         };
-        let (again, first) = (again, told.grant);
+        let (again, first) = (again, answer.grant);
         assert_eq!(
             (again.number, again.amount_minor, again.granted_at),
             (first.number, first.amount_minor, first.granted_at)
@@ -93,11 +96,16 @@ async fn replay(rig: &Rig, told: &[Told]) {
     }
 }
 
-async fn check_books(ledger: &dyn Ledger, targets: [Target; 2], tallies: &[Tally], told: &[Told]) {
+async fn check_ledger(
+    ledger: &dyn Ledger,
+    targets: [Target; 2],
+    tallies: &[Tally],
+    answers: &[Answer],
+) {
     let mut claimed_minor = 0;
     for (target, tally) in targets.into_iter().zip(tallies) {
-        let told = by_number(told, target);
-        assert!(!told.is_empty(), "nobody was granted anything");
+        let answers = by_number(answers, target);
+        assert!(!answers.is_empty(), "nobody was granted anything");
         let grants = grants(ledger, target).await;
         assert_eq!(grants.len(), tally.granted as usize, "settled is granted");
         let users: BTreeSet<&str> = grants.iter().map(|grant| grant.user.as_str()).collect();
@@ -106,22 +114,25 @@ async fn check_books(ledger: &dyn Ledger, targets: [Target; 2], tallies: &[Tally
             .iter()
             .map(|grant| (grant.number, grant.user.as_str(), grant.amount_minor))
             .collect();
-        let granted: Vec<_> = told
+        let granted: Vec<_> = answers
             .values()
-            .map(|told| {
+            .map(|answer| {
                 (
-                    told.grant.number,
-                    told.claim.user.as_str(),
-                    told.grant.amount_minor,
+                    answer.grant.number,
+                    answer.claim.user.as_str(),
+                    answer.grant.amount_minor,
                 )
             })
             .collect();
-        assert!(settled == granted, "what is settled is not what was told");
+        assert!(
+            settled == granted,
+            "what is settled is not what was answered"
+        );
         if target == targets[1] {
             claimed_minor = grants.iter().map(|grant| grant.amount_minor).sum();
         }
     }
-    let paid = told.iter().filter(|told| told.paid).count() as i64;
+    let paid = answers.iter().filter(|answer| answer.paid).count() as i64;
     let balances = ledger.balances(&user(OWNER)).await.unwrap();
     let [balance] = balances[..] else {
         panic!("{balances:?}")

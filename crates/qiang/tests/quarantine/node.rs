@@ -45,43 +45,43 @@ fn mariadb() -> &'static mariadb::MariaDb {
 
 /// Where the ledger is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LedgerKind {
     File,
     Postgres,
     MariaDb,
 }
 
 /// A ledger, and what names it on the command line.
-pub(crate) struct Books {
-    kind: Kind,
+pub(crate) struct TestLedger {
+    kind: LedgerKind,
     folder: TempDir,
     url: String,
     prefix: String,
 }
 
-impl Books {
-    pub(crate) fn new(kind: Kind) -> Self {
+impl TestLedger {
+    pub(crate) fn new(kind: LedgerKind) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let folder = TempDir::new().unwrap();
         let url = match kind {
-            Kind::File => String::new(),
-            Kind::Postgres => postgres().create_database(),
-            Kind::MariaDb => mariadb().create_database(),
+            LedgerKind::File => String::new(),
+            LedgerKind::Postgres => postgres().create_database(),
+            LedgerKind::MariaDb => mariadb().create_database(),
         };
-        let books = Self {
+        let ledger = Self {
             kind,
             folder,
             url,
             prefix: format!("aside{}", LAST.fetch_add(1, Ordering::Relaxed)),
         };
-        if kind != Kind::File {
-            assert!(books.qiang(&["migrate"]).status.success());
+        if kind != LedgerKind::File {
+            assert!(ledger.qiang(&["migrate"]).status.success());
         }
-        books
+        ledger
     }
 
     pub(crate) fn is_file(&self) -> bool {
-        self.kind == Kind::File
+        self.kind == LedgerKind::File
     }
 
     fn path(&self) -> PathBuf {
@@ -92,8 +92,8 @@ impl Books {
     pub(crate) fn qiang(&self, args: &[&str]) -> Output {
         let path = self.path();
         let place = match self.kind {
-            Kind::File => ["--data", path.to_str().unwrap()],
-            Kind::Postgres | Kind::MariaDb => ["--ledger", &self.url],
+            LedgerKind::File => ["--data", path.to_str().unwrap()],
+            LedgerKind::Postgres | LedgerKind::MariaDb => ["--ledger", &self.url],
         };
         self.qiang_on(&[args, &place].concat())
     }
@@ -109,33 +109,33 @@ impl Books {
     pub(crate) fn audit(&self, node: &Node) -> (Option<i32>, Value) {
         let path = self.path();
         let place = match self.kind {
-            Kind::File => ["--db", path.to_str().unwrap()],
-            Kind::Postgres | Kind::MariaDb => ["--ledger", &self.url],
+            LedgerKind::File => ["--db", path.to_str().unwrap()],
+            LedgerKind::Postgres | LedgerKind::MariaDb => ["--ledger", &self.url],
         };
         let redis = ["--redis", &redis().url(), "--prefix", &node.prefix];
         let output = self.qiang_on(&[&["audit", "--json"][..], &place, &redis].concat());
         let report = serde_json::from_slice(&output.stdout);
-        let told = String::from_utf8_lossy(&output.stderr);
+        let errors = String::from_utf8_lossy(&output.stderr);
         (
             output.status.code(),
-            report.unwrap_or_else(|_| panic!("{told}")),
+            report.unwrap_or_else(|_| panic!("{errors}")),
         )
     }
 
     /// Runs a statement in the ledger, by hand, that changes so many rows.
     pub(crate) async fn run(&self, sql: &str, rows: u64) {
         let done = match self.kind {
-            Kind::File => {
+            LedgerKind::File => {
                 let conn = rusqlite::Connection::open(self.path()).unwrap();
                 conn.busy_timeout(WAIT_MAX).unwrap();
                 conn.execute(sql, []).map(|rows| rows as u64).unwrap()
             }
-            Kind::Postgres => {
+            LedgerKind::Postgres => {
                 let mut conn = PgConnection::connect(&self.url).await.unwrap();
                 let done = conn.execute(raw_sql(AssertSqlSafe(sql))).await;
                 done.unwrap().rows_affected()
             }
-            Kind::MariaDb => {
+            LedgerKind::MariaDb => {
                 let mut conn = MySqlConnection::connect(&self.url).await.unwrap();
                 let done = conn.execute(raw_sql(AssertSqlSafe(sql))).await;
                 done.unwrap().rows_affected()
@@ -163,25 +163,25 @@ impl Drop for Node {
 }
 
 impl Node {
-    pub(crate) async fn start(books: &Books) -> Self {
+    pub(crate) async fn start(ledger: &TestLedger) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = free.local_addr().unwrap();
         drop(free);
         let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
-        let path = books.path();
+        let path = ledger.path();
         command
-            .current_dir(books.folder.path())
+            .current_dir(ledger.folder.path())
             .args(["serve", "--engine", "redis", "--redis", &redis().url()])
             .args(["--listen", &addr.to_string()]);
-        match books.kind {
-            Kind::File => command.args(["--data", path.to_str().unwrap()]),
-            Kind::Postgres | Kind::MariaDb => command.args(["--ledger", &books.url]),
+        match ledger.kind {
+            LedgerKind::File => command.args(["--data", path.to_str().unwrap()]),
+            LedgerKind::Postgres | LedgerKind::MariaDb => command.args(["--ledger", &ledger.url]),
         };
         command
             .env_clear()
             .env("QIANG__AUTH__HS256_SECRET", SECRET)
             .env("QIANG__LOG__LEVEL", "off")
-            .env("QIANG__REDIS__PREFIX", &books.prefix)
+            .env("QIANG__REDIS__PREFIX", &ledger.prefix)
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -189,7 +189,7 @@ impl Node {
         let mut node = Self {
             child,
             addr,
-            prefix: books.prefix.clone(),
+            prefix: ledger.prefix.clone(),
         };
         let started = Instant::now();
         while tokio::net::TcpStream::connect(addr).await.is_err() {
@@ -207,9 +207,9 @@ impl Node {
         drop(self.child.wait());
     }
 
-    pub(crate) async fn start_again(mut stopped: Self, books: &Books) -> Self {
+    pub(crate) async fn start_again(mut stopped: Self, ledger: &TestLedger) -> Self {
         stopped.stop();
-        Self::start(books).await
+        Self::start(ledger).await
     }
 
     async fn get(&self, path: &str, token: Option<&str>) -> Reply {
@@ -249,7 +249,7 @@ impl Node {
             .sum()
     }
 
-    /// Waits until every entry of every log is settled or set aside.
+    /// Waits until every entry of every log is settled or quarantined.
     pub(crate) async fn settled(&self) {
         let started = Instant::now();
         for partition in 0..PARTITIONS {

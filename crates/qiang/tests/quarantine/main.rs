@@ -1,4 +1,4 @@
-//! Entries that the books refuse, from end to end: a node on Redis under load, a ledger whose rows were changed by
+//! Entries that the ledger refuse, from end to end: a node on Redis under load, a ledger whose rows were changed by
 //! hand, an entry that somebody wrote into a log by hand. The rest goes on; what is refused is counted, listed by the
 //! program, and settled by it once the rows are mended; then the audit finds nothing.
 #![allow(clippy::unwrap_used)]
@@ -12,11 +12,11 @@ use std::{collections::BTreeMap, time::Duration};
 use qiang_control::settlement::REFUSED_MAX;
 use serde_json::{Value, json};
 
-use self::node::{Books, Node, token};
+use self::node::{Node, TestLedger, token};
 
-/// Users of the first half of the crowd, and of all of it.
+/// The first half of the users, and all of them.
 const EARLY: u32 = 40;
-const CROWD: u32 = 80;
+const USERS: u32 = 80;
 /// What a share of the packet is.
 const SHARE_MINOR: i64 = 10;
 /// What a unit of a sale costs.
@@ -54,7 +54,7 @@ struct Campaigns {
 
 impl Campaigns {
     async fn open(node: &Node) -> Self {
-        let supply = CROWD + 20;
+        let supply = USERS + 20;
         let total = i64::from(supply) * SHARE_MINOR;
         let money = json!({ "amount": total, "currency": "CNY" });
         let deposit = node.operate("/v1/accounts/olga/deposits", money.clone());
@@ -71,8 +71,8 @@ impl Campaigns {
     }
 
     /// Everybody of `users` claims of all three, several at a time; which share of the packet each has.
-    async fn rush(&self, node: &Node, users: std::ops::Range<u32>) -> BTreeMap<u64, String> {
-        let mut crowd = tokio::task::JoinSet::new();
+    async fn load(&self, node: &Node, users: std::ops::Range<u32>) -> BTreeMap<u64, String> {
+        let mut claims = tokio::task::JoinSet::new();
         let lanes = 8;
         for lane in 0..lanes {
             let users = users.clone().filter(move |n| n % lanes == lane);
@@ -82,7 +82,7 @@ impl Campaigns {
                 format!("/v1/sales/{}/orders", self.sale),
                 format!("/v1/sales/{}/orders", self.lost),
             ];
-            crowd.spawn(async move {
+            claims.spawn(async move {
                 let mut shares = Vec::new();
                 for user in users.into_iter().map(|n| format!("u{n}")) {
                     for path in &paths {
@@ -98,7 +98,7 @@ impl Campaigns {
                 shares
             });
         }
-        crowd.join_all().await.into_iter().flatten().collect()
+        claims.join_all().await.into_iter().flatten().collect()
     }
 }
 
@@ -119,21 +119,21 @@ fn entries(listed: &Value) -> Vec<(u64, u64, String, Option<u64>)> {
         .collect()
 }
 
-async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Kind) {
-    let books = Books::new(kind);
-    let mut node = Node::start(&books).await;
+async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::LedgerKind) {
+    let ledger = TestLedger::new(kind);
+    let mut node = Node::start(&ledger).await;
     let campaigns = Campaigns::open(&node).await;
-    campaigns.rush(&node, 0..EARLY).await;
+    campaigns.load(&node, 0..EARLY).await;
     node.settled().await;
 
-    books
+    ledger
         .run(&hide_number("shares", &campaigns.packet, HIDDEN_SHARE), 1)
         .await;
-    books
+    ledger
         .run(&hide_number("orders", &campaigns.sale, 1), 1)
         .await;
-    books.run(&rename(&campaigns.lost, ELSEWHERE), 1).await;
-    let (shares, poison) = tokio::join!(campaigns.rush(&node, EARLY..CROWD), async {
+    ledger.run(&rename(&campaigns.lost, ELSEWHERE), 1).await;
+    let (shares, poison) = tokio::join!(campaigns.load(&node, EARLY..USERS), async {
         node.poison(&campaigns.sale, "paid 1 by-hand")
     });
     let close = format!("/v1/campaigns/{}/close", campaigns.packet);
@@ -141,13 +141,13 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
 
     // All logs are gone through, and everybody but one has a share of the packet.
     node.settled().await;
-    let (refused, waiting) = (3, u64::from(CROWD - EARLY));
+    let (refused, waiting) = (3, u64::from(USERS - EARLY));
     node.counts(refused, waiting).await;
     let ready = node.ready().await;
     assert_eq!(ready["status"], "ready");
     assert_eq!(ready["settlement_stuck"], Value::Null);
-    let aside = json!({ "refused": refused, "waiting": waiting });
-    assert_eq!(ready["settlement_set_aside"], aside);
+    let quarantine = json!({ "refused": refused, "waiting": waiting });
+    assert_eq!(ready["settlement_set_aside"], quarantine);
     let unlucky = &shares[&u64::from(HIDDEN_SHARE)];
     for user in shares.values() {
         let expected = if user == unlucky { 0 } else { SHARE_MINOR };
@@ -155,8 +155,8 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     }
 
     // A file is open in one process at a time.
-    if books.is_file() {
-        let busy = books.qiang(&["settlement", "list"]);
+    if ledger.is_file() {
+        let busy = ledger.qiang(&["settlement", "list"]);
         let text = String::from_utf8(busy.stderr).unwrap();
         assert_eq!(
             (busy.status.code(), text.lines().count()),
@@ -166,10 +166,13 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
         assert!(text.contains("another process is serving"), "{text}");
         node.stop();
     }
-    let listed = list(&books, &[]);
-    let told = entries(&listed);
-    assert_eq!(told.len() as u64, refused + waiting, "{listed:#}");
-    let mut refusals: Vec<_> = told.iter().filter(|entry| entry.3.is_none()).collect();
+    let listed = list(&ledger, &[]);
+    let quarantined = entries(&listed);
+    assert_eq!(quarantined.len() as u64, refused + waiting, "{listed:#}");
+    let mut refusals: Vec<_> = quarantined
+        .iter()
+        .filter(|entry| entry.3.is_none())
+        .collect();
     refusals.sort_by_key(|entry| entry.2.clone());
     let share = format!("granted {HIDDEN_SHARE} {unlucky} 1 {SHARE_MINOR}");
     let lost = format!("granted {} ", EARLY + 1);
@@ -177,7 +180,7 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     assert_eq!(refusals[1].2, share);
     assert_eq!((refusals[2].0, refusals[2].1), poison);
     assert_eq!(refusals[2].2, "paid 1 by-hand");
-    let closed: Vec<_> = told
+    let closed: Vec<_> = quarantined
         .iter()
         .filter(|entry| entry.2.starts_with("closed"))
         .collect();
@@ -188,33 +191,33 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
         "the close waits for the share"
     );
     let some = list(
-        &books,
+        &ledger,
         &["--partition", &poison.0.to_string(), "--limit", "1"],
     );
     assert_eq!(entries(&some)[0].0, poison.0);
-    let table = String::from_utf8(books.qiang(&["settlement", "list"]).stdout).unwrap();
+    let table = String::from_utf8(ledger.qiang(&["settlement", "list"]).stdout).unwrap();
     assert!(
         table.contains(&share) && table.contains("waits for entry"),
         "{table}"
     );
-    let (code, report) = books.audit(&node);
+    let (code, report) = ledger.audit(&node);
     assert_eq!(code, Some(1));
-    assert_eq!(report["set_aside"], aside);
+    assert_eq!(report["set_aside"], quarantine);
 
     // As long as nothing is mended, nothing is settled.
-    let (code, driven) = redrive(&books, &["--all"]);
+    let (code, driven) = redrive(&ledger, &["--all"]);
     assert_eq!(code, Some(1));
     assert_eq!(driven["settled"], json!([]));
-    assert_eq!(driven["left"].as_array().unwrap().len(), told.len());
-    assert_eq!(entries(&list(&books, &[])), told);
+    assert_eq!(driven["left"].as_array().unwrap().len(), quarantined.len());
+    assert_eq!(entries(&list(&ledger, &[])), quarantined);
 
-    books.run(&mend_numbers("shares"), 1).await;
-    books.run(&mend_numbers("orders"), 1).await;
-    books.run(&rename(ELSEWHERE, &campaigns.lost), 1).await;
+    ledger.run(&mend_numbers("shares"), 1).await;
+    ledger.run(&mend_numbers("orders"), 1).await;
+    ledger.run(&rename(ELSEWHERE, &campaigns.lost), 1).await;
     let place =
         |entry: &(u64, u64, String, Option<u64>)| [entry.0.to_string(), entry.1.to_string()];
     let [partition, seq] = place(closed[0]);
-    let (code, driven) = redrive(&books, &[&partition, &seq]);
+    let (code, driven) = redrive(&ledger, &[&partition, &seq]);
     assert_eq!(
         (code, &driven["settled"]),
         (Some(1), &json!([])),
@@ -228,22 +231,25 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
         "{driven}"
     );
     let [partition, seq] = place(refusals[2]);
-    let (code, driven) = redrive(&books, &[&partition, &seq]);
+    let (code, driven) = redrive(&ledger, &[&partition, &seq]);
     assert_eq!(
         (code, &driven["settled"]),
         (Some(0), &json!([poison])),
         "{driven}"
     );
-    let (code, driven) = redrive(&books, &["--all"]);
+    let (code, driven) = redrive(&ledger, &["--all"]);
     assert_eq!((code, &driven["left"]), (Some(0), &json!([])), "{driven}");
-    assert_eq!(driven["settled"].as_array().unwrap().len(), told.len() - 1);
-    let empty = books.qiang(&["settlement", "list"]);
+    assert_eq!(
+        driven["settled"].as_array().unwrap().len(),
+        quarantined.len() - 1
+    );
+    let empty = ledger.qiang(&["settlement", "list"]);
     assert_eq!(empty.stdout, b"nothing is set aside\n");
 
-    let (code, report) = books.audit(&node);
+    let (code, report) = ledger.audit(&node);
     assert_eq!(code, Some(0), "{report:#}");
-    if books.is_file() {
-        node = Node::start_again(node, &books).await;
+    if ledger.is_file() {
+        node = Node::start_again(node, &ledger).await;
     }
     node.counts(0, 0).await;
     assert_eq!(node.ready().await["settlement_set_aside"], Value::Null);
@@ -252,15 +258,15 @@ async fn what_the_books_refuse_is_set_aside_and_settled_after_all(kind: node::Ki
     assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
 }
 
-fn list(books: &Books, more: &[&str]) -> Value {
-    let output = books.qiang(&[&["settlement", "list", "--json"], more].concat());
+fn list(ledger: &TestLedger, more: &[&str]) -> Value {
+    let output = ledger.qiang(&[&["settlement", "list", "--json"], more].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn redrive(books: &Books, which: &[&str]) -> (Option<i32>, Value) {
-    let output = books.qiang(&[&["settlement", "redrive", "--json"], which].concat());
+fn redrive(ledger: &TestLedger, which: &[&str]) -> (Option<i32>, Value) {
+    let output = ledger.qiang(&[&["settlement", "redrive", "--json"], which].concat());
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
@@ -268,56 +274,56 @@ fn redrive(books: &Books, which: &[&str]) -> (Option<i32>, Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_file() {
-    what_the_books_refuse_is_set_aside_and_settled_after_all(node::Kind::File).await;
+    what_the_ledger_refuses_is_quarantined_and_settled_later(node::LedgerKind::File).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_postgres() {
-    what_the_books_refuse_is_set_aside_and_settled_after_all(node::Kind::Postgres).await;
+    what_the_ledger_refuses_is_quarantined_and_settled_later(node::LedgerKind::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_mariadb() {
-    what_the_books_refuse_is_set_aside_and_settled_after_all(node::Kind::MariaDb).await;
+    what_the_ledger_refuses_is_quarantined_and_settled_later(node::LedgerKind::MariaDb).await;
 }
 
 /// After so many refusals in a partition something else must be wrong: settlement stands still there, and says so,
-/// while grants go on. So it does where the ledger does not take what is to be set aside. Both pass by themselves.
+/// while grants go on. So it does where the ledger does not take what is to be quarantined. Both pass by themselves.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_set_aside_is_an_alarm() {
-    let books = Books::new(node::Kind::Postgres);
-    let node = Node::start(&books).await;
+async fn what_cannot_be_quarantined_is_an_alarm() {
+    let ledger = TestLedger::new(node::LedgerKind::Postgres);
+    let node = Node::start(&ledger).await;
     let campaigns = Campaigns::open(&node).await;
-    campaigns.rush(&node, 0..8).await;
+    campaigns.load(&node, 0..8).await;
     node.settled().await;
     let partition = node.partition(&campaigns.sale);
     let many = format!(
         "INSERT INTO set_aside SELECT {partition}, n, '{ELSEWHERE}', n || ' 0 {ELSEWHERE} ended', 'no', NULL, 0 \
          FROM generate_series({AWAY} + 1, {AWAY} + {REFUSED_MAX}) n"
     );
-    books.run(&many, REFUSED_MAX).await;
+    ledger.run(&many, REFUSED_MAX).await;
     node.poison(&campaigns.sale, "paid 999 by-hand");
     let why = node.stuck().await;
-    let told = format!("{REFUSED_MAX} entries are set aside already, and now: order 999 of");
+    let reason = format!("{REFUSED_MAX} entries are set aside already, and now: order 999 of");
     assert!(
         why.starts_with(&format!("partition {partition}: ")),
         "{why}"
     );
-    assert!(why.contains(&told), "{why}");
-    campaigns.rush(&node, 8..16).await;
+    assert!(why.contains(&reason), "{why}");
+    campaigns.load(&node, 8..16).await;
     let mend = format!("DELETE FROM set_aside WHERE seq > {AWAY}");
-    books.run(&mend, REFUSED_MAX).await;
+    ledger.run(&mend, REFUSED_MAX).await;
     node.settled().await;
     node.counts(1, 0).await;
 
-    books
+    ledger
         .run("ALTER TABLE set_aside RENAME TO elsewhere", 0)
         .await;
     node.poison(&campaigns.sale, "paid 998 by-hand");
     let why = node.stuck().await;
     assert!(why.contains("set_aside"), "{why}");
-    campaigns.rush(&node, 16..24).await;
-    books
+    campaigns.load(&node, 16..24).await;
+    ledger
         .run("ALTER TABLE elsewhere RENAME TO set_aside", 0)
         .await;
     node.settled().await;
@@ -327,9 +333,9 @@ async fn what_cannot_be_set_aside_is_an_alarm() {
 /// What was asked for wrongly is said in one line.
 #[tokio::test]
 async fn what_cannot_be_done_is_said_in_one_line() {
-    let books = Books::new(node::Kind::File);
+    let ledger = TestLedger::new(node::LedgerKind::File);
     let check = |args: &[&str], code: i32, said: &str| {
-        let output = books.qiang(&[&["settlement"], args].concat());
+        let output = ledger.qiang(&[&["settlement"], args].concat());
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
         assert!(text.contains(said), "{args:?}: {text}");
@@ -355,7 +361,7 @@ async fn what_cannot_be_done_is_said_in_one_line() {
     check(&["list", "--limit", "0"], 2, "--limit");
     let url = "postgres://ann:sesame@127.0.0.1:1/books";
     for command in [&["list"][..], &["redrive", "--all"]] {
-        let output = books.qiang_on(&[&["settlement"], command, &["--ledger", url]].concat());
+        let output = ledger.qiang_on(&[&["settlement"], command, &["--ledger", url]].concat());
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(
             (output.status.code(), text.lines().count()),

@@ -70,11 +70,10 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
             "{lines}"
         );
         assert!(line(2).ends_with("waits for entry 6"), "{lines}");
-        let output = audit(&["--ledger", &url]);
-        let text = String::from_utf8(output.stdout).unwrap();
-        let told =
+        let text = audit(&url).unwrap().to_string();
+        let line =
             "set aside: 2 entries that the books refused, and 1 that wait; `qiang settlement list`";
-        assert!(text.contains(told), "{text}");
+        assert!(text.contains(line), "{text}");
 
         for seq in [5, 6, 10] {
             let driven = world.ledger.redrive(PARTITION, seq);

@@ -1,4 +1,4 @@
-//! The load: users who claim from a sale and a packet, and pay, each until answered; and what they were told.
+//! The load: users who claim from a sale and a packet, and pay, each until answered; and their answers.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use qiang_redis::RedisEngine;
 use qiang_testkit::campaign::Target;
 use tokio::task::JoinHandle;
 
-use crate::rig::{WAIT_MAX, wait_for};
+use crate::harness::{WAIT_MAX, wait_for};
 
 /// Users who ask at a time, and in all.
 const AT_A_TIME: usize = 8;
@@ -29,7 +29,7 @@ const USERS_MAX: usize = 30_000;
 const PAUSE: Duration = Duration::from_millis(8);
 /// Between two users of one task once so many have come: a slow machine does not run out of them.
 const LONG_PAUSE: Duration = Duration::from_millis(80);
-const CROWDED: usize = 6_000;
+const MANY: usize = 6_000;
 /// Every so many users want a share of the packet, and every so many buyers pay.
 const PACKET_EVERY: usize = 8;
 const PAYS_EVERY: usize = 4;
@@ -41,24 +41,24 @@ struct Shared {
     next: AtomicUsize,
     stop: AtomicBool,
     unknown: AtomicUsize,
-    told: Mutex<Vec<Told>>,
+    answers: Mutex<Vec<Answer>>,
 }
 
 /// A user with a grant.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct Answer {
     pub(crate) claim: Claim,
     pub(crate) grant: Grant,
     pub(crate) paid: bool,
 }
 
 /// Users who go on asking.
-pub(crate) struct Crowd {
+pub(crate) struct Users {
     shared: Arc<Shared>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Crowd {
+impl Users {
     pub(crate) fn start(engine: RedisEngine, sale: Target, packet: Target) -> Self {
         let shared = Arc::new(Shared {
             engine,
@@ -67,7 +67,7 @@ impl Crowd {
             next: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             unknown: AtomicUsize::new(0),
-            told: Mutex::default(),
+            answers: Mutex::default(),
         });
         let tasks = (0..AT_A_TIME)
             .map(|_| tokio::spawn(Arc::clone(&shared).ask()))
@@ -78,14 +78,14 @@ impl Crowd {
     /// Waits until so many more have come.
     pub(crate) async fn more(&self, count: usize) {
         let upto = self.shared.next.load(Ordering::Relaxed) + count;
-        assert!(upto <= USERS_MAX, "the crowd is too small");
-        wait_for("more of the crowd", async || {
+        assert!(upto <= USERS_MAX, "there are too few users");
+        wait_for("more users", async || {
             self.shared.next.load(Ordering::Relaxed) >= upto
         })
         .await;
     }
 
-    /// Waits until somebody more could not be told what became of a request.
+    /// Waits until somebody more gets no decision.
     pub(crate) async fn unknown(&self) {
         let before = self.shared.unknown.load(Ordering::Relaxed);
         wait_for("an unknown outcome", async || {
@@ -94,18 +94,18 @@ impl Crowd {
         .await;
     }
 
-    /// Lets nobody else come, and waits until all are told.
-    pub(crate) async fn dismiss(self) -> Vec<Told> {
+    /// Lets nobody else come, and waits until all are answered.
+    pub(crate) async fn dismiss(self) -> Vec<Answer> {
         self.shared.stop.store(true, Ordering::Release);
         for task in self.tasks {
             task.await.unwrap();
         }
-        let mut told = self
+        let mut answers = self
             .shared
-            .told
+            .answers
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *told)
+        std::mem::take(&mut *answers)
     }
 }
 
@@ -128,13 +128,13 @@ impl Shared {
                     if paid {
                         self.pay(n, grant).await;
                     }
-                    let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                    told.push(Told { claim, grant, paid });
+                    let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+                    answers.push(Answer { claim, grant, paid });
                 }
                 Outcome::SoldOut { .. } if target == self.packet => {}
-                other => panic!("a new user was told {other:?}"),
+                other => panic!("a new user was answered {other:?}"),
             }
-            let pause = if n < CROWDED { PAUSE } else { LONG_PAUSE };
+            let pause = if n < MANY { PAUSE } else { LONG_PAUSE };
             tokio::time::sleep(pause).await;
         }
     }
@@ -173,11 +173,14 @@ impl Shared {
 }
 
 /// The grants of one campaign by their numbers. Two of one number are one too many.
-pub(crate) fn by_number(told: &[Told], target: Target) -> BTreeMap<u32, &Told> {
+pub(crate) fn by_number(answers: &[Answer], target: Target) -> BTreeMap<u32, &Answer> {
     let mut grants = BTreeMap::new();
-    for told in told.iter().filter(|told| told.grant.campaign == target.id) {
-        let twice = grants.insert(told.grant.number, told);
-        assert!(twice.is_none(), "told to two: {told:?} and {twice:?}");
+    for answer in answers
+        .iter()
+        .filter(|answer| answer.grant.campaign == target.id)
+    {
+        let twice = grants.insert(answer.grant.number, answer);
+        assert!(twice.is_none(), "granted to two: {answer:?} and {twice:?}");
     }
     grants
 }

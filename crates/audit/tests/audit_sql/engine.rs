@@ -1,17 +1,18 @@
 //! A ledger held against the engine on Redis that it follows from, with entries in flight.
 
-use std::process::Output;
-
+use qiang_audit::{EnginePlace, Of, Report};
 use qiang_core::{event::PartitionId, ports::EventLog as _};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
     servers::Port,
 };
+use tempfile::TempDir;
 
 use super::{
-    Kind, audit,
-    beside::{PARTITIONS, Place, World, history, server},
+    LedgerKind,
+    beside::{LedgerPlace, PARTITIONS, World, history, server},
+    outcome, runtime,
 };
 
 /// Audits that are made while grants are made, settled and released, and at most how many grants.
@@ -22,7 +23,7 @@ const BATCH: usize = 3;
 
 #[test]
 fn what_is_in_flight_is_understood() {
-    for kind in [Some(Kind::Postgres), Some(Kind::MariaDb), None] {
+    for kind in [Some(LedgerKind::Postgres), Some(LedgerKind::MariaDb), None] {
         let world = World::new(kind);
         assert_eq!(world.broken(), (vec![], 0), "before the first campaign");
         history(&world);
@@ -31,7 +32,7 @@ fn what_is_in_flight_is_understood() {
             assert_eq!(world.broken(), (vec![], left as u64));
             if but == 1_000 {
                 assert!(left > 30, "{left} entries in flight");
-                let text = String::from_utf8(world.audit(&[]).stdout).unwrap();
+                let text = world.audit(&world.place).unwrap().to_string();
                 let line =
                     format!("in flight, in the engine's log and not settled: {left} entries");
                 assert!(text.contains(&line), "{text}");
@@ -53,7 +54,7 @@ fn what_is_in_flight_is_understood() {
 /// What the ledger has set aside is known, and not lost: what the engine has granted adds up with it.
 #[test]
 fn what_is_set_aside_is_not_lost() {
-    for kind in [Some(Kind::Postgres), Some(Kind::MariaDb), None] {
+    for kind in [Some(LedgerKind::Postgres), Some(LedgerKind::MariaDb), None] {
         let world = World::new(kind);
         history(&world);
         let mut aside = Vec::new();
@@ -100,18 +101,18 @@ fn what_is_set_aside_is_not_lost() {
 
 #[test]
 fn what_differs_is_reported() {
-    let world = World::new(Some(Kind::Postgres));
+    let world = World::new(Some(LedgerKind::Postgres));
     history(&world);
     let left = world.settle(3);
-    let Place::Database(url) = &world.place else {
+    let LedgerPlace::Database(url) = &world.ledger_place else {
         panic!("it is in a database")
     };
     let check = |names: &[&str], shown: &str| {
         let (broken, _) = world.broken();
         let found: Vec<&str> = broken.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(found, names, "{broken:#?}");
-        let told = broken.iter().any(|(_, line)| line.contains(shown));
-        assert!(told, "{shown}: {broken:#?}");
+        let found = broken.iter().any(|(_, line)| line.contains(shown));
+        assert!(found, "{shown}: {broken:#?}");
     };
     assert_eq!(world.broken(), (vec![], left as u64));
 
@@ -147,7 +148,7 @@ fn what_differs_is_reported() {
     );
 
     // More than the engine has.
-    Kind::Postgres.run(
+    LedgerKind::Postgres.run(
         url,
         "UPDATE settled SET seq = seq + 1000 WHERE partition = 0",
     );
@@ -175,7 +176,7 @@ fn what_differs_is_reported() {
 /// Grants are made, settled and released for as long as both are read.
 #[test]
 fn both_are_read_as_of_the_same_moment() {
-    for kind in [Kind::Postgres, Kind::MariaDb] {
+    for kind in [LedgerKind::Postgres, LedgerKind::MariaDb] {
         let world = World::new(Some(kind));
         let target = world.open(1, &sale(GRANTS_MAX).price(7));
         std::thread::scope(|scope| {
@@ -208,39 +209,36 @@ fn both_are_read_as_of_the_same_moment() {
 }
 
 #[test]
-fn engines_that_cannot_be_compared_are_said_to_be() {
+fn engines_that_cannot_be_compared_are_refused() {
     let world = World::new(None);
-    let check = |output: &Output, said: &str| {
-        let text = String::from_utf8(output.stderr.clone()).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains(said) && !text.contains("secret"), "{text}");
+    let check = |audited: anyhow::Result<Report>, expected: &str| {
+        let text = outcome::refusal(audited);
+        assert!(text.contains(expected), "{text}");
+    };
+    let with = |urls: &str, partitions: Option<u16>| EnginePlace {
+        urls: vec![urls.to_owned()],
+        partitions,
+        ..world.place.clone()
     };
     check(
-        &world.audit(&["--partitions", "8"]),
+        world.audit(&with(&server().url(), Some(8))),
         "the engine has 3 partitions, and --partitions says 8",
     );
-    let Place::File(folder, path) = &world.place else {
-        panic!("it is in a file")
-    };
-    let path = path.to_str().unwrap();
     let port = Port::free();
     let url = format!("redis://ann:secret@{}", port.addr());
-    check(
-        &audit(&["--db", path, "--redis", &url]),
-        "cannot connect to Redis",
-    );
+    check(world.audit(&with(&url, None)), "cannot connect to Redis");
     let url = "redis://ann:secret@127.0.0.1:port";
     check(
-        &audit(&["--db", path, "--redis", url]),
+        world.audit(&with(url, None)),
         "the engine's URL cannot be read",
     );
 
+    let folder = TempDir::new().unwrap();
     let own = folder.path().join("engine.db");
     let embedded = qiang_embedded::Embedded::open(&own, ManualClock::new(OPENS)).unwrap();
-    let url = server().url();
+    let beside = qiang_audit::audit_beside(Of::File(&own), &world.place);
     check(
-        &audit(&["--db", own.to_str().unwrap(), "--redis", &url]),
+        runtime().block_on(beside),
         "it has its log in it, and no other engine beside it",
     );
     embedded.close();

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use qiang_audit::{self as audit, EnginePlace};
 use qiang_redis::{Options, Topology};
 use qiang_testkit::servers::redis::{Cluster, Options as ServerOptions, SentinelSet};
 
 use super::{
-    audit,
     beside::{PARTITIONS, World, history},
+    outcome,
 };
 
 /// Found through some of the nodes, and read where each partition is.
@@ -20,7 +21,7 @@ fn a_cluster_is_audited() {
         topology: Topology::Cluster,
         ..Options::default()
     };
-    let world = World::on(None, options, &["--topology", "cluster"]);
+    let world = World::on(None, options);
     assert_eq!(world.broken(), (vec![], 0), "before the first campaign");
     history(&world);
     let left = world.settle(4);
@@ -39,23 +40,18 @@ fn a_cluster_is_audited() {
         let (key, primary) = tag(partition);
         primary.call(&["XTRIM", &key, "MAXLEN", "0"]).unwrap();
         let (broken, _) = world.broken();
-        let told = format!("partition {partition}: entry ");
-        let told = |line: &String| line.contains(&told) && line.contains("nor in the log");
-        let seen = world.lines("engine_positions").iter().any(told);
+        let begin = format!("partition {partition}: entry ");
+        let missing = |line: &String| line.contains(&begin) && line.contains("nor in the log");
+        let seen = world.lines("engine_positions").iter().any(missing);
         assert!(seen, "{broken:#?}");
     }
     // Taken for a single server, most of it is elsewhere.
-    let urls = cluster.urls().join(",");
-    let alone = audit(&[
-        "--db",
-        world.file(),
-        "--redis",
-        &urls,
-        "--prefix",
-        &world.prefix,
-    ]);
-    let text = String::from_utf8(alone.stderr).unwrap();
-    assert_eq!(alone.status.code(), Some(2), "{text}");
+    let alone = EnginePlace {
+        urls: cluster.urls(),
+        topology: audit::Topology::Standalone,
+        ..world.place.clone()
+    };
+    outcome::refusal(world.audit(&alone));
 }
 
 #[test]
@@ -69,23 +65,17 @@ fn what_sentinels_watch_is_audited() {
         },
         ..Options::default()
     };
-    let flags = ["--topology", "sentinel", "--master", master];
-    let world = World::on(None, options, &flags);
+    let world = World::on(None, options);
     history(&world);
     let left = world.settle(4);
     assert_eq!(world.broken(), (vec![], left as u64));
 
-    let urls = watched.sentinel_urls().join(",");
-    let unknown = [
-        "--redis",
-        &urls,
-        "--topology",
-        "sentinel",
-        "--master",
-        "who",
-    ];
-    let unknown = audit(&[&["--db", world.file()], &unknown[..]].concat());
-    let text = String::from_utf8(unknown.stderr).unwrap();
-    assert_eq!(unknown.status.code(), Some(2), "{text}");
+    let unknown = EnginePlace {
+        topology: audit::Topology::Sentinel {
+            master: "who".to_owned(),
+        },
+        ..world.place.clone()
+    };
+    let text = outcome::refusal(world.audit(&unknown));
     assert!(text.contains("the Sentinels know no primary who"), "{text}");
 }

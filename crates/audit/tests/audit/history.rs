@@ -32,7 +32,7 @@ const START: i64 = 1_800_000_000_000;
 /// Claims of the last rush, of which settlement has not seen all when the writer stops.
 const RUSH: u32 = 5_000;
 
-/// A clock that moves when it is told to.
+/// A clock that tests move.
 struct ManualClock(AtomicI64);
 
 impl Clock for ManualClock {
@@ -243,7 +243,7 @@ pub(crate) fn live(path: &Path) -> World {
 }
 
 /// Adds a rush and stops the writer before settlement has carried all of it. Its first two grants are settled.
-pub(crate) fn rush_and_stop(mut world: World) {
+pub(crate) fn load_and_stop(mut world: World) {
     let rush = world.packet(
         "rush",
         (0, 1_000_000),

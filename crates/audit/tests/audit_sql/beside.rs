@@ -2,10 +2,10 @@
 
 use std::{
     path::PathBuf,
-    process::Output,
     sync::{Arc, OnceLock},
 };
 
+use qiang_audit::{EnginePlace, Of, Report, Topology};
 use qiang_core::{
     book::{CampaignAction, Command, Setup},
     event::PartitionId,
@@ -15,7 +15,7 @@ use qiang_core::{
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;
-use qiang_redis::{Options, RedisEngine};
+use qiang_redis::{self as engine, Options, RedisEngine};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPEN_MS, OPENS, OWNER, Target, currency, red_packet, sale, user},
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
 
-use super::{DATA_MODEL, Kind, audit, next, opened};
+use super::{DATA_MODEL, LedgerKind, next, opened, runtime};
 
 pub(super) const PARTITIONS: u16 = 3;
 
@@ -36,35 +36,35 @@ pub(super) fn server() -> &'static Standalone {
 }
 
 /// Where the ledger is.
-pub(super) enum Place {
-    File(TempDir, PathBuf),
+pub(super) enum LedgerPlace {
+    File { path: PathBuf, _folder: TempDir },
     Database(String),
 }
 
 pub(super) struct World {
     pub(super) runtime: Runtime,
     clock: Arc<ManualClock>,
-    pub(super) place: Place,
+    pub(super) ledger_place: LedgerPlace,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) engine: RedisEngine,
     pub(super) prefix: String,
-    /// Where Redis is, as the audit is told.
-    flags: Vec<String>,
+    /// Where the engine is.
+    pub(super) place: EnginePlace,
 }
 
 impl World {
     /// An engine that spreads all campaigns of ten units and more over three partitions; in a database or in a file.
-    pub(super) fn new(kind: Option<Kind>) -> Self {
+    pub(super) fn new(kind: Option<LedgerKind>) -> Self {
         let urls = vec![server().url()];
         let options = Options {
             urls,
             ..Options::default()
         };
-        Self::on(kind, options, &[])
+        Self::on(kind, options)
     }
 
-    /// The same on another Redis, and how the audit is told what that is.
-    pub(super) fn on(kind: Option<Kind>, options: Options, flags: &[&str]) -> Self {
+    /// The same on another Redis.
+    pub(super) fn on(kind: Option<LedgerKind>, options: Options) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -72,22 +72,41 @@ impl World {
             .unwrap();
         let clock = ManualClock::new(OPENS);
         let prefix = format!("audit{}", next());
-        let (place, ledger) = match kind {
+        let (ledger_place, ledger) = match kind {
             Some(kind) => {
                 let url = kind.database();
                 let ledger = runtime.block_on(opened(&url, Arc::clone(&clock)));
-                (Place::Database(url), ledger)
+                (LedgerPlace::Database(url), ledger)
             }
             None => {
                 let folder = TempDir::new().unwrap();
                 let path = folder.path().join("ledger.db");
                 let ledger = SqliteLedger::open(&path, Arc::clone(&clock) as _);
                 let ledger = ledger.unwrap_or_else(|error| panic!("{error}"));
-                (Place::File(folder, path), Arc::new(ledger) as _)
+                (
+                    LedgerPlace::File {
+                        path,
+                        _folder: folder,
+                    },
+                    Arc::new(ledger) as _,
+                )
             }
         };
-        let mut told = vec!["--redis".to_owned(), options.urls.join(",")];
-        told.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let place = EnginePlace {
+            urls: options.urls.clone(),
+            topology: match &options.topology {
+                engine::Topology::Standalone => Topology::Standalone,
+                engine::Topology::Sentinel { master } => Topology::Sentinel {
+                    master: master.clone(),
+                },
+                engine::Topology::Cluster => Topology::Cluster,
+            },
+            username: None,
+            password: None,
+            database: 0,
+            prefix: prefix.clone(),
+            partitions: None,
+        };
         let options = Options {
             prefix: prefix.clone(),
             partitions: PARTITIONS,
@@ -101,10 +120,10 @@ impl World {
             engine: engine.unwrap_or_else(|error| panic!("{error:?}")),
             runtime,
             clock,
-            place,
+            ledger_place,
             ledger,
             prefix,
-            flags: told,
+            place,
         }
     }
 
@@ -161,22 +180,18 @@ impl World {
         })
     }
 
-    pub(super) fn audit(&self, more: &[&str]) -> Output {
-        let mut args: Vec<&str> = self.flags.iter().map(String::as_str).collect();
-        args.extend(["--prefix", &self.prefix]);
-        match &self.place {
-            Place::File(_, path) => args.extend(["--db", path.to_str().unwrap()]),
-            Place::Database(url) => args.extend(["--ledger", url]),
-        }
-        args.extend(more);
-        audit(&args)
+    /// The audit of the ledger beside an engine.
+    pub(super) fn audit(&self, place: &EnginePlace) -> anyhow::Result<Report> {
+        let of = match &self.ledger_place {
+            LedgerPlace::File { path, .. } => Of::File(path),
+            LedgerPlace::Database(url) => Of::Database(url),
+        };
+        runtime().block_on(qiang_audit::audit_beside(of, place))
     }
 
     /// What is broken, with the first line of each, and how many entries are in flight.
     pub(super) fn broken(&self) -> (Vec<(String, String)>, u64) {
-        let output = self.audit(&["--json"]);
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
         let checks = report["checks"].as_array().unwrap();
         for name in ["engine_positions", "engine_counts"] {
             assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
@@ -191,21 +206,13 @@ impl World {
 
     /// What a check has found.
     pub(super) fn lines(&self, name: &str) -> Vec<String> {
-        let output = self.audit(&["--json"]);
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
         let checks = report["checks"].as_array().unwrap();
         let check = checks.iter().find(|check| check["name"] == name).unwrap();
         let lines = check["offending"].as_array().unwrap().iter();
         lines
             .map(|line| line.as_str().unwrap().to_owned())
             .collect()
-    }
-
-    pub(super) fn file(&self) -> &str {
-        match &self.place {
-            Place::File(_, path) => path.to_str().unwrap(),
-            Place::Database(_) => panic!("it is in a database"),
-        }
     }
 
     pub(super) fn redis(&self, args: &[&str]) {

@@ -1,4 +1,4 @@
-//! What a cell stands on: servers, an engine with two campaigns, a ledger, and whoever settles.
+//! What a cell stands on: servers, an engine with two campaigns, a ledger, and the process that settles.
 
 use std::{
     path::PathBuf,
@@ -31,8 +31,8 @@ use tokio::{
 use uuid::Uuid;
 
 use crate::{
-    Kind, Step, TransportKind,
-    books::Books,
+    LedgerKind, Step, TransportKind,
+    ledgers::CellLedger,
     pool::{self, Lent},
     settler::{Order, Role, Settler, Stop},
 };
@@ -71,11 +71,11 @@ pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-pub(crate) struct Rig {
+pub(crate) struct Harness {
     pub(crate) transport_kind: TransportKind,
     pub(crate) redis: Standalone,
     pub(crate) rabbit: Option<Lent<RabbitMq>>,
-    pub(crate) books: Books,
+    pub(crate) ledger: CellLedger,
     pub(crate) engine: RedisEngine,
     pub(crate) setups: [Setup; 2],
     listener: UnixListener,
@@ -83,7 +83,7 @@ pub(crate) struct Rig {
     _folder: TempDir,
 }
 
-/// What a process has told. It goes on when the value is dropped.
+/// What a process has reported. It goes on when the value is dropped.
 pub(crate) struct Report {
     pub(crate) what: String,
     pub(crate) partition: PartitionId,
@@ -91,13 +91,17 @@ pub(crate) struct Report {
     _stream: UnixStream,
 }
 
-impl Rig {
+impl Harness {
     /// Redis keeps an append-only file that is synced before each answer. `patience` is how long the engine tries a
     /// claim again by itself before it says that the outcome is unknown.
-    pub(crate) async fn new(transport_kind: TransportKind, kind: Kind, patience: Duration) -> Self {
+    pub(crate) async fn new(
+        transport_kind: TransportKind,
+        kind: LedgerKind,
+        patience: Duration,
+    ) -> Self {
         let redis = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
         let rabbit = (transport_kind == TransportKind::RabbitMq).then(|| blocking(pool::rabbitmq));
-        let books = Books::new(kind).await;
+        let ledger = CellLedger::new(kind).await;
         let options = Options {
             urls: vec![redis.url()],
             prefix: PREFIX.to_owned(),
@@ -119,7 +123,7 @@ impl Rig {
             on_sale.window(opens, open_ms).setup(1),
             packet.window(opens, open_ms).setup(2),
         ];
-        books
+        ledger
             .with(async |ledger| {
                 let amount = Money::new(PACKET_MINOR, currency());
                 let id = Uuid::from_u128(1);
@@ -139,7 +143,7 @@ impl Rig {
             transport_kind,
             redis,
             rabbit,
-            books,
+            ledger,
             engine,
             setups,
             listener: UnixListener::bind(&socket).unwrap(),
@@ -171,7 +175,7 @@ impl Rig {
             redis: self.redis.url(),
             prefix: PREFIX.to_owned(),
             partitions: PARTITIONS,
-            ledger: self.books.address().to_owned(),
+            ledger: self.ledger.address().to_owned(),
             transport_kind: self.transport_kind,
             rabbit: rabbit.unwrap_or_else(|| self.rabbit_url()),
             stop: step.map(|step| Stop {
@@ -189,7 +193,7 @@ impl Rig {
         let (redis, rabbit) = (self.redis.url(), self.rabbit_url());
         command
             .args(["worker", "--engine", "redis", "--redis", &redis])
-            .args([self.books.flag(), self.books.address()])
+            .args([self.ledger.flag(), self.ledger.address()])
             .args(["--transport", self.transport_kind.name()])
             .env("QIANG__REDIS__PREFIX", PREFIX)
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
@@ -212,7 +216,8 @@ impl Rig {
             accepted = tokio::time::timeout(WAIT_MAX, self.listener.accept()) => accepted,
             never = watch => never,
         };
-        let accepted = accepted.unwrap_or_else(|_| panic!("nothing was told: {}", from.output()));
+        let accepted =
+            accepted.unwrap_or_else(|_| panic!("nothing was reported: {}", from.output()));
         let mut stream = BufReader::new(accepted.unwrap().0);
         let mut line = String::new();
         stream.read_line(&mut line).await.unwrap();
@@ -231,7 +236,7 @@ impl Rig {
     /// Waits until a partition is settled up to a place.
     pub(crate) async fn wait_for_settled(&self, partition: PartitionId, place: Seq) {
         wait_for("a place to be settled", async || {
-            let positions = self.books.positions().await;
+            let positions = self.ledger.positions().await;
             positions.get(&partition.0).is_some_and(|seq| *seq >= place)
         })
         .await;
@@ -243,7 +248,7 @@ impl Rig {
         for partition in self.engine.partitions() {
             let head = self.engine.head(partition).await.unwrap();
             loop {
-                let positions = self.books.positions().await;
+                let positions = self.ledger.positions().await;
                 let settled = positions.get(&partition.0).copied().unwrap_or(0);
                 assert!(settled <= head, "{settled} of {head} are settled");
                 if settled == head {

@@ -1,4 +1,4 @@
-//! What operators see of the transports: a service on real servers, things that happen to it, and what `/metrics` says.
+//! What operators see of the transports: a node on real servers, faults, and what `/metrics` shows.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../api/tests/common/mod.rs"]
@@ -288,7 +288,7 @@ async fn queues_are_seen() {
         let deleting = channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());
         deleting.await.unwrap();
     }
-    // The relay hears that nothing takes these, and goes back to what the ledger has.
+    // RabbitMQ returns these, since no queue takes them: the relay goes back to what the ledger has.
     world.grants(20).await;
     world
         .every("transport_republished_entries_total", |n| n > 0)

@@ -393,7 +393,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
 fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
     let folder = TempDir::new().unwrap();
     let sound = folder.path().join("sound.db");
-    history::rush_and_stop(history::live(&sound));
+    history::load_and_stop(history::live(&sound));
     let (_, report) = broken(&sound);
     assert_eq!(report["ok"], true, "{report:#}");
 
@@ -406,14 +406,14 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
         let (found, report) = broken(&planted);
         let expected: BTreeSet<String> = expected.iter().map(|name| (*name).to_owned()).collect();
         if found != expected {
-            let told: Vec<_> = report["checks"]
+            let found: Vec<_> = report["checks"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .filter(|check| check["ok"] == false)
                 .map(|check| format!("{}: {}", check["name"], check["offending"][0]))
                 .collect();
-            wrong.push(format!("{what}: expected {expected:?}, found {told:#?}"));
+            wrong.push(format!("{what}: expected {expected:?}, found {found:#?}"));
         }
         failed.extend(found);
     }

@@ -150,15 +150,14 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
             let (found, report) = broken(&planted);
             let expected: BTreeSet<String> =
                 expected.iter().map(|name| (*name).to_owned()).collect();
-            let told = report.to_string();
-            if found != expected || !told.contains(&shown) {
+            if found != expected || !report.to_string().contains(&shown) {
                 let checks = report["checks"].as_array().unwrap().iter();
-                let told: Vec<_> = checks
+                let found: Vec<_> = checks
                     .filter(|check| check["ok"] == false)
                     .map(|check| format!("{}: {}", check["name"], check["offending"]))
                     .collect();
                 wrong.push(format!(
-                    "{kind:?}, {what}: expected {expected:?} with {shown:?}, found {told:#?}"
+                    "{kind:?}, {what}: expected {expected:?} with {shown:?}, found {found:#?}"
                 ));
             }
         }

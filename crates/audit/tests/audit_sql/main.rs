@@ -1,26 +1,28 @@
-//! `qiang audit --ledger`, the command: on ledgers in PostgreSQL and MariaDB that are sound, on one that is written
-//! while it is read, on planted breaches, and on databases that cannot be audited.
+//! The audit of databases: ledgers in PostgreSQL and MariaDB that are sound, one that is written while it is read,
+//! planted breaches, and databases that cannot be audited.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../audit/alone_history.rs"]
-mod alone_history;
-mod aside;
 mod beside;
 mod breaches;
 mod engine;
+#[path = "../outcome/mod.rs"]
+mod outcome;
 mod places;
+mod quarantine;
 mod refusals;
 mod sound;
+#[path = "../audit/standalone_history.rs"]
+mod standalone_history;
 
 use std::{
     collections::BTreeSet,
-    process::{Command, Output},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
 };
 
+use qiang_audit::Report;
 use qiang_core::ports::Ledger;
 use qiang_ledger::LedgerOptions;
 use qiang_testkit::{
@@ -32,7 +34,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, raw_sql};
 use tokio::runtime::{Builder, Runtime};
 
-use self::alone_history::{World, history};
+use self::standalone_history::{World, history};
 
 /// The description of the tables, and of what the audit proves.
 const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
@@ -55,12 +57,12 @@ const TABLES: [&str; 12] = [
 
 /// The databases that a ledger may be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LedgerKind {
     Postgres,
     MariaDb,
 }
 
-const KINDS: [Kind; 2] = [Kind::Postgres, Kind::MariaDb];
+const KINDS: [LedgerKind; 2] = [LedgerKind::Postgres, LedgerKind::MariaDb];
 
 fn postgres() -> &'static postgres::Postgres {
     static SERVER: OnceLock<postgres::Postgres> = OnceLock::new();
@@ -72,7 +74,7 @@ fn mariadb() -> &'static mariadb::MariaDb {
     SERVER.get_or_init(|| mariadb::MariaDb::start(&mariadb::Options::new().without_fsync()))
 }
 
-impl Kind {
+impl LedgerKind {
     /// The URL of a new, empty database.
     fn database(self) -> String {
         match self {
@@ -146,48 +148,32 @@ async fn opened(url: &str, clock: Arc<ManualClock>) -> Arc<dyn Ledger> {
 }
 
 /// A ledger with its history in a new database.
-fn world(kind: Kind) -> (World, String) {
+fn world(kind: LedgerKind) -> (World, String) {
     let url = kind.database();
     let world = World::new(async |clock| opened(&url, clock).await);
     (history(world), url)
 }
 
 /// A sound ledger to which nobody is connected.
-fn sound(kind: Kind) -> String {
+fn sound(kind: LedgerKind) -> String {
     world(kind).1
 }
 
 /// An empty ledger.
-fn empty(kind: Kind) -> String {
+fn empty(kind: LedgerKind) -> String {
     let url = kind.database();
     let clock = ManualClock::new(OPENS);
     runtime().block_on(async { drop(opened(&url, clock).await) });
     url
 }
 
-fn audit(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_qiang"))
-        .arg("audit")
-        .args(args)
-        .output()
-        .unwrap()
+fn audit(url: &str) -> anyhow::Result<Report> {
+    runtime().block_on(qiang_audit::audit_ledger(url))
 }
 
 /// The audit of a ledger: the checks that are broken, and the whole report.
 fn broken(url: &str) -> (BTreeSet<String>, Value) {
-    let output = audit(&["--json", "--ledger", url]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let report: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    let checks = report["checks"].as_array().unwrap();
-    let broken: BTreeSet<String> = checks
-        .iter()
-        .filter(|check| check["ok"] == false)
-        .map(|check| check["name"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(report["ok"], broken.is_empty());
-    assert_eq!(output.status.code(), Some(i32::from(!broken.is_empty())));
-    (broken, report)
+    outcome::broken(&audit(url).unwrap())
 }
 
 fn assert_sound(url: &str) -> Value {

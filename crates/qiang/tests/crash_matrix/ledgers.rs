@@ -16,9 +16,9 @@ use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, raw_sq
 use tempfile::TempDir;
 
 use crate::{
-    Kind,
+    LedgerKind,
+    harness::wait_for,
     pool::{self, Lent},
-    rig::wait_for,
 };
 
 /// Rows that a held transaction on SQLite writes before it stands still, of 100,000 bytes: more than SQLite keeps in
@@ -33,7 +33,7 @@ const LOCK: &str = "BEGIN; SELECT id FROM held FOR UPDATE;";
 const SHOWN_AGAIN: Duration = Duration::from_millis(150);
 
 /// The ledger of a cell.
-pub(crate) enum Books {
+pub(crate) enum CellLedger {
     File { path: PathBuf, _folder: TempDir },
     Postgres(Lent<Postgres>, String),
     MariaDb(Lent<MariaDb>, String),
@@ -47,11 +47,11 @@ pub(crate) enum Hold {
     MariaDb(MySqlConnection),
 }
 
-impl Books {
+impl CellLedger {
     /// An empty ledger.
-    pub(crate) async fn new(kind: Kind) -> Self {
-        let books = match kind {
-            Kind::Sqlite => {
+    pub(crate) async fn new(kind: LedgerKind) -> Self {
+        let ledger = match kind {
+            LedgerKind::Sqlite => {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("ledger.db");
                 return Self::File {
@@ -59,19 +59,19 @@ impl Books {
                     _folder: folder,
                 };
             }
-            Kind::Postgres => {
+            LedgerKind::Postgres => {
                 let server = pool::postgres();
                 let url = server.create_database();
                 Self::Postgres(server, url)
             }
-            Kind::MariaDb => {
+            LedgerKind::MariaDb => {
                 let server = pool::mariadb();
                 let url = server.create_database();
                 Self::MariaDb(server, url)
             }
         };
-        qiang_ledger::migrate(books.address()).await.unwrap();
-        books
+        qiang_ledger::migrate(ledger.address()).await.unwrap();
+        ledger
     }
 
     /// The URL, or the file.
@@ -82,7 +82,7 @@ impl Books {
         }
     }
 
-    /// The flag by which the command line is told of it.
+    /// The flag of the command line that names it.
     pub(crate) fn flag(&self) -> &'static str {
         match self {
             Self::File { .. } => "--data",

@@ -1,47 +1,27 @@
-//! `qiang audit`, the command: on ledgers that are sound, on one that is in use, on files that are no ledgers, and on
-//! ledgers with one planted breach each.
+//! The audit of files: ledgers that are sound, one that is in use, files that are no ledgers, and ledgers with one
+//! planted breach each.
 #![allow(clippy::unwrap_used)]
 
-mod alone;
-mod alone_breaches;
-mod alone_history;
 mod breaches;
 mod history;
+#[path = "../outcome/mod.rs"]
+mod outcome;
+mod standalone;
+mod standalone_breaches;
+mod standalone_history;
 
 use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
 };
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(crate) fn qiang(args: &[&str], db: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_qiang"))
-        .args(args)
-        .arg("--db")
-        .arg(db)
-        .output()
-        .unwrap()
-}
-
 /// The audit of a file: the checks that are broken, and the whole report.
 pub(crate) fn broken(db: &Path) -> (BTreeSet<String>, Value) {
-    let output = qiang(&["audit", "--json"], db);
-    let text = String::from_utf8_lossy(&output.stdout);
-    let report: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr)));
-    let checks = report["checks"].as_array().unwrap();
-    let broken: BTreeSet<String> = checks
-        .iter()
-        .filter(|check| check["ok"] == false)
-        .map(|check| check["name"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(report["ok"], broken.is_empty());
-    assert_eq!(output.status.code(), Some(i32::from(!broken.is_empty())));
-    (broken, report)
+    outcome::broken(&qiang_audit::audit(db).unwrap())
 }
 
 fn assert_sound(db: &Path) {
@@ -76,7 +56,7 @@ fn a_full_history_is_sound_while_it_is_served_and_after() {
         "the audit read from a write-ahead log in use"
     );
 
-    history::rush_and_stop(world);
+    history::load_and_stop(world);
     assert_sound(&db);
     // All that the audit looks at was there to be looked at.
     let (_, report) = broken(&db);
@@ -104,35 +84,25 @@ fn the_table_is_for_eyes() {
     let db = folder.path().join("qiang.db");
     let world = history::live(&db);
     world.embedded.close();
-    let output = qiang(&["audit"], &db);
-    assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = qiang_audit::audit(&db).unwrap().to_string();
     assert!(text.contains("no_oversell"), "{text}");
-    assert!(text.trim_end().ends_with("ok: 39 checks hold"), "{text}");
+    assert!(text.ends_with("ok: 39 checks hold"), "{text}");
 
     breaches::plant(
         &db,
         "UPDATE accounts SET balance = balance + 1 WHERE owner = 'eva'",
     );
-    let output = qiang(&["audit"], &db);
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = qiang_audit::audit(&db).unwrap().to_string();
     assert!(text.contains("(user of eva) has"), "{text}");
-    assert!(
-        text.trim_end().ends_with("BROKEN: 2 of 39 checks"),
-        "{text}"
-    );
+    assert!(text.ends_with("BROKEN: 2 of 39 checks"), "{text}");
 }
 
 #[test]
-fn what_is_no_ledger_is_said_in_one_line() {
+fn what_is_no_ledger_is_reported_in_one_line() {
     let folder = TempDir::new().unwrap();
-    let check = |db: &Path, said: &str| {
-        let output = qiang(&["audit"], db);
-        let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{text}");
-        assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(text.contains(said), "{text}");
+    let check = |db: &Path, expected: &str| {
+        let text = outcome::refusal(qiang_audit::audit(db));
+        assert!(text.contains(expected), "{text}");
     };
     let path = |name: &str| folder.path().join(name);
     check(&path("missing.db"), "no such file");
@@ -160,7 +130,7 @@ const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
 fn the_data_model_has_queries_that_find_something_and_names_every_check() {
     let folder = TempDir::new().unwrap();
     let db = folder.path().join("qiang.db");
-    history::rush_and_stop(history::live(&db));
+    history::load_and_stop(history::live(&db));
     let conn = rusqlite::Connection::open(&db).unwrap();
     let id = |title: &str| -> String {
         conn.query_row(
