@@ -109,7 +109,7 @@ impl Node {
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let partitions = &self.partitions;
-        let wait = partitions.context.options.waits(meta.ack);
+        let wait = partitions.options().waits(meta.ack);
         let reply = partitions
             .call(partition, script, meta.id, wait, arguments)
             .await;

@@ -26,23 +26,8 @@ const LOOKS_MAX: usize = 50;
 /// The phase, in Redis, of a part that is neither paused nor closed.
 const UNDER_WAY: &str = "s";
 
-/// A transfer as it is in a journal.
-struct Transfer {
-    number: String,
-    units: String,
-    shares: Vec<String>,
-}
-
-impl Transfer {
-    fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.split('\n').map(str::to_owned);
-        Some(Self {
-            number: lines.next()?,
-            units: lines.next()?,
-            shares: lines.collect(),
-        })
-    }
-}
+/// A transfer as it is in a journal: its number, the units, the shares.
+type Transfer = Vec<String>;
 
 /// What a part has, read without a script. Transfers change the version, claims the grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +155,7 @@ impl Partitions {
         meta: &CampaignMeta,
         giver: PartitionId,
     ) -> Result<bool, EngineError> {
-        let key = self.context.keys.transfers(giver, meta.id);
+        let key = self.keys().transfers(giver, meta.id);
         let takers: Vec<u16> = self.query(giver, redis::cmd("HKEYS").arg(key)).await?;
         for taker in takers.iter().copied().map(PartitionId) {
             if let Some(transfer) = self.begin_transfer(meta, giver, taker, 0).await? {
@@ -183,7 +168,7 @@ impl Partitions {
     /// Whether no part has anything, and no units are moving.
     pub(crate) async fn is_dry(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
         for partition in self.of_campaign(meta) {
-            let key = self.context.keys.transfers(partition, meta.id);
+            let key = self.keys().transfers(partition, meta.id);
             let transfers: u32 = self.query(partition, redis::cmd("HLEN").arg(key)).await?;
             if transfers > 0 {
                 return Ok(false);
@@ -197,9 +182,13 @@ impl Partitions {
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.of_campaign(meta) {
             let mut command = redis::cmd("HMGET");
-            command
-                .arg(self.context.keys.campaign(partition, meta.id))
-                .arg(&["remaining", "granted", "grants", "version", "phase"]);
+            command.arg(self.keys().campaign(partition, meta.id)).arg(&[
+                "remaining",
+                "granted",
+                "grants",
+                "version",
+                "phase",
+            ]);
             let fields = self.query(partition, &command).await?;
             let stock = Stock::read(partition, fields);
             parts.push(stock.ok_or_else(|| no_numbers(meta, partition))?);
@@ -222,8 +211,8 @@ impl Partitions {
                 command.arg(taker.0).arg(wanted).arg(units_max)
             })
             .await?;
-        let transfer = reply.is_ok().then(|| Transfer::parse(&reply.text()));
-        Ok(transfer.flatten())
+        let lines = || reply.text().split('\n').map(str::to_owned).collect();
+        Ok(reply.is_ok().then(lines))
     }
 
     /// Second and third step.
@@ -234,14 +223,9 @@ impl Partitions {
         taker: PartitionId,
         transfer: Transfer,
     ) -> Result<(), EngineError> {
-        let Transfer {
-            number,
-            units,
-            shares,
-        } = &transfer;
         let reply = self
             .step(meta, taker, &TRANSFER_IN, &|command| {
-                command.arg(giver.0).arg(number).arg(units).arg(shares)
+                command.arg(giver.0).arg(&transfer)
             })
             .await?;
         let end = match reply.status.as_str() {
@@ -250,7 +234,7 @@ impl Partitions {
             status => return Err(unavailable(format!("a transfer was answered {status}"))),
         };
         self.call(giver, &TRANSFER_END, meta.id, false, &|command| {
-            command.arg(taker.0).arg(number).arg(end)
+            command.arg(taker.0).arg(&transfer[0]).arg(end)
         })
         .await?;
         Ok(())
@@ -266,7 +250,7 @@ impl Partitions {
         script: &'static Script,
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        let wait = self.context.options.replicas > 0;
+        let wait = self.options().replicas > 0;
         let reply = self
             .call(partition, script, meta.id, wait, arguments)
             .await?;
