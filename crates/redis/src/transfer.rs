@@ -62,10 +62,12 @@ pub(crate) enum Pulled {
     Dry { remaining: u32 },
 }
 
+type Lock = Arc<tokio::sync::Mutex<()>>;
+
 /// Pulls under way on this node: one a part at a time.
 pub(crate) struct Pulls {
     partitions: Arc<Partitions>,
-    locks: Mutex<HashMap<(CampaignId, PartitionId), Arc<tokio::sync::Mutex<()>>>>,
+    locks: Mutex<HashMap<(CampaignId, PartitionId), Lock>>,
 }
 
 impl Pulls {
