@@ -45,7 +45,17 @@ pub(crate) struct KeySpace {
     prefix: String,
 }
 
+macro_rules! keys_of_a_partition {
+    ($($name:ident)+) => {
+        $(pub(crate) fn $name(&self, partition: PartitionId) -> String {
+            self.in_partition(partition, stringify!($name))
+        })+
+    };
+}
+
 impl KeySpace {
+    keys_of_a_partition! { partition log queue doing dead lease agenda }
+
     pub(crate) fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
@@ -59,34 +69,6 @@ impl KeySpace {
     /// The pattern of a partition's keys.
     pub(crate) fn all(&self, partition: PartitionId) -> String {
         self.in_partition(partition, "*")
-    }
-
-    pub(crate) fn partition(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "partition")
-    }
-
-    pub(crate) fn log(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "log")
-    }
-
-    pub(crate) fn queue(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "queue")
-    }
-
-    pub(crate) fn doing(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "doing")
-    }
-
-    pub(crate) fn dead(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "dead")
-    }
-
-    pub(crate) fn lease(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "lease")
-    }
-
-    pub(crate) fn agenda(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "agenda")
     }
 
     pub(crate) fn call(&self, partition: PartitionId, connection: &str) -> String {

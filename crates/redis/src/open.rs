@@ -128,19 +128,15 @@ impl Node {
         setup: &Setup,
         arguments: Arguments<'_>,
     ) -> Result<(), EngineError> {
-        let (id, ack) = (setup.campaign.id, setup.campaign.ack);
-        let wait = self.partitions.options().waits(ack);
+        let campaign = (setup.campaign.id, setup.campaign.ack);
         let reply = self
             .partitions
-            .call(partition, script, id, wait, arguments)
+            .change(partition, script, campaign, arguments)
             .await?;
         if !reply.is_ok() {
             let (name, status) = (script.name, &reply.status);
             let reason = format!("{name} was answered {status} {}", reply.text());
             return Err(unavailable(reason));
-        }
-        if wait {
-            reply.level(ack)?;
         }
         Ok(())
     }

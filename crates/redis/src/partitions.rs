@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use qiang_core::{
+    campaign::AckLevel,
     event::{PartitionId, Seq},
     id::{CampaignId, UserId},
     ports::EngineError,
@@ -184,6 +185,24 @@ impl Partitions {
         };
         let connection = &self.command_connections[usize::from(partition.0)];
         connection.lock().await.call(&call).await
+    }
+
+    /// Calls a script that changes something, and sees to the level that the campaign asks for.
+    pub(crate) async fn change(
+        &self,
+        partition: PartitionId,
+        script: &'static Script,
+        (campaign, asked): (CampaignId, AckLevel),
+        arguments: Arguments<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        let wait = self.options().waits(asked);
+        let reply = self
+            .call(partition, script, campaign, wait, arguments)
+            .await?;
+        if wait && reply.is_ok() {
+            reply.level(asked)?;
+        }
+        Ok(reply)
     }
 
     /// Stops granting on a partition, on all nodes.

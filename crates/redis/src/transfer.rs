@@ -92,8 +92,9 @@ impl Pulls {
         let pulled = self.partitions.pull(meta, taker, wanted, min).await;
         drop(guard);
         let mut locks = self.locks.lock();
-        // The map's and this one: nobody else waits.
-        if Arc::strong_count(&lock) == 2 {
+        drop(lock);
+        let unused = |lock: &Lock| Arc::strong_count(lock) == 1;
+        if locks.get(&key).is_some_and(unused) {
             locks.remove(&key);
         }
         pulled
