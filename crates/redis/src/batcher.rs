@@ -1,4 +1,4 @@
-//! The combiner: claims that arrive while a partition's connections are busy are decided together in the next call.
+//! Batching: claims that arrive while a partition's connections are busy are decided together in the next call.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use tokio::sync::{Notify, futures::Notified};
 
-/// Claims of one call at most. More save Redis nothing, and hold up others.
+/// Claims of one call at most. More save Redis nothing, and delay others.
 pub(crate) const BATCH_MAX: usize = 512;
 
 /// A claim that waits for its decision.
@@ -46,22 +46,22 @@ struct Waiting {
     groups: HashMap<Group, Vec<PendingClaim>>,
     /// Groups take turns.
     turns: VecDeque<Group>,
-    /// Slots that have nothing to do.
+    /// Connections that have nothing to do.
     idle: usize,
     closed: bool,
 }
 
 impl ClaimBatcher {
-    /// Puts a claim in line. After the close it comes back.
-    pub(crate) fn push(&self, asked: PendingClaim) -> Result<(), PendingClaim> {
+    /// Queues a claim. After the close it is given back.
+    pub(crate) fn push(&self, pending: PendingClaim) -> Result<(), PendingClaim> {
         let mut waiting = self.waiting.lock();
         if waiting.closed {
-            return Err(asked);
+            return Err(pending);
         }
-        let group = (asked.claim.campaign, asked.claim.kind);
-        let line = waiting.groups.entry(group).or_default();
-        line.push(asked);
-        if line.len() == 1 {
+        let group = (pending.claim.campaign, pending.claim.kind);
+        let queue = waiting.groups.entry(group).or_default();
+        queue.push(pending);
+        if queue.len() == 1 {
             waiting.turns.push_back(group);
         }
         if waiting.idle > 0 {
@@ -93,26 +93,30 @@ impl ClaimBatcher {
         }
         waiting.idle += 1;
         let mut woken = Box::pin(self.wake.notified());
-        // It waits from here on, and not from its first poll: until then, two wakes for two connections would be one.
+        // It is registered here, not at its first poll: until then, two wakes for two connections would count as one.
         woken.as_mut().enable();
         Next::Idle(woken)
     }
 
-    /// Takes nothing more in; what waits is still decided.
+    /// Accepts no more claims; those that wait are still decided.
     pub(crate) fn close(&self) {
         self.waiting.lock().closed = true;
         self.wake.notify_waiters();
     }
 
-    /// Answers all that wait, when no connection will.
+    /// Answers all that wait, when nobody decides them any more. Returns how many they were.
     pub(crate) fn abandon(&self, error: &EngineError) -> usize {
         let mut waiting = self.waiting.lock();
         waiting.turns.clear();
-        let lost: Vec<_> = waiting.groups.drain().flat_map(|(_, line)| line).collect();
+        let lost: Vec<_> = waiting
+            .groups
+            .drain()
+            .flat_map(|(_, queue)| queue)
+            .collect();
         drop(waiting);
         let count = lost.len();
-        for asked in lost {
-            asked.answer.send(Err(error.clone()));
+        for pending in lost {
+            pending.answer.send(Err(error.clone()));
         }
         count
     }
@@ -120,14 +124,14 @@ impl ClaimBatcher {
 
 impl Waiting {
     fn take(&mut self, group: Group) -> Vec<PendingClaim> {
-        let Some(line) = self.groups.get_mut(&group) else {
+        let Some(queue) = self.groups.get_mut(&group) else {
             return Vec::new();
         };
-        if line.len() <= BATCH_MAX {
+        if queue.len() <= BATCH_MAX {
             return self.groups.remove(&group).unwrap_or_default();
         }
-        let rest = line.split_off(BATCH_MAX);
-        let batch = std::mem::replace(line, rest);
+        let rest = queue.split_off(BATCH_MAX);
+        let batch = std::mem::replace(queue, rest);
         self.turns.push_back(group);
         batch
     }
@@ -142,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(campaign: u128) -> PendingClaim {
+    fn pending(campaign: u128) -> PendingClaim {
         let bits = campaign | (0x7 << 76) | (0x2 << 62);
         let (answer, _ticket) = Ticket::new();
         let claim = Claim {
@@ -162,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Two connections that have found nothing, and not slept yet, are both woken by two groups that come then.
+    /// Two connections that have found nothing, and do not sleep yet, are both woken when two groups arrive.
     #[test]
     fn every_idle_connection_is_woken() {
         let batcher = ClaimBatcher::default();
@@ -170,7 +174,7 @@ mod tests {
         for round in 0..3 {
             let mut connections = [idle(&batcher), idle(&batcher)];
             for n in 0..2 {
-                assert!(batcher.push(asked(2 * round + n)).is_ok());
+                assert!(batcher.push(pending(2 * round + n)).is_ok());
             }
             for connection in &mut connections {
                 assert!(connection.as_mut().poll(&mut context).is_ready());

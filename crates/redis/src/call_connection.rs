@@ -16,9 +16,10 @@ use redis::{
 };
 
 use crate::{
-    context::ConnectionContext,
+    directory::Directory,
     error::{is_transient, no_answer, unavailable},
-    keys::SCRIPT_KEYS,
+    keys::{KeySpace, SCRIPT_KEYS},
+    options::Options,
     partition::Partition,
     reply::ScriptReply,
     scripts::Script,
@@ -32,6 +33,23 @@ const QUERIES_MAX: usize = 20;
 const QUERY_PAUSE: Duration = Duration::from_millis(100);
 /// How long a mark for `WAIT` stays, in milliseconds.
 const MARK_MS: u64 = 60_000;
+
+/// What all connections of one node share.
+pub(crate) struct ConnectionContext {
+    pub(crate) options: Options,
+    pub(crate) directory: Directory,
+    pub(crate) keys: KeySpace,
+    /// Names this node among all that use the same Redis.
+    pub(crate) node: String,
+}
+
+impl ConnectionContext {
+    /// Milliseconds for scripts; empty where they ask Redis' own clock.
+    pub(crate) fn script_time(&self) -> String {
+        let clock = self.options.clock.as_ref();
+        clock.map_or_else(String::new, |clock| clock.now().as_millis().to_string())
+    }
+}
 
 /// Adds a script's own arguments to a command.
 pub(crate) type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);

@@ -44,8 +44,8 @@ pub(crate) async fn decide(
 ) {
     let meta = match node.partitions.meta(campaign).await {
         Ok(Some(meta)) if meta.kind == kind => meta,
-        Ok(_) => return unknown(batch),
-        Err(error) => return fail(batch, &error),
+        Ok(_) => return answer_all(batch, Ok(Outcome::UnknownCampaign)),
+        Err(error) => return answer_all(batch, Err(error)),
     };
     let (mut here, mut elsewhere) = (batch, Vec::new());
     if meta.parts > 1 {
@@ -61,7 +61,7 @@ pub(crate) async fn decide(
     let (here, empty): (Vec<_>, Vec<_>) = here
         .into_iter()
         .partition(|pending| pending.claim.quantity > 0);
-    fail(empty, &EngineError::Refused(Refusal::NothingAsked));
+    answer_all(empty, Err(Refusal::NothingAsked.into()));
     if here.is_empty() {
         return;
     }
@@ -75,12 +75,12 @@ pub(crate) async fn decide(
         },
         campaign,
         arguments: &|command| write(command, &here, plain),
-        wait: node.partitions.context.options.waits(meta.ack),
+        wait: node.partitions.options().waits(meta.ack),
     };
     match connection.call(&call).await {
         Ok(reply) if reply.is_ok() => answer(node, &meta, partition, &reply, here),
-        Ok(_) => unknown(here),
-        Err(error) => fail(here, &error),
+        Ok(_) => answer_all(here, Ok(Outcome::UnknownCampaign)),
+        Err(error) => answer_all(here, Err(error)),
     }
 }
 
@@ -105,7 +105,7 @@ fn answer(
 ) {
     let text = std::str::from_utf8(&reply.text).ok();
     let Some(mut claims) = text.and_then(Claims::parse) else {
-        return fail(batch, &unreadable());
+        return answer_all(batch, Err(unreadable()));
     };
     let head = claims.head;
     node.partitions.clock.observe(head.now);
@@ -117,13 +117,13 @@ fn answer(
     let mut inactive = false;
     for pending in batch {
         let outcome = match claims.next(meta) {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(refusal)) => {
-                pending.answer.send(Err(refusal.into()));
-                continue;
-            }
-            None => {
-                pending.answer.send(Err(unreadable()));
+            Some(decided) => decided.map_err(EngineError::from),
+            None => Err(unreadable()),
+        };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                pending.answer.send(Err(error));
                 continue;
             }
         };
@@ -164,30 +164,18 @@ async fn pull(
             }
         }
         Ok(Pulled::Dry { remaining }) => {
-            answer_all(short, &Outcome::SoldOut { remaining });
+            answer_all(short, Ok(Outcome::SoldOut { remaining }));
             node.gate.refresh(&meta);
         }
-        Err(error) => fail(short, &error),
+        Err(error) => answer_all(short, Err(error)),
     }
 }
 
-/// Answers claims of a campaign that does not exist, or is of another kind.
-fn unknown(batch: Vec<PendingClaim>) {
-    answer_all(batch, &Outcome::UnknownCampaign);
-}
-
-fn answer_all(batch: Vec<PendingClaim>, outcome: &Outcome) {
+/// Gives all claims the same answer, which is not a grant.
+fn answer_all(batch: Vec<PendingClaim>, answer: Result<Outcome, EngineError>) {
+    let ack = AckLevel::Memory;
+    let answer = answer.map(|outcome| Claimed { outcome, ack });
     for pending in batch {
-        let claimed = Claimed {
-            outcome: *outcome,
-            ack: AckLevel::Memory,
-        };
-        pending.answer.send(Ok(claimed));
-    }
-}
-
-fn fail(batch: Vec<PendingClaim>, error: &EngineError) {
-    for pending in batch {
-        pending.answer.send(Err(error.clone()));
+        pending.answer.send(answer.clone());
     }
 }

@@ -49,7 +49,7 @@ impl Node {
         for partition in self.partitions.of_campaign(&meta) {
             parts.push(self.act_on_part(&meta, partition, action).await?);
         }
-        Ok(tally::sum(&parts))
+        tally::sum(&parts).ok_or_else(unreadable)
     }
 
     async fn act_on_part(
@@ -103,7 +103,7 @@ impl Node {
             }
             parts = self.partitions.part_tallies(&meta).await?;
         }
-        Ok(Some(tally::sum(&parts)))
+        Ok(tally::sum(&parts))
     }
 
     /// Does what is due in a partition; tells whether there is more.
@@ -164,7 +164,7 @@ impl Node {
     pub(crate) async fn probe(&self) -> Result<(), EngineError> {
         let nobody = uuid::Builder::from_unix_timestamp_millis(0, &[0; 10]).into_uuid();
         let nobody = CampaignId::new(nobody).map_err(|_| unreadable())?;
-        let wait = self.partitions.context.options.replicas > 0;
+        let wait = self.partitions.options().replicas > 0;
         for partition in self.partitions.list() {
             self.partitions
                 .call(partition.id, &PROBE, nobody, wait, &|command| command)

@@ -3,7 +3,10 @@
 //! A partition's connections go straight to the primary that has it, whatever the topology. When a connection fails,
 //! the address is looked up again, at the Sentinels or in the Cluster's slots, and the call is sent again there.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use qiang_core::event::PartitionId;
@@ -13,7 +16,7 @@ use redis::{
 };
 
 use crate::{
-    dialer::{Address, Dialer, at, host_of},
+    dialer::{self, Address},
     error::ConnectError,
     keys::KeySpace,
     options::{Options, Topology},
@@ -30,7 +33,7 @@ struct Replica {
 
 /// Looks servers up and connects to them.
 pub(crate) struct Directory {
-    dialer: Dialer,
+    call_timeout: Duration,
     topology: Topology,
     /// The servers, the Sentinels, or some nodes of the Cluster.
     seeds: Vec<ConnectionInfo>,
@@ -47,10 +50,9 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
-        let dialer = Dialer::new(options);
         let seed = |url: &String| match options.topology {
-            Topology::Sentinel { .. } => dialer.sentinel(url),
-            _ => dialer.server(url),
+            Topology::Sentinel { .. } => dialer::sentinel(url),
+            _ => dialer::server(url, options),
         };
         let first = options
             .urls
@@ -58,13 +60,13 @@ impl Directory {
             .ok_or_else(|| ConnectError::Options("a Redis URL is needed".to_owned()))?;
         let replica = |url: &String| {
             Ok(Replica {
-                server: dialer.server(url)?,
+                server: dialer::server(url, options)?,
                 connection: Mutex::new(None),
             })
         };
         Ok(Self {
             topology: options.topology.clone(),
-            server: dialer.server(first)?,
+            server: dialer::server(first, options)?,
             seeds: options.urls.iter().map(seed).collect::<Result<_, _>>()?,
             replicas: options
                 .read_urls
@@ -74,7 +76,7 @@ impl Directory {
             replica_reads: AtomicUsize::new(0),
             slots: Mutex::default(),
             primary: Mutex::default(),
-            dialer,
+            call_timeout: options.call_timeout,
         })
     }
 
@@ -84,7 +86,7 @@ impl Directory {
         partition: PartitionId,
     ) -> Result<MultiplexedConnection, RedisError> {
         let servers = self.servers_of(partition).await?;
-        first_success(servers, |server| self.dialer.dial(server)).await
+        first_success(servers, |server| self.dial(server)).await
     }
 
     /// A connection for subscriptions, to a server that passes on what the partition's scripts publish.
@@ -93,7 +95,8 @@ impl Directory {
         partition: PartitionId,
     ) -> Result<PubSub, RedisError> {
         let servers = self.servers_of(partition).await?;
-        first_success(servers, |server| self.dialer.dial_pubsub(server)).await
+        let dial = |server| dialer::dial_pubsub(server, self.call_timeout);
+        first_success(servers, dial).await
     }
 
     /// Sends a command to a read replica. None when there is none, or it gave no answer.
@@ -104,7 +107,7 @@ impl Directory {
         let mut connection = match open {
             Some(connection) => connection,
             None => {
-                let mut connection = self.dialer.dial(replica.server.clone()).await.ok()?;
+                let mut connection = self.dial(replica.server.clone()).await.ok()?;
                 // Only a Cluster's nodes need it to serve reads of what they replicate; others refuse the command.
                 if self.topology == Topology::Cluster {
                     let readonly = redis::cmd("READONLY");
@@ -127,6 +130,10 @@ impl Directory {
         *self.primary.lock() = None;
     }
 
+    async fn dial(&self, server: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+        dialer::dial(server, self.call_timeout).await
+    }
+
     /// The servers to try for a partition: of a single server all its URLs, else the primary that has it.
     async fn servers_of(&self, partition: PartitionId) -> Result<Vec<ConnectionInfo>, RedisError> {
         if self.topology == Topology::Standalone {
@@ -142,7 +149,7 @@ impl Directory {
                 first_success(self.seeds.clone(), look_up).await?
             }
         };
-        Ok(vec![at(&self.server, address)])
+        Ok(vec![dialer::at(&self.server, address)])
     }
 
     fn known(&self, partition: PartitionId) -> Option<Address> {
@@ -158,8 +165,8 @@ impl Directory {
 
     /// Asks a Sentinel or a node of the Cluster where primaries are.
     async fn look_up(&self, seed: ConnectionInfo) -> Result<(), RedisError> {
-        let host = host_of(&seed).to_owned();
-        let mut connection = self.dialer.dial(seed).await?;
+        let host = dialer::host_of(&seed).to_owned();
+        let mut connection = self.dial(seed).await?;
         match &self.topology {
             Topology::Standalone => {}
             Topology::Sentinel { master } => {
@@ -170,8 +177,12 @@ impl Directory {
             }
             Topology::Cluster => {
                 let mut command = redis::cmd("CLUSTER");
-                let answer: Value = command.arg("SLOTS").query_async(&mut connection).await?;
-                *self.slots.lock() = slot_ranges(&answer, &host);
+                command.arg("SLOTS");
+                let ranges: Vec<Vec<Value>> = command.query_async(&mut connection).await?;
+                let known = ranges
+                    .into_iter()
+                    .filter_map(|range| slot_range(range, &host));
+                *self.slots.lock() = known.collect();
             }
         }
         Ok(())
@@ -200,30 +211,16 @@ fn nowhere() -> RedisError {
     ))
 }
 
-/// The primaries in the answer to `CLUSTER SLOTS`. An empty host stands for the server that was asked.
-fn slot_ranges(answer: &Value, asked_host: &str) -> Vec<SlotRange> {
-    let number = |value: &Value| match value {
-        Value::Int(number) => u16::try_from(*number).ok(),
-        _ => None,
-    };
-    let range = |value: &Value| {
-        let Value::Array(fields) = value else {
-            return None;
-        };
-        let (from, to) = (number(fields.first()?)?, number(fields.get(1)?)?);
-        let Value::Array(primary) = fields.get(2)? else {
-            return None;
-        };
-        let host = match primary.first()? {
-            Value::BulkString(host) if !host.is_empty() => {
-                String::from_utf8_lossy(host).into_owned()
-            }
-            _ => asked_host.to_owned(),
-        };
-        Some((from, to, (host, number(primary.get(1)?)?)))
-    };
-    match answer {
-        Value::Array(ranges) => ranges.iter().filter_map(range).collect(),
-        _ => Vec::new(),
-    }
+/// A range and its primary, of the answer to `CLUSTER SLOTS`. No host, or an empty one, is the server that was asked.
+fn slot_range(mut fields: Vec<Value>, asked_host: &str) -> Option<SlotRange> {
+    // What follows is replicas, and details of each server.
+    fields.truncate(3);
+    let (from, to, mut primary): (u16, u16, Vec<Value>) =
+        redis::from_redis_value(Value::Array(fields)).ok()?;
+    primary.truncate(2);
+    let (host, port): (Option<String>, u16) =
+        redis::from_redis_value(Value::Array(primary)).ok()?;
+    let host = host.filter(|host| !host.is_empty());
+    let host = host.unwrap_or_else(|| asked_host.to_owned());
+    Some((from, to, (host, port)))
 }

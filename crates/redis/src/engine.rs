@@ -15,8 +15,8 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
     batcher::PendingClaim,
+    call_connection::ConnectionContext,
     claims::{self, CALLS_MAX},
-    context::ConnectionContext,
     directory::Directory,
     error::ConnectError,
     keys::{KeySpace, PARTITIONS_MAX},
@@ -215,7 +215,7 @@ impl Engine for RedisEngine {
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {
-        if self.node.partitions.context.options.replicas > 0 {
+        if self.node.partitions.options().replicas > 0 {
             &[AckLevel::Memory, AckLevel::Replica]
         } else {
             &[AckLevel::Memory]

@@ -39,8 +39,8 @@ pub(crate) fn unreadable() -> EngineError {
 }
 
 /// The log cannot be read now.
-pub(crate) fn log_unavailable(error: &RedisError) -> LedgerError {
-    let reason = no_answer(error);
+pub(crate) fn log_unavailable(error: RedisError) -> LedgerError {
+    let reason = no_answer(&error);
     LedgerError::Unavailable { reason }
 }
 

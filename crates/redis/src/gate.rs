@@ -146,7 +146,7 @@ impl Gate {
                 let partition = self.partitions.of_part(id, part);
                 let mut command = redis::cmd("HGET");
                 command
-                    .arg(self.partitions.context.keys.campaign(partition, id))
+                    .arg(self.partitions.keys().campaign(partition, id))
                     .arg("version");
                 let current: Result<Option<u64>, _> =
                     self.partitions.query(partition, &command).await;
@@ -195,7 +195,7 @@ impl Gate {
         partition: PartitionId,
         holders: &mut HashSet<u64>,
     ) -> Result<(), EngineError> {
-        let key = self.partitions.context.keys.users(partition, meta.id);
+        let key = self.partitions.keys().users(partition, meta.id);
         let mut cursor = "0".to_owned();
         loop {
             let mut command = redis::cmd("HSCAN");

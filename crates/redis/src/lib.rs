@@ -1,15 +1,18 @@
 //! Engine and event log on Redis 7 / Valkey: standalone, Sentinel and Cluster.
 //!
-//! A partition's state and its log lie under one hash tag, and one Lua script decides a whole batch of claims: checks,
-//! grants and log entries are one atomic step, and Redis pays by the batch. Claims that arrive while a call is under
-//! way are combined into the next one. See `keys.rs` for what is kept where, and `lua/` for the scripts.
+//! A partition's state and its log share one hash tag, and one Lua script decides a whole batch of claims: checks,
+//! grants and log entries are one atomic step, and Redis pays per batch. Claims that arrive while a call is under way
+//! are combined into the next one. `keys.rs` documents every key; `lua/` has the scripts.
+//!
+//! Modules import only those before them: keys, scripts, options; meta, reply, record; dialer, directory; partition,
+//! call_connection; partitions; tally, transfer; batcher, gate, node; claims, orders, open, commands; tasks, engine,
+//! log.
 
 mod batcher;
 mod call_connection;
 mod claims;
 mod clock;
 mod commands;
-mod context;
 mod dialer;
 mod directory;
 mod engine;

@@ -29,13 +29,11 @@ impl EventLog for RedisEngine {
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
         let known = self.node.partitions.get(partition);
         let head = reader.head().await;
-        let head = head
-            .map_err(|error| log_unavailable(&error))?
-            .ok_or_else(|| {
-                known.halt(STATE_LOST);
-                let reason = STATE_LOST.to_owned();
-                LedgerError::Unavailable { reason }
-            })?;
+        let head = head.map_err(log_unavailable)?.ok_or_else(|| {
+            known.halt(STATE_LOST);
+            let reason = STATE_LOST.to_owned();
+            LedgerError::Unavailable { reason }
+        })?;
         self.durable(&mut reader, known, head).await
     }
 
@@ -52,7 +50,7 @@ impl EventLog for RedisEngine {
             // Nothing new, or less than there was? What was observed before the look counts: grants go on meanwhile.
             let min_head = known.min_head();
             let head = reader.head().await;
-            let head = head.map_err(|error| log_unavailable(&error))?.unwrap_or(0);
+            let head = head.map_err(log_unavailable)?.unwrap_or(0);
             if head < min_head {
                 let first = head + 1;
                 let reason = format!("Redis has lost the entries {first} to {min_head} of the log");
@@ -70,9 +68,9 @@ impl EventLog for RedisEngine {
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
-        let keys = &self.node.partitions.context.keys;
+        let keys = self.node.partitions.keys();
         let trimmed = reader.query(&transport::trim(keys, partition, upto)).await;
-        let _: i64 = trimmed.map_err(|error| log_unavailable(&error))?;
+        let _: i64 = trimmed.map_err(log_unavailable)?;
         Ok(())
     }
 }
@@ -86,7 +84,7 @@ impl RedisEngine {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Entry>, LedgerError> {
-        let key = self.node.partitions.context.keys.log(partition);
+        let key = self.node.partitions.keys().log(partition);
         let mut entries: Vec<Entry> = Vec::new();
         while entries.len() < limit {
             let from = entries.last().map_or(after, |entry| entry.seq);
@@ -98,7 +96,7 @@ impl RedisEngine {
                 .arg("COUNT")
                 .arg(RECORDS_MAX);
             let records = reader.query(&command).await;
-            let records: Vec<Record> = records.map_err(|error| log_unavailable(&error))?;
+            let records: Vec<Record> = records.map_err(log_unavailable)?;
             let end = records.len() < RECORDS_MAX;
             for (id, fields) in records {
                 let run = decode(&id, &fields).ok_or_else(|| LedgerError::Damaged {
@@ -125,11 +123,11 @@ impl RedisEngine {
         known: &Partition,
         seq: Seq,
     ) -> Result<Seq, LedgerError> {
-        if self.node.partitions.context.options.replicas == 0 || seq <= known.replicated() {
+        if self.node.partitions.options().replicas == 0 || seq <= known.replicated() {
             return Ok(seq);
         }
         let replicated = reader.replicated().await;
-        if replicated.map_err(|error| log_unavailable(&error))? {
+        if replicated.map_err(log_unavailable)? {
             known.observe_replicated(seq);
         }
         Ok(seq.min(known.replicated()))

@@ -1,4 +1,4 @@
-//! What never changes about a campaign, as nodes keep it at hand.
+//! What never changes about a campaign, as nodes cache it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,10 +9,10 @@ use qiang_core::{
     time::{Timestamp, Window},
 };
 
-/// Campaigns kept at hand; past that many, all are forgotten and fetched again as they are asked for.
+/// Campaigns in the cache; past that many, all are forgotten and read again as they are asked for.
 const CAMPAIGNS_MAX: usize = 65_536;
 
-/// The fields of a campaign's hash that [`CampaignMeta`] are read from.
+/// The fields of a campaign's hash that [`CampaignMeta`] is read from.
 pub(crate) const FIELDS: [&str; 7] = ["kind", "starts", "ends", "limit", "hold", "parts", "ack"];
 
 /// What never changes about a campaign.
@@ -56,7 +56,7 @@ impl CampaignMeta {
     }
 }
 
-/// The campaigns at hand.
+/// The campaigns that this node knows.
 #[derive(Debug, Default)]
 pub(crate) struct MetaCache(RwLock<HashMap<CampaignId, Arc<CampaignMeta>>>);
 

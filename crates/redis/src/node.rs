@@ -100,7 +100,7 @@ impl Node {
         }
     }
 
-    /// Calls a script that changes a campaign's part, and sees to the level that the campaign asks for.
+    /// Calls a script that changes a campaign's part, and has the gate forget the campaign.
     pub(crate) async fn change(
         &self,
         partition: PartitionId,
@@ -108,16 +108,12 @@ impl Node {
         meta: &CampaignMeta,
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        let partitions = &self.partitions;
-        let wait = partitions.context.options.waits(meta.ack);
-        let reply = partitions
-            .call(partition, script, meta.id, wait, arguments)
+        let campaign = (meta.id, meta.ack);
+        let reply = self
+            .partitions
+            .change(partition, script, campaign, arguments)
             .await;
         self.gate.invalidate(meta.id);
-        let reply = reply?;
-        if wait && reply.is_ok() {
-            reply.level(meta.ack)?;
-        }
-        Ok(reply)
+        reply
     }
 }

@@ -70,7 +70,7 @@ impl Node {
 
     /// Over how many partitions the campaign is spread, as the first node to open it has decided.
     async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
-        let options = &self.partitions.context.options;
+        let options = self.partitions.options();
         let lazy = matches!(&setup.campaign.rules, Rules::RedPacket(packet)
             if matches!(packet.split.rule(), SplitRule::Lazy { .. }));
         // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
@@ -80,7 +80,7 @@ impl Node {
             1
         };
         let home = self.partitions.home(setup.campaign.id);
-        let key = self.partitions.context.keys.plan(home, setup.campaign.id);
+        let key = self.partitions.keys().plan(home, setup.campaign.id);
         let mut set = redis::cmd("SET");
         set.arg(&key).arg(parts).arg("NX");
         let _: Option<String> = self.partitions.query(home, &set).await?;
@@ -128,19 +128,15 @@ impl Node {
         setup: &Setup,
         arguments: Arguments<'_>,
     ) -> Result<(), EngineError> {
-        let (id, ack) = (setup.campaign.id, setup.campaign.ack);
-        let wait = self.partitions.context.options.waits(ack);
+        let campaign = (setup.campaign.id, setup.campaign.ack);
         let reply = self
             .partitions
-            .call(partition, script, id, wait, arguments)
+            .change(partition, script, campaign, arguments)
             .await?;
         if !reply.is_ok() {
             let (name, status) = (script.name, &reply.status);
             let reason = format!("{name} was answered {status} {}", reply.text());
             return Err(unavailable(reason));
-        }
-        if wait {
-            reply.level(ack)?;
         }
         Ok(())
     }

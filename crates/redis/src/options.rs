@@ -1,4 +1,4 @@
-//! What can be set about the engine.
+//! The engine's settings.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,12 +9,12 @@ use qiang_core::{campaign::AckLevel, ports::Clock};
 pub enum Topology {
     /// One server, perhaps with replicas that nobody fails over to.
     Standalone,
-    /// Sentinels at the URLs, which know the primary of this name.
+    /// The URLs are those of Sentinels, which know the primary of this name.
     Sentinel {
         /// The primary's name.
         master: String,
     },
-    /// Nodes of a Redis Cluster at the URLs; more are found through them.
+    /// The URLs are those of nodes of a Redis Cluster; more are found through them.
     Cluster,
 }
 
@@ -27,7 +27,7 @@ pub enum WaitFor {
     Always,
 }
 
-/// What can be set about the engine.
+/// The engine's settings.
 #[derive(Clone)]
 pub struct Options {
     /// `redis://` or `rediss://` (TLS) URLs: the server, the Sentinels, or some nodes of the Cluster.
@@ -58,7 +58,7 @@ pub struct Options {
     pub read_urls: Vec<String>,
     /// How long Redis may take to answer one call before the connection is given up.
     pub call_timeout: Duration,
-    /// How long a claim or command is tried again over lost connections and failovers.
+    /// For how long a claim or command is tried again over lost connections and failovers.
     pub try_for: Duration,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use qiang_core::{
+    campaign::AckLevel,
     event::{PartitionId, Seq},
     id::{CampaignId, UserId},
     ports::EngineError,
@@ -11,12 +12,12 @@ use redis::{Cmd, FromRedisValue, RedisError};
 use tokio::sync::Mutex;
 
 use crate::{
-    call_connection::{Arguments, Call, CallConnection},
+    call_connection::{Arguments, Call, CallConnection, ConnectionContext},
     clock::RedisClock,
-    context::ConnectionContext,
     error::{ConnectError, STATE_LOST, no_answer, unavailable},
-    keys::{home_of, part_of},
+    keys::{KeySpace, home_of, part_of},
     meta::{CampaignMeta, FIELDS, MetaCache},
+    options::Options,
     partition::Partition,
     reply::ScriptReply,
     scripts::Script,
@@ -68,6 +69,14 @@ impl Partitions {
         &self.list[usize::from(id.0)]
     }
 
+    pub(crate) fn keys(&self) -> &KeySpace {
+        &self.context.keys
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.context.options
+    }
+
     /// A connection of this name to a partition. It connects when it is used.
     pub(crate) fn connection(&self, id: PartitionId, name: &str) -> CallConnection {
         let partition = Arc::clone(&self.list[usize::from(id.0)]);
@@ -85,13 +94,13 @@ impl Partitions {
 
     /// Where a campaign is, or the first part of one that is spread.
     pub(crate) fn home(&self, campaign: CampaignId) -> PartitionId {
-        home_of(campaign, self.context.options.partitions)
+        home_of(campaign, self.options().partitions)
     }
 
     /// The partition of a campaign's part.
     pub(crate) fn of_part(&self, campaign: CampaignId, part: u16) -> PartitionId {
         let home = u32::from(self.home(campaign).0);
-        let count = u32::from(self.context.options.partitions);
+        let count = u32::from(self.options().partitions);
         PartitionId(((home + u32::from(part)) % count) as u16)
     }
 
@@ -134,7 +143,7 @@ impl Partitions {
         let home = self.home(campaign);
         let mut command = redis::cmd("HMGET");
         command
-            .arg(self.context.keys.campaign(home, campaign))
+            .arg(self.keys().campaign(home, campaign))
             .arg(&FIELDS);
         let values: Vec<Option<String>> = self.query(home, &command).await?;
         if values.iter().all(Option::is_none) {
@@ -178,12 +187,30 @@ impl Partitions {
         connection.lock().await.call(&call).await
     }
 
+    /// Calls a script that changes something, and sees to the level that the campaign asks for.
+    pub(crate) async fn change(
+        &self,
+        partition: PartitionId,
+        script: &'static Script,
+        (campaign, asked): (CampaignId, AckLevel),
+        arguments: Arguments<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        let wait = self.options().waits(asked);
+        let reply = self
+            .call(partition, script, campaign, wait, arguments)
+            .await?;
+        if wait && reply.is_ok() {
+            reply.level(asked)?;
+        }
+        Ok(reply)
+    }
+
     /// Stops granting on a partition, on all nodes.
     pub(crate) async fn halt(&self, partition: PartitionId, reason: &str) {
         self.get(partition).halt(reason);
         let mut command = redis::cmd("HSET");
         command
-            .arg(self.context.keys.partition(partition))
+            .arg(self.keys().partition(partition))
             .arg("halted")
             .arg(reason);
         let written: Result<i64, _> = self.query(partition, &command).await;
@@ -203,7 +230,7 @@ impl Partitions {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor)
                 .arg("MATCH")
-                .arg(self.context.keys.all(partition))
+                .arg(self.keys().all(partition))
                 .arg("COUNT")
                 .arg(SCAN_COUNT);
             let (next, keys): (String, Vec<String>) = self.query(partition, &scan).await?;
@@ -222,7 +249,7 @@ impl Partitions {
     async fn check(&self, id: PartitionId) -> Result<(), EngineError> {
         let mut command = redis::cmd("HMGET");
         command
-            .arg(self.context.keys.partition(id))
+            .arg(self.keys().partition(id))
             .arg("epoch")
             .arg("halted");
         let (epoch, halted): (Option<String>, Option<String>) = self.query(id, &command).await?;

@@ -4,13 +4,14 @@
 //! packets (`g`) or sales (`o`), a user and a row in turn, or other events (`e`), one a line.
 
 use qiang_core::{
+    campaign::CampaignKind,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     time::Timestamp,
 };
 use redis::Value;
 
-use crate::reply;
+use crate::reply::Row;
 
 /// A record of a log: its id and its fields.
 pub(crate) type Record = (String, Vec<(String, Value)>);
@@ -28,16 +29,12 @@ pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>>
     let campaign: CampaignId = text("c")?.parse().ok()?;
     let at = Timestamp::from_millis(text("t")?.parse().ok()?);
     let events: Vec<Event> = if let Some(body) = text("g") {
-        pairs(body)
-            .map(|(user, row)| share(user, row))
-            .collect::<Option<_>>()?
+        grants(CampaignKind::RedPacket, body)?
     } else if let Some(body) = text("o") {
-        pairs(body)
-            .map(|(user, row)| order(user, row))
-            .collect::<Option<_>>()?
+        grants(CampaignKind::Sale, body)?
     } else {
-        text("e")?
-            .split('\n')
+        let lines = text("e")?.split('\n');
+        lines
             .map(|line| Event::from_text(line).ok())
             .collect::<Option<_>>()?
     };
@@ -53,43 +50,23 @@ pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>>
     Some((first..).zip(events).map(entry).collect())
 }
 
-fn pairs(body: &str) -> impl Iterator<Item = (&str, &str)> {
+fn grants(kind: CampaignKind, body: &str) -> Option<Vec<Event>> {
     let mut lines = body.split('\n');
-    std::iter::from_fn(move || Some((lines.next()?, lines.next()?)))
+    let pairs = std::iter::from_fn(|| Some((lines.next()?, lines.next()?)));
+    pairs.map(|(user, row)| granted(kind, user, row)).collect()
 }
 
-fn share(user: &str, row: &str) -> Option<Event> {
-    let mut fields = row.split('\t');
-    let (number, amount_minor) = reply::share(fields.next()?)?;
-    fields.next()?;
+fn granted(kind: CampaignKind, user: &str, row: &str) -> Option<Event> {
+    let row = Row::parse(kind, row)?;
+    let key = match row.key {
+        "" => None,
+        key => Some(IdempotencyKey::new(key).ok()?),
+    };
     Some(Event::Granted {
-        number,
+        number: row.number,
         user: UserId::new(user).ok()?,
-        quantity: 1,
-        amount_minor,
-        key: key(fields.next())?,
+        quantity: row.quantity,
+        amount_minor: row.amount_minor,
+        key,
     })
-}
-
-fn order(user: &str, row: &str) -> Option<Event> {
-    let mut fields = row.split('\t');
-    let number = fields.next()?.parse().ok()?;
-    let amount_minor = fields.next()?.parse().ok()?;
-    fields.next()?;
-    Some(Event::Granted {
-        number,
-        user: UserId::new(user).ok()?,
-        quantity: fields.next()?.parse().ok()?,
-        amount_minor,
-        key: key(fields.next())?,
-    })
-}
-
-/// None when it is no key; no key when it is empty or missing.
-#[expect(clippy::option_option, reason = "the outer one is the error")]
-fn key(text: Option<&str>) -> Option<Option<IdempotencyKey>> {
-    match text {
-        None | Some("") => Some(None),
-        Some(text) => Some(Some(IdempotencyKey::new(text).ok()?)),
-    }
 }

@@ -30,7 +30,7 @@ use redis::{ErrorKind, RedisError, Value};
 
 use crate::{error::unavailable, meta::CampaignMeta};
 
-/// What a script replied, other than that the partition is halted.
+/// What a script has replied, other than that the partition is halted.
 #[derive(Debug)]
 pub(crate) struct ScriptReply {
     /// `ok`, `unknown`, `refused`, …: see the script.
@@ -97,7 +97,6 @@ pub(crate) struct Head {
     pub(crate) now: Timestamp,
     pub(crate) seq: Seq,
     pub(crate) left: u32,
-    pub(crate) version: u64,
 }
 
 /// The reply to a batch of claims: its head, and the lines to come.
@@ -115,8 +114,8 @@ impl<'a> Claims<'a> {
             now: Timestamp::from_millis(words.next()?.parse().ok()?),
             seq: words.next()?.parse().ok()?,
             left: words.next()?.parse().ok()?,
-            version: words.next()?.parse().ok()?,
         };
+        let _version = words.next()?;
         let all_granted = words.next()? == "*";
         let lines = rest.split('\n');
         Some(Self {
@@ -137,7 +136,7 @@ impl<'a> Claims<'a> {
             b'A' if meta.kind == CampaignKind::Sale => {
                 Outcome::AlreadyGranted(order(meta, rest)?.grant)
             }
-            b'A' => Outcome::AlreadyGranted(row(meta, rest)?),
+            b'A' => Outcome::AlreadyGranted(grant(meta, rest)?),
             b'P' => Outcome::Paused,
             b'N' => Outcome::NotStarted {
                 starts_at: meta.window.starts_at(),
@@ -151,43 +150,73 @@ impl<'a> Claims<'a> {
                 remaining: rest.parse().ok()?,
             },
             b'K' => return Some(Err(Refusal::KeyReused)),
-            _ => Outcome::Granted(row(meta, line)?),
+            _ => Outcome::Granted(grant(meta, line)?),
         };
         Some(Ok(outcome))
     }
 }
 
-/// A grant as its row has it.
-fn row(meta: &CampaignMeta, text: &str) -> Option<Grant> {
-    let mut fields = text.split('\t');
-    let (number, amount_minor) = match meta.kind {
-        CampaignKind::RedPacket => share(fields.next()?)?,
-        CampaignKind::Sale => (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
-    };
-    let granted_at = meta.at(fields.next()?)?;
-    let (quantity, order) = match meta.kind {
-        CampaignKind::RedPacket => (1, None),
-        CampaignKind::Sale => {
-            let order = Order {
-                state: OrderState::Held,
-                hold_until: granted_at.plus_millis(meta.hold_ms),
-                refunds_due: 0,
-            };
-            (fields.next()?.parse().ok()?, Some(order))
-        }
-    };
-    Some(Grant {
-        campaign: meta.id,
-        number,
-        quantity,
-        amount_minor,
-        granted_at,
-        order,
-    })
+/// What the row of a grant says.
+pub(crate) struct Row<'a> {
+    pub(crate) number: u32,
+    pub(crate) amount_minor: i64,
+    /// Milliseconds after the start.
+    offset: &'a str,
+    pub(crate) quantity: u32,
+    /// Empty where the claim had none.
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn parse(kind: CampaignKind, text: &'a str) -> Option<Self> {
+        let mut fields = text.split('\t');
+        let mut next = || fields.next();
+        Some(match kind {
+            CampaignKind::RedPacket => {
+                let (number, amount_minor) = share(next()?)?;
+                Self {
+                    number,
+                    amount_minor,
+                    offset: next()?,
+                    quantity: 1,
+                    key: next().unwrap_or_default(),
+                }
+            }
+            CampaignKind::Sale => Self {
+                number: next()?.parse().ok()?,
+                amount_minor: next()?.parse().ok()?,
+                offset: next()?,
+                quantity: next()?.parse().ok()?,
+                key: next().unwrap_or_default(),
+            },
+        })
+    }
+
+    fn grant(&self, meta: &CampaignMeta, state: OrderState, refunds_due: u32) -> Option<Grant> {
+        let granted_at = meta.at(self.offset)?;
+        let order = Order {
+            state,
+            hold_until: granted_at.plus_millis(meta.hold_ms),
+            refunds_due,
+        };
+        Some(Grant {
+            campaign: meta.id,
+            number: self.number,
+            quantity: self.quantity,
+            amount_minor: self.amount_minor,
+            granted_at,
+            order: (meta.kind == CampaignKind::Sale).then_some(order),
+        })
+    }
+}
+
+/// A grant as it was made.
+fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
+    Row::parse(meta.kind, row)?.grant(meta, OrderState::Held, 0)
 }
 
 /// Number and amount of a share.
-pub(crate) fn share(text: &str) -> Option<(u32, i64)> {
+fn share(text: &str) -> Option<(u32, i64)> {
     let number = u32::from_str_radix(text.get(..6)?, 36).ok()?;
     Some((number, text.get(6..)?.parse().ok()?))
 }
@@ -207,32 +236,25 @@ pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
 /// An order and whose it is.
 pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     let mut fields = text.split('\t');
-    let number = fields.next()?.parse().ok()?;
-    let state = match fields.next()? {
+    let mut next = || fields.next();
+    let number = next()?.parse().ok()?;
+    let state = match next()? {
         "h" => OrderState::Held,
         "p" => OrderState::Paid,
         "c" => OrderState::Cancelled,
         "x" => OrderState::Expired,
         _ => return None,
     };
-    let refunds_due = fields.next()?.parse().ok()?;
-    let user = UserId::new(fields.next()?).ok()?;
-    let quantity = fields.next()?.parse().ok()?;
-    let amount_minor = fields.next()?.parse().ok()?;
-    let granted_at = meta.at(fields.next()?)?;
-    let order = Order {
-        state,
-        hold_until: granted_at.plus_millis(meta.hold_ms),
-        refunds_due,
-    };
-    let grant = Grant {
-        campaign: meta.id,
+    let refunds_due = next()?.parse().ok()?;
+    let user = UserId::new(next()?).ok()?;
+    let row = Row {
         number,
-        quantity,
-        amount_minor,
-        granted_at,
-        order: Some(order),
+        quantity: next()?.parse().ok()?,
+        amount_minor: next()?.parse().ok()?,
+        offset: next()?,
+        key: "",
     };
+    let grant = row.grant(meta, state, refunds_due)?;
     Some(OrderView { user, grant })
 }
 

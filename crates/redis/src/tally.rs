@@ -62,8 +62,9 @@ pub(crate) fn phase(word: &str) -> Option<Phase> {
     }
 }
 
-/// A spread campaign's numbers. Of its parts' phases it has the earliest; a pause anywhere counts before `live`.
-pub(crate) fn sum(parts: &[PartTally]) -> Tally {
+/// A campaign's numbers, from those of its parts; it has at least one. Its phase is the one from which most may follow:
+/// scheduled before paused, paused before live, live before ended.
+pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
     let order = |phase: &Phase| match phase {
         Phase::Draft | Phase::Scheduled => 0,
         Phase::Paused => 1,
@@ -71,31 +72,19 @@ pub(crate) fn sum(parts: &[PartTally]) -> Tally {
         Phase::Ended => 3,
         Phase::Closed => 4,
     };
-    let phases = parts.iter().map(|part| part.tally.phase);
-    let mut total = Tally {
-        phase: phases.min_by_key(order).unwrap_or(Phase::Closed),
-        supply: 0,
-        granted: 0,
-        remaining: 0,
-        returned: 0,
-        funded_minor: 0,
-        claimed_minor: 0,
-        remaining_minor: 0,
-        refunded_minor: 0,
-        grants: 0,
-    };
-    for PartTally { tally, .. } in parts {
-        total.supply += tally.supply;
-        total.granted += tally.granted;
-        total.remaining += tally.remaining;
-        total.returned += tally.returned;
-        total.funded_minor += tally.funded_minor;
-        total.claimed_minor += tally.claimed_minor;
-        total.remaining_minor += tally.remaining_minor;
-        total.refunded_minor += tally.refunded_minor;
-        total.grants += tally.grants;
-    }
-    total
+    let tallies = parts.iter().map(|part| part.tally);
+    tallies.reduce(|sum, part| Tally {
+        phase: std::cmp::min_by_key(sum.phase, part.phase, order),
+        supply: sum.supply + part.supply,
+        granted: sum.granted + part.granted,
+        remaining: sum.remaining + part.remaining,
+        returned: sum.returned + part.returned,
+        funded_minor: sum.funded_minor + part.funded_minor,
+        claimed_minor: sum.claimed_minor + part.claimed_minor,
+        remaining_minor: sum.remaining_minor + part.remaining_minor,
+        refunded_minor: sum.refunded_minor + part.refunded_minor,
+        grants: sum.grants + part.grants,
+    })
 }
 
 impl Partitions {
@@ -120,7 +109,7 @@ impl Partitions {
     /// The numbers of a campaign that is not spread, from a read replica, where there are any and one answers.
     pub(crate) async fn tally_from_replica(&self, meta: &CampaignMeta) -> Option<Tally> {
         let home = self.home(meta.id);
-        let keys = self.context.keys.of_script(home, "reads", meta.id);
+        let keys = self.keys().of_script(home, "reads", meta.id);
         let mut command = redis::cmd("EVAL_RO");
         command.arg(&TALLY.text).arg(SCRIPT_KEYS).arg(&keys);
         // A replica may be behind: only the epoch is checked.

@@ -26,23 +26,8 @@ const LOOKS_MAX: usize = 50;
 /// The phase, in Redis, of a part that is neither paused nor closed.
 const UNDER_WAY: &str = "s";
 
-/// A transfer as it is in a journal.
-struct Transfer {
-    number: String,
-    units: String,
-    shares: Vec<String>,
-}
-
-impl Transfer {
-    fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.split('\n').map(str::to_owned);
-        Some(Self {
-            number: lines.next()?,
-            units: lines.next()?,
-            shares: lines.collect(),
-        })
-    }
-}
+/// A transfer as it is in a journal: its number, the units, the shares.
+type Transfer = Vec<String>;
 
 /// What a part has, read without a script. Transfers change the version, claims the grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,10 +62,12 @@ pub(crate) enum Pulled {
     Dry { remaining: u32 },
 }
 
+type Lock = Arc<tokio::sync::Mutex<()>>;
+
 /// Pulls under way on this node: one a part at a time.
 pub(crate) struct Pulls {
     partitions: Arc<Partitions>,
-    locks: Mutex<HashMap<(CampaignId, PartitionId), Arc<tokio::sync::Mutex<()>>>>,
+    locks: Mutex<HashMap<(CampaignId, PartitionId), Lock>>,
 }
 
 impl Pulls {
@@ -105,8 +92,9 @@ impl Pulls {
         let pulled = self.partitions.pull(meta, taker, wanted, min).await;
         drop(guard);
         let mut locks = self.locks.lock();
-        // The map's and this one: nobody else waits.
-        if Arc::strong_count(&lock) == 2 {
+        drop(lock);
+        let unused = |lock: &Lock| Arc::strong_count(lock) == 1;
+        if locks.get(&key).is_some_and(unused) {
             locks.remove(&key);
         }
         pulled
@@ -170,7 +158,7 @@ impl Partitions {
         meta: &CampaignMeta,
         giver: PartitionId,
     ) -> Result<bool, EngineError> {
-        let key = self.context.keys.transfers(giver, meta.id);
+        let key = self.keys().transfers(giver, meta.id);
         let takers: Vec<u16> = self.query(giver, redis::cmd("HKEYS").arg(key)).await?;
         for taker in takers.iter().copied().map(PartitionId) {
             if let Some(transfer) = self.begin_transfer(meta, giver, taker, 0).await? {
@@ -183,7 +171,7 @@ impl Partitions {
     /// Whether no part has anything, and no units are moving.
     pub(crate) async fn is_dry(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
         for partition in self.of_campaign(meta) {
-            let key = self.context.keys.transfers(partition, meta.id);
+            let key = self.keys().transfers(partition, meta.id);
             let transfers: u32 = self.query(partition, redis::cmd("HLEN").arg(key)).await?;
             if transfers > 0 {
                 return Ok(false);
@@ -197,9 +185,13 @@ impl Partitions {
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.of_campaign(meta) {
             let mut command = redis::cmd("HMGET");
-            command
-                .arg(self.context.keys.campaign(partition, meta.id))
-                .arg(&["remaining", "granted", "grants", "version", "phase"]);
+            command.arg(self.keys().campaign(partition, meta.id)).arg(&[
+                "remaining",
+                "granted",
+                "grants",
+                "version",
+                "phase",
+            ]);
             let fields = self.query(partition, &command).await?;
             let stock = Stock::read(partition, fields);
             parts.push(stock.ok_or_else(|| no_numbers(meta, partition))?);
@@ -222,8 +214,8 @@ impl Partitions {
                 command.arg(taker.0).arg(wanted).arg(units_max)
             })
             .await?;
-        let transfer = reply.is_ok().then(|| Transfer::parse(&reply.text()));
-        Ok(transfer.flatten())
+        let lines = || reply.text().split('\n').map(str::to_owned).collect();
+        Ok(reply.is_ok().then(lines))
     }
 
     /// Second and third step.
@@ -234,14 +226,9 @@ impl Partitions {
         taker: PartitionId,
         transfer: Transfer,
     ) -> Result<(), EngineError> {
-        let Transfer {
-            number,
-            units,
-            shares,
-        } = &transfer;
         let reply = self
             .step(meta, taker, &TRANSFER_IN, &|command| {
-                command.arg(giver.0).arg(number).arg(units).arg(shares)
+                command.arg(giver.0).arg(&transfer)
             })
             .await?;
         let end = match reply.status.as_str() {
@@ -250,7 +237,7 @@ impl Partitions {
             status => return Err(unavailable(format!("a transfer was answered {status}"))),
         };
         self.call(giver, &TRANSFER_END, meta.id, false, &|command| {
-            command.arg(taker.0).arg(number).arg(end)
+            command.arg(taker.0).arg(&transfer[0]).arg(end)
         })
         .await?;
         Ok(())
@@ -266,7 +253,7 @@ impl Partitions {
         script: &'static Script,
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        let wait = self.context.options.replicas > 0;
+        let wait = self.options().replicas > 0;
         let reply = self
             .call(partition, script, meta.id, wait, arguments)
             .await?;

@@ -11,7 +11,7 @@ use qiang_testkit::servers::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn news_come_from_the_second_url_when_the_first_is_dead() {
+async fn invalidations_come_from_the_second_url_when_the_first_is_dead() {
     let nobody = Port::free();
     let server = Standalone::start(&ServerOptions::new());
     let options = Options {

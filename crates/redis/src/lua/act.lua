@@ -1,7 +1,7 @@
--- Pauses, resumes or closes a campaign, or a part of one. What is so already stays so.
+-- Pauses, resumes or closes a campaign, or a part of one. Doing it again changes nothing.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close
--- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while units are on their way elsewhere
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while units are moving elsewhere
 -- luacheck: read globals c now answer phase_at put record close tally finish
 -- luacheck: globals gate
 local phase = phase_at(now)

@@ -71,7 +71,7 @@ fn called(server: &Server) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whatever a node does in its life.
+/// Everything that a node does in its life.
 async fn live(harness: &mut Harness) {
     let split = SplitRule::DoubleAverage { min: 1 };
     // The first is spread, and has a share for each of the first to come, wherever it is.
@@ -80,22 +80,22 @@ async fn live(harness: &mut Harness) {
             .open(open_now(red_packet(100_000, shares, split)))
             .await;
         let claims = |from: u32, to: u32| (from..to).map(|n| packet.one(&name(n as usize)));
-        harness.crowd(claims(0, shares / 2).collect()).await;
+        harness.ask_all(claims(0, shares / 2).collect()).await;
         assert!(harness.nodes[0].tally(packet.id).await.unwrap().is_some());
-        let told = harness.crowd(claims(0, shares).collect()).await;
-        assert_eq!(winners(&told), shares as usize);
-        harness.replay(&told).await;
-        harness.crowd(claims(shares, 2 * shares).collect()).await;
+        let answers = harness.ask_all(claims(0, shares).collect()).await;
+        assert_eq!(winners(&answers), shares as usize);
+        harness.replay(&answers).await;
+        harness.ask_all(claims(shares, 2 * shares).collect()).await;
     }
     // One that is spread, and runs dry part by part; its holds are over soon.
     let spread = harness.open(open_now(sale(STOCK).hold_ms(1_000))).await;
-    let told = harness
-        .crowd((0..STOCK as usize).map(|n| spread.one(&name(n))).collect())
+    let answers = harness
+        .ask_all((0..STOCK as usize).map(|n| spread.one(&name(n))).collect())
         .await;
-    assert_eq!(winners(&told), STOCK as usize);
+    assert_eq!(winners(&answers), STOCK as usize);
     let loser = spread.one("loser");
-    harness.crowd(vec![loser.clone()]).await;
-    let orders: Vec<_> = told
+    harness.ask_all(vec![loser.clone()]).await;
+    let orders: Vec<_> = answers
         .iter()
         .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .collect();
@@ -137,10 +137,10 @@ async fn live(harness: &mut Harness) {
     // A sale that is not spread is looked at on a replica, and its sell-out is remembered by the gate.
     let whole = harness.open(open_now(sale(10))).await;
     harness
-        .crowd((0..20).map(|n| whole.one(&name(n))).collect())
+        .ask_all((0..20).map(|n| whole.one(&name(n))).collect())
         .await;
     assert!(harness.nodes[1].tally(whole.id).await.unwrap().is_some());
-    harness.crowd(vec![whole.one("loser")]).await;
+    harness.ask_all(vec![whole.one("loser")]).await;
     wait_for("the gate", || {
         harness
             .nodes
@@ -152,8 +152,8 @@ async fn live(harness: &mut Harness) {
     harness.audit().await;
 }
 
-/// Carries everything to nowhere, as workers would to the ledger: one dies with what it has taken, another goes on.
-async fn carry(
+/// Takes and acknowledges everything, as workers that settle would: one dies with what it has taken, another goes on.
+async fn settle(
     options: &Options,
     transport_kind: TransportKind,
     settled: &mut HashMap<PartitionId, Seq>,
@@ -188,7 +188,7 @@ async fn carry(
     heir.leave().await;
 }
 
-/// What a worker may find: a group of somebody else that has not dealt with all, an item that cannot be read.
+/// What a worker may find: entries that a dead worker has not acknowledged, an item that cannot be read.
 fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) {
     let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
     for partition in 0..PARTITIONS {
@@ -238,13 +238,13 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
     live(&mut harness).await;
     let mut settled = HashMap::new();
     for transport_kind in [TransportKind::Stream, TransportKind::List] {
-        carry(&harness.options, transport_kind, &mut settled).await;
+        settle(&harness.options, transport_kind, &mut settled).await;
         let late = harness.open(open_now(sale(10))).await;
         harness
-            .crowd((0..20).map(|n| late.one(&name(n))).collect())
+            .ask_all((0..20).map(|n| late.one(&name(n))).collect())
             .await;
         strange_things(server.primary(), prefix, transport_kind);
-        carry(&harness.options, transport_kind, &mut settled).await;
+        settle(&harness.options, transport_kind, &mut settled).await;
     }
     let waiting = Options {
         replicas: 1,
@@ -259,7 +259,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         .await;
 
     let refused = blocking(|| server.primary().call(&["ACL", "LOG"]).unwrap());
-    // What the library tells of itself may be refused.
+    // What the library says of itself may be refused.
     let setinfo =
         |entry: &&Reply| entry.field("object").and_then(Reply::text) == Some("client|setinfo");
     let refused: Vec<_> = refused
@@ -269,7 +269,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         .collect();
     assert!(refused.is_empty(), "{refused:?}");
     let mut called = blocking(|| called(server.primary()));
-    // The fixture's own, what needs no permission, and what the library tells of itself.
+    // The fixture's own, what needs no permission, and what the library says of itself.
     for own in [
         "acl|log",
         "acl",
@@ -332,9 +332,9 @@ async fn two_installations_on_one_redis_do_not_meet() {
             .map(|n| here.one(&name(n)))
             .collect()
     };
-    let (told, also) = tokio::join!(one.crowd(claims()), other.crowd(claims()));
+    let (answers, also) = tokio::join!(one.ask_all(claims()), other.ask_all(claims()));
     assert_eq!(
-        (winners(&told), winners(&also)),
+        (winners(&answers), winners(&also)),
         (STOCK as usize, STOCK as usize)
     );
     one.nodes[0].halt(PartitionId(1), "not here").await;
@@ -356,16 +356,16 @@ async fn a_user_without_the_channel_decides_all_the_same() {
     })
     .await;
     let target = harness.open(open_now(sale(STOCK))).await;
-    let told = harness
-        .crowd(
+    let answers = harness
+        .ask_all(
             (0..2 * STOCK as usize)
                 .map(|n| target.one(&name(n)))
                 .collect(),
         )
         .await;
-    assert_eq!(winners(&told), STOCK as usize);
-    harness.replay(&told).await;
-    let order = told
+    assert_eq!(winners(&answers), STOCK as usize);
+    harness.replay(&answers).await;
+    let order = answers
         .iter()
         .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .unwrap();
@@ -376,7 +376,7 @@ async fn a_user_without_the_channel_decides_all_the_same() {
         assert!(Instant::now() < until, "the gate never looks");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(winners(&harness.crowd(vec![next]).await), 1);
+    assert_eq!(winners(&harness.ask_all(vec![next]).await), 1);
     assert_eq!(harness.record.errors(), 0);
     harness.audit().await;
 }

@@ -14,7 +14,7 @@ use qiang_testkit::{
     servers::redis::Server,
 };
 
-use crate::harness::{Harness, Record, Told, blocking, grant_of, name, options, shared};
+use crate::harness::{Answered, Harness, Record, blocking, grant_of, name, options, shared};
 
 const OPENS_IN_MS: i64 = 300;
 const OPEN_MS: i64 = 700;
@@ -34,8 +34,8 @@ async fn ask_on(
     worker: usize,
     target: Target,
     until: Timestamp,
-) -> Vec<(Timestamp, Told, Timestamp)> {
-    let mut told = Vec::new();
+) -> Vec<(Timestamp, Answered, Timestamp)> {
+    let mut answers = Vec::new();
     for n in 0.. {
         let claim = target.one(&name(worker + n * WORKERS));
         let before = time(shared().primary());
@@ -49,10 +49,10 @@ async fn ask_on(
             },
             None => record.ask(&node, &claim).await.unwrap(),
         };
-        told.push((before, (claim, claimed), time(shared().primary())));
+        answers.push((before, (claim, claimed), time(shared().primary())));
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
-    told
+    answers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,12 +70,12 @@ async fn the_window_opens_and_ends_by_the_clock_of_redis() {
         tokio::spawn(ask_on(node, record, worker, target, until))
     };
     let workers: Vec<_> = (0..WORKERS).map(start).collect();
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for worker in workers {
-        told.extend(worker.await.unwrap());
+        answers.extend(worker.await.unwrap());
     }
     let mut seen = [0; 3];
-    for (before, (claim, claimed), after) in told {
+    for (before, (claim, claimed), after) in answers {
         // Redis decided at some moment between.
         let could = match claimed.outcome {
             Outcome::NotStarted { starts_at } => {

@@ -11,10 +11,11 @@ use qiang_testkit::{
 };
 
 use crate::harness::{
-    Harness, Record, Told, blocking, detach_replicas, grant_of, name, open_now, options, wait_for,
+    Answered, Harness, Record, blocking, detach_replicas, grant_of, name, open_now, options,
+    wait_for,
 };
 
-/// Between two claims of one worker: the crowd must last for the whole failover.
+/// Between two claims of one worker: the load must last for the whole failover.
 const PAUSE: Duration = Duration::from_millis(30);
 /// Claims before the fault, and after it.
 const CLAIMS: usize = 500;
@@ -24,7 +25,7 @@ const UNCONFIRMED: usize = 100;
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(200);
 const SUPPLY: u32 = 50_000;
 
-/// A crowd on a sale and a packet at once, which go on until `fault` is over and some more have claimed.
+/// A load on a sale and a packet at once, which goes on until `fault` is over and some more claims were made.
 async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
     let on_sale = harness
         .open(open_now(sale(SUPPLY)).ack(AckLevel::Replica))
@@ -35,17 +36,17 @@ async fn under_load(harness: &mut Harness, fault: impl AsyncFnOnce(&Record)) {
         .await;
     // Everybody asks twice.
     let made = move |n: usize| Some(if n % 4 < 2 { &on_sale } else { &packet }.one(&name(n / 4)));
-    let crowd = harness.start(made, PAUSE);
-    crowd.more(CLAIMS).await;
+    let load = harness.start(made, PAUSE);
+    load.more(CLAIMS).await;
     fault(&harness.record).await;
-    crowd.more(CLAIMS).await;
-    let told = crowd.dismiss().await;
-    every_one_granted(&told);
+    load.more(CLAIMS).await;
+    let answers = load.stop().await;
+    every_one_granted(&answers);
     harness.audit().await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
 }
 
-/// Lets the primary grant some more that its replicas never hear of, then kills it.
+/// Lets the primary make some more grants that its replicas never get, then kills it.
 async fn kill_ahead_of_replicas(primary: &Server, record: &Record) {
     detach_replicas(primary);
     let before = record.errors();
@@ -56,9 +57,9 @@ async fn kill_ahead_of_replicas(primary: &Server, record: &Record) {
     blocking(|| primary.kill());
 }
 
-/// There is enough for everybody, so everybody has it, and at the level that was asked for.
-fn every_one_granted(told: &[Told]) {
-    for (claim, claimed) in told {
+/// Supply suffices for all, so every claim is granted, at the level that was asked for.
+fn every_one_granted(answers: &[Answered]) {
+    for (claim, claimed) in answers {
         assert!(grant_of(claimed).is_some(), "{claim:?}: {claimed:?}");
         assert_eq!(claimed.ack, AckLevel::Replica, "{claim:?}");
     }

@@ -1,4 +1,4 @@
-//! The script cache is flushed all the time, and nobody notices.
+//! The script cache is flushed all the time, and no client notices.
 
 use std::sync::{
     Arc,
@@ -69,17 +69,17 @@ async fn a_flushed_script_cache_reaches_no_client() {
             .one(&name(n / 2)),
         )
     };
-    let crowd = harness.start(made, SHORT_PAUSE);
-    crowd.more(CLAIMS).await;
+    let load = harness.start(made, SHORT_PAUSE);
+    load.more(CLAIMS).await;
     wait_for("flushes", || {
         flushing.count.load(Ordering::Relaxed) >= FLUSHES
     })
     .await;
-    wait_for("the sell-out", || crowd.size() > 5 * STOCK as usize).await;
-    let told = crowd.dismiss().await;
+    wait_for("the sell-out", || load.size() > 5 * STOCK as usize).await;
+    let answers = load.stop().await;
     assert_eq!(harness.record.errors(), 0, "a flush reached a client");
-    assert_eq!(winners(&told), 2 * STOCK as usize);
-    harness.replay(&told).await;
+    assert_eq!(winners(&answers), 2 * STOCK as usize);
+    harness.replay(&answers).await;
     drop(flushing);
     harness.audit().await;
 }

@@ -1,4 +1,4 @@
-//! After the sell-out a node's losers do not reach Redis, winners still do, and a unit that comes back is had at once.
+//! After the sell-out, a node's losers do not reach Redis, winners still do, and a returned unit can be claimed at once.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use qiang_testkit::{
 };
 
 use crate::harness::{
-    Harness, Told, blocking, grant_of, name, node, open_now, options, wait_for, winners,
+    Answered, Harness, blocking, grant_of, name, node, open_now, options, wait_for, winners,
 };
 
 const STOCK: u32 = 100;
@@ -45,20 +45,20 @@ fn calls(server: &Server) -> u64 {
     calls("cmdstat_evalsha") + calls("cmdstat_eval")
 }
 
-async fn sold_out(harness: &mut Harness) -> (Target, Vec<Told>) {
+async fn sold_out(harness: &mut Harness) -> (Target, Vec<Answered>) {
     let target = harness.open(open_now(sale(STOCK))).await;
-    let told = harness
-        .crowd(
+    let answers = harness
+        .ask_all(
             (0..2 * STOCK as usize)
                 .map(|n| target.one(&name(n)))
                 .collect(),
         )
         .await;
-    assert_eq!(winners(&told), STOCK as usize);
-    (target, told)
+    assert_eq!(winners(&answers), STOCK as usize);
+    (target, answers)
 }
 
-/// The gate of a node comes to know that there is nothing: somebody who asks is told why, and the next ones are spared.
+/// Has the gate of a node learn that the sale is sold out: a claim is decided by Redis, the next ones by the gate.
 async fn know(node: &RedisEngine, target: Target) {
     let until = Instant::now() + POLLED_MAX;
     while node.peek(&target.one("loser")).is_none() {
@@ -71,8 +71,8 @@ async fn know(node: &RedisEngine, target: Target) {
     }
 }
 
-/// Gives a unit back on one node, and tells how long the gate of another one takes to hear of it; the unit goes to
-/// `next` there.
+/// Returns a unit on one node, and measures how long it takes until the gate of another node opens; `next` gets the
+/// unit there.
 async fn returned(
     harness: &Harness,
     here: &RedisEngine,
@@ -95,10 +95,10 @@ async fn returned(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn losers_are_told_by_their_node() {
+async fn losers_are_answered_by_their_node() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut harness = Harness::new(options(server.url())).await;
-    let (target, told) = sold_out(&mut harness).await;
+    let (target, answers) = sold_out(&mut harness).await;
     for node in &harness.nodes {
         know(node, target).await;
     }
@@ -113,7 +113,7 @@ async fn losers_are_told_by_their_node() {
         "losers reached Redis"
     );
     // Winners do: they have their grant.
-    for (claim, claimed) in &told {
+    for (claim, claimed) in &answers {
         if let Some(grant) = grant_of(claimed) {
             assert_eq!(
                 knock(&harness.nodes[0], claim).await,
@@ -126,7 +126,7 @@ async fn losers_are_told_by_their_node() {
         "the count sees script calls"
     );
 
-    let orders: Vec<_> = told
+    let orders: Vec<_> = answers
         .iter()
         .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .collect();
@@ -145,7 +145,7 @@ async fn losers_are_told_by_their_node() {
             know(node, target).await;
         }
     }
-    // A pause and a close are news as well.
+    // A pause and a close invalidate as well.
     let campaign = target.id;
     for (action, outcome) in [
         (CampaignAction::Pause, Outcome::Paused),
@@ -167,14 +167,14 @@ async fn losers_are_told_by_their_node() {
     harness.audit().await;
 }
 
-/// The connection with the news is half open: nobody says so, and nothing comes.
+/// The connection with the invalidations is half open: nothing arrives, and no error either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_without_news_looks_for_itself() {
+async fn a_gate_without_invalidations_polls() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut harness = Harness::new(options(server.url())).await;
-    let (target, told) = sold_out(&mut harness).await;
+    let (target, answers) = sold_out(&mut harness).await;
     let proxy = FaultProxy::start(server.addr()).await;
-    // News come through the first address alone; everything else may take the second.
+    // Invalidations come through the first address alone; everything else may take the second.
     let deaf = Options {
         urls: vec![format!("redis://{}", proxy.addr()), server.url()],
         ..harness.options.clone()
@@ -182,7 +182,7 @@ async fn a_gate_without_news_looks_for_itself() {
     let deaf = node(&deaf, &[]).await;
     know(&deaf, target).await;
     proxy.half_open().await;
-    let order = told
+    let order = answers
         .iter()
         .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .unwrap();
@@ -199,11 +199,11 @@ async fn a_gate_without_news_looks_for_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn news_that_were_cut_off_are_not_missed() {
+async fn invalidations_that_were_cut_off_are_not_missed() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));
     let mut harness = Harness::new(options(server.url())).await;
-    let (target, told) = sold_out(&mut harness).await;
-    let orders: Vec<_> = told
+    let (target, answers) = sold_out(&mut harness).await;
+    let orders: Vec<_> = answers
         .iter()
         .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
         .collect();

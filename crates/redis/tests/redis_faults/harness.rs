@@ -1,4 +1,5 @@
-//! Engine handles ("nodes") on one Redis, a crowd that asks until it is told, and the audit of what everybody heard.
+//! Engine handles ("nodes") on one Redis, concurrent users who ask until they are answered, and the audit of all
+//! answers.
 
 use std::{
     collections::HashMap,
@@ -26,11 +27,11 @@ use qiang_testkit::{
 
 /// Claims that wait at a time.
 const WORKERS: usize = 48;
-/// How long somebody asks again before it counts as no answer.
+/// For how long a user asks again before it counts as no answer.
 const INSIST_MAX: Duration = Duration::from_secs(60);
 /// Between two attempts of one user.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// Between two claims of one worker, where a crowd is to last for a while.
+/// Between two claims of one worker, where a load is to last for a while.
 pub(crate) const SHORT_PAUSE: Duration = Duration::from_millis(10);
 /// How long the log may take to be kept by replicas.
 const LOG_MAX: Duration = Duration::from_secs(30);
@@ -50,8 +51,8 @@ pub(crate) fn shared() -> &'static Standalone {
 
 /// Keys of its own.
 pub(crate) fn prefix() -> String {
-    static RIGS: AtomicU64 = AtomicU64::new(0);
-    format!("faults{}", RIGS.fetch_add(1, Ordering::Relaxed))
+    static HARNESSES: AtomicU64 = AtomicU64::new(0);
+    format!("faults{}", HARNESSES.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Two partitions on one server, short patience with connections.
@@ -75,8 +76,8 @@ pub(crate) fn name(n: usize) -> String {
     format!("user-{n}")
 }
 
-/// What somebody was told in the end.
-pub(crate) type Told = (Claim, Claimed);
+/// A claim and its answer.
+pub(crate) type Answered = (Claim, Claimed);
 
 /// Everything that was asked and answered.
 #[derive(Default)]
@@ -182,31 +183,31 @@ impl Harness {
         reply
     }
 
-    /// Everybody asks, some at a time, from both nodes, until they are told.
-    pub(crate) async fn crowd(&self, claims: Vec<Claim>) -> Vec<Told> {
+    /// All users ask, some at a time, on both nodes, until they are answered.
+    pub(crate) async fn ask_all(&self, claims: Vec<Claim>) -> Vec<Answered> {
         let count = claims.len();
         let claims = Arc::new(claims);
         let made = move |n: usize| claims.get(n).cloned();
-        let told = self.start(made, Duration::ZERO).join().await;
-        assert_eq!(told.len(), count);
-        told
+        let answers = self.start(made, Duration::ZERO).join().await;
+        assert_eq!(answers.len(), count);
+        answers
     }
 
-    /// The same, and each asks once: whoever hears an error gives up.
+    /// The same, but each user asks once, and gives up at an error.
     pub(crate) fn start_once(
         &self,
         made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
-    ) -> Crowd {
+    ) -> Load {
         self.start_with(made, SHORT_PAUSE, false)
     }
 
-    /// Starts a crowd: the n-th one asks for `made(n)`, until that is nothing or the crowd is dismissed. Each of a
+    /// Starts a load: the n-th user claims `made(n)`, until that is nothing or the load is stopped. Each of a
     /// bounded number of workers pauses between two claims.
     pub(crate) fn start(
         &self,
         made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
         pause: Duration,
-    ) -> Crowd {
+    ) -> Load {
         self.start_with(made, pause, true)
     }
 
@@ -215,7 +216,7 @@ impl Harness {
         made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
         pause: Duration,
         insist: bool,
-    ) -> Crowd {
+    ) -> Load {
         let (made, next, stop) = (
             Arc::new(made),
             Arc::new(AtomicUsize::new(0)),
@@ -225,7 +226,7 @@ impl Harness {
             let (made, next, stop) = (Arc::clone(&made), Arc::clone(&next), Arc::clone(&stop));
             let (nodes, record) = (self.nodes.clone(), Arc::clone(&self.record));
             tokio::spawn(async move {
-                let mut told = Vec::new();
+                let mut answers = Vec::new();
                 while !AtomicBool::load(&stop, Ordering::Acquire) {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let Some(claim) = made(n) else { break };
@@ -234,14 +235,14 @@ impl Harness {
                     } else {
                         record.ask(&nodes[(worker + n) % nodes.len()], &claim).await
                     };
-                    told.extend(claimed.ok().map(|claimed| (claim, claimed)));
+                    answers.extend(claimed.ok().map(|claimed| (claim, claimed)));
                     tokio::time::sleep(pause).await;
                 }
-                told
+                answers
             })
         };
         let workers = (0..WORKERS).map(work).collect();
-        Crowd {
+        Load {
             next,
             stop,
             workers,
@@ -271,7 +272,7 @@ impl Harness {
         logs
     }
 
-    /// The audit, and that everybody who has a grant was told of it.
+    /// Audits the history, and checks that every grant was answered to its user.
     pub(crate) async fn audit(&self) -> ExpectedLedger {
         let logs = self.logs().await;
         self.audit_logs(logs, true).await
@@ -291,21 +292,21 @@ impl Harness {
             history.tallies.push((id, tally));
         }
         let books = assert_sound(&history);
-        let told = self.told();
+        let answers = self.grants();
         for (id, account) in &books.accounts {
             for (number, row) in &account.rows {
-                let known = told.get(&(*id, *number));
+                let known = answers.get(&(*id, *number));
                 let known =
-                    known.unwrap_or_else(|| panic!("{:?} was not told of {number}", row.user));
+                    known.unwrap_or_else(|| panic!("{:?} was not answered {number}", row.user));
                 assert_eq!(known.0, row.user.as_str());
             }
         }
         books
     }
 
-    /// Every grant that somebody was told of, and who it was: the same one every time.
-    pub(crate) fn told(&self) -> HashMap<(CampaignId, u32), (String, Grant)> {
-        let mut told: HashMap<_, (String, Grant)> = HashMap::new();
+    /// Every grant that was answered, and to whom: the same every time.
+    pub(crate) fn grants(&self) -> HashMap<(CampaignId, u32), (String, Grant)> {
+        let mut answers: HashMap<_, (String, Grant)> = HashMap::new();
         for exchange in self.record.exchanges().iter() {
             let Exchange::Claim(claim, Ok(outcome)) = exchange else {
                 continue;
@@ -313,16 +314,16 @@ impl Harness {
             if let Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) = outcome {
                 let this = (claim.user.as_str().to_owned(), *grant);
                 let key = (grant.campaign, grant.number);
-                let known = told.entry(key).or_insert_with(|| this.clone());
-                assert_eq!(*known, this, "one grant, told in two ways");
+                let known = answers.entry(key).or_insert_with(|| this.clone());
+                assert_eq!(*known, this, "one grant, answered in two ways");
             }
         }
-        told
+        answers
     }
 
-    /// Everybody who was granted asks again on both nodes, and hears the same to the byte.
-    pub(crate) async fn replay(&self, told: &[Told]) {
-        let granted: Vec<_> = told
+    /// Everybody who was granted asks again on both nodes, and gets the very same grant.
+    pub(crate) async fn replay(&self, answers: &[Answered]) {
+        let granted: Vec<_> = answers
             .iter()
             .filter_map(|(claim, claimed)| Some((claim, grant_of(claimed)?)))
             .collect();
@@ -349,44 +350,45 @@ pub(crate) fn grant_of(claimed: &Claimed) -> Option<Grant> {
 }
 
 /// How many claims ended in a grant.
-pub(crate) fn winners(told: &[Told]) -> usize {
-    told.iter()
+pub(crate) fn winners(answers: &[Answered]) -> usize {
+    answers
+        .iter()
         .filter(|(_, claimed)| grant_of(claimed).is_some())
         .count()
 }
 
-/// People who ask, each until told.
-pub(crate) struct Crowd {
+/// Users who ask in the background, each until answered.
+pub(crate) struct Load {
     next: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
-    workers: Vec<tokio::task::JoinHandle<Vec<Told>>>,
+    workers: Vec<tokio::task::JoinHandle<Vec<Answered>>>,
 }
 
-impl Crowd {
-    /// How many have come so far.
+impl Load {
+    /// Claims so far.
     pub(crate) fn size(&self) -> usize {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many more have come.
+    /// Waits for so many more claims.
     pub(crate) async fn more(&self, count: usize) {
         let from = self.size();
-        wait_for("more of the crowd", || self.size() >= from + count).await;
+        wait_for("more claims", || self.size() >= from + count).await;
     }
 
-    /// Lets nobody else come, and waits until all are told.
-    pub(crate) async fn dismiss(self) -> Vec<Told> {
+    /// Starts no more claims, and waits until all are answered.
+    pub(crate) async fn stop(self) -> Vec<Answered> {
         self.stop.store(true, Ordering::Release);
         self.join().await
     }
 
-    /// Waits until all are told.
-    pub(crate) async fn join(self) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Waits until all are answered.
+    pub(crate) async fn join(self) -> Vec<Answered> {
+        let mut answers = Vec::new();
         for worker in self.workers {
-            told.extend(worker.await.unwrap());
+            answers.extend(worker.await.unwrap());
         }
-        told
+        answers
     }
 }
 
@@ -399,8 +401,8 @@ pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     }
 }
 
-/// From here on the primary's replicas hear nothing of it, and cannot come back. Sentinels and other nodes see it all
-/// the same.
+/// From here on the primary's replicas get nothing from it, and cannot reconnect. Sentinels and other nodes still reach
+/// it.
 pub(crate) fn detach_replicas(primary: &Server) {
     blocking(|| {
         let denied = ["ACL", "SETUSER", "default", "-psync", "-sync"];

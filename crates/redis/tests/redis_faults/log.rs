@@ -49,19 +49,19 @@ async fn runs_of_any_length_are_the_log() {
             _ => packet.one(&name(n)),
         })
     };
-    let crowd = harness.start(made, SHORT_PAUSE / 10);
+    let load = harness.start(made, SHORT_PAUSE / 10);
     // A reader that stalls in the midst of it, and one that keeps up.
     let mut stalled: Vec<(PartitionId, Vec<Entry>)> = Vec::new();
     for partition in harness.nodes[0].partitions() {
-        crowd.more(CLAIMS).await;
+        load.more(CLAIMS).await;
         stalled.push((
             partition,
             harness.nodes[1].read(partition, 0, 333).await.unwrap(),
         ));
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    crowd.more(CLAIMS).await;
-    crowd.dismiss().await;
+    load.more(CLAIMS).await;
+    load.stop().await;
     harness.audit().await;
 
     for (partition, mut begun) in stalled {
@@ -106,10 +106,10 @@ async fn runs_of_any_length_are_the_log() {
 async fn a_reader_at_the_end_stops_nothing() {
     let mut harness = Harness::new(options(shared().url())).await;
     let target = harness.open(open_now(sale(STOCK))).await;
-    let crowd = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE / 10);
+    let load = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE / 10);
     let mut ends = 0;
     let mut after = HashMap::new();
-    while ends < CLAIMS || crowd.size() < CLAIMS {
+    while ends < CLAIMS || load.size() < CLAIMS {
         for node in &harness.nodes {
             for partition in node.partitions() {
                 let after = after.entry(partition).or_insert(0);
@@ -119,7 +119,7 @@ async fn a_reader_at_the_end_stops_nothing() {
             }
         }
     }
-    crowd.dismiss().await;
+    load.stop().await;
     assert_eq!(harness.record.errors(), 0);
     harness.audit().await;
 }

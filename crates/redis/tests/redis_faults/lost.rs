@@ -24,7 +24,7 @@ use crate::harness::{Harness, blocking, detach_replicas, name, node, open_now, o
 const CLAIMS: usize = 500;
 const SUPPLY: u32 = 50_000;
 
-/// Carries everything that is in the logs into a ledger, and tells how far it has come.
+/// Settles everything that is in the logs into a ledger, and returns the positions it has reached.
 async fn settle(harness: &Harness) -> Vec<(PartitionId, Seq)> {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(OPENS);
@@ -64,21 +64,25 @@ async fn a_redis_that_comes_back_empty_grants_nothing() {
     let mut harness = Harness::new(options(server.url())).await;
     let bystander = node(&harness.options, &[]).await;
     let target = harness.open(open_now(sale(SUPPLY))).await;
-    let crowd = harness.start_once(move |n| Some(target.one(&name(n % 5_000))));
-    crowd.more(CLAIMS).await;
+    let load = harness.start_once(move |n| Some(target.one(&name(n % 5_000))));
+    load.more(CLAIMS).await;
     let settled = settle(&harness).await;
-    crowd.more(CLAIMS).await;
+    load.more(CLAIMS).await;
     blocking(|| server.start_again_empty());
-    crowd.more(CLAIMS).await;
-    let told = crowd.dismiss().await;
+    load.more(CLAIMS).await;
+    let answers = load.stop().await;
 
-    // Nobody has a grant that somebody else has, nor two of them.
-    let mut users: Vec<_> = harness.told().into_values().map(|(user, _)| user).collect();
+    // No two users have the same grant, and no user has two.
+    let mut users: Vec<_> = harness
+        .grants()
+        .into_values()
+        .map(|(user, _)| user)
+        .collect();
     let grants = users.len();
     users.sort_unstable();
     users.dedup();
     assert_eq!(users.len(), grants);
-    assert!(grants >= CLAIMS / 2 && told.len() >= grants);
+    assert!(grants >= CLAIMS / 2 && answers.len() >= grants);
     // Nothing has been granted since.
     for partition in ["p00", "p01"] {
         let log = format!("{}:{{{partition}}}:log", harness.options.prefix);
@@ -101,7 +105,7 @@ async fn the_ledgers_positions_alone_tell_that_redis_is_empty() {
     let mut harness = Harness::new(options(server.url())).await;
     let target = harness.open(open_now(sale(SUPPLY))).await;
     harness
-        .crowd((0..CLAIMS).map(|n| target.one(&name(n))).collect())
+        .ask_all((0..CLAIMS).map(|n| target.one(&name(n))).collect())
         .await;
     let settled = settle(&harness).await;
     for node in &harness.nodes {
@@ -131,22 +135,22 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
     let mut harness = Harness::new(options).await;
     let bystander = node(&harness.options, &[]).await;
     let target = harness.open(open_now(sale(SUPPLY))).await;
-    let crowd = harness.start_once(move |n| Some(target.one(&name(n))));
-    crowd.more(CLAIMS).await;
+    let load = harness.start_once(move |n| Some(target.one(&name(n))));
+    load.more(CLAIMS).await;
     let old = blocking(|| set.primary());
     blocking(|| {
         let kept = || old.is_acknowledged_by(2).then_some(());
         qiang_testkit::servers::wait_for("the replicas", Duration::from_secs(10), kept);
     });
     detach_replicas(old);
-    crowd.more(CLAIMS).await;
+    load.more(CLAIMS).await;
     blocking(|| old.kill());
     let new = blocking(|| set.wait_for_failover(old));
-    crowd.more(CLAIMS).await;
-    crowd.dismiss().await;
+    load.more(CLAIMS).await;
+    load.stop().await;
 
-    // Whoever was told of a grant was told of one, and nobody else was told of the same.
-    harness.told();
+    // Every user was answered at most one grant, and no two users the same one.
+    harness.grants();
     let log = format!("{}:{{p01}}:log", harness.options.prefix);
     let kept = new.call(&["XINFO", "STREAM", &log]).unwrap();
     let last = kept
@@ -156,7 +160,7 @@ async fn a_failover_that_lost_grants_stops_the_partition() {
         .unwrap()
         .to_owned();
     let most = harness
-        .told()
+        .grants()
         .into_keys()
         .map(|(_, number)| number)
         .max()
@@ -186,12 +190,12 @@ async fn behind() -> (Standalone, Harness, Target) {
     let mut harness = Harness::new(options).await;
     let target = harness.open(open_now(sale(SUPPLY))).await;
     harness
-        .crowd((0..CLAIMS).map(|n| target.one(&name(n))).collect())
+        .ask_all((0..CLAIMS).map(|n| target.one(&name(n))).collect())
         .await;
     blocking(|| servers.wait_for_replicas());
     detach_replicas(servers.primary());
     harness
-        .crowd((CLAIMS..2 * CLAIMS).map(|n| target.one(&name(n))).collect())
+        .ask_all((CLAIMS..2 * CLAIMS).map(|n| target.one(&name(n))).collect())
         .await;
     (servers, harness, target)
 }
@@ -256,20 +260,20 @@ async fn a_restart_that_loses_nothing_stops_nothing() {
     let server = blocking(|| Standalone::start(&ServerOptions::new().fsync_always()));
     let mut harness = Harness::new(options(server.url())).await;
     let target = harness.open(open_now(sale(SUPPLY))).await;
-    let crowd = harness.start(
+    let load = harness.start(
         move |n| Some(target.one(&name(n / 2))),
         crate::harness::SHORT_PAUSE,
     );
     for _ in 0..3 {
-        crowd.more(CLAIMS).await;
+        load.more(CLAIMS).await;
         blocking(|| server.start_again());
     }
-    crowd.more(CLAIMS).await;
-    let told = crowd.dismiss().await;
+    load.more(CLAIMS).await;
+    let answers = load.stop().await;
     let granted = |outcome| matches!(outcome, Outcome::Granted(_) | Outcome::AlreadyGranted(_));
-    assert!(told.iter().all(|(_, claimed)| granted(claimed.outcome)));
+    assert!(answers.iter().all(|(_, claimed)| granted(claimed.outcome)));
     harness.audit().await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     wait_for("both nodes to grant", || {
         harness.nodes.iter().all(|node| node.stopped().is_none())
     })

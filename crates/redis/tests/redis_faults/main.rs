@@ -1,4 +1,5 @@
-//! The Redis engine under faults: what a crowd on two nodes was told must be what the log says, whatever breaks.
+//! The Redis engine under faults: what concurrent users of two nodes are answered must agree with the log, whatever
+//! breaks.
 //!
 //! One file a theme. Tests share servers where they break nothing; each has keys of its own.
 #![allow(clippy::unwrap_used, reason = "a panic is a test's report")]

@@ -24,7 +24,7 @@ const CLAIMS: usize = 200;
 const USERS: usize = 50;
 const STOCK: u32 = 50_000;
 
-/// A crowd behind a proxy, through a fault and some time after it.
+/// A load behind a proxy, during a fault and some time after it.
 async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
     let proxy = FaultProxy::start(shared().addr()).await;
     let mut harness = Harness::new(Options {
@@ -44,20 +44,24 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
             _ => many.units(&name(n % USERS), 1),
         })
     };
-    let crowd = harness.start(made, SHORT_PAUSE);
-    crowd.more(CLAIMS).await;
+    let load = harness.start(made, SHORT_PAUSE);
+    load.more(CLAIMS).await;
     fault(&proxy).await;
     proxy.pass().await;
-    crowd.more(CLAIMS).await;
-    let told = crowd.dismiss().await;
+    load.more(CLAIMS).await;
+    let answers = load.stop().await;
 
     assert_eq!(harness.record.errors(), 0, "an outcome was left unknown");
-    assert!(told.iter().all(|(_, claimed)| grant_of(claimed).is_some()));
+    assert!(
+        answers
+            .iter()
+            .all(|(_, claimed)| grant_of(claimed).is_some())
+    );
     // Whatever is still on its way arrives before the log is read.
     tokio::time::sleep(3 * FAULT).await;
     harness.audit().await;
     let mut asked: HashMap<String, usize> = HashMap::new();
-    for (claim, _) in told
+    for (claim, _) in answers
         .iter()
         .filter(|(claim, _)| claim.campaign == many.id && claim.key.is_none())
     {
@@ -80,7 +84,7 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
     }
     assert!(!asked.is_empty());
     assert_eq!(asked, made, "requests and orders");
-    let replayable: Vec<_> = told
+    let replayable: Vec<_> = answers
         .into_iter()
         .filter(|(claim, _)| claim.campaign == packet.id || claim.key.is_some())
         .collect();

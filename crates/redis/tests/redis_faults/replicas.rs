@@ -1,4 +1,4 @@
-//! The acknowledgement level that was reached is the one that is told, and a campaign that asks for more is not
+//! The acknowledgement level that was reached is the one that is answered, and a campaign that asks for more is not
 //! answered with less.
 
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         assert_eq!(harness.nodes[0].read(partition, 0, 10).await.unwrap(), []);
     }
 
-    // A crowd meanwhile, and when it is over everybody has what they had.
+    // Others claim meanwhile; afterwards every user has the same grant as before.
     let hoped: Vec<_> = (0..CLAIMS).map(|n| strict.one(&name(n))).collect();
     let waiting: Vec<_> = hoped
         .iter()
@@ -113,23 +113,23 @@ async fn a_replica_that_does_not_answer_is_not_claimed_to_have_it() {
         servers.replica(0).resume();
         servers.wait_for_replicas();
     });
-    let mut told = harness.crowd(hoped).await;
+    let mut answers = harness.ask_all(hoped).await;
     let late = ask(&harness, &harness.nodes[1], strict.one("late"))
         .await
         .unwrap();
-    told.push((strict.one("late"), late));
-    for (claim, claimed) in &told {
+    answers.push((strict.one("late"), late));
+    for (claim, claimed) in &answers {
         let replayed = matches!(claimed.outcome, Outcome::AlreadyGranted(_));
         assert!(
             replayed && claimed.ack == AckLevel::Replica,
             "{claim:?}: {claimed:?}"
         );
     }
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
 }
 
-/// One `WAIT` a batch: a crowd of claims does not wait one by one.
+/// One `WAIT` per batch: many claims do not wait one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_batch_waits_once() {
     let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
@@ -156,9 +156,13 @@ async fn a_batch_waits_once() {
         "{waits} waits for {CLAIMS} claims"
     );
     blocking(|| servers.replica(0).resume());
-    let told = harness
-        .crowd((0..CLAIMS).map(|n| strict.one(&name(n))).collect())
+    let answers = harness
+        .ask_all((0..CLAIMS).map(|n| strict.one(&name(n))).collect())
         .await;
-    assert!(told.iter().all(|(_, claimed)| grant_of(claimed).is_some()));
+    assert!(
+        answers
+            .iter()
+            .all(|(_, claimed)| grant_of(claimed).is_some())
+    );
     harness.audit().await;
 }

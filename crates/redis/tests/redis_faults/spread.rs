@@ -1,4 +1,4 @@
-//! A campaign that is spread over partitions sells out to the last unit, whoever dies while units are on their way.
+//! A campaign that is spread over partitions sells out to the last unit, whichever node dies while units are moving.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn packet(supply: u32) -> Builder {
     open_now(red_packet(1_000 * i64::from(supply), supply, split))
 }
 
-/// What stands in the journals of a campaign's parts, and how many transfers have arrived: givers and takers.
+/// What is in the journals of a campaign's parts, and how many transfers have arrived: givers and takers.
 fn transfers(harness: &Harness, id: CampaignId) -> (i64, i64) {
     let (mut standing, mut arrived) = (0, 0);
     for partition in 0..harness.options.partitions {
@@ -58,7 +58,7 @@ fn transfers(harness: &Harness, id: CampaignId) -> (i64, i64) {
     (standing, arrived)
 }
 
-/// Nothing is left, nothing is on its way.
+/// Nothing is left, nothing is moving.
 async fn sold_out(harness: &Harness, target: Target) {
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
     assert_eq!(
@@ -73,12 +73,12 @@ async fn sold_out(harness: &Harness, target: Target) {
 async fn a_spread_packet_has_a_share_for_each_claimant() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
     let target = harness.open(packet(SUPPLY)).await;
-    let told = harness
-        .crowd((0..SUPPLY as usize).map(|n| target.one(&name(n))).collect())
+    let answers = harness
+        .ask_all((0..SUPPLY as usize).map(|n| target.one(&name(n))).collect())
         .await;
-    assert_eq!(winners(&told), SUPPLY as usize);
+    assert_eq!(winners(&answers), SUPPLY as usize);
     sold_out(&harness, target).await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
     assert_eq!(harness.record.errors(), 0);
 }
@@ -102,29 +102,29 @@ fn in_quantities(target: Target) -> Vec<qiang_core::book::Claim> {
 async fn a_spread_sale_in_quantities_sells_its_stock() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
     let target = harness.open(open_now(sale(SUPPLY)).limit(3)).await;
-    let told = harness.crowd(in_quantities(target)).await;
-    assert_eq!(winners(&told), told.len());
+    let answers = harness.ask_all(in_quantities(target)).await;
+    assert_eq!(winners(&answers), answers.len());
     sold_out(&harness, target).await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
     assert_eq!(harness.record.errors(), 0);
 }
 
 /// More ask than there are units: as many losers as there must be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rush_on_a_spread_sale_leaves_no_unit() {
+async fn peak_load_on_a_spread_sale_leaves_no_unit() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
     let target = harness.open(open_now(sale(100))).await;
-    let told = harness
-        .crowd(
+    let answers = harness
+        .ask_all(
             (0..2 * SUPPLY as usize)
                 .map(|n| target.one(&name(n)))
                 .collect(),
         )
         .await;
-    assert_eq!(winners(&told), 100);
+    assert_eq!(winners(&answers), 100);
     sold_out(&harness, target).await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
     assert_eq!(harness.record.errors(), 0);
 }
@@ -143,18 +143,18 @@ async fn nodes_that_die_strand_no_unit() {
     // Both mixed; the last ones meet dry parts.
     let made = move |n: usize| claims.get((n * 7) % count).filter(|_| n < count).cloned();
     assert_ne!(count % 7, 0, "the steps go through all");
-    let crowd = harness.start(made, SHORT_PAUSE / 4);
+    let load = harness.start(made, SHORT_PAUSE / 4);
     for n in (2..harness.nodes.len()).rev() {
         let dead = (harness.nodes.len() - n) * count / 5;
-        wait_for("the crowd", || crowd.size() >= dead.min(count)).await;
+        wait_for("the load", || load.size() >= dead.min(count)).await;
         harness.nodes[n].abort();
     }
-    let told = crowd.join().await;
-    assert_eq!(winners(&told), count);
+    let answers = load.join().await;
+    assert_eq!(winners(&answers), count);
     harness.nodes.truncate(2);
     sold_out(&harness, packet).await;
     sold_out(&harness, on_sale).await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
 }
 
@@ -194,12 +194,12 @@ async fn stranded(builder: Builder, step: Step) -> (Harness, Target) {
 }
 
 async fn everybody(harness: &Harness, target: Target) {
-    let told = harness
-        .crowd((0..FEW as usize).map(|n| target.one(&name(n))).collect())
+    let answers = harness
+        .ask_all((0..FEW as usize).map(|n| target.one(&name(n))).collect())
         .await;
-    assert_eq!(winners(&told), FEW as usize);
+    assert_eq!(winners(&answers), FEW as usize);
     sold_out(harness, target).await;
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
     assert_eq!(harness.record.errors(), 0);
 }
@@ -238,17 +238,17 @@ async fn a_close_returns_what_was_on_its_way() {
             let (harness, target) = stranded(builder, step).await;
             // Those who were answered, or would have been.
             let claims = (0..FEW as usize / 2).map(|n| target.one(&name(n)));
-            harness.crowd(claims.collect()).await;
+            harness.ask_all(claims.collect()).await;
             assert_eq!(
                 act(&harness, 0, target, CampaignAction::Close).await,
                 Phase::Closed
             );
-            let told = harness
-                .crowd((0..FEW as usize).map(|n| target.one(&name(n))).collect())
+            let answers = harness
+                .ask_all((0..FEW as usize).map(|n| target.one(&name(n))).collect())
                 .await;
             let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
             assert_eq!(tally.granted + tally.returned, FEW, "{tally:?}");
-            assert_eq!(tally.granted as usize, winners(&told), "{tally:?}");
+            assert_eq!(tally.granted as usize, winners(&answers), "{tally:?}");
             harness.audit().await;
         }
     }
@@ -263,7 +263,7 @@ async fn a_pause_keeps_what_is_on_its_way() {
     );
     let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
     assert_eq!(tally.supply, FEW, "{tally:?}");
-    let late = harness.crowd(vec![target.one("late")]).await;
+    let late = harness.ask_all(vec![target.one("late")]).await;
     assert_eq!(winners(&late), 0);
     assert_eq!(
         act(&harness, 1, target, CampaignAction::Resume).await,
@@ -272,44 +272,44 @@ async fn a_pause_keeps_what_is_on_its_way() {
     everybody(&harness, target).await;
 }
 
-/// Pauses, resumptions and in the end the close come while parts run dry and fetch from each other.
+/// Pauses, resumptions and in the end the close come while parts run dry and pull from each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acting_while_units_move_loses_none() {
     let mut harness = Harness::new(spread(PARTITIONS)).await;
     let target = harness.open(open_now(sale(SUPPLY))).await;
-    let crowd = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE);
+    let load = harness.start(move |n| Some(target.one(&name(n))), SHORT_PAUSE);
     let most = SUPPLY as usize * 8 / 10;
-    wait_for("most of the crowd", || crowd.size() >= most).await;
+    wait_for("most of the claims", || load.size() >= most).await;
     for n in 0..5 {
         act(&harness, n % 2, target, CampaignAction::Pause).await;
         act(&harness, n % 2, target, CampaignAction::Resume).await;
-        crowd.more(50).await;
+        load.more(50).await;
     }
     act(&harness, 0, target, CampaignAction::Close).await;
-    crowd.more(200).await;
-    let told = crowd.dismiss().await;
+    load.more(200).await;
+    let answers = load.stop().await;
     let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
     assert_eq!(tally.granted + tally.returned, SUPPLY, "{tally:?}");
-    assert_eq!(tally.granted as usize, winners(&told));
-    harness.replay(&told).await;
+    assert_eq!(tally.granted as usize, winners(&answers));
+    harness.replay(&answers).await;
     harness.audit().await;
 }
 
 /// Users whom a campaign of two parts serves in its first part, and in its second: orders are numbered in turn.
 async fn by_part(harness: &mut Harness) -> [Vec<String>; 2] {
     let probe = harness.open(open_now(sale(8 * FEW))).await;
-    let told = harness
-        .crowd((0..4 * FEW as usize).map(|n| probe.one(&name(n))).collect())
+    let answers = harness
+        .ask_all((0..4 * FEW as usize).map(|n| probe.one(&name(n))).collect())
         .await;
     let mut users = [Vec::new(), Vec::new()];
-    for (claim, claimed) in told {
+    for (claim, claimed) in answers {
         let number = grant_of(&claimed).unwrap().number;
         users[(number as usize - 1) % 2].push(claim.user.as_str().to_owned());
     }
     users
 }
 
-/// Units leave a part, and its primary dies before a replica has heard of it: they have not arrived anywhere either.
+/// Units leave a part, and its primary dies before a replica has it: they have not arrived anywhere either.
 async fn never_left(ack: AckLevel) {
     let cluster = blocking(|| Cluster::start(&ServerOptions::new()));
     let mut harness = Harness::new(Options {
@@ -335,7 +335,7 @@ async fn never_left(ack: AckLevel) {
             .map(|user| target.one(user))
             .collect()
     };
-    assert_eq!(winners(&harness.crowd(claims(0, half)).await), half);
+    assert_eq!(winners(&harness.ask_all(claims(0, half)).await), half);
     let giver = blocking(|| cluster.primary_of_slot(SLOT_OF_P03));
     detach_replicas(giver);
     let hopeful = target.one(&users[0][half]);
@@ -349,11 +349,11 @@ async fn never_left(ack: AckLevel) {
     });
     let mut all: Vec<_> = claims(0, FEW as usize);
     all.extend(claims(1, FEW as usize));
-    let told = harness.crowd(all).await;
-    assert_eq!(winners(&told), FEW as usize);
+    let answers = harness.ask_all(all).await;
+    assert_eq!(winners(&answers), FEW as usize);
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
     assert_eq!((tally.supply, tally.remaining), (FEW, 0), "{tally:?}");
-    harness.replay(&told).await;
+    harness.replay(&answers).await;
     harness.audit().await;
 }
 
