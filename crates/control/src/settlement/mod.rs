@@ -6,6 +6,7 @@
 //! about a history that the ledger does not know.
 
 mod bisect;
+mod monitor;
 mod step;
 mod worker;
 
@@ -19,6 +20,7 @@ use qiang_core::{
 use tokio::{sync::watch, task::JoinHandle};
 
 pub use self::bisect::REFUSED_MAX;
+pub use self::monitor::SettlementMonitor;
 pub use self::step::{StepError, StepResult, settle_once, settle_via};
 use self::worker::Worker;
 

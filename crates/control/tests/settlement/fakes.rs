@@ -128,6 +128,8 @@ pub(crate) struct FakeLedger {
     pub(crate) aside_before: Mutex<u64>,
     /// Whether nothing can be set aside at the moment.
     pub(crate) aside_fails: Mutex<bool>,
+    /// What it says of drafts.
+    pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
     /// Each settlement needs one of these.
     pub(crate) leave: Semaphore,
 }
@@ -142,6 +144,7 @@ impl FakeLedger {
             aside: Mutex::default(),
             aside_before: Mutex::default(),
             aside_fails: Mutex::default(),
+            drafts: Mutex::new(Ok(Vec::new())),
             leave: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
@@ -186,7 +189,7 @@ impl Ledger for FakeLedger {
     }
 
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        Err(broken())
+        self.drafts.lock().unwrap().clone()
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
@@ -198,7 +201,11 @@ impl Ledger for FakeLedger {
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-        Err(broken())
+        let settled = self.settled.lock().unwrap();
+        Ok(settled
+            .iter()
+            .map(|(partition, seq)| (*partition, *seq))
+            .collect())
     }
 
     async fn await_settled(

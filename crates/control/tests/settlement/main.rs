@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fakes;
+mod monitor;
 
 use std::{
     sync::{Arc, Mutex},

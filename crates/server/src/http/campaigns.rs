@@ -111,16 +111,6 @@ impl App {
         Ok(())
     }
 
-    /// Has the engine take up what a crash kept from being taken up.
-    pub(crate) async fn open_drafts(&self) -> anyhow::Result<usize> {
-        let drafts = self.ledger.drafts().await?;
-        let count = drafts.len();
-        for setup in drafts {
-            self.open(setup).await?;
-        }
-        Ok(count)
-    }
-
     async fn state(&self, id: CampaignId) -> Result<StateBody, Problem> {
         let unknown = || Problem::new(ProblemKind::UnknownCampaign, "");
         let facts = self.facts(id).await?.ok_or_else(unknown)?;

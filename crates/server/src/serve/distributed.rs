@@ -6,7 +6,10 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use qiang_broker::RabbitTransport;
-use qiang_control::settlement::{Options as SettlementOptions, Settlement};
+use qiang_control::{
+    host::Host,
+    settlement::{Options as SettlementOptions, Settlement, SettlementMonitor},
+};
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
@@ -19,12 +22,9 @@ use qiang_core::{
 };
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{RedisEngine, RedisTransport};
-use tokio::{runtime::Handle, sync::watch, task::JoinHandle};
+use tokio::{runtime::Handle, sync::watch};
 
-use super::{
-    backend::{Close, Gauges, TransportReport},
-    watched::Watched,
-};
+use super::backend::{Close, Gauges, TransportReport};
 use crate::config::{Config, SettlementConfig};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
@@ -72,8 +72,8 @@ pub(crate) struct Distributed {
     settlement: Option<Settlement>,
     transport: &'static str,
     books: Books,
-    watched: Arc<Watched>,
-    watching: JoinHandle<()>,
+    monitor: Arc<SettlementMonitor>,
+    monitoring: Host,
 }
 
 impl Distributed {
@@ -94,15 +94,17 @@ impl Distributed {
         } else {
             None
         };
-        let watched = Arc::<Watched>::default();
-        let watching = tokio::spawn(Arc::clone(&watched).watch(log, ledger));
+        let monitor = Arc::<SettlementMonitor>::default();
+        let monitoring = Host::new("monitor");
+        let reconciler = monitor.reconciler(log, ledger);
+        monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
         Ok(Arc::new(Self {
             engine,
             settlement,
             transport: config.settlement.transport.name(),
             books,
-            watched,
-            watching,
+            monitor,
+            monitoring,
         }))
     }
 
@@ -158,18 +160,18 @@ impl Gauges for Distributed {
     }
 
     fn positions(&self) -> (Seq, Seq) {
-        let settled = self.watched.settled();
-        (self.watched.lag() + settled, settled)
+        let settled = self.monitor.settled();
+        (self.monitor.lag() + settled, settled)
     }
 
     fn stuck(&self) -> Option<String> {
         let own = self.settlement.as_ref().and_then(Settlement::stuck);
         // Whoever has the partition may be another process.
-        own.or_else(|| self.watched.stalled())
+        own.or_else(|| self.monitor.stalled())
     }
 
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
-        self.watched.quarantine()
+        self.monitor.quarantine()
     }
 
     fn stopped(&self) -> Option<String> {
@@ -192,7 +194,7 @@ impl Close for Distributed {
         if let Some(settlement) = &self.settlement {
             settlement.stop().await;
         }
-        self.watching.abort();
+        self.monitoring.abort();
         self.books.close().await
     }
 
@@ -211,7 +213,7 @@ struct Answering {
 
 impl Engine for Answering {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        if self.below.watched.lag() >= self.unsettled_max {
+        if self.below.monitor.lag() >= self.unsettled_max {
             return Ticket::ready(Err(EngineError::Overloaded));
         }
         let engine = &self.below.engine;

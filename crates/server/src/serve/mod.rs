@@ -4,11 +4,14 @@ mod backend;
 mod connections;
 mod distributed;
 mod guard;
-mod watched;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use qiang_control::{
+    drafts::DraftOpener,
+    host::{Host, Next, Reconciler, Schedule, Stuck},
+};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 pub use self::backend::{Backend, Gauges, TransportReport};
@@ -18,7 +21,7 @@ use crate::{
     http::{self, App},
 };
 
-/// How often metrics are folded and quiet users forgotten.
+/// How often metrics are folded and inactive users forgotten.
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Starts services.
@@ -39,16 +42,17 @@ impl Server {
         let addr = listener.local_addr()?;
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
         let app = Arc::new(App::new(config, backend.clone())?);
-        let drafts = app
-            .open_drafts()
-            .await
-            .context("take up the campaigns that wait for an engine")?;
+        let opener = DraftOpener::new(backend.ledger.clone(), backend.engine.clone());
+        let drafts = opener.open_all().await.context("open the drafts")?;
         if drafts > 0 {
-            tracing::info!(drafts, "took up campaigns that were waiting");
+            tracing::info!(drafts, "opened the campaigns that were drafts");
         }
         let (stop, stopping) = watch::channel(false);
         let router = http::router(Arc::clone(&app));
-        let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
+        let upkeep = Host::new("upkeep");
+        upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
+        let schedule = Schedule::every(UPKEEP_EVERY);
+        upkeep.start("metrics", schedule, Upkeep(Arc::clone(&app)));
         let accepting = tokio::spawn(connections::serve(app, router, listener, stopping));
         tracing::info!(%addr, "serving");
         Ok(Running {
@@ -67,7 +71,7 @@ pub struct Running {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
     accepting: JoinHandle<connections::Leftover>,
-    upkeep: JoinHandle<()>,
+    upkeep: Host,
     backend: Backend,
     close_timeout: Duration,
 }
@@ -96,18 +100,14 @@ impl Running {
     }
 }
 
-async fn upkeep(app: Arc<App>) {
-    let mut ticks = tokio::time::interval(UPKEEP_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let app = Arc::clone(&app);
-        // A panic there is reported by its hook; the next round tries again.
-        let upkeep = Arc::clone(&app);
-        drop(tokio::task::spawn_blocking(move || upkeep.upkeep()).await);
-        // A request that was cut off between its campaign's funding and its opening has left a draft.
-        if let Err(error) = app.open_drafts().await {
-            tracing::debug!(%error, "campaigns that wait for an engine could not be taken up");
-        }
+/// Folds metrics and forgets inactive users.
+struct Upkeep(Arc<App>);
+
+impl Reconciler for Upkeep {
+    async fn reconcile(&mut self) -> Result<Next, Stuck> {
+        let app = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || app.upkeep()).await;
+        done.map(|()| Next::Wait)
+            .map_err(|panicked| Stuck::Failing(panicked.to_string()))
     }
 }
