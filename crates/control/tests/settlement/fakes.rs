@@ -131,7 +131,7 @@ pub(crate) struct FakeLedger {
     /// What it says of drafts.
     pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
     /// Each settlement needs one of these.
-    pub(crate) leave: Semaphore,
+    pub(crate) permits: Semaphore,
 }
 
 impl FakeLedger {
@@ -145,7 +145,7 @@ impl FakeLedger {
             aside_before: Mutex::default(),
             aside_fails: Mutex::default(),
             drafts: Mutex::new(Ok(Vec::new())),
-            leave: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+            permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
 
@@ -220,7 +220,7 @@ impl Ledger for FakeLedger {
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         let attempt = (partition, entries.len(), Instant::now());
         self.attempts.lock().unwrap().push(attempt);
-        self.leave.acquire().await.unwrap().forget();
+        self.permits.acquire().await.unwrap().forget();
         if self.refused.lock().unwrap().contains(&partition) {
             return Err(broken());
         }

@@ -298,7 +298,7 @@ async fn what_cannot_be_set_aside_is_an_alarm() {
     books.run(&many, REFUSED_MAX).await;
     node.poison(&campaigns.sale, "paid 999 by-hand");
     let why = node.stuck().await;
-    let told = format!("{REFUSED_MAX} entries are set aside already, and now: order 999 of");
+    let told = format!("{REFUSED_MAX} entries are in quarantine already, and now: order 999 of");
     assert!(
         why.starts_with(&format!("partition {partition}: ")),
         "{why}"
