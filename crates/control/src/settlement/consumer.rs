@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{Delivery, DeliveryTag, EventLog, LedgerError, Received, Transport, TransportStatus},
+    ports::{DeliveryTag, EventLog, LedgerError, Received, Transport, TransportStatus},
 };
 use tokio::time::{Instant, sleep};
 
@@ -60,14 +60,6 @@ impl ConsumerStatus {
             ..self.transport.status(self.partition)
         }
     }
-}
-
-/// What a call of the transport came to.
-enum Step {
-    NotOwner,
-    Restarted,
-    Nothing,
-    Something,
 }
 
 impl PartitionConsumer {
@@ -159,7 +151,7 @@ impl PartitionConsumer {
     ) -> Result<Vec<Entry>, LedgerError> {
         let until = Instant::now() + wait_max;
         // What another worker may have settled by now is not handed out.
-        if matches!(self.receive(after, 0, wait_max).await?, Step::NotOwner) {
+        if self.receive(after, 0, wait_max).await?.is_none() {
             return Ok(Vec::new());
         }
         // Where the log ended before the transport was asked for the last time, if that was to bring it.
@@ -184,21 +176,18 @@ impl PartitionConsumer {
                 Some(_) => Duration::ZERO,
                 None => left,
             };
-            match self.receive(after, limit, wait).await? {
-                Step::NotOwner => return Ok(Vec::new()),
-                Step::Something => {
-                    overdue = None;
-                    continue;
+            let Some(changed) = self.receive(after, limit, wait).await? else {
+                return Ok(Vec::new());
+            };
+            let missing = overdue.take();
+            if changed {
+                continue;
+            }
+            if let Some(upto) = missing {
+                if !self.refill(after, upto, limit).await? {
+                    return Ok(Vec::new());
                 }
-                Step::Restarted => overdue = None,
-                Step::Nothing => {
-                    if let Some(upto) = overdue.take() {
-                        if !self.refill(after, upto, limit).await? {
-                            return Ok(Vec::new());
-                        }
-                        continue;
-                    }
-                }
+                continue;
             }
             let head = self.log.head(self.partition).await?;
             if head < after {
@@ -216,34 +205,32 @@ impl PartitionConsumer {
         }
     }
 
+    /// Receives, and tells whether that changed anything; none if another worker has the partition.
     async fn receive(
         &mut self,
         settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Step, LedgerError> {
-        let receiving = self
-            .transport
-            .receive(self.partition, settled, limit, wait_max);
-        let (deliveries, otherwise): (Vec<Delivery>, _) = match receiving.await? {
-            Received::Deliveries(deliveries) => (deliveries, Step::Nothing),
-            Received::Restarted(deliveries) => {
-                self.forget();
-                self.waiting.1 = Instant::now();
-                (deliveries, Step::Restarted)
-            }
+    ) -> Result<Option<bool>, LedgerError> {
+        let (transport, partition) = (&self.transport, self.partition);
+        let received = transport.receive(partition, settled, limit, wait_max);
+        let (restarted, deliveries) = match received.await? {
+            Received::Deliveries(deliveries) => (false, deliveries),
+            Received::Restarted(deliveries) => (true, deliveries),
             Received::NotOwner => {
                 self.forget();
-                (Vec::new(), Step::NotOwner)
+                return Ok(None);
             }
         };
-        if deliveries.is_empty() {
-            return Ok(otherwise);
+        if restarted {
+            self.forget();
+            self.waiting.1 = Instant::now();
         }
+        let changed = restarted || !deliveries.is_empty();
         for delivery in deliveries {
             self.inbox.receive(delivery);
         }
-        Ok(Step::Something)
+        Ok(Some(changed))
     }
 
     /// What was received comes again.
