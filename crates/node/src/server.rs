@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
+use qiang_control::{drafts::DraftOpener, host::Host};
 use tokio::net::TcpListener;
 
 use crate::{backend::Backend, config::Config};
@@ -16,16 +17,24 @@ impl Server {
     /// caller's business and not looked at.
     ///
     /// # Errors
-    /// When there is no key for tokens, or campaigns that wait for an engine cannot be opened.
+    /// When there is no key for tokens, or drafts cannot be opened.
     pub async fn start(
         config: Config,
         backend: Backend,
         listener: TcpListener,
     ) -> anyhow::Result<Running> {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
+        let opener = DraftOpener::new(backend.ledger.clone(), backend.engine.clone());
+        let drafts = opener.open_all().await.context("open the drafts")?;
+        if drafts > 0 {
+            tracing::info!(drafts, "opened the campaigns that were drafts");
+        }
+        let upkeep = Host::new("upkeep");
+        upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         let api = qiang_api::Server::start(config.api(), backend.ports(), listener).await?;
         Ok(Running {
             api,
+            upkeep,
             backend,
             close_timeout,
         })
@@ -35,6 +44,7 @@ impl Server {
 /// A running node. Dropped, it goes on until its runtime ends.
 pub struct Running {
     api: qiang_api::Running,
+    upkeep: Host,
     backend: Backend,
     close_timeout: Duration,
 }
@@ -52,6 +62,7 @@ impl Running {
     /// # Errors
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
+        self.upkeep.abort();
         // The engine answers everything that it has accepted before it closes.
         let closing = tokio::time::timeout(self.close_timeout, self.backend.close());
         self.api
