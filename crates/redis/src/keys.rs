@@ -4,29 +4,29 @@
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
 //! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted`
-//!   with
-//!   the reason while nothing is granted, `list` where records also go into the queue.
-//! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the last one's place.
-//! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's place,
-//!   campaign, milliseconds and kind on one line, then what the record holds.
-//! - `P:{pNN}:doing`, list: those that a worker is dealing with.
+//!   with the reason while nothing is granted, `list` where records also go into the queue.
+//! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
+//! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's
+//!   sequence number, campaign, milliseconds and kind on one line, then what the record holds.
+//! - `P:{pNN}:doing`, list: those that a worker has taken and not acknowledged.
 //! - `P:{pNN}:dead`, list: the last ones that could not be read.
-//! - `P:{pNN}:lease`, string: which worker settles the partition, for as long as it says so.
+//! - `P:{pNN}:lease`, string: which worker settles the partition; it expires unless that worker renews it.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
-//! - `P:{pNN}:call:NODE:SLOT`, string: number and reply of a slot's last call, for 60 s: what is sent again is not done
-//!   again.
-//! - `P:{pNN}:mark:NODE:SLOT`, string: written before a `WAIT`, which only waits for what its own connection wrote.
+//! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
+//!   that is sent again is not carried out again.
+//! - `P:{pNN}:mark:NODE:CONNECTION`, string: written before a `WAIT`, which only waits for what its own connection
+//!   wrote.
 //! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.
 //! - `P:{pNN}:c:ID:shares`, list: a packet's shares to come: six digits of number in base 36, then the amount.
-//! - `P:{pNN}:c:ID:sums`, hash: what the last 1000, 2000, … of these shares come to.
+//! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
 //!   given back, newest order, keys and their orders.
 //! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
-//! - `P:{pNN}:c:ID:payments`, hash: order and payment → what became of it.
+//! - `P:{pNN}:c:ID:payments`, hash: order and payment → its outcome.
 //! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
-//! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units on their way there.
+//! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units that are moving there.
 //!
-//! Changes that gates must hear of are published on the channel `P:{pNN}:agenda:news`.
+//! Invalidations for the gates are published on the channel `P:{pNN}:agenda:news`.
 
 use qiang_core::{
     event::PartitionId,
@@ -39,13 +39,23 @@ pub const PARTITIONS_MAX: u16 = 1_000;
 /// How many keys every script takes.
 pub(crate) const SCRIPT_KEYS: usize = 12;
 
-/// The keys of one installation.
+/// Builds the keys of one installation.
 #[derive(Debug, Clone)]
 pub(crate) struct KeySpace {
     prefix: String,
 }
 
+macro_rules! keys_of_a_partition {
+    ($($name:ident)+) => {
+        $(pub(crate) fn $name(&self, partition: PartitionId) -> String {
+            self.in_partition(partition, stringify!($name))
+        })+
+    };
+}
+
 impl KeySpace {
+    keys_of_a_partition! { partition log queue doing dead lease agenda }
+
     pub(crate) fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
@@ -61,40 +71,12 @@ impl KeySpace {
         self.in_partition(partition, "*")
     }
 
-    pub(crate) fn partition(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "partition")
+    pub(crate) fn call(&self, partition: PartitionId, connection: &str) -> String {
+        self.in_partition(partition, &format!("call:{connection}"))
     }
 
-    pub(crate) fn log(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "log")
-    }
-
-    pub(crate) fn queue(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "queue")
-    }
-
-    pub(crate) fn doing(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "doing")
-    }
-
-    pub(crate) fn dead(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "dead")
-    }
-
-    pub(crate) fn lease(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "lease")
-    }
-
-    pub(crate) fn agenda(&self, partition: PartitionId) -> String {
-        self.in_partition(partition, "agenda")
-    }
-
-    pub(crate) fn call(&self, partition: PartitionId, slot: &str) -> String {
-        self.in_partition(partition, &format!("call:{slot}"))
-    }
-
-    pub(crate) fn mark(&self, partition: PartitionId, slot: &str) -> String {
-        self.in_partition(partition, &format!("mark:{slot}"))
+    pub(crate) fn mark(&self, partition: PartitionId, connection: &str) -> String {
+        self.in_partition(partition, &format!("mark:{connection}"))
     }
 
     pub(crate) fn campaign(&self, partition: PartitionId, campaign: CampaignId) -> String {
@@ -113,8 +95,8 @@ impl KeySpace {
         self.in_partition(partition, &format!("c:{campaign}:plan"))
     }
 
-    /// The pattern of all partitions' news.
-    pub(crate) fn news(&self) -> String {
+    /// The pattern of the channels on which all partitions' invalidations are published.
+    pub(crate) fn invalidations(&self) -> String {
         format!("{}:*:agenda:news", self.prefix)
     }
 
@@ -122,14 +104,14 @@ impl KeySpace {
     pub(crate) fn of_script(
         &self,
         partition: PartitionId,
-        slot: &str,
+        connection: &str,
         campaign: CampaignId,
     ) -> [String; SCRIPT_KEYS] {
         let of_campaign = |rest: &str| self.in_partition(partition, &format!("c:{campaign}{rest}"));
         [
             self.partition(partition),
             self.log(partition),
-            self.call(partition, slot),
+            self.call(partition, connection),
             self.agenda(partition),
             of_campaign(""),
             of_campaign(":shares"),
@@ -142,13 +124,13 @@ impl KeySpace {
         ]
     }
 
-    /// The slot of Redis Cluster that a partition's keys lie in.
+    /// The slot of Redis Cluster that a partition's keys are in.
     pub(crate) fn cluster_slot(partition: PartitionId) -> u16 {
         crc16(format!("p{:02}", partition.0).as_bytes()) % 16_384
     }
 }
 
-/// Where a campaign lives, or the first part of one that is spread; the others follow in order.
+/// Where a campaign is, or the first part of one that is spread; the others follow in order.
 pub(crate) fn home_of(campaign: CampaignId, partitions: u16) -> PartitionId {
     PartitionId((fnv1a(campaign.as_bytes()) % u64::from(partitions)) as u16)
 }
@@ -159,7 +141,7 @@ pub(crate) fn part_of(user: &UserId, parts: u16) -> u16 {
 }
 
 /// 64-bit FNV-1a (Fowler, Noll, Vo), finished by the mixer of SplitMix64: its low bits alone are uneven for short
-/// names. Where things live depends on it, so it never changes.
+/// names. Placement depends on it, so it never changes.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {

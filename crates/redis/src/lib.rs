@@ -1,29 +1,40 @@
 //! Engine and event log on Redis 7 / Valkey: standalone, Sentinel and Cluster.
 //!
-//! A partition's state and its log lie under one hash tag, and one Lua script decides a whole batch of claims: checks,
-//! grants and log entries are one atomic step, and Redis pays by the batch. Claims that arrive while a call is under
-//! way are combined into the next one. See `keys.rs` for what is kept where, and `lua/` for the scripts.
+//! A partition's state and its log share one hash tag, and one Lua script decides a whole batch of claims: checks,
+//! grants and log entries are one atomic step, and Redis pays per batch. Claims that arrive while a call is under way
+//! are combined into the next one. `keys.rs` documents every key; `lua/` has the scripts.
+//!
+//! Modules import only those before them: keys, scripts, options; meta, reply, record; dialer, directory; partition,
+//! call_connection; partitions; tally, transfer; batcher, gate, node; claims, orders, open, commands; tasks, engine,
+//! log.
 
+mod batcher;
+mod call_connection;
 mod claims;
+mod clock;
 mod commands;
+mod dialer;
 mod directory;
 mod engine;
 mod error;
-mod facts;
 mod gate;
 mod keys;
-mod lane;
 mod log;
+mod meta;
 #[cfg(all(test, feature = "servers"))]
 mod model;
 mod node;
 mod open;
 mod options;
+mod orders;
 mod partition;
+mod partitions;
+mod record;
 mod reply;
 mod scripts;
-mod slot;
-mod spread;
+mod tally;
+mod tasks;
+mod transfer;
 mod transport;
 
 pub use self::{

@@ -1,20 +1,20 @@
-//! What can be set about the engine.
+//! The engine's settings.
 
 use std::{sync::Arc, time::Duration};
 
-use qiang_core::ports::Clock;
+use qiang_core::{campaign::AckLevel, ports::Clock};
 
 /// Where Redis is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Topology {
     /// One server, perhaps with replicas that nobody fails over to.
     Standalone,
-    /// Sentinels at the URLs, which know the primary of this name.
+    /// The URLs are those of Sentinels, which know the primary of this name.
     Sentinel {
         /// The primary's name.
         master: String,
     },
-    /// Nodes of a Redis Cluster at the URLs; more are found through them.
+    /// The URLs are those of nodes of a Redis Cluster; more are found through them.
     Cluster,
 }
 
@@ -27,7 +27,7 @@ pub enum WaitFor {
     Always,
 }
 
-/// What can be set about the engine.
+/// The engine's settings.
 #[derive(Clone)]
 pub struct Options {
     /// `redis://` or `rediss://` (TLS) URLs: the server, the Sentinels, or some nodes of the Cluster.
@@ -58,10 +58,18 @@ pub struct Options {
     pub read_urls: Vec<String>,
     /// How long Redis may take to answer one call before the connection is given up.
     pub call_timeout: Duration,
-    /// How long a claim or command is tried again over lost connections and failovers.
+    /// For how long a claim or command is tried again over lost connections and failovers.
     pub try_for: Duration,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Options {
+    /// Whether a decision of a campaign that asks for this level waits for replicas.
+    pub(crate) fn waits(&self, asked: AckLevel) -> bool {
+        let always = self.wait_for == WaitFor::Always;
+        self.replicas > 0 && (always || asked == AckLevel::Replica)
+    }
 }
 
 impl Default for Options {

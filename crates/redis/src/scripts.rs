@@ -1,4 +1,4 @@
-//! The Lua scripts, put together from their parts and known to Redis by their SHA-1.
+//! The Lua scripts, put together from their parts. Redis knows them by their SHA-1.
 
 #[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// One script.
 pub(crate) struct Script {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(crate) name: &'static str,
     pub(crate) text: String,
     pub(crate) sha1: String,
@@ -49,7 +49,7 @@ scripts! {
     OPEN = "open", "prelude", "open";
     PAY = "pay", "prelude", "campaign", "pay";
     CANCEL = "cancel", "prelude", "campaign", "cancel";
-    STEER = "steer", "prelude", "campaign", "steer";
+    ACT = "act", "prelude", "campaign", "act";
     TICK = "tick", "prelude", "campaign", "tick";
     TALLY = "tally", "prelude", "campaign", "tally";
     ORDER = "order", "prelude", "campaign", "order";

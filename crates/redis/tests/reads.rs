@@ -14,11 +14,11 @@ use qiang_testkit::{
     },
 };
 
-/// How often a server has carried a read-only script out.
+/// How often a server has executed a read-only script.
 fn reads(server: &Server) -> u64 {
-    let told = server.info("commandstats", "cmdstat_eval_ro");
-    let calls = told.and_then(|told| {
-        let calls = told.split(',').next()?.strip_prefix("calls=")?;
+    let answers = server.info("commandstats", "cmdstat_eval_ro");
+    let calls = answers.and_then(|answers| {
+        let calls = answers.split(',').next()?.strip_prefix("calls=")?;
         calls.parse().ok()
     });
     calls.unwrap_or(0)

@@ -1,4 +1,4 @@
--- A node comes to a partition: makes its state if nothing has ever happened here, else tells what it is.
+-- Attaches a node to a partition: makes the state if nothing has ever happened here, else checks it.
 -- KEYS[1] partition
 -- ARGV[1] partitions, ARGV[2] epoch for a new state, ARGV[3] "1" if there may be a new one, ARGV[4] the last entry that
 -- the ledger has

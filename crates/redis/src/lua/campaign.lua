@@ -1,5 +1,5 @@
--- One campaign's numbers and orders, for the scripts that are not the rush. `c` holds the campaign's fields; `put`
--- changes some of them, and `finish` writes what has changed, the log and the agenda.
+-- One campaign's numbers and orders, for all scripts but those that decide claims. `c` holds the campaign's fields;
+-- `put` changes some of them, and `finish` writes what has changed, the log and the agenda.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
 -- Replies: {"unknown", ""}
@@ -34,7 +34,7 @@ local function phase_at(time)
   return c.phase
 end
 
--- Orders are numbered index + 1, index + 1 + parts, …, so that the parts of a spread sale never meet.
+-- Orders are numbered index + 1, index + 1 + parts, …, so that no two parts of a spread sale issue the same number.
 local function number_of(ordinal)
   return c.index + 1 + c.parts * (ordinal - 1)
 end
@@ -114,7 +114,7 @@ local function amount_of(share)
   return tonumber(string.sub(share, 7))
 end
 
--- What is left of a packet's money. Shares wait in a list; `sums` has what its last 1000, 2000, … come to.
+-- What is left of a packet's money. Shares wait in a list; `sums` has the sums of its last 1000, 2000, …
 local function money_left()
   if c.kind ~= 'red_packet' then
     return 0
@@ -136,7 +136,7 @@ local function money_left()
   return sum
 end
 
--- Units come from another part, or back from the journal. Shares go to the front, so that the sums of what stands
+-- Takes units in from another part, or back from the journal. Shares go to the front, so that the sums of the shares
 -- behind them stay true.
 local function take_in(units, shares, from)
   if c.kind == 'red_packet' then

@@ -1,9 +1,9 @@
 -- Decides a batch of claims for shares of one red packet. All checks come first, in the outcomes' order of precedence;
--- then the shares are taken, the users noted and the log written, with one command each for the whole batch.
+-- then the shares are taken, the users recorded and the log written, with one command each for the whole batch.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer news lazy_amount digits
+-- luacheck: read globals seq now int append answer invalidate lazy_amount digits
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'rule', 'money', 'seed', 'min')
 if c[1] ~= 'red_packet' then
@@ -30,7 +30,7 @@ if step == 3 then
 end
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 
--- Who gets a share: takers[j] is the claim that takes the j-th one, and got[user] is j.
+-- Who gets a share: takers[j] is the claim that takes the j-th share, and got[user] is j.
 local out, got, takers, taken = {}, {}, {}, 0
 for i = 1, n do
   local user, row = users[first + i], held[i]
@@ -96,7 +96,7 @@ if taken > 0 then
     redis.call('HSET', KEYS[5], 'money', int(money))
   end
   if left == 0 then
-    version = news()
+    version = invalidate()
   end
   for j = 1, taken do
     out[takers[j]] = rows[2 * j]

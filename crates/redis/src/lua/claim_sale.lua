@@ -1,9 +1,9 @@
 -- Decides a batch of claims for units of one sale. All checks of a claim come before anything is written for it; what
--- is written for the whole batch goes out in one command each.
+-- is written for the whole batch takes one command each.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer news
+-- luacheck: read globals seq now int append answer invalidate
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first')
 if c[1] ~= 'sale' then
@@ -125,7 +125,7 @@ if count > 0 then
   end
   local before = tonumber(c[9])
   if tonumber(c[15]) > before then
-    -- Nothing was held: the next thing due is perhaps the first of these holds.
+    -- Nothing was held: the first of these holds may be what is due next.
     local due = math.min(at + tonumber(c[12]), tonumber(c[4]))
     redis.call('ZADD', KEYS[4], int(due), ARGV[6])
   end
@@ -133,7 +133,7 @@ if count > 0 then
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
     'last', int(at))
   if left == 0 then
-    version = news()
+    version = invalidate()
   end
 end
 

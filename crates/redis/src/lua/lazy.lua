@@ -107,7 +107,7 @@ local function lazy_amount(seed, number, money, count, min)
   return min + below(word, bound + 1)
 end
 
--- Six digits in base 36, as tickets begin.
+-- Six digits in base 36, with which a share's text begins.
 local function digits(number)
   local alphabet, text = '0123456789abcdefghijklmnopqrstuvwxyz', ''
   for _ = 1, 6 do

@@ -1,4 +1,4 @@
--- An order as it stands.
+-- The present state of an order.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number
 -- Replies: {"ok", order}, {"unknown", ""}

@@ -1,5 +1,5 @@
--- A payment arrived for an order: during the hold it pays, after expiry it takes the units again if they can be had,
--- else it is owed back. The same payment again is answered as before.
+-- Records a payment for an order. During the hold the order becomes paid; after expiry it takes its units again if
+-- they are left, else the payment is to be refunded. The same payment again is answered as before.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment
 -- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}

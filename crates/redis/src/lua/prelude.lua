@@ -1,11 +1,11 @@
--- What every script of a partition begins with: whether anything may be decided here at all, and what time it is.
--- Sets `seq`, the partition's last log entry, and `now`. A call that comes again because its answer was lost gets the
--- answer that was kept, so that nothing is decided twice, however long a packet was on its way.
+-- What every script of a partition begins with: checks that anything may be decided here at all, and reads the clock.
+-- Sets `seq`, the partition's last log entry, and `now`. A call that is sent again because its answer was lost gets the
+-- answer that was kept, so that nothing is decided twice, however long a packet was delayed.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] call, KEYS[4] agenda, KEYS[5] campaign, KEYS[6] shares, KEYS[7] sums,
 -- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers,
 -- KEYS[12] queue: the same for every script, see keys.rs
--- ARGV[1] epoch, ARGV[2] the last entry that the caller vouches for, ARGV[3] milliseconds, or empty for Redis' clock,
--- ARGV[4] the number of this call on its slot, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
+-- ARGV[1] epoch, ARGV[2] the last entry that the caller has observed, ARGV[3] milliseconds, or empty for Redis' clock,
+-- ARGV[4] the number of this call on its connection, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
 -- Replies: {"halted", reason} or the kept {"ok", text}
 -- luacheck: ignore 211 311
 local partition = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'halted', 'list')
@@ -25,7 +25,7 @@ if seq < tonumber(ARGV[2]) then
 end
 local number = tonumber(string.match(redis.call('GETRANGE', KEYS[3], 0, 20), '^%d+'))
 if number and number >= tonumber(ARGV[4]) then
-  -- Sent again; or an old packet that was on its way for longer than its sender waited, whom nobody listens to.
+  -- Sent again; or an old packet that was delayed for longer than its sender waited, whose answer nobody reads.
   local kept = redis.call('GET', KEYS[3])
   return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1)}
 end
@@ -40,8 +40,8 @@ local function int(value)
   return string.format('%.0f', value)
 end
 
--- Appends `count` entries as one record, whose id is the last one's place; and to the queue, where a list carries them
--- to the ledger.
+-- Appends `count` entries as one record, whose id is the sequence number of the last; and to the queue, where the
+-- transport is a list.
 local function append(count, at, field, body)
   seq = seq + count
   redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', ARGV[6], 't', int(at), field, body)
@@ -52,15 +52,16 @@ local function append(count, at, field, body)
   redis.call('HSET', KEYS[1], 'seq', int(seq))
 end
 
--- The reply to a call that wrote something, or that was sent again: kept, so that the call is not carried out later.
+-- The reply to a call that wrote something, or that was sent again. It is kept, so that the call is not carried out
+-- later.
 local function answer(text)
   redis.call('SET', KEYS[3], ARGV[4] .. ' ' .. text, 'PX', 60000)
   return {'ok', text}
 end
 
--- Tells the gates of all nodes that what they know of the campaign has changed. They also look for themselves, so a
--- user who may not publish must not break a script off in its middle.
-local function news()
+-- Invalidates what the gates of all nodes know of the campaign. They poll as well, so a Redis user without the right to
+-- publish must not make a script fail half-way.
+local function invalidate()
   redis.pcall('PUBLISH', KEYS[4] .. ':news', ARGV[6])
   return redis.call('HINCRBY', KEYS[5], 'version', 1)
 end

@@ -1,4 +1,4 @@
--- Goes the way of a grant, a write included, and grants nothing.
+-- Does what a grant does, a write included, and grants nothing.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua
 -- Replies: {"ok", milliseconds}

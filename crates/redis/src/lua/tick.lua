@@ -1,8 +1,8 @@
--- Does what the time has made due for one campaign: the oldest holds first, so that units that expire while it is
--- open can be had again, then the end of the window.
+-- Does what is due for one campaign: first the oldest holds expire, so that their units can be granted again while the
+-- campaign is open; then the window ends.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] events at most, about
--- Replies: {"ok", events}, {"unknown", ""}, {"busy", ""} while units are on their way elsewhere
+-- ARGV[1..6] as in prelude.lua, ARGV[7] about how many events at most
+-- Replies: {"ok", events}, {"unknown", ""}, {"busy", ""} while units are moving elsewhere
 -- luacheck: read globals c now int answer events phase_at put_order move skip_from oldest_hold record close finish
 -- luacheck: read globals reschedule
 local most = tonumber(ARGV[7])

@@ -1,4 +1,4 @@
--- Last step: the units have arrived and leave the journal; or the other part has closed, and they come back.
+-- Last step: the units that have arrived leave the journal; or, where the other part has closed, they come back.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] transfer, ARGV[9] arrived or back
 -- Replies: {"ok", ""}, {"unknown", ""}

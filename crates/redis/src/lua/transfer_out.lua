@@ -1,5 +1,5 @@
--- First step of moving units from this part of a spread campaign to another: they leave the stock and stand in the
--- journal until the last step. While one transfer to a part stands there, no other begins.
+-- First step of moving units from this part of a spread campaign to another: they leave the stock and are in the
+-- journal until the last step. While one transfer to a part is there, no other begins.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] units wanted,
 -- ARGV[9] units at most, 0 to begin no transfer

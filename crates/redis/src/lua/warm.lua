@@ -1,5 +1,5 @@
 -- Puts a run of a packet's shares in place before it opens: shares offset + 1 to offset + n of this part. Doing it
--- again changes nothing, whoever does it.
+-- again, on any node, changes nothing.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] offset, ARGV[8] how many sums follow, then place and sum of each, then shares
 -- Replies: {"ok", ""}, {"gap", length}

@@ -1,0 +1,291 @@
+//! An engine on Redis and a ledger that follows it, and the audit of both.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use qiang_audit::{EnginePlace, Of, Report, Topology};
+use qiang_core::{
+    book::{CampaignAction, Command, Setup},
+    event::PartitionId,
+    id::{OrderId, PaymentRef},
+    money::Money,
+    ports::{Engine as _, EventLog as _, Ledger},
+    split::SplitRule,
+};
+use qiang_embedded::SqliteLedger;
+use qiang_redis::{self as engine, Options, RedisEngine};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{Builder, HOLD_MS, OPEN_MS, OPENS, OWNER, Target, currency, red_packet, sale, user},
+    servers::redis::{Options as ServerOptions, Standalone},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use uuid::Uuid;
+
+use super::{DATA_MODEL, LedgerKind, next, opened, runtime};
+
+pub(super) const PARTITIONS: u16 = 3;
+
+pub(super) fn server() -> &'static Standalone {
+    static SERVER: OnceLock<Standalone> = OnceLock::new();
+    SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
+}
+
+/// Where the ledger is.
+pub(super) enum LedgerPlace {
+    File { path: PathBuf, _folder: TempDir },
+    Database(String),
+}
+
+pub(super) struct World {
+    pub(super) runtime: Runtime,
+    clock: Arc<ManualClock>,
+    pub(super) ledger_place: LedgerPlace,
+    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) engine: RedisEngine,
+    pub(super) prefix: String,
+    /// Where the engine is.
+    pub(super) place: EnginePlace,
+}
+
+impl World {
+    /// An engine that spreads all campaigns of ten units and more over three partitions; in a database or in a file.
+    pub(super) fn new(kind: Option<LedgerKind>) -> Self {
+        let urls = vec![server().url()];
+        let options = Options {
+            urls,
+            ..Options::default()
+        };
+        Self::on(kind, options)
+    }
+
+    /// The same on another Redis.
+    pub(super) fn on(kind: Option<LedgerKind>, options: Options) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let clock = ManualClock::new(OPENS);
+        let prefix = format!("audit{}", next());
+        let (ledger_place, ledger) = match kind {
+            Some(kind) => {
+                let url = kind.database();
+                let ledger = runtime.block_on(opened(&url, Arc::clone(&clock)));
+                (LedgerPlace::Database(url), ledger)
+            }
+            None => {
+                let folder = TempDir::new().unwrap();
+                let path = folder.path().join("ledger.db");
+                let ledger = SqliteLedger::open(&path, Arc::clone(&clock) as _);
+                let ledger = ledger.unwrap_or_else(|error| panic!("{error}"));
+                (
+                    LedgerPlace::File {
+                        path,
+                        _folder: folder,
+                    },
+                    Arc::new(ledger) as _,
+                )
+            }
+        };
+        let place = EnginePlace {
+            urls: options.urls.clone(),
+            topology: match &options.topology {
+                engine::Topology::Standalone => Topology::Standalone,
+                engine::Topology::Sentinel { master } => Topology::Sentinel {
+                    master: master.clone(),
+                },
+                engine::Topology::Cluster => Topology::Cluster,
+            },
+            username: None,
+            password: None,
+            database: 0,
+            prefix: prefix.clone(),
+            partitions: None,
+        };
+        let options = Options {
+            prefix: prefix.clone(),
+            partitions: PARTITIONS,
+            spread_from: 10,
+            spread_over: PARTITIONS,
+            clock: Some(Arc::clone(&clock) as _),
+            ..options
+        };
+        let engine = runtime.block_on(RedisEngine::connect(options, &[]));
+        Self {
+            engine: engine.unwrap_or_else(|error| panic!("{error:?}")),
+            runtime,
+            clock,
+            ledger_place,
+            ledger,
+            prefix,
+            place,
+        }
+    }
+
+    pub(super) fn enter(&self, n: u64, builder: &Builder) -> Setup {
+        let setup = builder.clone().window(OPENS, 100 * OPEN_MS).setup(n);
+        let minor = setup.campaign.funded_minor();
+        self.runtime.block_on(async {
+            if minor > 0 {
+                let (id, amount) = (Uuid::from_u128(n.into()), Money::new(minor, currency()));
+                self.ledger.deposit(id, &user(OWNER), amount).await.unwrap();
+            }
+            self.ledger.create(&setup).await.unwrap();
+        });
+        setup
+    }
+
+    pub(super) fn open(&self, n: u64, builder: &Builder) -> Target {
+        let setup = self.enter(n, builder);
+        self.submit(Command::Open(Box::new(setup.clone())));
+        Target::of(&setup)
+    }
+
+    pub(super) fn submit(&self, command: Command) {
+        self.runtime.block_on(self.engine.submit(command)).unwrap();
+    }
+
+    pub(super) fn granted(&self, target: Target, name: &str) -> OrderId {
+        let claimed = self.runtime.block_on(self.engine.claim(target.one(name)));
+        claimed
+            .unwrap()
+            .outcome
+            .grant()
+            .expect("granted")
+            .order_id()
+    }
+
+    pub(super) fn close(&self, target: Target) {
+        let (campaign, action) = (target.id, CampaignAction::Close);
+        self.submit(Command::Act { campaign, action });
+    }
+
+    /// Settles all partitions, but for so many entries at the end of each; returns how many those are.
+    pub(super) fn settle(&self, but: usize) -> usize {
+        self.runtime.block_on(async {
+            let mut left = 0;
+            for partition in (0..PARTITIONS).map(PartitionId) {
+                let after = self.ledger.settled(partition).await.unwrap();
+                let log = self.engine.read(partition, after, 100_000).await.unwrap();
+                let upto = log.len().saturating_sub(but);
+                self.ledger.settle(partition, &log[..upto]).await.unwrap();
+                left += log.len() - upto;
+            }
+            left
+        })
+    }
+
+    /// The audit of the ledger beside an engine.
+    pub(super) fn audit(&self, place: &EnginePlace) -> anyhow::Result<Report> {
+        let of = match &self.ledger_place {
+            LedgerPlace::File { path, .. } => Of::File(path),
+            LedgerPlace::Database(url) => Of::Database(url),
+        };
+        runtime().block_on(qiang_audit::audit_beside(of, place))
+    }
+
+    /// What is broken, with the first line of each, and how many entries are in flight.
+    pub(super) fn broken(&self) -> (Vec<(String, String)>, u64) {
+        let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        for name in ["engine_positions", "engine_counts"] {
+            assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
+            let made = checks.iter().find(|check| check["name"] == name).unwrap();
+            assert!(made["ok"].is_boolean());
+        }
+        let broken = checks.iter().filter(|check| check["ok"] == false);
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let broken = broken.map(|check| (text(&check["name"]), text(&check["offending"][0])));
+        (broken.collect(), report["in_flight"].as_u64().unwrap())
+    }
+
+    /// What a check has found.
+    pub(super) fn lines(&self, name: &str) -> Vec<String> {
+        let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
+        let checks = report["checks"].as_array().unwrap();
+        let check = checks.iter().find(|check| check["name"] == name).unwrap();
+        let lines = check["offending"].as_array().unwrap().iter();
+        lines
+            .map(|line| line.as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    pub(super) fn redis(&self, args: &[&str]) {
+        let client = redis::Client::open(server().url()).unwrap();
+        let mut conn = client.get_connection().unwrap();
+        let mut command = redis::cmd(args[0]);
+        for arg in &args[1..] {
+            command.arg(arg.replace("P:", &format!("{}:", self.prefix)));
+        }
+        let _: redis::Value = command.query(&mut conn).unwrap();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.engine.close());
+    }
+}
+
+/// Packets and sales, spread and in one piece, with something of everything. After the first half all is settled.
+pub(super) fn history(world: &World) {
+    let lazy = world.open(1, &red_packet(500, 10, SplitRule::Lazy { min: 10 }));
+    let normal = world.open(
+        2,
+        &red_packet(1_000, 12, SplitRule::Normal { min: 50, max: 200 }),
+    );
+    let closed = world.open(3, &red_packet(100, 5, SplitRule::Equal));
+    let spread = world.open(4, &sale(30).price(7));
+    let single = world.open(5, &sale(6).price(7));
+    let done = world.open(6, &sale(6).price(7));
+    let first: Vec<_> = [spread, single, done]
+        .into_iter()
+        .map(|sale| {
+            (0..5)
+                .map(|n| world.granted(sale, &format!("u{n}")))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    for packet in [lazy, normal, closed] {
+        world.granted(packet, "u0");
+        world.granted(packet, "u1");
+    }
+    world.close(done);
+    world.settle(0);
+
+    // What follows stays in flight for a while: ends of orders from before and from after, before a close and after it.
+    for packet in [lazy, normal, closed] {
+        world.granted(packet, "u2");
+    }
+    world.close(closed);
+    for orders in &first {
+        let payment = PaymentRef::new("p-0").unwrap();
+        world.submit(Command::Pay {
+            order: orders[0],
+            payment,
+        });
+        world.submit(Command::Cancel { order: orders[1] });
+    }
+    for sale in [spread, single] {
+        let order = world.granted(sale, "u7");
+        world.granted(sale, "u8");
+        world.submit(Command::Cancel { order });
+    }
+    world.clock.advance(HOLD_MS);
+    world.submit(Command::Tick { events_max: 1_000 });
+    for orders in &first[..2] {
+        let payment = PaymentRef::new("p-2").unwrap();
+        world.submit(Command::Pay {
+            order: orders[2],
+            payment,
+        });
+    }
+    world.close(spread);
+    world.enter(7, &sale(3));
+    world.open(8, &sale(30));
+}

@@ -1,0 +1,166 @@
+//! One breach at a time, planted in a copy of a sound ledger without keys and constraints: exactly the checks that
+//! prove the opposite report it, and show the rows.
+
+use std::collections::BTreeSet;
+
+use super::{KINDS, broken, sound};
+
+/// A breach: what it is, the checks that must report it, what the first of them shows, and how it is made. `@3` stands
+/// for the row of campaign 3, which `#3` is in what is shown.
+type Breach = (
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+);
+
+const BREACHES: [Breach; 17] = [
+    (
+        "a share assigned twice",
+        &["keys_unique", "counts_add_up", "numbers_dense", "shares_complete", "grants_posted"],
+        "campaign #@2: 2 shares have the number 3",
+        "INSERT INTO shares SELECT campaign, number, amount, 'mallory', granted_at FROM shares
+             WHERE campaign = @2 AND number = 3",
+    ),
+    (
+        "two shares to one user",
+        &["limits_kept", "grants_posted"],
+        "u0 has 2",
+        "UPDATE shares SET \"user\" = 'u0' WHERE campaign = @2 AND \"user\" = 'u1'",
+    ),
+    (
+        "a share in other hands",
+        &["grants_posted"],
+        "campaign #@12",
+        "UPDATE shares SET \"user\" = 'mallory' WHERE campaign = @12 AND number = 2",
+    ),
+    (
+        "a balance changed",
+        &["balances", "zero_sum"],
+        "(user of u1) has",
+        "UPDATE accounts SET balance = balance + 1 WHERE owner = 'u1' AND purpose = 'user'",
+    ),
+    (
+        "money moved by nothing",
+        &["balances"],
+        "(user of u0) has",
+        "UPDATE accounts SET balance = balance - 1 WHERE owner = 'u0' AND purpose = 'user';
+         UPDATE accounts SET balance = balance + 1 WHERE owner = 'u1' AND purpose = 'user'",
+    ),
+    (
+        "money created, with a posting",
+        &["positions_known"],
+        "posting 8/1 is a deposit",
+        "INSERT INTO postings SELECT 8, 1, 'deposit', d.id, k.id, 5, NULL, NULL, 0 FROM accounts d, accounts k
+             WHERE d.purpose = 'outside' AND k.purpose = 'user' AND k.owner = 'u1';
+         UPDATE accounts SET balance = balance - 5 WHERE purpose = 'outside';
+         UPDATE accounts SET balance = balance + 5 WHERE owner = 'u1' AND purpose = 'user'",
+    ),
+    (
+        "an order of more than the limit",
+        &["limits_kept", "counts_add_up"],
+        "campaign #@14",
+        "UPDATE orders SET quantity = 2 WHERE campaign = @14 AND \"user\" = 'u1'",
+    ),
+    (
+        "an order there twice",
+        &["keys_unique", "limits_kept", "counts_add_up", "numbers_dense"],
+        "campaign #@4: 2 orders have the number 2",
+        "INSERT INTO orders SELECT * FROM orders WHERE campaign = @4 AND number = 2",
+    ),
+    (
+        "an order paid by nobody",
+        &["orders_paid"],
+        "campaign #@4",
+        "UPDATE orders SET state = 'paid' WHERE campaign = @4 AND number = 2",
+    ),
+    (
+        "a payment there twice",
+        &["keys_unique", "orders_paid"],
+        "payment p-free",
+        "INSERT INTO payments SELECT * FROM payments WHERE campaign = @4",
+    ),
+    (
+        "oversold",
+        &["counts_add_up"],
+        "campaign #@4",
+        "UPDATE campaigns SET supply = 1 WHERE ref = @4",
+    ),
+    (
+        "a share never posted",
+        &["grants_posted", "balances"],
+        "campaign #@12",
+        "DELETE FROM postings WHERE kind = 'grant' AND campaign = @12 AND number = 2",
+    ),
+    (
+        "another seed",
+        &["commitments", "shares_recomputed"],
+        "campaign #@2: its commitment",
+        "UPDATE campaigns SET seed = (SELECT other FROM (SELECT commitment AS other FROM campaigns WHERE ref = @2) x)
+             WHERE ref = @2",
+    ),
+    (
+        "a seed gone",
+        &["campaign_rules", "commitments"],
+        "campaign #@2: its split",
+        "UPDATE campaigns SET seed = NULL WHERE ref = @2",
+    ),
+    (
+        "a partition set back",
+        &["positions_known"],
+        "is beyond what is settled of partition 8",
+        "UPDATE settled SET seq = 3 WHERE \"partition\" = 8",
+    ),
+    (
+        "a posting counted back",
+        &["direct_counted"],
+        "the count stands at -1/1",
+        "UPDATE direct_postings SET seq = 1",
+    ),
+    (
+        "the count gone",
+        &["direct_counted"],
+        "the count stands at nothing",
+        "DELETE FROM direct_postings",
+    ),
+];
+
+#[test]
+fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
+    let mut wrong = Vec::new();
+    for kind in KINDS {
+        let sound = sound(kind);
+        for (what, expected, shown, sql) in BREACHES {
+            let planted = kind.bare_copy(&sound);
+            if what == BREACHES[0].0 {
+                assert!(broken(&planted).0.is_empty(), "the copy is sound");
+            }
+            let mut sql = sql.to_owned();
+            let mut shown = shown.to_owned();
+            for n in [11, 12, 13, 14, 15, 1, 2, 3, 4] {
+                let row = format!("(SELECT ref FROM campaigns WHERE title = 'campaign {n}')");
+                sql = sql.replace(&format!("@{n}"), &row);
+                // Campaigns are entered in this order.
+                let place = [1, 2, 3, 4, 11, 12, 13, 14]
+                    .iter()
+                    .position(|other| *other == n);
+                shown = shown.replace(&format!("@{n}"), &(place.unwrap_or(8) + 1).to_string());
+            }
+            kind.run(&planted, &sql);
+            let (found, report) = broken(&planted);
+            let expected: BTreeSet<String> =
+                expected.iter().map(|name| (*name).to_owned()).collect();
+            if found != expected || !report.to_string().contains(&shown) {
+                let checks = report["checks"].as_array().unwrap().iter();
+                let found: Vec<_> = checks
+                    .filter(|check| check["ok"] == false)
+                    .map(|check| format!("{}: {}", check["name"], check["offending"]))
+                    .collect();
+                wrong.push(format!(
+                    "{kind:?}, {what}: expected {expected:?} with {shown:?}, found {found:#?}"
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

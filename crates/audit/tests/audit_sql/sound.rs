@@ -1,0 +1,141 @@
+//! Ledgers that are sound.
+
+use qiang_core::{book::Command, id::PaymentRef};
+use qiang_testkit::campaign::{OPEN_MS, OPENS, sale};
+
+use super::{
+    DATA_MODEL, KINDS, LedgerKind, World, assert_sound, audit, empty, mariadb, opened, postgres,
+    world,
+};
+
+/// Audits that are made while grants are made and settled, and at most how many grants.
+const AUDITS: usize = 5;
+const GRANTS_MAX: u32 = 100_000;
+/// Orders that are paid before they are settled together.
+const BATCH: usize = 10;
+
+#[test]
+fn a_ledger_is_sound_and_says_where_it_is() {
+    for kind in KINDS {
+        let (world, url) = world(kind);
+        let report = assert_sound(&url);
+        assert_eq!(report["kind"], "ledger");
+        assert_eq!(report["database"].as_str().unwrap(), url);
+        for check in report["checks"].as_array().unwrap() {
+            let no_log = check["not_applicable"] == "the log is in the engine";
+            assert_eq!(check["ok"].is_null(), no_log, "{check}");
+            let nothing = no_log || check["name"] == "nothing_aside";
+            assert_eq!(check["examined"] == 0, nothing, "{check}");
+            let name = check["name"].as_str().unwrap();
+            assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
+        }
+        // When all is settled there is nothing in between any more.
+        world.settle(0);
+        assert_sound(&url);
+
+        let text = audit(&url).unwrap().to_string();
+        let begin = format!("a ledger, as of one moment: {url}\n");
+        assert!(text.starts_with(&begin), "{text}");
+        let end = "ok: 27 checks hold; 26 are not applicable";
+        assert!(text.ends_with(end), "{text}");
+    }
+}
+
+#[test]
+fn a_ledger_without_rows_is_sound() {
+    for kind in KINDS {
+        assert_sound(&empty(kind));
+    }
+}
+
+/// Settlement goes on while the rows are read: table after table, each must be as of the same moment.
+#[test]
+fn a_ledger_is_read_as_of_one_moment() {
+    for kind in KINDS {
+        let url = kind.database();
+        let mut world = World::new(async |clock| opened(&url, clock).await);
+        let target = world.open(
+            0,
+            1,
+            &sale(GRANTS_MAX).price(7).window(OPENS, 100 * OPEN_MS),
+        );
+        let payment = PaymentRef::new("paid").unwrap();
+        std::thread::scope(|scope| {
+            let audits = scope.spawn(|| {
+                for _ in 0..AUDITS {
+                    assert_sound(&url);
+                }
+            });
+            let (mut users, mut settled) = (0..GRANTS_MAX, 0);
+            while !audits.is_finished() {
+                for n in users.by_ref().take(BATCH) {
+                    let order = world.granted(0, target, &format!("u{n}"));
+                    let payment = payment.clone();
+                    world.play(0, Command::Pay { order, payment });
+                }
+                assert!(!users.is_empty(), "the audits take for ever");
+                let book = &world.books[0];
+                let log = &book.logs()[0];
+                let settling = world.ledger.settle(book.partitions()[0], &log[settled..]);
+                world.runtime.block_on(settling).unwrap();
+                settled = log.len();
+            }
+            audits.join().unwrap();
+        });
+    }
+}
+
+/// A user who may only read is enough: nothing is written.
+#[test]
+fn a_reader_may_audit() {
+    for kind in KINDS {
+        let (_world, url) = world(kind);
+        let name = url.rsplit('/').next().unwrap();
+        let url = match kind {
+            LedgerKind::Postgres => {
+                kind.run(
+                    &url,
+                    "CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader",
+                );
+                format!("postgres://reader:unasked@{}/{name}", postgres().addr())
+            }
+            LedgerKind::MariaDb => {
+                mariadb().sql(&format!(
+                    "CREATE USER reader@'%' IDENTIFIED BY 'a/b#c'; GRANT SELECT ON {name}.* TO reader@'%'"
+                ));
+                format!("mariadb://reader:a%2Fb%23c@{}/{name}", mariadb().addr())
+            }
+        };
+        let report = assert_sound(&url);
+        let place = report["database"].as_str().unwrap();
+        assert!(place.contains("://reader@127.0.0.1:"), "{place}");
+    }
+}
+
+/// Text and numbers come through as they are, whatever they are.
+#[test]
+fn rows_come_through_as_they_are() {
+    for kind in KINDS {
+        let (world, url) = world(kind);
+        let name = "张三 🧧 \u{7f}é";
+        for table in ["shares", "orders"] {
+            kind.run(
+                &url,
+                &format!("UPDATE {table} SET \"user\" = '{name}' WHERE \"user\" = 'u1'"),
+            );
+        }
+        kind.run(
+            &url,
+            &format!("UPDATE accounts SET owner = '{name}' WHERE owner = 'u1'"),
+        );
+        assert_sound(&url);
+        // A difference in case alone is one.
+        kind.run(
+            &url,
+            "UPDATE accounts SET owner = 'U2' WHERE owner = 'u2' AND purpose = 'user'",
+        );
+        let (broken, report) = super::broken(&url);
+        assert!(broken.contains("grants_posted"), "{report:#}");
+        drop(world);
+    }
+}
