@@ -67,6 +67,8 @@ pub(crate) struct Writer {
     stopped: Option<Stopped>,
     /// When to try again to settle what could not be settled.
     settle_again_at: Option<Instant>,
+    /// When to count what is in quarantine; none while nothing is.
+    count_quarantine_at: Option<Instant>,
 }
 
 /// A task that was decided and waits for the commit.
@@ -91,7 +93,7 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
         shared.settled.send_replace(settled);
-        Ok(Self {
+        let mut writer = Self {
             path,
             shared,
             clock,
@@ -105,7 +107,10 @@ impl Writer {
             last_ack: None,
             stopped: None,
             settle_again_at: None,
-        })
+            count_quarantine_at: Some(Instant::now()),
+        };
+        writer.count_quarantine();
+        Ok(writer)
     }
 
     /// Works until the queue is closed and empty. If the writer itself fails, it stops granting for good and refuses
@@ -196,6 +201,7 @@ impl Writer {
             self.pace.settled(started.elapsed());
             self.checkpoint_in_the_quiet();
         }
+        self.count_quarantine();
     }
 
     fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
@@ -267,7 +273,6 @@ impl Writer {
                 Decided::Ledger(job) => {
                     let mut context = JobContext {
                         conn: &tx,
-                        refs: &mut *refs,
                         now,
                         moved: &mut moved,
                     };
@@ -289,6 +294,7 @@ impl Writer {
         if let Some((_, settled)) = moved.last() {
             self.settled = *settled;
             self.shared.settled.send_replace(*settled);
+            self.count_quarantine_at = Some(Instant::now());
         }
         Ok(())
     }
