@@ -17,5 +17,7 @@ pub mod order;
 pub mod outcome;
 pub mod ports;
 pub mod quarantine;
+pub mod rows;
+pub mod settlement;
 pub mod split;
 pub mod time;

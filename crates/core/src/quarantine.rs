@@ -1,17 +1,17 @@
-//! Entries that the books refuse, and what has to wait for them.
+//! Entries that the ledger refuses, and what has to wait for them.
 //!
-//! An entry that cannot be settled is set aside: it is kept with the reason, and the partition's position moves past
-//! it. What follows from it must not be settled before it, or units and money would go astray: an order is not paid
-//! that was never entered, what a packet has left is not sent home while a share of it is somebody's, and units that
-//! came back are not somebody else's, or the same user's again, before they have come back. So such entries are set
-//! aside behind it, and the rest goes on. The books are then those of a history in which the entries that are set aside
-//! have not happened yet, and such a history conserves what it handles.
+//! An entry that cannot be settled goes into quarantine: it is kept with the reason, and the partition's position moves
+//! past it. What follows from it must not be settled before it, or units and money would be lost: an order that was
+//! never entered is not paid, what a packet has left is not refunded while a share of it is somebody's, and units that
+//! came back are not granted to somebody else, or to the same user again, before they have come back. Such entries go
+//! into quarantine behind it, and the rest is settled. The ledger's rows are then those of a history in which the
+//! entries in quarantine have not happened yet, and such a history conserves units and money.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Entry, Event, Seq};
 
-/// What is set aside of one campaign in one partition, as far as others have to wait for it.
+/// What is in quarantine of one campaign in one partition, as far as others have to wait for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blockers {
     first: Option<Seq>,
@@ -24,22 +24,27 @@ pub struct Blockers {
 }
 
 impl Blockers {
-    /// Adds an entry that is set aside.
+    /// The blockers of a campaign that the ledger does not have: everything waits for the first.
+    #[must_use]
+    pub fn of_unknown_campaign(first: Seq) -> Self {
+        Self {
+            first: Some(first),
+            whole: Some(first),
+            ..Self::default()
+        }
+    }
+
+    /// Adds an entry that is in quarantine.
     pub fn add(&mut self, entry: &Entry) {
-        let first = self.first.get_or_insert(entry.seq);
-        *first = entry.seq.min(*first);
+        lower(&mut self.first, entry.seq);
         if matches!(entry.event, Event::Cancelled { .. } | Event::Expired { .. }) {
-            let given_back = self.given_back.get_or_insert(entry.seq);
-            *given_back = entry.seq.min(*given_back);
+            lower(&mut self.given_back, entry.seq);
         }
         match entry.event.number() {
             Some(number) => {
                 self.numbers.insert(number, entry.seq);
             }
-            None => {
-                let whole = self.whole.get_or_insert(entry.seq);
-                *whole = entry.seq.min(*whole);
-            }
+            None => lower(&mut self.whole, entry.seq),
         }
     }
 
@@ -63,6 +68,10 @@ impl Blockers {
     pub fn first(&self) -> Option<Seq> {
         self.first
     }
+}
+
+fn lower(first: &mut Option<Seq>, seq: Seq) {
+    *first = Some(first.map_or(seq, |first| first.min(seq)));
 }
 
 #[cfg(test)]

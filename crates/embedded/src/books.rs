@@ -89,7 +89,7 @@ pub(crate) async fn settle(
     // To settle nothing is to settle all the same: it waits for its turn.
     let count = entries.len().max(1);
     let settle = move |context: &mut JobContext<'_>| {
-        let position = settle::settle(context.conn, context.refs, partition, &entries)?;
+        let position = settle::settle(context.conn, partition, &entries)?;
         context.moved.push((partition, position));
         Ok(position)
     };
@@ -104,8 +104,7 @@ pub(crate) async fn quarantine(
 ) -> Result<Seq, LedgerError> {
     let (entry, reason) = (entry.clone(), reason.to_owned());
     let keep = move |context: &mut JobContext<'_>| {
-        let position =
-            quarantine::quarantine(context.conn, context.now, partition, &entry, &reason)?;
+        let position = settle::quarantine(context.conn, context.now, partition, &entry, &reason)?;
         context.moved.push((partition, position));
         Ok(position)
     };
@@ -117,9 +116,7 @@ pub(crate) async fn redrive(
     partition: PartitionId,
     seq: Seq,
 ) -> Result<bool, LedgerError> {
-    let redrive = move |context: &mut JobContext<'_>| {
-        quarantine::redrive(context.conn, context.refs, partition, seq)
-    };
+    let redrive = move |context: &mut JobContext<'_>| settle::redrive(context.conn, partition, seq);
     job(books, 1, redrive).await
 }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with the file.
 
-use qiang_core::ports::LedgerError;
+use qiang_core::{ports::LedgerError, rows::Contradiction};
 
 /// The embedded file cannot be used, or not for this.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,12 @@ impl StoreError {
             source = error.source();
         }
         text
+    }
+}
+
+impl From<Contradiction> for StoreError {
+    fn from(Contradiction { reason }: Contradiction) -> Self {
+        Self::Damaged { reason }
     }
 }
 

@@ -13,7 +13,7 @@ use qiang_core::{
     book::{Book, Command, Setup},
     event::{Entry, Event, PartitionId},
     money::Money,
-    ports::{Engine, Ledger, LedgerError},
+    ports::{AccountStore as _, CampaignStore as _, Engine, LedgerError, SettlementStore as _},
 };
 use qiang_embedded::{Embedded, SqliteLedger, StoreError};
 use qiang_testkit::{
@@ -211,7 +211,7 @@ async fn what_is_settled_was_opened_there() {
     // Twice in one partition; over another number of parts; without its opening; a part too many.
     let mut again = spread(&log[..1], 2);
     again[0].seq = 3;
-    refused(ledger.settle(one, &again).await, "1 are open");
+    refused(ledger.settle(one, &again).await, "is scheduled");
     refused(ledger.settle(other, &spread(&log[..1], 3)).await, "of 3");
     refused(ledger.settle(other, &spread(&log[..1], 1)).await, "of 1");
     let mut unopened = vec![log[2].clone()];
@@ -221,7 +221,7 @@ async fn what_is_settled_was_opened_there() {
     assert_eq!(ledger.settle(other, &spread(&log[..1], 2)).await, Ok(1));
     refused(
         ledger.settle(third, &spread(&log[..1], 2)).await,
-        "2 are open",
+        "3 parts that are open",
     );
 }
 

@@ -18,7 +18,9 @@ use qiang_core::{
     event::{Event, PartitionId},
     money::Money,
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, EventLog, Ledger, Ticket},
+    ports::{
+        AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog, Ticket,
+    },
     split::SplitRule,
 };
 use qiang_embedded::Embedded;

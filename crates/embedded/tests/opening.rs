@@ -6,7 +6,7 @@ use std::path::Path;
 use qiang_core::{
     book::{CampaignAction, Command},
     event::PartitionId,
-    ports::{Engine, EventLog, Ledger},
+    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
 use qiang_embedded::{Embedded, StoreError};
@@ -228,4 +228,24 @@ fn an_idle_writer_checkpoints_what_is_settled() {
         .query_row("SELECT seq FROM settled", [], |row| row.get(0))
         .unwrap();
     assert!(checkpointed >= 10_000, "{checkpointed}");
+}
+
+#[test]
+fn closing_answers_all_that_was_accepted() {
+    let directory = tempfile::tempdir().unwrap();
+    let embedded = open(&directory.path().join("qiang.db"));
+    let setup = sale(500).setup(1);
+    block_on(embedded.create(&setup)).unwrap();
+    let target = Target::of(&setup);
+    block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
+
+    let claims = (0..200).map(|n| embedded.claim(target.one(&format!("user-{n}"))));
+    let tickets: Vec<_> = claims.collect();
+    embedded.close();
+    for ticket in tickets {
+        let wait_max = std::time::Duration::from_secs(10);
+        let answer = block_on(async { tokio::time::timeout(wait_max, ticket).await });
+        let claimed = answer.expect("it was never answered").unwrap();
+        assert!(claimed.outcome.grant().is_some(), "{claimed:?}");
+    }
 }

@@ -1,20 +1,138 @@
-//! Deposits and balances.
+//! Accounts, postings, deposits and balances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
     id::UserId,
     money::{AMOUNT_MINOR_MAX, Currency, Money},
     ports::{Balance, LedgerError},
+    rows::{AccountKey, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
-    dialect::Dialect,
-    error::{StoreError, raced},
-    rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
+    dialect::{Dialect, Statement, Value, fetch_of, fetch_one, sql},
+    error::{StoreError, check_all, raced},
 };
+
+const CREDIT: Statement = sql!("credit");
+const ACCOUNTS_OF: Statement = sql!("accounts_of");
+const LOCK_ACCOUNT: Statement = sql!("lock_account");
+const LOCK_ACCOUNTS: Statement = sql!("lock_accounts");
+const ADJUST: Statement = sql!("adjust");
+const POST: Statement = sql!("post");
+const HAS_DEPOSIT: Statement = Statement {
+    postgres: "SELECT 1::bigint FROM deposits WHERE id = $1",
+    mysql: "SELECT 1 FROM deposits WHERE id = ?",
+};
+const ENTER_DEPOSIT: Statement = Statement {
+    postgres: "INSERT INTO deposits (id, posting) VALUES ($1, $2)",
+    mysql: "INSERT INTO deposits (id, posting) VALUES (?, ?)",
+};
+
+/// The columns id, owner, purpose, currency and balance.
+pub(crate) type AccountColumns = (i64, String, String, String, i64);
+
+/// Adds to accounts in the order in which they are given, opening those that are not there. Below zero is allowed for
+/// the outside alone. Returns their ids in the same order.
+pub(crate) async fn credit<'a, D: Dialect>(
+    conn: &mut D::Connection,
+    accounts: &[(AccountKey<'a>, i64)],
+) -> Result<Vec<i64>, StoreError> {
+    let row = |(key, amount): &(AccountKey<'a>, i64)| -> [Value<'a>; 4] {
+        let (owner, purpose, currency) = key.columns();
+        [
+            owner.into(),
+            purpose.into(),
+            currency.into(),
+            (*amount).into(),
+        ]
+    };
+    let rows: Vec<_> = accounts.iter().map(row).collect();
+    let credited: Vec<(i64, String)> = fetch_of::<D, _, 4>(conn, &CREDIT, &[], &rows).await?;
+    let owners = || accounts.iter().map(|(key, _)| key.owner);
+    if !credited.is_empty() {
+        // Rows come back in the order in which they went in; that is not taken on trust.
+        if !credited.iter().map(|(_, owner)| owner).eq(owners()) {
+            return Err(StoreError::damaged("accounts came back in another order"));
+        }
+        return Ok(credited.into_iter().map(|(id, _)| id).collect());
+    }
+    // MySQL returns no ids.
+    let found = accounts_of::<D>(conn, owners()).await?;
+    let ids = by_key(&found);
+    let id = |(key, _): &(AccountKey<'_>, i64)| ids.get(&key.columns()).copied();
+    let ids: Option<_> = accounts.iter().map(id).collect();
+    ids.ok_or_else(|| StoreError::damaged("an account is gone"))
+}
+
+/// The accounts of owners, in any order.
+pub(crate) async fn accounts_of<D: Dialect>(
+    conn: &mut D::Connection,
+    owners: impl Iterator<Item = &str>,
+) -> Result<Vec<AccountColumns>, StoreError> {
+    let owners: Vec<[Value<'_>; 1]> = owners.map(|owner| [owner.into()]).collect();
+    Ok(fetch_of::<D, _, 1>(conn, &ACCOUNTS_OF, &[], &owners).await?)
+}
+
+/// The ids of accounts by their [`AccountKey::columns`].
+pub(crate) fn by_key(accounts: &[AccountColumns]) -> HashMap<(&str, &str, &str), i64> {
+    let accounts = accounts.iter();
+    accounts
+        .map(|(id, owner, purpose, currency, _)| ((&**owner, &**purpose, &**currency), *id))
+        .collect()
+}
+
+/// Moves the balances of accounts that are there, which are given by their ids in ascending order.
+pub(crate) async fn adjust<D: Dialect>(
+    conn: &mut D::Connection,
+    moves: &[(i64, i64)],
+) -> Result<(), StoreError> {
+    if moves.len() > 1 {
+        let ids: Vec<[Value<'_>; 1]> = moves.iter().map(|(id, _)| [(*id).into()]).collect();
+        D::execute_rows(conn, &LOCK_ACCOUNTS, &ids).await?;
+    }
+    let row = |(id, amount): &(i64, i64)| [(*id).into(), (*amount).into()];
+    let rows: Vec<[Value<'_>; 2]> = moves.iter().map(row).collect();
+    let adjusted = D::execute_rows(conn, &ADJUST, &rows).await?;
+    Ok(check_all("accounts", adjusted, moves.len())?)
+}
+
+/// The id and the balance of an account, which nobody else moves until the transaction ends.
+pub(crate) async fn lock_account<D: Dialect>(
+    conn: &mut D::Connection,
+    account: AccountKey<'_>,
+) -> Result<Option<(i64, i64)>, StoreError> {
+    let (owner, purpose, currency) = account.columns();
+    let key = [owner.into(), purpose.into(), currency.into()];
+    Ok(fetch_one::<D, _>(conn, &LOCK_ACCOUNT, &key).await?)
+}
+
+/// Writes postings.
+pub(crate) async fn post<D: Dialect>(
+    conn: &mut D::Connection,
+    postings: &[PostingRow],
+) -> Result<(), StoreError> {
+    let rows: Vec<[Value<'_>; 9]> = postings
+        .iter()
+        .map(|posting| {
+            [
+                posting.source.into(),
+                posting.seq.into(),
+                posting.kind.into(),
+                posting.debit.into(),
+                posting.credit.into(),
+                posting.amount.into(),
+                posting.campaign.into(),
+                posting.number.into(),
+                posting.at.into(),
+            ]
+        })
+        .collect();
+    D::execute_rows(conn, &POST, &rows).await?;
+    Ok(())
+}
 
 /// Puts money from outside into a user's account, once per id.
 pub(crate) async fn deposit<D: Dialect>(
@@ -28,7 +146,8 @@ pub(crate) async fn deposit<D: Dialect>(
         return Err(LedgerError::AmountOutOfRange.into());
     }
     let id = id.to_string();
-    if D::has_deposit(conn, &id).await? {
+    let there = fetch_one::<D, (i64,)>(conn, &HAS_DEPOSIT, &[id.as_str().into()]).await?;
+    if there.is_some() {
         return Ok(());
     }
     let account = |owner, purpose| AccountKey {
@@ -45,19 +164,10 @@ pub(crate) async fn deposit<D: Dialect>(
         return Err(LedgerError::Overflow.into());
     }
     let seq = D::next_direct(conn).await?;
-    raced(D::enter_deposit(conn, &id, seq).await)?;
-    let posting = PostingRow {
-        source: DIRECT,
-        seq,
-        kind: "deposit",
-        debit: debit.0,
-        credit: credit.0,
-        amount: amount.minor,
-        campaign: None,
-        number: None,
-        at: now.as_millis(),
-    };
-    Ok(D::post(conn, &[posting]).await?)
+    raced(D::execute(conn, &ENTER_DEPOSIT, &[id.as_str().into(), seq.into()]).await)?;
+    let accounts = (debit.0, credit.0);
+    let posting = PostingRow::direct(seq, "deposit", accounts, amount.minor, None, now);
+    post::<D>(conn, &[posting]).await
 }
 
 /// Adds to an account, opening it if need be; returns its id, and its balance afterwards.
@@ -66,8 +176,8 @@ async fn add<D: Dialect>(
     account: AccountKey<'_>,
     amount: i64,
 ) -> Result<(i64, i64), StoreError> {
-    D::credit(conn, &[(account, amount)]).await?;
-    D::hold(conn, account)
+    credit::<D>(conn, &[(account, amount)]).await?;
+    lock_account::<D>(conn, account)
         .await?
         .ok_or_else(|| StoreError::damaged("an account is gone"))
 }
@@ -78,11 +188,12 @@ pub(crate) async fn balances<D: Dialect>(
     user: &UserId,
 ) -> Result<Vec<Balance>, StoreError> {
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    for account in D::accounts_of(conn, &[user.as_str()]).await? {
-        if account.purpose == Purpose::User.name() {
-            sums.entry(account.currency).or_default().0 = account.balance;
-        } else if account.purpose == Purpose::RefundsDue.name() {
-            sums.entry(account.currency).or_default().1 = account.balance;
+    let accounts = accounts_of::<D>(conn, std::iter::once(user.as_str())).await?;
+    for (_, _, purpose, currency, balance) in accounts {
+        if purpose == Purpose::User.name() {
+            sums.entry(currency).or_default().0 = balance;
+        } else if purpose == Purpose::RefundsDue.name() {
+            sums.entry(currency).or_default().1 = balance;
         }
     }
     let balance = |(currency, (available, refunds_due_minor)): (String, (i64, i64))| {

@@ -2,22 +2,89 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{CampaignKind, Rules},
-    id::CampaignId,
+    campaign::{Campaign, CampaignKind, Rules},
+    id::{CampaignId, UserId},
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
-    split::SplitRule,
+    rows::{AccountKey, CampaignRow, PostingRow, Purpose, RuleColumns, has_fixed_shares, setup_of},
     time::Timestamp,
 };
 
 use crate::{
-    dialect::Dialect,
+    accounts::{adjust, credit, lock_account, post},
+    dialect::{Columns, Dialect, FromColumns, Statement, Value, fetch, fetch_one, sql},
     error::{StoreError, raced},
-    rows::{AccountKey, DIRECT, PostingRow, Purpose, grant_of},
 };
 
-/// Shares entered by one call to the dialect.
+const HAS_CAMPAIGN: Statement = Statement {
+    postgres: "SELECT ref FROM campaigns WHERE id = $1",
+    mysql: "SELECT ref FROM campaigns WHERE id = ?",
+};
+const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
+const ENTER_SHARES: Statement = sql!("enter_shares");
+const CAMPAIGN: Statement = sql!("campaign");
+const DRAFTS: Statement = sql!("drafts");
+const AMOUNTS: Statement = Statement {
+    postgres: "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number",
+    mysql: "SELECT amount FROM shares WHERE campaign = ? ORDER BY number",
+};
+const GRANTED_SHARES: Statement = sql!("granted_shares");
+const GRANTED_ORDERS: Statement = sql!("granted_orders");
+
+/// Shares that are entered at once.
 const SHARES_AT_ONCE_MAX: usize = 16_384;
+
+/// A [`CampaignRow`] as it is read.
+pub(crate) struct Found(pub(crate) CampaignRow);
+
+impl FromColumns for Found {
+    fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> sqlx::Result<Self> {
+        Ok(Self(CampaignRow {
+            campaign_ref: columns.next()?,
+            id: columns.next()?,
+            kind: columns.next()?,
+            owner: columns.next()?,
+            title: columns.next()?,
+            currency: columns.next()?,
+            ack: columns.next()?,
+            starts_at: columns.next()?,
+            ends_at: columns.next()?,
+            created_at: columns.next()?,
+            supply: columns.next()?,
+            per_user_limit: columns.next()?,
+            total: columns.next()?,
+            split_rule: columns.next()?,
+            split_min: columns.next()?,
+            split_max: columns.next()?,
+            split_version: columns.next()?,
+            seed: columns.next()?,
+            unit_price: columns.next()?,
+            hold_ms: columns.next()?,
+            phase: columns.next()?,
+            granted: columns.next()?,
+            returned: columns.next()?,
+            refunded: columns.next()?,
+        }))
+    }
+}
+
+/// Whether the ledger has a campaign.
+pub(crate) async fn has_campaign<D: Dialect>(
+    conn: &mut D::Connection,
+    id: &str,
+) -> Result<bool, StoreError> {
+    let found = fetch_one::<D, (i64,)>(conn, &HAS_CAMPAIGN, &[id.into()]).await?;
+    Ok(found.is_some())
+}
+
+/// The row of a campaign.
+pub(crate) async fn campaign_row<D: Dialect>(
+    conn: &mut D::Connection,
+    id: &str,
+) -> Result<Option<CampaignRow>, StoreError> {
+    let found = fetch_one::<D, Found>(conn, &CAMPAIGN, &[id.into()]).await?;
+    Ok(found.map(|Found(row)| row))
+}
 
 /// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow.
 pub(crate) async fn create<D: Dialect>(
@@ -30,22 +97,22 @@ pub(crate) async fn create<D: Dialect>(
         return Err(LedgerError::AmountOutOfRange.into());
     }
     let id = campaign.id.to_string();
-    if D::has_campaign(conn, &id).await? {
+    if has_campaign::<D>(conn, &id).await? {
         return Ok(());
     }
-    let r = raced(D::enter_campaign(conn, campaign).await)?;
+    let campaign_ref = raced(enter_campaign::<D>(conn, &id, campaign).await)?;
     let Rules::RedPacket(packet) = &campaign.rules else {
         return Ok(());
     };
 
-    enter_shares::<D>(conn, r, packet.split.count(), &setup.shares).await?;
+    enter_shares::<D>(conn, campaign_ref, packet.split.count(), &setup.shares).await?;
     let total = packet.split.total();
     let account = |owner, purpose| AccountKey {
         owner,
         purpose,
         currency: packet.currency,
     };
-    let sender = D::hold(conn, account(campaign.owner.as_str(), Purpose::User)).await?;
+    let sender = lock_account::<D>(conn, account(campaign.owner.as_str(), Purpose::User)).await?;
     let held = sender.map_or(0, |(_, balance)| balance);
     let (Some((debit, _)), true) = (sender, held >= total) else {
         let (held, needed) = (
@@ -54,41 +121,67 @@ pub(crate) async fn create<D: Dialect>(
         );
         return Err(LedgerError::InsufficientFunds { held, needed }.into());
     };
-    D::shift(conn, &[(debit, -total)]).await?;
-    let escrow = D::credit(conn, &[(account(&id, Purpose::Escrow), total)]).await?;
-    let &[credit] = &escrow[..] else {
+    adjust::<D>(conn, &[(debit, -total)]).await?;
+    let escrow = credit::<D>(conn, &[(account(&id, Purpose::Escrow), total)]).await?;
+    let &[escrow] = &escrow[..] else {
         return Err(StoreError::damaged(format!("{id} has no escrow")));
     };
-    let posting = PostingRow {
-        source: DIRECT,
-        seq: D::next_direct(conn).await?,
-        kind: "fund",
-        debit,
-        credit,
-        amount: total,
-        campaign: Some(r),
-        number: None,
-        at: now.as_millis(),
-    };
-    Ok(D::post(conn, &[posting]).await?)
+    let (seq, accounts) = (D::next_direct(conn).await?, (debit, escrow));
+    let posting = PostingRow::direct(seq, "fund", accounts, total, Some(campaign_ref), now);
+    post::<D>(conn, &[posting]).await
+}
+
+/// Enters a campaign as a draft, and returns its `ref`.
+async fn enter_campaign<D: Dialect>(
+    conn: &mut D::Connection,
+    id: &str,
+    campaign: &Campaign,
+) -> sqlx::Result<i64> {
+    let rules = RuleColumns::of(campaign);
+    let values = [
+        id.into(),
+        campaign.kind().name().into(),
+        campaign.owner.as_str().into(),
+        campaign.title.as_str().into(),
+        campaign.currency().code().into(),
+        campaign.ack.name().into(),
+        campaign.window.starts_at().as_millis().into(),
+        campaign.window.ends_at().as_millis().into(),
+        campaign.created_at.as_millis().into(),
+        i64::from(campaign.supply()).into(),
+        i64::from(campaign.per_user_limit()).into(),
+        rules.total.into(),
+        rules.split_rule.into(),
+        rules.split_min.into(),
+        rules.split_max.into(),
+        rules.split_version.into(),
+        rules.seed.as_ref().into(),
+        rules.commitment.as_ref().into(),
+        rules.unit_price.into(),
+        rules.hold_ms.into(),
+    ];
+    D::insert(conn, &ENTER_CAMPAIGN, &values).await
 }
 
 /// Enters the shares of a packet; a lazy one's amounts are not known yet.
 async fn enter_shares<D: Dialect>(
     conn: &mut D::Connection,
-    r: i64,
+    campaign_ref: i64,
     count: u32,
     amounts: &[i64],
 ) -> Result<(), StoreError> {
-    let count = count as usize;
-    let mut entered = 0;
-    let mut run = Vec::with_capacity(count.min(SHARES_AT_ONCE_MAX));
-    while entered < count {
-        let places = entered..count.min(entered + SHARES_AT_ONCE_MAX);
-        run.clear();
-        run.extend(places.clone().map(|place| amounts.get(place).copied()));
-        D::enter_shares(conn, r, places.start as i64 + 1, &run).await?;
-        entered = places.end;
+    let numbers: Vec<u32> = (1..=count).collect();
+    for numbers in numbers.chunks(SHARES_AT_ONCE_MAX) {
+        let row = |number: &u32| -> [Value<'_>; 3] {
+            let amount = amounts.get(*number as usize - 1).copied();
+            [
+                campaign_ref.into(),
+                i64::from(*number).into(),
+                amount.into(),
+            ]
+        };
+        let rows: Vec<_> = numbers.iter().map(row).collect();
+        D::execute_rows(conn, &ENTER_SHARES, &rows).await?;
     }
     Ok(())
 }
@@ -98,29 +191,21 @@ pub(crate) async fn campaign<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
 ) -> Result<Option<CampaignRecord>, StoreError> {
-    let row = D::campaign(conn, &id.to_string()).await?;
-    row.map(|row| row.record()).transpose()
+    let row = campaign_row::<D>(conn, &id.to_string()).await?;
+    Ok(row.map(|row| row.record()).transpose()?)
 }
 
-/// Campaigns that no engine has taken up, with their shares.
+/// Campaigns that no engine has taken up, oldest first, with their shares.
 pub(crate) async fn drafts<D: Dialect>(conn: &mut D::Connection) -> Result<Vec<Setup>, StoreError> {
     let mut drafts = Vec::new();
-    for row in D::drafts(conn).await? {
-        let r = row.r;
+    for Found(row) in fetch::<D, Found>(conn, &DRAFTS, &[]).await? {
         let campaign = row.record()?.campaign;
-        let shares = match &campaign.rules {
-            Rules::RedPacket(packet) if !matches!(packet.split.rule(), SplitRule::Lazy { .. }) => {
-                let shares: Vec<i64> = D::amounts(conn, r).await?.into_iter().flatten().collect();
-                let whole = shares.len() == packet.split.count() as usize;
-                if !whole || shares.iter().sum::<i64>() != packet.split.total() {
-                    let reason = format!("the shares of red packet {} do not add up", campaign.id);
-                    return Err(StoreError::damaged(reason));
-                }
-                shares
-            }
-            _ => Vec::new(),
-        };
-        drafts.push(Setup { campaign, shares });
+        let mut amounts: Vec<(Option<i64>,)> = Vec::new();
+        if has_fixed_shares(&campaign) {
+            amounts = fetch::<D, _>(conn, &AMOUNTS, &[row.campaign_ref.into()]).await?;
+        }
+        let amounts = amounts.into_iter().filter_map(|(amount,)| amount);
+        drafts.push(setup_of(campaign, amounts.collect())?);
     }
     Ok(drafts)
 }
@@ -132,14 +217,34 @@ pub(crate) async fn grants<D: Dialect>(
     after: u32,
     limit: u32,
 ) -> Result<Vec<GrantRecord>, StoreError> {
-    let Some(row) = D::campaign(conn, &id.to_string()).await? else {
+    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
         return Ok(Vec::new());
     };
-    let (after, limit) = (i64::from(after), i64::from(limit));
-    let grants = if row.kind == CampaignKind::RedPacket.name() {
-        D::granted_shares(conn, row.r, after, limit).await?
-    } else {
-        D::granted_orders(conn, row.r, after, limit).await?
+    let page = [
+        row.campaign_ref.into(),
+        i64::from(after).into(),
+        i64::from(limit).into(),
+    ];
+    let statement = match row.kind == CampaignKind::RedPacket.name() {
+        true => &GRANTED_SHARES,
+        false => &GRANTED_ORDERS,
     };
+    let grants = fetch::<D, GrantColumns>(conn, statement, &page).await?;
     grants.into_iter().map(grant_of).collect()
+}
+
+/// A grant as it is listed: number, user, quantity, amount, when.
+type GrantColumns = (i64, String, i64, i64, i64);
+
+fn grant_of(
+    (number, user, quantity, amount_minor, at): GrantColumns,
+) -> Result<GrantRecord, StoreError> {
+    let damaged = |what: &str| StoreError::damaged(format!("grant {number} has a bad {what}"));
+    Ok(GrantRecord {
+        number: number.try_into().map_err(|_| damaged("number"))?,
+        user: UserId::new(&user).map_err(|_| damaged("user"))?,
+        quantity: quantity.try_into().map_err(|_| damaged("quantity"))?,
+        amount_minor,
+        granted_at: Timestamp::from_millis(at),
+    })
 }

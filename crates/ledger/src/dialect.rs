@@ -1,22 +1,14 @@
-//! What a dialect has to offer: single statements on the tables, and no logic. Whatever decides what is written is
-//! written once, above these traits.
+//! What a database has to offer: statements with values, and no logic. Whatever decides what is written is written
+//! once, above this trait.
 //!
 //! The functions work on a connection whose transaction somebody else began and will commit. None of them is ever
 //! cancelled half way on a connection that is used again.
 
 use std::future::Future;
 
-use qiang_core::campaign::Campaign;
 use sqlx::{Connection, Database, Result, error::DatabaseError};
 
-use crate::{
-    rows::{
-        AccountKey, AccountRow, AsideColumns, AsideRow, CampaignChange, CampaignRow, GrantRow,
-        KnownCampaign, KnownOrder, NewOrder, OrderChange, PartChange, PaymentRow, PostingRow,
-        ShareGrant,
-    },
-    schema::Schema,
-};
+use crate::{error::contradiction, schema::Schema};
 
 /// What a database's error means for the work that met it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,297 +23,235 @@ pub(crate) enum Class {
     Other,
 }
 
+/// A statement, as each database writes it.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) postgres: &'static str,
+    pub(crate) mysql: &'static str,
+}
+
+/// The statement in the files `postgres/sql/NAME.sql` and `mysql/sql/NAME.sql`.
+macro_rules! sql {
+    ($name:literal) => {
+        $crate::dialect::Statement {
+            postgres: include_str!(concat!("postgres/sql/", $name, ".sql")),
+            mysql: include_str!(concat!("mysql/sql/", $name, ".sql")),
+        }
+    };
+}
+pub(crate) use sql;
+
+/// A value that a statement takes. In a column of rows, all are of one variant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Int(Option<i64>),
+    Text(Option<&'a str>),
+    Bytes(Option<&'a [u8]>),
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(Some(value))
+    }
+}
+
+impl From<Option<i64>> for Value<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(Some(value))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Value<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(value: &'a [u8]) -> Self {
+        Self::Bytes(Some(value))
+    }
+}
+
+impl<'a> From<Option<&'a [u8; 32]>> for Value<'a> {
+    fn from(value: Option<&'a [u8; 32]>) -> Self {
+        Self::Bytes(value.map(<[u8; 32]>::as_slice))
+    }
+}
+
 /// A database whose tables the ledger knows.
-pub(crate) trait Dialect:
-    Accounts + Quarantine + Campaigns + Keys + Settling + Schema
-{
+pub(crate) trait Dialect: Schema {
+    /// Begins a transaction in which each statement sees what is committed.
+    const BEGIN: &'static str;
+
     /// How to connect to the database at a URL.
     fn at(url: &str) -> Result<<Self::Connection as Connection>::Options>;
 
-    /// Sets a new connection of the pool up for its work.
+    /// Prepares a new connection of the pool for its work.
     fn set_up(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
-
-    /// Begins a transaction in which each statement sees what is committed.
-    fn begin(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
-
-    /// Commits.
-    fn commit(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
-
-    /// Undoes the transaction, if there is one.
-    fn rollback(conn: &mut Self::Connection) -> impl Future<Output = Result<()>> + Send;
 
     /// What an error of the database means.
     fn class(error: &dyn DatabaseError) -> Class;
 
-    /// What in the server's settings could lose commits, in words for the operator.
-    fn doubts(conn: &mut Self::Connection) -> impl Future<Output = Result<Vec<String>>> + Send;
-}
-
-/// Accounts, postings and deposits.
-pub(crate) trait Accounts: Database {
-    /// Adds to accounts, in the order in which they are given, opening those that are not there. Below zero is
-    /// allowed for the outside alone. Returns their ids in the same order.
-    fn credit(
+    /// Which of the server's settings could lose commits, in words for the operator.
+    fn durability_warnings(
         conn: &mut Self::Connection,
-        accounts: &[(AccountKey<'_>, i64)],
-    ) -> impl Future<Output = Result<Vec<i64>>> + Send;
+    ) -> impl Future<Output = Result<Vec<String>>> + Send;
 
-    /// The accounts that are there, with their ids, in any order and perhaps with others of the same owners.
-    fn accounts_of(
+    /// Runs text without values.
+    fn run(
         conn: &mut Self::Connection,
-        owners: &[&str],
-    ) -> impl Future<Output = Result<Vec<AccountRow>>> + Send;
-
-    /// Moves the balances of accounts that are there, which are given by their ids in ascending order.
-    fn shift(
-        conn: &mut Self::Connection,
-        moves: &[(i64, i64)],
+        text: &'static str,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// The id and the balance of an account, which nobody else moves until the transaction ends.
-    fn hold(
+    /// Runs a statement; returns how many rows it touched.
+    fn execute(
         conn: &mut Self::Connection,
-        account: AccountKey<'_>,
-    ) -> impl Future<Output = Result<Option<(i64, i64)>>> + Send;
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// Writes postings.
-    fn post(
+    /// Runs a statement that takes rows; returns how many rows it touched.
+    fn execute_rows<const N: usize>(
         conn: &mut Self::Connection,
-        postings: &[PostingRow],
-    ) -> impl Future<Output = Result<()>> + Send;
+        statement: &'static Statement,
+        rows: &[[Value<'_>; N]],
+    ) -> impl Future<Output = Result<u64>> + Send;
 
-    /// The next number for a posting that follows from no log entry. Whoever has it holds up the others until its
+    /// Runs a statement, and returns its rows.
+    fn rows(
+        conn: &mut Self::Connection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> impl Future<Output = Result<Vec<Self::Row>>> + Send;
+
+    /// Runs a statement that takes a few values and then rows, and returns rows.
+    fn rows_of<const N: usize>(
+        conn: &mut Self::Connection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+        rows: &[[Value<'_>; N]],
+    ) -> impl Future<Output = Result<Vec<Self::Row>>> + Send;
+
+    /// Inserts a row, and returns the number that the database gave it.
+    fn insert(
+        conn: &mut Self::Connection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> impl Future<Output = Result<i64>> + Send;
+
+    /// Takes the next number for a posting that follows from no log entry. Whoever has it holds up the others until its
     /// transaction ends: it is taken last.
     fn next_direct(conn: &mut Self::Connection) -> impl Future<Output = Result<i64>> + Send;
 
-    /// Whether a deposit was made.
-    fn has_deposit(
-        conn: &mut Self::Connection,
-        id: &str,
-    ) -> impl Future<Output = Result<bool>> + Send;
+    /// How many of `given` shares were assigned, where the statement touched so many rows.
+    fn assigned(touched: u64, given: u64) -> u64;
 
-    /// Writes down that a deposit is made.
-    fn enter_deposit(
-        conn: &mut Self::Connection,
-        id: &str,
-        posting: i64,
-    ) -> impl Future<Output = Result<()>> + Send;
+    /// The number in a column.
+    fn int(row: &Self::Row, column: usize) -> Result<Option<i64>>;
+    /// The text in a column.
+    fn text(row: &Self::Row, column: usize) -> Result<Option<String>>;
+    /// The bytes in a column.
+    fn bytes(row: &Self::Row, column: usize) -> Result<Option<Vec<u8>>>;
 }
 
-/// Campaigns with their shares, and what is listed of them.
-pub(crate) trait Campaigns: Database {
-    /// Whether a campaign was entered.
-    fn has_campaign(
-        conn: &mut Self::Connection,
-        id: &str,
-    ) -> impl Future<Output = Result<bool>> + Send;
-
-    /// Enters a campaign as a draft, and returns its `ref`.
-    fn enter_campaign(
-        conn: &mut Self::Connection,
-        campaign: &Campaign,
-    ) -> impl Future<Output = Result<i64>> + Send;
-
-    /// Enters shares from number `first` on; null stands for an amount that is not known yet.
-    fn enter_shares(
-        conn: &mut Self::Connection,
-        campaign: i64,
-        first: i64,
-        amounts: &[Option<i64>],
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// One campaign.
-    fn campaign(
-        conn: &mut Self::Connection,
-        id: &str,
-    ) -> impl Future<Output = Result<Option<CampaignRow>>> + Send;
-
-    /// Campaigns that no engine has taken up, oldest first.
-    fn drafts(conn: &mut Self::Connection)
-    -> impl Future<Output = Result<Vec<CampaignRow>>> + Send;
-
-    /// The amounts of a packet's shares, in the order of their numbers.
-    fn amounts(
-        conn: &mut Self::Connection,
-        campaign: i64,
-    ) -> impl Future<Output = Result<Vec<Option<i64>>>> + Send;
-
-    /// Shares that users have, with numbers above `after`.
-    fn granted_shares(
-        conn: &mut Self::Connection,
-        campaign: i64,
-        after: i64,
-        limit: i64,
-    ) -> impl Future<Output = Result<Vec<GrantRow>>> + Send;
-
-    /// Orders with numbers above `after`.
-    fn granted_orders(
-        conn: &mut Self::Connection,
-        campaign: i64,
-        after: i64,
-        limit: i64,
-    ) -> impl Future<Output = Result<Vec<GrantRow>>> + Send;
+/// Runs a statement, and reads its rows.
+pub(crate) async fn fetch<D: Dialect, T: FromColumns>(
+    conn: &mut D::Connection,
+    statement: &'static Statement,
+    values: &[Value<'_>],
+) -> Result<Vec<T>> {
+    let rows = D::rows(conn, statement, values).await?;
+    rows.iter().map(read::<D, T>).collect()
 }
 
-/// Idempotency keys.
-pub(crate) trait Keys: Database {
-    /// The fingerprint and the id that a key is bound to.
-    fn bound(
-        conn: &mut Self::Connection,
-        scope: &str,
-        key: &str,
-    ) -> impl Future<Output = Result<Option<(Vec<u8>, String)>>> + Send;
-
-    /// Binds a key.
-    fn bind(
-        conn: &mut Self::Connection,
-        scope: &str,
-        key: &str,
-        fingerprint: &[u8],
-        id: &str,
-        at: i64,
-    ) -> impl Future<Output = Result<()>> + Send;
+/// The same for a statement that takes a few values and then rows.
+pub(crate) async fn fetch_of<D: Dialect, T: FromColumns, const N: usize>(
+    conn: &mut D::Connection,
+    statement: &'static Statement,
+    values: &[Value<'_>],
+    rows: &[[Value<'_>; N]],
+) -> Result<Vec<T>> {
+    let rows = D::rows_of(conn, statement, values, rows).await?;
+    rows.iter().map(read::<D, T>).collect()
 }
 
-/// What settlement reads and writes.
-pub(crate) trait Settling: Database {
-    /// How far partitions are settled: one of them, or all, in the order of their numbers.
-    fn positions(
-        conn: &mut Self::Connection,
-        partition: Option<i64>,
-    ) -> impl Future<Output = Result<Vec<(i64, i64)>>> + Send;
-
-    /// How far a partition is settled. Nobody else settles it until the transaction ends.
-    fn hold_position(
-        conn: &mut Self::Connection,
-        partition: i64,
-    ) -> impl Future<Output = Result<i64>> + Send;
-
-    /// Moves the position of a partition.
-    fn move_position(
-        conn: &mut Self::Connection,
-        partition: i64,
-        seq: i64,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// What is known of some campaigns, in any order; one that is not there is left out.
-    fn known_campaigns(
-        conn: &mut Self::Connection,
-        partition: i64,
-        ids: &[String],
-    ) -> impl Future<Output = Result<Vec<KnownCampaign>>> + Send;
-
-    /// What is known of some orders, given by campaign and number, in any order; one that is not there is left out.
-    fn known_orders(
-        conn: &mut Self::Connection,
-        orders: &[(i64, i64)],
-    ) -> impl Future<Output = Result<Vec<KnownOrder>>> + Send;
-
-    /// Gives shares to users. Returns how many were free and had that amount.
-    fn assign_shares(
-        conn: &mut Self::Connection,
-        shares: &[ShareGrant<'_>],
-    ) -> impl Future<Output = Result<u64>> + Send;
-
-    /// Enters orders.
-    fn enter_orders(
-        conn: &mut Self::Connection,
-        orders: &[NewOrder<'_>],
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Moves orders to other states.
-    fn change_orders(
-        conn: &mut Self::Connection,
-        orders: &[OrderChange],
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Enters payments.
-    fn enter_payments(
-        conn: &mut Self::Connection,
-        payments: &[PaymentRow<'_>],
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Enters the part that a partition has of a campaign, as scheduled.
-    fn enter_part(
-        conn: &mut Self::Connection,
-        campaign: i64,
-        partition: i64,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Changes the part that a partition has of a campaign.
-    fn change_part(
-        conn: &mut Self::Connection,
-        partition: i64,
-        change: &PartChange,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// The phases of a campaign's parts.
-    fn part_phases(
-        conn: &mut Self::Connection,
-        campaign: i64,
-    ) -> impl Future<Output = Result<Vec<String>>> + Send;
-
-    /// Changes campaigns, which are given by `ref` in ascending order.
-    fn change_campaigns(
-        conn: &mut Self::Connection,
-        changes: &[CampaignChange],
-    ) -> impl Future<Output = Result<()>> + Send;
+/// Runs a statement that returns at most one row.
+pub(crate) async fn fetch_one<D: Dialect, T: FromColumns>(
+    conn: &mut D::Connection,
+    statement: &'static Statement,
+    values: &[Value<'_>],
+) -> Result<Option<T>> {
+    let rows = D::rows(conn, statement, values).await?;
+    rows.first().map(read::<D, T>).transpose()
 }
 
-/// Entries that are set aside.
-pub(crate) trait Quarantine: Database {
-    /// Whether anything is set aside in a partition.
-    fn any_quarantined(
-        conn: &mut Self::Connection,
-        partition: i64,
-    ) -> impl Future<Output = Result<bool>> + Send;
-
-    /// The first entry that is set aside of each of some campaigns, in any order; one of which nothing is, is left out.
-    fn first_quarantined(
-        conn: &mut Self::Connection,
-        partition: i64,
-        campaigns: &[String],
-    ) -> impl Future<Output = Result<Vec<(String, i64)>>> + Send;
-
-    /// What is set aside of a campaign before a place, in order: places and entries.
-    fn quarantined_of(
-        conn: &mut Self::Connection,
-        partition: i64,
-        campaign: &str,
-        before: i64,
-    ) -> impl Future<Output = Result<Vec<(i64, String)>>> + Send;
-
-    /// One entry that is set aside.
-    fn quarantined_at(
-        conn: &mut Self::Connection,
-        partition: i64,
-        seq: i64,
-    ) -> impl Future<Output = Result<Option<String>>> + Send;
-
-    /// Sets entries aside.
-    fn put_quarantined(
-        conn: &mut Self::Connection,
-        partition: i64,
-        rows: &[AsideRow],
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// Takes an entry back from where it is set aside.
-    fn take_back(
-        conn: &mut Self::Connection,
-        partition: i64,
-        seq: i64,
-    ) -> impl Future<Output = Result<()>> + Send;
-
-    /// How many entries of a partition were refused, and how many wait.
-    fn count_quarantined(
-        conn: &mut Self::Connection,
-        partition: i64,
-    ) -> impl Future<Output = Result<(i64, i64)>> + Send;
-
-    /// Entries that are set quarantine, in the order of partitions and places, behind one of them.
-    fn list_quarantined(
-        conn: &mut Self::Connection,
-        after: (i64, i64),
-        limit: i64,
-    ) -> impl Future<Output = Result<Vec<AsideColumns>>> + Send;
+fn read<D: Dialect, T: FromColumns>(row: &D::Row) -> Result<T> {
+    T::read(&mut Columns::<D> { row, next: 0 })
 }
+
+/// The columns of a row, from the first one on.
+pub(crate) struct Columns<'r, D: Database> {
+    row: &'r D::Row,
+    next: usize,
+}
+
+impl<D: Dialect> Columns<'_, D> {
+    /// The next column.
+    pub(crate) fn next<T: FromColumn>(&mut self) -> Result<T> {
+        let column = self.next;
+        self.next += 1;
+        T::read::<D>(self.row, column)
+    }
+}
+
+/// What a column can be read as.
+pub(crate) trait FromColumn: Sized {
+    fn read<D: Dialect>(row: &D::Row, column: usize) -> Result<Self>;
+}
+
+macro_rules! from_column {
+    ($type:ty, $read:ident) => {
+        impl FromColumn for Option<$type> {
+            fn read<D: Dialect>(row: &D::Row, column: usize) -> Result<Self> {
+                D::$read(row, column)
+            }
+        }
+
+        impl FromColumn for $type {
+            fn read<D: Dialect>(row: &D::Row, column: usize) -> Result<Self> {
+                let value = D::$read(row, column)?;
+                value.ok_or_else(|| contradiction(format!("column {column} of a row is null")))
+            }
+        }
+    };
+}
+from_column!(i64, int);
+from_column!(String, text);
+from_column!(Vec<u8>, bytes);
+
+/// What a row can be read as.
+pub(crate) trait FromColumns: Sized {
+    fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> Result<Self>;
+}
+
+macro_rules! from_columns {
+    ($($type:ident)*) => {
+        impl<$($type: FromColumn),*> FromColumns for ($($type,)*) {
+            fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> Result<Self> {
+                Ok(($(columns.next::<$type>()?,)*))
+            }
+        }
+    };
+}
+from_columns!(A);
+from_columns!(A B);
+from_columns!(A B C D1 E);
+from_columns!(A B C D1 E F);
+from_columns!(A B C D1 E F G H I J);

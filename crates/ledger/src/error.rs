@@ -1,6 +1,6 @@
 //! What can go wrong with a database.
 
-use qiang_core::ports::LedgerError;
+use qiang_core::{ports::LedgerError, rows::Contradiction};
 
 /// The ledger's database cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,12 @@ impl StoreError {
     }
 }
 
+impl From<Contradiction> for StoreError {
+    fn from(contradiction: Contradiction) -> Self {
+        Self::Refused(contradiction.into())
+    }
+}
+
 /// Takes a key that is there already for a race, which the next attempt sees the end of.
 pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
     entered.map_err(|error| match &error {
@@ -96,8 +102,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Refuses it when a statement found other rows than it was given.
-pub(crate) fn all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
+/// Refuses it when a statement found fewer or more rows than it was given.
+pub(crate) fn check_all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
     match found == given as u64 {
         true => Ok(()),
         false => Err(contradiction(format!(

@@ -8,8 +8,14 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
-    dialect::Dialect,
+    dialect::{Dialect, Statement, fetch_one, sql},
     error::{StoreError, raced},
+};
+
+const BIND: Statement = sql!("bind");
+const BOUND: Statement = Statement {
+    postgres: "SELECT fingerprint, id FROM idempotency_keys WHERE scope = $1 AND key = $2",
+    mysql: "SELECT fingerprint, id FROM idempotency_keys WHERE scope = ? AND `key` = ?",
 };
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
@@ -22,7 +28,9 @@ pub(crate) async fn bind<D: Dialect>(
     id: Uuid,
 ) -> Result<KeyBinding, StoreError> {
     let key = key.as_str();
-    match D::bound(conn, scope, key).await? {
+    let bound: Option<(Vec<u8>, String)> =
+        fetch_one::<D, _>(conn, &BOUND, &[scope.into(), key.into()]).await?;
+    match bound {
         Some((before, _)) if before != fingerprint => Err(LedgerError::KeyReused.into()),
         Some((_, bound)) => {
             let id = Uuid::parse_str(&bound)
@@ -30,8 +38,15 @@ pub(crate) async fn bind<D: Dialect>(
             Ok(KeyBinding { id, fresh: false })
         }
         None => {
-            let (name, at) = (id.to_string(), now.as_millis());
-            raced(D::bind(conn, scope, key, fingerprint, &name, at).await)?;
+            let name = id.to_string();
+            let values = [
+                scope.into(),
+                key.into(),
+                fingerprint.as_slice().into(),
+                name.as_str().into(),
+                now.as_millis().into(),
+            ];
+            raced(D::execute(conn, &BIND, &values).await)?;
             Ok(KeyBinding { id, fresh: true })
         }
     }

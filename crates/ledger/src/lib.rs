@@ -1,25 +1,24 @@
 //! The ledger on PostgreSQL and on MySQL/MariaDB.
 //!
-//! What is to be written is worked out once, in memory, for both: `settle/` makes a plan of a run of log entries,
-//! and the other modules the rest of the [`Ledger`] port. A dialect is single statements behind the traits of
-//! `dialect.rs`, in `postgres/` and `mysql/`. Work on a connection runs in tasks that nobody cancels (`session.rs`).
+//! What is to be written is decided once for both: `settle.rs` executes the plans of [`qiang_core::settlement`], and the
+//! other modules do the rest of the [`Ledger`] port. A dialect is the way to run one statement (`dialect.rs`, `postgres/`,
+//! `mysql/`); the statements lie in `.sql` files. Work on a connection runs in tasks that nobody cancels (`pool.rs`).
 //!
 //! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
 
 mod accounts;
-mod books;
 mod campaigns;
 mod dialect;
 mod error;
 mod keys;
 mod mysql;
+mod pool;
 mod positions;
 mod postgres;
 mod quarantine;
-mod rows;
 mod schema;
-mod session;
 mod settle;
+mod sql_ledger;
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +28,7 @@ use qiang_core::{
 };
 use sqlx::{Connection, MySql, Postgres, pool::PoolOptions};
 
-use self::{books::Books, dialect::Dialect, session::Desk};
+use self::{dialect::Dialect, pool::BoundedPool, sql_ledger::SqlLedger};
 pub use self::{
     error::OpenError,
     schema::{Migrated, SCHEMA_VERSION},
@@ -69,9 +68,9 @@ impl Default for LedgerOptions {
 }
 
 /// The ledger on PostgreSQL.
-type PostgresLedger = Books<Postgres>;
+type PostgresLedger = SqlLedger<Postgres>;
 /// The ledger on MySQL and MariaDB.
-type MySqlLedger = Books<MySql>;
+type MySqlLedger = SqlLedger<MySql>;
 
 /// Opens the ledger at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
 ///
@@ -83,13 +82,19 @@ pub async fn open(
     options: LedgerOptions,
 ) -> Result<Arc<dyn Ledger>, OpenError> {
     Ok(match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
-        DatabaseKind::Postgres => Arc::new(PostgresLedger::new(desk(url, options).await?, clock)),
-        DatabaseKind::MySql => Arc::new(MySqlLedger::new(desk(url, options).await?, clock)),
+        DatabaseKind::Postgres => Arc::new(PostgresLedger::new(
+            bounded_pool(url, options).await?,
+            clock,
+        )),
+        DatabaseKind::MySql => Arc::new(MySqlLedger::new(bounded_pool(url, options).await?, clock)),
     })
 }
 
 /// A pool on a database whose schema is understood.
-async fn desk<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Desk<D>, OpenError> {
+async fn bounded_pool<D: Dialect>(
+    url: &str,
+    options: LedgerOptions,
+) -> Result<BoundedPool<D>, OpenError> {
     let at = D::at(url).map_err(OpenError::Url)?;
     let pool = PoolOptions::<D>::new()
         .max_connections(options.connections_max.max(1))
@@ -102,14 +107,15 @@ async fn desk<D: Dialect>(url: &str, options: LedgerOptions) -> Result<Desk<D>, 
         .map_err(OpenError::Unavailable)?;
     let mut conn = pool.acquire().await.map_err(OpenError::Unavailable)?;
     schema::check::<D>(&mut conn).await?;
-    for doubt in D::doubts(&mut conn).await.map_err(OpenError::Unavailable)? {
+    let warnings = D::durability_warnings(&mut conn).await;
+    for doubt in warnings.map_err(OpenError::Unavailable)? {
         tracing::warn!(
             doubt,
             "the ledger's database may lose what it has confirmed"
         );
     }
     drop(conn);
-    Ok(Desk {
+    Ok(BoundedPool {
         pool,
         work_max: options.work_max,
     })

@@ -26,7 +26,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Tells everybody that a position was reached. Positions only grow.
+    /// Publishes that a position was reached. Positions only grow.
     pub(crate) fn reach(&self, seq: Seq) {
         self.reached.send_if_modified(|reached| {
             let further = seq > *reached;
@@ -35,7 +35,7 @@ impl Place {
         });
     }
 
-    /// Waits until `seq` is reached, at most `wait_max`; tells whether it is. `ask` asks the database, which is done
+    /// Waits until `seq` is reached, at most `wait_max`; returns whether it is. `ask` asks the database, which is done
     /// at least once if nobody else does it.
     pub(crate) async fn wait<F>(
         &self,
@@ -64,8 +64,8 @@ impl Place {
         };
         tokio::select! {
             biased;
-            told = tokio::time::timeout(wait_max, reached.wait_for(|reached| *reached >= seq)) => {
-                Ok(matches!(told, Ok(Ok(_))))
+            result = tokio::time::timeout(wait_max, reached.wait_for(|reached| *reached >= seq)) => {
+                Ok(matches!(result, Ok(Ok(_))))
             }
             error = asking => Err(error),
         }

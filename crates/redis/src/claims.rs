@@ -1,6 +1,6 @@
-//! Deciding claims: what a slot takes from its lane goes to Redis in one call, and each claim gets its answer.
+//! Deciding claims: one batch goes to Redis in one call, and each claim gets its answer.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use qiang_core::{
     book::Refusal,
@@ -12,154 +12,182 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
-    facts::Facts,
-    lane::{Asked, Group},
+    batcher::{Group, PendingClaim},
+    call_connection::{Call, CallConnection},
+    error::unreadable,
+    gate::hints_inactive,
+    meta::CampaignMeta,
     node::Node,
-    reply::Claims,
+    reply::{Claims, ScriptReply},
     scripts::{CLAIM_PACKET, CLAIM_SALE},
-    slot::{Call, Reply, Slot},
+    transfer::Pulled,
 };
 
-/// Calls under way at a time for one partition: while one is decided, the next is gathered.
-pub(crate) const SLOTS: usize = 2;
+/// Calls under way at a time for one partition: while one is decided, claims gather for the next.
+pub(crate) const CALLS_MAX: usize = 2;
 
-/// Serves a partition's lane until it is closed and empty.
+/// Decides a partition's claims, one batch after the other, until its batcher is closed and empty. `place` tells the
+/// partition's connections apart.
 pub(crate) async fn serve(node: Arc<Node>, partition: PartitionId, place: usize) {
-    let mut slot = Slot::new(Arc::clone(&node.wiring), partition, &place.to_string());
-    while let Some((group, asked)) = node.partition(partition).lane.take().await {
-        node.queued.fetch_sub(asked.len(), Ordering::Relaxed);
-        decide(&node, &mut slot, partition, group, asked).await;
+    let mut connection = node.partitions.connection(partition, &place.to_string());
+    while let Some((group, batch)) = node.next_batch(partition).await {
+        decide(&node, &mut connection, partition, group, batch).await;
     }
 }
 
 pub(crate) async fn decide(
     node: &Arc<Node>,
-    slot: &mut Slot,
+    connection: &mut CallConnection,
     partition: PartitionId,
     (campaign, kind): Group,
-    asked: Vec<Asked>,
+    batch: Vec<PendingClaim>,
 ) {
-    let facts = match node.facts(campaign).await {
-        Ok(Some(facts)) if facts.kind == kind => facts,
-        Ok(_) => return Node::unknown(asked),
-        Err(error) => return fail(asked, &error),
+    let meta = match node.partitions.meta(campaign).await {
+        Ok(Some(meta)) if meta.kind == kind => meta,
+        Ok(_) => return unknown(batch),
+        Err(error) => return fail(batch, &error),
     };
-    let (mut here, mut elsewhere) = (asked, Vec::new());
-    if facts.parts > 1 {
-        let ours = |asked: &Asked| node.of_user(&facts, &asked.claim.user) == partition;
+    let (mut here, mut elsewhere) = (batch, Vec::new());
+    if meta.parts > 1 {
+        let ours = |pending: &PendingClaim| {
+            node.partitions.of_user(&meta, &pending.claim.user) == partition
+        };
         (here, elsewhere) = here.into_iter().partition(ours);
     }
-    for asked in elsewhere {
-        // It came here before it was known that the campaign is spread.
-        node.enqueue(asked);
+    for pending in elsewhere {
+        // It was queued here before it was known that the campaign is spread.
+        node.enqueue(pending);
     }
-    let (here, empty): (Vec<_>, Vec<_>) =
-        here.into_iter().partition(|asked| asked.claim.quantity > 0);
+    let (here, empty): (Vec<_>, Vec<_>) = here
+        .into_iter()
+        .partition(|pending| pending.claim.quantity > 0);
     fail(empty, &EngineError::Refused(Refusal::NothingAsked));
     if here.is_empty() {
         return;
     }
     let plain = here
         .iter()
-        .all(|asked| asked.claim.quantity == 1 && asked.claim.key.is_none());
-    let arguments = |command: &mut Cmd| write(command, &here, plain);
+        .all(|pending| pending.claim.quantity == 1 && pending.claim.key.is_none());
     let call = Call {
         script: match kind {
             CampaignKind::RedPacket => &CLAIM_PACKET,
             CampaignKind::Sale => &CLAIM_SALE,
         },
         campaign,
-        arguments: &arguments,
-        wait: node.waits(facts.ack),
+        arguments: &|command| write(command, &here, plain),
+        wait: node.partitions.context.options.waits(meta.ack),
     };
-    let called = slot.call(node.partition(partition), &call).await;
-    match called {
-        Ok(reply) if reply.is_ok() => answer(node, &facts, partition, &reply, here),
-        Ok(_) => Node::unknown(here),
-        Err(error) => fail(here, &error.into()),
+    match connection.call(&call).await {
+        Ok(reply) if reply.is_ok() => answer(node, &meta, partition, &reply, here),
+        Ok(_) => unknown(here),
+        Err(error) => fail(here, &error),
     }
 }
 
-fn write(command: &mut Cmd, asked: &[Asked], plain: bool) {
+fn write<'a>(command: &'a mut Cmd, batch: &[PendingClaim], plain: bool) -> &'a mut Cmd {
     command.arg(if plain { "1" } else { "3" });
-    for Asked { claim, .. } in asked {
+    for PendingClaim { claim, .. } in batch {
         command.arg(claim.user.as_str());
         if !plain {
             let key = claim.key.as_ref().map_or("", |key| key.as_str());
             command.arg(claim.quantity).arg(key);
         }
     }
+    command
 }
 
 fn answer(
     node: &Arc<Node>,
-    facts: &Arc<Facts>,
+    meta: &Arc<CampaignMeta>,
     partition: PartitionId,
-    reply: &Reply,
-    asked: Vec<Asked>,
+    reply: &ScriptReply,
+    batch: Vec<PendingClaim>,
 ) {
-    let unreadable = || EngineError::Unavailable {
-        reason: "a reply of Redis cannot be read".to_owned(),
-    };
-    let claims = std::str::from_utf8(&reply.text)
-        .ok()
-        .and_then(Claims::parse);
-    let Some(mut claims) = claims else {
-        return fail(asked, &unreadable());
+    let text = std::str::from_utf8(&reply.text).ok();
+    let Some(mut claims) = text.and_then(Claims::parse) else {
+        return fail(batch, &unreadable());
     };
     let head = claims.head;
-    node.heard(head.now);
-    let level = node.level(facts.ack, reply.reached);
+    node.partitions.clock.observe(head.now);
+    let level = reply.level(meta.ack);
     if level.is_ok() {
-        node.partition(partition).vouch(head.seq);
+        node.partitions.get(partition).observe(head.seq);
     }
-    let mut dry = Vec::new();
-    let mut quiet = false;
-    for asked in asked {
-        let outcome = match claims.next(facts) {
+    let mut short = Vec::new();
+    let mut inactive = false;
+    for pending in batch {
+        let outcome = match claims.next(meta) {
             Some(Ok(outcome)) => outcome,
             Some(Err(refusal)) => {
-                asked.answer.send(Err(refusal.into()));
+                pending.answer.send(Err(refusal.into()));
                 continue;
             }
             None => {
-                asked.answer.send(Err(unreadable()));
+                pending.answer.send(Err(unreadable()));
                 continue;
             }
         };
+        if meta.parts > 1 && matches!(outcome, Outcome::SoldOut { .. }) {
+            short.push(pending);
+            continue;
+        }
+        inactive |= hints_inactive(&outcome);
         let ack = match outcome {
-            Outcome::Granted(_) | Outcome::AlreadyGranted(_) => match &level {
-                Ok(level) => *level,
-                Err(error) => {
-                    asked.answer.send(Err(error.clone()));
-                    continue;
-                }
-            },
-            Outcome::SoldOut { remaining } if facts.parts > 1 => {
-                dry.push((asked, remaining));
-                continue;
-            }
-            Outcome::SoldOut { .. }
-            | Outcome::Paused
-            | Outcome::Ended
-            | Outcome::NotStarted { .. } => {
-                quiet = true;
-                AckLevel::Memory
-            }
-            _ => AckLevel::Memory,
+            Outcome::Granted(_) | Outcome::AlreadyGranted(_) => level.clone(),
+            _ => Ok(AckLevel::Memory),
         };
-        asked.answer.send(Ok(Claimed { outcome, ack }));
+        pending.answer.send(ack.map(|ack| Claimed { outcome, ack }));
     }
-    if !dry.is_empty() {
-        crate::spread::fetch(Arc::clone(node), Arc::clone(facts), partition, dry);
+    if !short.is_empty() {
+        tokio::spawn(pull(Arc::clone(node), Arc::clone(meta), partition, short));
     }
-    if quiet || head.left == 0 && facts.parts == 1 && level.is_ok() {
-        Node::study(node, facts);
+    if inactive || head.left == 0 && meta.parts == 1 && level.is_ok() {
+        node.gate.refresh(meta);
     }
 }
 
-pub(crate) fn fail(asked: Vec<Asked>, error: &EngineError) {
-    for asked in asked {
-        asked.answer.send(Err(error.clone()));
+/// For claims that this part cannot serve: pulls units from other parts and queues the claims again, or answers that
+/// there are none anywhere.
+async fn pull(
+    node: Arc<Node>,
+    meta: Arc<CampaignMeta>,
+    partition: PartitionId,
+    short: Vec<PendingClaim>,
+) {
+    let quantities = || short.iter().map(|pending| pending.claim.quantity);
+    let wanted = quantities().fold(0, u32::saturating_add);
+    let min = quantities().min().unwrap_or(1);
+    match node.pulls.pull(&meta, partition, wanted, min).await {
+        Ok(Pulled::Some) => {
+            for pending in short {
+                node.enqueue(pending);
+            }
+        }
+        Ok(Pulled::Dry { remaining }) => {
+            answer_all(short, &Outcome::SoldOut { remaining });
+            node.gate.refresh(&meta);
+        }
+        Err(error) => fail(short, &error),
+    }
+}
+
+/// Answers claims of a campaign that does not exist, or is of another kind.
+fn unknown(batch: Vec<PendingClaim>) {
+    answer_all(batch, &Outcome::UnknownCampaign);
+}
+
+fn answer_all(batch: Vec<PendingClaim>, outcome: &Outcome) {
+    for pending in batch {
+        let claimed = Claimed {
+            outcome: *outcome,
+            ack: AckLevel::Memory,
+        };
+        pending.answer.send(Ok(claimed));
+    }
+}
+
+fn fail(batch: Vec<PendingClaim>, error: &EngineError) {
+    for pending in batch {
+        pending.answer.send(Err(error.clone()));
     }
 }

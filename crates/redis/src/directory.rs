@@ -1,104 +1,80 @@
-//! Which server a partition is on at the moment, and connections to it.
+//! Which server a partition is on at the moment.
 //!
-//! One way for all topologies: a partition's connections go straight to the primary that has it. When one fails, the
-//! place is looked up again, at the Sentinels or in the Cluster's slots, and the call is sent again there.
+//! A partition's connections go straight to the primary that has it, whatever the topology. When a connection fails,
+//! the address is looked up again, at the Sentinels or in the Cluster's slots, and the call is sent again there.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use qiang_core::event::PartitionId;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
-    RedisError, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
+    Cmd, ConnectionInfo, ErrorKind, FromRedisValue, RedisError, Value,
+    aio::{MultiplexedConnection, PubSub},
 };
 
 use crate::{
+    dialer::{Address, Dialer, at, host_of},
     error::ConnectError,
     keys::KeySpace,
     options::{Options, Topology},
 };
 
-/// How long a connection may take to be made.
-const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(1);
-
-/// Host and port.
-type Place = (String, u16);
-/// First and last slot, and who has them.
-type Range = (u16, u16, Place);
+/// First and last slot of a Cluster, and the primary that has them.
+type SlotRange = (u16, u16, Address);
 
 /// A read replica, and a connection to it once there is one.
 struct Replica {
-    info: ConnectionInfo,
+    server: ConnectionInfo,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-/// Looks servers up.
+/// Looks servers up and connects to them.
 pub(crate) struct Directory {
+    dialer: Dialer,
     topology: Topology,
+    /// The servers, the Sentinels, or some nodes of the Cluster.
     seeds: Vec<ConnectionInfo>,
-    /// What connections to servers need beside the address; Sentinels may need other credentials: their URL's.
+    /// How a server that was looked up is dialled, but for its address.
     server: ConnectionInfo,
     replicas: Vec<Replica>,
-    call_timeout: Duration,
-    /// The Cluster's slots, as far as they were looked up: last slot → address.
-    slots: Mutex<Vec<Range>>,
-    /// Sentinel's answer.
-    primary: Mutex<Option<Place>>,
+    /// Counts reads from replicas, which take turns.
+    replica_reads: AtomicUsize,
+    /// The Cluster's slots, as far as they were looked up.
+    slots: Mutex<Vec<SlotRange>>,
+    /// The primary, as the Sentinels named it.
+    primary: Mutex<Option<Address>>,
 }
 
 impl Directory {
     pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
-        let info = |url: &String| {
-            let info = url.as_str().into_connection_info();
-            let info = info.map_err(|error| {
-                ConnectError::Options(format!("a Redis URL cannot be read: {error}"))
-            })?;
-            Ok(info.set_tcp_settings(TcpSettings::default().set_nodelay(true)))
+        let dialer = Dialer::new(options);
+        let seed = |url: &String| match options.topology {
+            Topology::Sentinel { .. } => dialer.sentinel(url),
+            _ => dialer.server(url),
         };
-        let seeds: Vec<_> = options.urls.iter().map(info).collect::<Result<_, _>>()?;
-        let first = seeds
+        let first = options
+            .urls
             .first()
             .ok_or_else(|| ConnectError::Options("a Redis URL is needed".to_owned()))?;
-        let login = |info: &ConnectionInfo| {
-            let mut redis = info.redis_settings().clone();
-            if let Some(username) = options
-                .username
-                .as_ref()
-                .filter(|_| redis.username().is_none())
-            {
-                redis = redis.set_username(username);
-            }
-            if let Some(password) = options
-                .password
-                .as_ref()
-                .filter(|_| redis.password().is_none())
-            {
-                redis = redis.set_password(password);
-            }
-            if options.database != 0 {
-                redis = redis.set_db(options.database);
-            }
-            info.clone().set_redis_settings(redis)
+        let replica = |url: &String| {
+            Ok(Replica {
+                server: dialer.server(url)?,
+                connection: Mutex::new(None),
+            })
         };
-        let replicas = options.read_urls.iter().map(info);
-        let replicas: Vec<_> = replicas.collect::<Result<_, ConnectError>>()?;
         Ok(Self {
-            server: login(first),
-            replicas: replicas
-                .iter()
-                .map(|info| Replica {
-                    info: login(info),
-                    connection: Mutex::new(None),
-                })
-                .collect(),
             topology: options.topology.clone(),
-            seeds: match options.topology {
-                Topology::Sentinel { .. } => seeds.clone(),
-                _ => seeds.iter().map(login).collect(),
-            },
-            call_timeout: options.call_timeout,
-            slots: Mutex::new(Vec::new()),
-            primary: Mutex::new(None),
+            server: dialer.server(first)?,
+            seeds: options.urls.iter().map(seed).collect::<Result<_, _>>()?,
+            replicas: options
+                .read_urls
+                .iter()
+                .map(replica)
+                .collect::<Result<_, ConnectError>>()?,
+            replica_reads: AtomicUsize::new(0),
+            slots: Mutex::default(),
+            primary: Mutex::default(),
+            dialer,
         })
     }
 
@@ -107,41 +83,32 @@ impl Directory {
         &self,
         partition: PartitionId,
     ) -> Result<MultiplexedConnection, RedisError> {
-        match self.topology {
-            Topology::Standalone => {
-                let mut failed = None;
-                for seed in &self.seeds {
-                    match self.open(seed.clone()).await {
-                        Ok(connection) => return Ok(connection),
-                        Err(error) => failed = Some(error),
-                    }
-                }
-                Err(failed.unwrap_or_else(nowhere))
-            }
-            _ => {
-                let place = self.place(partition).await?;
-                self.open(self.at(place)).await
-            }
-        }
+        let servers = self.servers_of(partition).await?;
+        first_success(servers, |server| self.dialer.dial(server)).await
     }
 
-    /// Asks a read replica, if there are any; `turn` spreads callers over them. None when it gave no answer.
-    pub(crate) async fn ask_replica<T: redis::FromRedisValue>(
+    /// A connection for subscriptions, to a server that passes on what the partition's scripts publish.
+    pub(crate) async fn connect_pubsub(
         &self,
-        turn: usize,
-        command: &redis::Cmd,
-    ) -> Option<T> {
+        partition: PartitionId,
+    ) -> Result<PubSub, RedisError> {
+        let servers = self.servers_of(partition).await?;
+        first_success(servers, |server| self.dialer.dial_pubsub(server)).await
+    }
+
+    /// Sends a command to a read replica. None when there is none, or it gave no answer.
+    pub(crate) async fn query_replica<T: FromRedisValue>(&self, command: &Cmd) -> Option<T> {
+        let turn = self.replica_reads.fetch_add(1, Ordering::Relaxed);
         let replica = self.replicas.get(turn.checked_rem(self.replicas.len())?)?;
-        let known = replica.connection.lock().clone();
-        let mut connection = match known {
+        let open = replica.connection.lock().clone();
+        let mut connection = match open {
             Some(connection) => connection,
             None => {
-                let mut connection = self.open(replica.info.clone()).await.ok()?;
-                // Nodes of a cluster serve reads of what they replicate only when told so; others refuse the word.
+                let mut connection = self.dialer.dial(replica.server.clone()).await.ok()?;
+                // Only a Cluster's nodes need it to serve reads of what they replicate; others refuse the command.
                 if self.topology == Topology::Cluster {
-                    let readonly: Result<(), _> =
-                        redis::cmd("READONLY").query_async(&mut connection).await;
-                    readonly.ok()?;
+                    let readonly = redis::cmd("READONLY");
+                    let () = readonly.query_async(&mut connection).await.ok()?;
                 }
                 *replica.connection.lock() = Some(connection.clone());
                 connection
@@ -154,121 +121,87 @@ impl Directory {
         answer.ok()
     }
 
-    /// What is needed to subscribe: any server that hears what the partition's publishes.
-    pub(crate) async fn client(&self, partition: PartitionId) -> Result<Client, RedisError> {
-        match self.topology {
-            Topology::Standalone => {
-                // The first that answers, as for calls.
-                let mut failed = nowhere();
-                for seed in &self.seeds {
-                    match self.open(seed.clone()).await {
-                        Ok(_) => return Client::open(seed.clone()),
-                        Err(error) => failed = error,
-                    }
-                }
-                Err(failed)
-            }
-            _ => Client::open(self.at(self.place(partition).await?)),
-        }
-    }
-
-    /// Forgets what was looked up: a connection has failed, or a server says that it is not the one.
+    /// Forgets what was looked up, after a connection has failed or a server said that it does not have the partition.
     pub(crate) fn forget(&self) {
         self.slots.lock().clear();
         *self.primary.lock() = None;
     }
 
-    async fn place(&self, partition: PartitionId) -> Result<Place, RedisError> {
-        if let Some(place) = self.known(partition) {
-            return Ok(place);
+    /// The servers to try for a partition: of a single server all its URLs, else the primary that has it.
+    async fn servers_of(&self, partition: PartitionId) -> Result<Vec<ConnectionInfo>, RedisError> {
+        if self.topology == Topology::Standalone {
+            return Ok(self.seeds.clone());
         }
-        let mut failed = None;
-        for seed in &self.seeds {
-            match self.ask(seed).await {
-                Ok(()) => match self.known(partition) {
-                    Some(place) => return Ok(place),
-                    None => failed = Some(nowhere()),
-                },
-                Err(error) => failed = Some(error),
+        let address = match self.known(partition) {
+            Some(address) => address,
+            None => {
+                let look_up = |seed| async {
+                    self.look_up(seed).await?;
+                    self.known(partition).ok_or_else(nowhere)
+                };
+                first_success(self.seeds.clone(), look_up).await?
             }
-        }
-        Err(failed.unwrap_or_else(nowhere))
+        };
+        Ok(vec![at(&self.server, address)])
     }
 
-    fn known(&self, partition: PartitionId) -> Option<Place> {
-        match self.topology {
-            Topology::Cluster => {
-                let slot = KeySpace::cluster_slot(partition);
-                let slots = self.slots.lock();
-                let range = slots
-                    .iter()
-                    .find(|(from, to, _)| (*from..=*to).contains(&slot))?;
-                Some(range.2.clone())
-            }
-            _ => self.primary.lock().clone(),
+    fn known(&self, partition: PartitionId) -> Option<Address> {
+        if self.topology != Topology::Cluster {
+            return self.primary.lock().clone();
         }
+        let slot = KeySpace::cluster_slot(partition);
+        let slots = self.slots.lock();
+        let mut ranges = slots.iter();
+        let (_, _, address) = ranges.find(|(from, to, _)| (*from..=*to).contains(&slot))?;
+        Some(address.clone())
     }
 
-    async fn ask(&self, seed: &ConnectionInfo) -> Result<(), RedisError> {
-        let mut connection = self.open(seed.clone()).await?;
+    /// Asks a Sentinel or a node of the Cluster where primaries are.
+    async fn look_up(&self, seed: ConnectionInfo) -> Result<(), RedisError> {
+        let host = host_of(&seed).to_owned();
+        let mut connection = self.dialer.dial(seed).await?;
         match &self.topology {
             Topology::Standalone => {}
             Topology::Sentinel { master } => {
                 let mut command = redis::cmd("SENTINEL");
                 command.arg("get-master-addr-by-name").arg(master);
-                let place: Option<Place> = command.query_async(&mut connection).await?;
-                *self.primary.lock() = place;
+                let address: Option<Address> = command.query_async(&mut connection).await?;
+                *self.primary.lock() = address;
             }
             Topology::Cluster => {
                 let mut command = redis::cmd("CLUSTER");
-                let ranges: Value = command.arg("SLOTS").query_async(&mut connection).await?;
-                *self.slots.lock() = ranges_of(&ranges, seed);
+                let answer: Value = command.arg("SLOTS").query_async(&mut connection).await?;
+                *self.slots.lock() = slot_ranges(&answer, &host);
             }
         }
         Ok(())
     }
+}
 
-    fn at(&self, (host, port): Place) -> ConnectionInfo {
-        let addr = match self.server.addr() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        self.server.clone().set_addr(addr)
+/// Tries one server after the other.
+async fn first_success<T, F: Future<Output = Result<T, RedisError>>>(
+    servers: Vec<ConnectionInfo>,
+    attempt: impl Fn(ConnectionInfo) -> F,
+) -> Result<T, RedisError> {
+    let mut failed = nowhere();
+    for server in servers {
+        match attempt(server).await {
+            Ok(success) => return Ok(success),
+            Err(error) => failed = error,
+        }
     }
-
-    async fn open(&self, info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT_MAX.min(self.call_timeout)))
-            .set_response_timeout(Some(self.call_timeout));
-        let client = Client::open(info)?;
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-    }
+    Err(failed)
 }
 
 fn nowhere() -> RedisError {
     RedisError::from((
-        redis::ErrorKind::ClusterConnectionNotFound,
+        ErrorKind::ClusterConnectionNotFound,
         "no server is known to have the partition",
     ))
 }
 
-/// The primaries in the answer to `CLUSTER SLOTS`. An empty host means the one that was asked.
-fn ranges_of(answer: &Value, asked: &ConnectionInfo) -> Vec<Range> {
-    let own_host = match asked.addr() {
-        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
-        _ => String::new(),
-    };
+/// The primaries in the answer to `CLUSTER SLOTS`. An empty host stands for the server that was asked.
+fn slot_ranges(answer: &Value, asked_host: &str) -> Vec<SlotRange> {
     let number = |value: &Value| match value {
         Value::Int(number) => u16::try_from(*number).ok(),
         _ => None,
@@ -285,7 +218,7 @@ fn ranges_of(answer: &Value, asked: &ConnectionInfo) -> Vec<Range> {
             Value::BulkString(host) if !host.is_empty() => {
                 String::from_utf8_lossy(host).into_owned()
             }
-            _ => own_host.clone(),
+            _ => asked_host.to_owned(),
         };
         Some((from, to, (host, number(primary.get(1)?)?)))
     };

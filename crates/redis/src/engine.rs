@@ -1,14 +1,7 @@
 //! The engine's handle: start, the `Engine` port, stop.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
@@ -21,25 +14,20 @@ use qiang_core::{
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    claims::{self, SLOTS},
+    batcher::PendingClaim,
+    claims::{self, CALLS_MAX},
+    context::ConnectionContext,
     directory::Directory,
     error::ConnectError,
-    facts::Known,
-    gate::{Gate, POLL_EVERY},
     keys::{KeySpace, PARTITIONS_MAX},
-    lane::Asked,
     node::Node,
     options::Options,
-    partition::Partition,
-    slot::{Slot, Wiring},
+    partitions::Partitions,
+    tasks,
 };
 
 /// Claims that may wait on one node; more are turned away as overload.
 pub const QUEUED_MAX: usize = 65_536;
-/// How often due holds and windows are looked for.
-const TICK_EVERY: Duration = Duration::from_millis(250);
-/// Events of one tick.
-const TICK_EVENTS_MAX: usize = 1_000;
 /// How long claims under way may take at the close.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
@@ -48,7 +36,15 @@ const CLOSE_MAX: Duration = Duration::from_secs(10);
 pub struct RedisEngine {
     pub(crate) node: Arc<Node>,
     runtime: Handle,
-    tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    tasks: Arc<Mutex<Tasks>>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    /// They decide claims, and end when what waits is decided.
+    deciding: Vec<JoinHandle<()>>,
+    /// They run until they are aborted.
+    background: Vec<JoinHandle<()>>,
 }
 
 impl RedisEngine {
@@ -65,45 +61,15 @@ impl RedisEngine {
             let text = format!("partitions are 1 to {PARTITIONS_MAX}");
             return Err(ConnectError::Options(text));
         }
-        let directory = Directory::new(&options)?;
-        let wiring = Arc::new(Wiring {
+        let context = ConnectionContext {
             keys: KeySpace::new(&options.prefix),
             node: format!("{:016x}", rand::random::<u64>()),
-            directory,
+            directory: Directory::new(&options)?,
             options,
-        });
-        let fresh = settled.iter().all(|(_, seq)| *seq == 0);
-        let mut partitions = Vec::new();
-        for id in (0..wiring.options.partitions).map(PartitionId) {
-            let floor = settled
-                .iter()
-                .find(|(of, _)| *of == id)
-                .map_or(0, |(_, seq)| *seq);
-            partitions.push(attach(&wiring, id, floor, fresh).await?);
-        }
-        let slots = |place: &str| {
-            let slot = |partition: &Partition| {
-                let slot = Slot::new(Arc::clone(&wiring), partition.id, place);
-                tokio::sync::Mutex::new(slot)
-            };
-            partitions.iter().map(slot).collect::<Vec<_>>()
         };
-        let node = Arc::new(Node {
-            desks: slots("desk"),
-            readers: slots("log"),
-            partitions,
-            facts: Known::default(),
-            gate: Gate::default(),
-            queued: AtomicUsize::new(0),
-            stopping: AtomicBool::new(false),
-            ahead: AtomicI64::new(0),
-            started: Instant::now(),
-            turns: AtomicUsize::new(0),
-            pulls: Mutex::default(),
-            wiring,
-        });
+        let partitions = Partitions::attach(context, settled).await?;
         let engine = Self {
-            node: Arc::clone(&node),
+            node: Arc::new(Node::new(partitions)),
             runtime: Handle::current(),
             tasks: Arc::default(),
         };
@@ -112,53 +78,45 @@ impl RedisEngine {
     }
 
     fn spawn_tasks(&self) {
+        let node = || Arc::clone(&self.node);
         let mut tasks = self.tasks.lock();
-        for partition in &self.node.partitions {
-            for place in 0..SLOTS {
-                let serving = claims::serve(Arc::clone(&self.node), partition.id, place);
-                tasks.push(self.runtime.spawn(serving));
+        for partition in self.node.partitions.list() {
+            for place in 0..CALLS_MAX {
+                let serving = claims::serve(node(), partition.id, place);
+                tasks.deciding.push(self.runtime.spawn(serving));
             }
         }
-        tasks.push(self.runtime.spawn(listen(Arc::clone(&self.node))));
-        tasks.push(self.runtime.spawn(poll(Arc::clone(&self.node))));
-        tasks.push(self.runtime.spawn(tick(Arc::clone(&self.node))));
+        tasks.background = vec![
+            self.runtime.spawn(tasks::listen(node())),
+            self.runtime.spawn(tasks::poll(node())),
+            self.runtime.spawn(tasks::tick(node())),
+        ];
     }
 
     /// Answers what was accepted and stops. Again does nothing.
     pub async fn close(&self) {
-        self.node.stopping.store(true, Ordering::Release);
-        for partition in &self.node.partitions {
-            partition.lane.close();
-        }
+        self.node.close();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         let until = tokio::time::Instant::now() + CLOSE_MAX;
-        let slots = self.node.partitions.len() * SLOTS;
-        for (n, mut task) in tasks.into_iter().enumerate() {
-            if n >= slots || tokio::time::timeout_at(until, &mut task).await.is_err() {
+        for mut task in tasks.deciding {
+            if tokio::time::timeout_at(until, &mut task).await.is_err() {
                 task.abort();
             }
         }
-        self.abandon();
+        for task in tasks.background {
+            task.abort();
+        }
+        self.node.abandon();
     }
 
     /// Stops at once, as a crash would: what is under way is neither finished nor answered.
     pub fn abort(&self) {
-        self.node.stopping.store(true, Ordering::Release);
-        for task in self.tasks.lock().drain(..) {
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        for task in tasks.deciding.into_iter().chain(tasks.background) {
             task.abort();
         }
-        self.abandon();
-    }
-
-    fn abandon(&self) {
-        for partition in &self.node.partitions {
-            partition.lane.close();
-            let error = EngineError::Uncertain {
-                reason: "the engine has stopped".to_owned(),
-            };
-            let lost = partition.lane.abandon(&error);
-            self.node.queued.fetch_sub(lost, Ordering::Relaxed);
-        }
+        self.node.close();
+        self.node.abandon();
     }
 
     /// Removes everything that this installation has in Redis: the end of a demonstration or a benchmark. Closes the
@@ -168,8 +126,8 @@ impl RedisEngine {
     /// When Redis does not answer.
     pub async fn erase(&self) -> Result<(), EngineError> {
         self.close().await;
-        for partition in &self.node.partitions {
-            self.node.erase(partition.id).await?;
+        for partition in self.node.partitions.list() {
+            self.node.partitions.erase(partition.id).await?;
         }
         Ok(())
     }
@@ -177,28 +135,30 @@ impl RedisEngine {
     /// The level that the claim's campaign asks for, if this node knows the campaign.
     #[must_use]
     pub fn asks_for(&self, claim: &Claim) -> Option<AckLevel> {
-        self.node.facts.get(claim.campaign).map(|facts| facts.ack)
+        let meta = self.node.partitions.known_meta(claim.campaign)?;
+        Some(meta.ack)
     }
 
-    /// A place in the log that is not before the grant of a claim that was answered: its partition and the last entry
-    /// that this node has vouched for there.
+    /// A position in the log that is not before the grant of a claim that was answered: its partition and the last
+    /// entry that this node has observed there.
     #[must_use]
     pub fn position_after(&self, claim: &Claim) -> Option<(PartitionId, Seq)> {
-        let facts = self.node.facts.get(claim.campaign)?;
-        let partition = self.node.of_user(&facts, &claim.user);
-        Some((partition, self.node.partition(partition).floor()))
+        let partitions = &self.node.partitions;
+        let meta = partitions.known_meta(claim.campaign)?;
+        let partition = partitions.of_user(&meta, &claim.user);
+        Some((partition, partitions.get(partition).min_head()))
     }
 
     /// Claims that wait.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.node.queued.load(Ordering::Relaxed)
+        self.node.queued()
     }
 
     /// Why partitions grant nothing any more, if any do not.
     #[must_use]
     pub fn stopped(&self) -> Option<String> {
-        let halted = self.node.partitions.iter().filter_map(|partition| {
+        let halted = self.node.partitions.list().iter().filter_map(|partition| {
             let reason = partition.halted()?;
             Some(format!("partition {}: {reason}", partition.id.0))
         });
@@ -207,159 +167,58 @@ impl RedisEngine {
 
     /// Stops granting on a partition, on all nodes, because of something that was found elsewhere.
     pub async fn halt(&self, partition: PartitionId, reason: &str) {
-        self.node.partition(partition).halt(reason);
-        let key = self.node.wiring.keys.partition(partition);
-        let mut command = redis::cmd("HSET");
-        command.arg(key).arg("halted").arg(reason);
-        let told: Result<i64, _> = self.node.read(partition, &command).await;
-        if let Err(error) = told {
-            tracing::warn!(partition = partition.0, %error, "other nodes could not be told to stop granting");
-        }
+        self.node.partitions.halt(partition, reason).await;
     }
 
-    fn spawn<T: Send + 'static>(
+    fn spawn<T: Send + 'static, F: Future<Output = Result<T, EngineError>> + Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+        work: impl FnOnce(Arc<Node>) -> F,
     ) -> Ticket<T> {
-        if self.node.stopping.load(Ordering::Acquire) {
+        if self.node.is_stopping() {
             return Ticket::ready(Err(EngineError::Stopping));
         }
         let (answer, ticket) = Ticket::new();
+        let work = work(Arc::clone(&self.node));
         self.runtime.spawn(async move { answer.send(work.await) });
         ticket
     }
 }
 
-/// Comes to a partition: finds its state, or makes it.
-async fn attach(
-    wiring: &Arc<Wiring>,
-    id: PartitionId,
-    floor: Seq,
-    fresh: bool,
-) -> Result<Partition, ConnectError> {
-    const ATTACH: &str = include_str!("lua/attach.lua");
-    let mut connection = wiring
-        .directory
-        .connect(id)
-        .await
-        .map_err(ConnectError::Redis)?;
-    let epoch = format!("{:016x}", rand::random::<u64>());
-    let mut command = redis::cmd("EVAL");
-    command
-        .arg(ATTACH)
-        .arg(1)
-        .arg(wiring.keys.partition(id))
-        .arg(wiring.options.partitions)
-        .arg(epoch)
-        .arg(u8::from(fresh))
-        .arg(floor);
-    let (status, text): (String, String) = command
-        .query_async(&mut connection)
-        .await
-        .map_err(ConnectError::Redis)?;
-    match status.as_str() {
-        "ok" => Ok(Partition::new(id, text, floor)),
-        "count" => Err(ConnectError::Partitions {
-            found: text.parse().unwrap_or(0),
-            configured: wiring.options.partitions,
-        }),
-        _ => {
-            let partition = Partition::new(id, String::new(), floor);
-            partition.halt(&text);
-            Ok(partition)
-        }
-    }
-}
-
 impl Engine for RedisEngine {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        let node = &self.node;
-        if node.queued.load(Ordering::Relaxed) >= QUEUED_MAX {
+        if self.node.queued() >= QUEUED_MAX {
             return Ticket::ready(Err(EngineError::Overloaded));
         }
         let (answer, ticket) = Ticket::new();
-        node.enqueue(Asked { claim, answer });
+        self.node.enqueue(PendingClaim { claim, answer });
         ticket
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        let engine = self.clone();
-        self.spawn(async move { engine.run(command).await })
+        self.spawn(async move |node| node.run(command).await)
     }
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.node.peek(claim)
+        self.node.gate.answer(claim)
     }
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
-        let node = Arc::clone(&self.node);
-        self.spawn(async move { node.tally(campaign).await })
+        self.spawn(async move |node| node.tally(campaign).await)
     }
 
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        let node = Arc::clone(&self.node);
-        self.spawn(async move { node.order(order).await })
+        self.spawn(async move |node| node.order(order).await)
     }
 
     fn probe(&self) -> Ticket<()> {
-        let node = Arc::clone(&self.node);
-        self.spawn(async move { node.probe().await })
+        self.spawn(async |node| node.probe().await)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {
-        if self.node.wiring.options.replicas > 0 {
+        if self.node.partitions.context.options.replicas > 0 {
             &[AckLevel::Memory, AckLevel::Replica]
         } else {
             &[AckLevel::Memory]
-        }
-    }
-}
-
-/// Hears of changes that the gate must know of.
-async fn listen(node: Arc<Node>) {
-    loop {
-        let heard = hear(&node).await;
-        node.gate.forget_all();
-        if let Err(error) = heard {
-            tracing::debug!(%error, "news from Redis are interrupted");
-        }
-        tokio::time::sleep(POLL_EVERY).await;
-    }
-}
-
-async fn hear(node: &Node) -> Result<(), redis::RedisError> {
-    let client = node.wiring.directory.client(PartitionId(0)).await?;
-    let mut pubsub = client.get_async_pubsub().await?;
-    pubsub.psubscribe(node.wiring.keys.news()).await?;
-    node.gate.forget_all();
-    let mut messages = pubsub.on_message();
-    while let Some(message) = messages.next().await {
-        let campaign: Result<String, _> = message.get_payload();
-        if let Some(campaign) = campaign.ok().and_then(|id| id.parse().ok()) {
-            node.gate.forget(campaign);
-        }
-    }
-    Ok(())
-}
-
-async fn poll(node: Arc<Node>) {
-    loop {
-        tokio::time::sleep(POLL_EVERY).await;
-        node.poll().await;
-    }
-}
-
-async fn tick(node: Arc<Node>) {
-    loop {
-        tokio::time::sleep(TICK_EVERY).await;
-        for partition in &node.partitions {
-            if partition.is_halted() {
-                continue;
-            }
-            let ticked = node.tick_partition(partition.id, TICK_EVENTS_MAX).await;
-            if let Err(error) = ticked {
-                tracing::debug!(partition = partition.id.0, %error, "what is due could not be done");
-            }
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The gate: what this node can answer by itself, so that a rush's losers do not reach Redis.
+//! The gate: what this node can answer by itself, so that most losers of a campaign do not reach Redis.
 //!
-//! A campaign is *quiet* when it grants nothing: not yet open, sold out, paused, or over. Then who has a grant does not
-//! change either, so the node fetches that list once, as fingerprints, and from then on refuses everybody who is not on
-//! it. Redis publishes news whenever a campaign's state changes in a way that matters here; a poll of the version
-//! stands
-//! behind it. What is fetched is bound to the versions of all parts before and after.
+//! A campaign is *inactive* when it grants nothing: not yet open, sold out, paused, or over. Then the set of users who
+//! have a grant does not change either, so the node loads that set once, as fingerprints, and from then on refuses
+//! everybody who is not in it. Redis publishes an invalidation whenever a campaign's state changes in a way that
+//! matters here; a poll of the version stands behind it. What is loaded is bound to the versions of all parts before
+//! and after.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,187 +14,194 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 use qiang_core::{
-    book::Claim, campaign::Phase, event::PartitionId, id::CampaignId, outcome::Outcome,
-    ports::EngineError,
+    book::Claim, campaign::Phase, event::PartitionId, gate::CampaignGate, id::CampaignId,
+    outcome::Outcome, ports::EngineError, time::Timestamp,
 };
 use redis::Value;
 
-use crate::{
-    facts::Facts,
-    keys::fnv1a,
-    node::Node,
-    reply::{self, PartTally},
-    scripts::TALLY,
-};
+use crate::{keys::fnv1a, meta::CampaignMeta, partitions::Partitions, tally::PartTally};
 
 /// Grants of a campaign above which the gate leaves it to Redis: 8 bytes each.
-const FINGERPRINTS_MAX: usize = 4_000_000;
-/// Campaigns that are quiet at a time; past it, all are looked at anew.
-const QUIET_MAX: usize = 4_096;
-/// Users fetched at a time.
+const HOLDERS_MAX: usize = 4_000_000;
+/// Inactive campaigns that are remembered; past it, all are loaded again when they are asked for.
+const INACTIVE_MAX: usize = 4_096;
+/// Users loaded at a time.
 const SCAN_COUNT: usize = 2_000;
-/// How often versions are looked at, should news be lost.
+/// How often versions are polled, in case invalidations are lost.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(1);
-/// How far this node's idea of Redis' time may be off.
-const TIME_MARGIN_MS: i64 = 200;
 
-/// Why a campaign grants nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    NotStarted,
-    SoldOut,
-    Paused,
-    Closed,
+/// What a node answers by itself.
+pub(crate) struct Gate {
+    partitions: Arc<Partitions>,
+    inactive: RwLock<HashMap<CampaignId, Arc<Inactive>>>,
+    /// Campaigns that are being loaded, and whether they were invalidated meanwhile.
+    refreshing: Mutex<HashMap<CampaignId, bool>>,
 }
 
+/// A campaign that grants nothing.
 #[derive(Debug)]
-struct Quiet {
-    why: Why,
+struct Inactive {
+    state: CampaignGate,
     /// Of each part.
     versions: Vec<u64>,
     /// Fingerprints of the users who have a grant.
     holders: HashSet<u64>,
 }
 
-/// What the gate knows.
-#[derive(Debug, Default)]
-pub(crate) struct Gate {
-    quiet: RwLock<HashMap<CampaignId, Arc<Quiet>>>,
-    /// Campaigns that are being looked at, and whether there were news meanwhile.
-    studied: Mutex<HashMap<CampaignId, bool>>,
+impl Inactive {
+    /// Whether the holders are still all of them. A campaign with units left opens without an invalidation.
+    fn has_all_holders(&self, now: Timestamp) -> bool {
+        let CampaignGate { phase, window, .. } = self.state;
+        let opens = phase == Phase::Scheduled && self.state.remaining > 0;
+        !opens || now < window.starts_at()
+    }
 }
 
 impl Gate {
-    /// Something about the campaign has changed.
-    pub(crate) fn forget(&self, campaign: CampaignId) {
-        self.quiet.write().remove(&campaign);
-        if let Some(news) = self.studied.lock().get_mut(&campaign) {
-            *news = true;
+    pub(crate) fn new(partitions: Arc<Partitions>) -> Self {
+        Self {
+            partitions,
+            inactive: RwLock::default(),
+            refreshing: Mutex::default(),
         }
     }
 
-    /// News may have been lost.
-    pub(crate) fn forget_all(&self) {
-        self.quiet.write().clear();
-        for news in self.studied.lock().values_mut() {
-            *news = true;
-        }
-    }
-}
-
-impl Node {
-    /// The answer to a claim that needs no decision.
-    pub(crate) fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        let facts = self.facts.get(claim.campaign)?;
-        if claim.kind != facts.kind {
+    /// The answer to a claim that needs no decision; None when Redis must be asked.
+    pub(crate) fn answer(&self, claim: &Claim) -> Option<Outcome> {
+        let partitions = &self.partitions;
+        let meta = partitions.known_meta(claim.campaign)?;
+        if claim.kind != meta.kind {
             return Some(Outcome::UnknownCampaign);
         }
-        if claim.quantity == 0
-            || self
-                .partition(self.of_user(&facts, &claim.user))
-                .is_halted()
-        {
+        let partition = partitions.of_user(&meta, &claim.user);
+        if claim.quantity == 0 || partitions.get(partition).is_halted() {
             return None;
         }
-        let now = self.now();
-        let margin = match self.wiring.options.clock {
-            Some(_) => 0,
-            None => TIME_MARGIN_MS,
-        };
-        let (starts_at, ends_at) = (facts.window.starts_at(), facts.window.ends_at());
-        let quiet = self.gate.quiet.read().get(&facts.id).cloned()?;
-        if quiet
-            .holders
-            .contains(&fnv1a(claim.user.as_str().as_bytes()))
-        {
+        let inactive = self.inactive.read().get(&meta.id).cloned()?;
+        let fingerprint = fnv1a(claim.user.as_str().as_bytes());
+        if inactive.holders.contains(&fingerprint) {
             return None;
         }
-        let inside = now >= starts_at.plus_millis(margin) && now < ends_at.plus_millis(-margin);
-        match quiet.why {
-            Why::Paused => Some(Outcome::Paused),
-            Why::Closed => Some(Outcome::Ended),
-            Why::NotStarted if now.plus_millis(margin) < starts_at => {
-                Some(Outcome::NotStarted { starts_at })
-            }
-            Why::SoldOut if inside && claim.quantity <= facts.limit => {
-                Some(Outcome::SoldOut { remaining: 0 })
-            }
-            Why::NotStarted | Why::SoldOut => None,
+        let clock = &partitions.clock;
+        let (now, margin_ms) = (clock.now(), clock.margin_ms());
+        if !inactive.has_all_holders(now.plus_millis(margin_ms)) {
+            return None;
+        }
+        inactive
+            .state
+            .answer_newcomer(claim.quantity, now, margin_ms)
+    }
+
+    /// Forgets a campaign: something about it has changed.
+    pub(crate) fn invalidate(&self, campaign: CampaignId) {
+        self.inactive.write().remove(&campaign);
+        if let Some(invalidated) = self.refreshing.lock().get_mut(&campaign) {
+            *invalidated = true;
         }
     }
 
-    /// Looks whether a campaign is quiet, and fetches who has a grant if it is.
-    pub(crate) fn study(node: &Arc<Self>, facts: &Arc<Facts>) {
+    /// Forgets all campaigns: invalidations may have been lost.
+    pub(crate) fn invalidate_all(&self) {
+        self.inactive.write().clear();
+        for invalidated in self.refreshing.lock().values_mut() {
+            *invalidated = true;
+        }
+    }
+
+    /// Loads, in the background, whether a campaign is inactive and who has a grant, unless that is known.
+    pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CampaignMeta>) {
         {
-            let mut studied = node.gate.studied.lock();
-            let quiet = node.gate.quiet.read();
-            let known = quiet.get(&facts.id);
-            // What was not yet open has opened without anybody saying so.
-            if studied.contains_key(&facts.id) || known.is_some_and(|it| it.why != Why::NotStarted)
+            let now = self.partitions.clock.now();
+            let mut refreshing = self.refreshing.lock();
+            let inactive = self.inactive.read();
+            let known = inactive.get(&meta.id);
+            if refreshing.contains_key(&meta.id)
+                || known.is_some_and(|known| known.has_all_holders(now))
             {
                 return;
             }
-            studied.insert(facts.id, false);
+            refreshing.insert(meta.id, false);
         }
-        let (node, facts) = (Arc::clone(node), Arc::clone(facts));
+        let (gate, meta) = (Arc::clone(self), Arc::clone(meta));
         tokio::spawn(async move {
-            let quiet = node.look(&facts).await.ok().flatten();
-            let mut studied = node.gate.studied.lock();
-            let news = studied.remove(&facts.id);
-            if let (Some(quiet), Some(false)) = (quiet, news) {
-                let mut all = node.gate.quiet.write();
-                if all.len() >= QUIET_MAX {
-                    all.clear();
+            let loaded = gate.load(&meta).await.ok().flatten();
+            let mut refreshing = gate.refreshing.lock();
+            let invalidated = refreshing.remove(&meta.id);
+            if let (Some(loaded), Some(false)) = (loaded, invalidated) {
+                let mut inactive = gate.inactive.write();
+                if inactive.len() >= INACTIVE_MAX {
+                    inactive.clear();
                 }
-                all.insert(facts.id, Arc::new(quiet));
+                inactive.insert(meta.id, Arc::new(loaded));
             }
         });
     }
 
-    async fn look(&self, facts: &Facts) -> Result<Option<Quiet>, EngineError> {
-        let before = self.part_tallies(facts).await?;
-        let Some(why) = why(&before) else {
+    /// Compares the versions of all inactive campaigns with Redis, in case invalidations are lost.
+    pub(crate) async fn poll(&self) {
+        let versions_of = |(id, it): (&CampaignId, &Arc<Inactive>)| (*id, it.versions.clone());
+        let known: Vec<_> = self.inactive.read().iter().map(versions_of).collect();
+        for (id, versions) in known {
+            for (part, version) in (0..).zip(versions) {
+                let partition = self.partitions.of_part(id, part);
+                let mut command = redis::cmd("HGET");
+                command
+                    .arg(self.partitions.context.keys.campaign(partition, id))
+                    .arg("version");
+                let current: Result<Option<u64>, _> =
+                    self.partitions.query(partition, &command).await;
+                if current != Ok(Some(version)) {
+                    self.invalidate(id);
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn load(&self, meta: &CampaignMeta) -> Result<Option<Inactive>, EngineError> {
+        let partitions = &self.partitions;
+        let before = partitions.part_tallies(meta).await?;
+        let tallies = before.iter().map(|part| &part.tally);
+        let state = CampaignGate::of_parts(meta.window, meta.limit, tallies)
+            .filter(|state| state.is_inactive(partitions.clock.now()));
+        let Some(state) = state else {
             return Ok(None);
         };
-        if why == Why::SoldOut && facts.parts > 1 && !self.is_dry(facts).await? {
+        // Units may be moving between parts that have none.
+        if state.remaining == 0 && meta.parts > 1 && !partitions.is_dry(meta).await? {
             return Ok(None);
         }
         let granted: usize = before.iter().map(|part| part.tally.grants as usize).sum();
-        if granted > FINGERPRINTS_MAX {
+        if granted > HOLDERS_MAX {
             return Ok(None);
         }
         let mut holders = HashSet::with_capacity(granted);
-        for part in 0..facts.parts {
-            self.holders(facts, self.of_part(facts.id, part), &mut holders)
-                .await?;
+        for partition in partitions.of_campaign(meta) {
+            self.load_holders(meta, partition, &mut holders).await?;
         }
-        let after = self.part_tallies(facts).await?;
-        let versions =
-            |parts: &[PartTally]| parts.iter().map(|part| part.version).collect::<Vec<_>>();
-        let same = versions(&before) == versions(&after)
-            && before
-                .iter()
-                .zip(&after)
-                .all(|(a, b)| a.tally.grants == b.tally.grants);
-        Ok(same.then(|| Quiet {
-            why,
-            versions: versions(&after),
+        let after = partitions.part_tallies(meta).await?;
+        let stamp = |part: &PartTally| (part.version, part.tally.grants);
+        let is_unchanged = before.iter().map(stamp).eq(after.iter().map(stamp));
+        Ok(is_unchanged.then(|| Inactive {
+            state,
+            versions: after.iter().map(|part| part.version).collect(),
             holders,
         }))
     }
 
-    async fn holders(
+    async fn load_holders(
         &self,
-        facts: &Facts,
+        meta: &CampaignMeta,
         partition: PartitionId,
         holders: &mut HashSet<u64>,
     ) -> Result<(), EngineError> {
-        let key = self.wiring.keys.users(partition, facts.id);
+        let key = self.partitions.context.keys.users(partition, meta.id);
         let mut cursor = "0".to_owned();
         loop {
             let mut command = redis::cmd("HSCAN");
             command.arg(&key).arg(&cursor).arg("COUNT").arg(SCAN_COUNT);
-            let (next, fields): (String, Vec<Value>) = self.read(partition, &command).await?;
+            let (next, fields): (String, Vec<Value>) =
+                self.partitions.query(partition, &command).await?;
             for field in fields.iter().step_by(2) {
                 if let Value::BulkString(user) = field {
                     holders.insert(fnv1a(user));
@@ -206,61 +213,12 @@ impl Node {
             cursor = next;
         }
     }
-
-    /// The numbers of every part.
-    pub(crate) async fn part_tallies(&self, facts: &Facts) -> Result<Vec<PartTally>, EngineError> {
-        let mut parts = Vec::with_capacity(usize::from(facts.parts));
-        for part in 0..facts.parts {
-            let partition = self.of_part(facts.id, part);
-            let reply = self
-                .call(partition, &TALLY, facts.id, false, &|_| {})
-                .await?;
-            let tally = reply.is_ok().then(|| reply::tally(&reply.text())).flatten();
-            let tally = tally.ok_or_else(|| EngineError::Unavailable {
-                reason: format!("part {part} of campaign {} has no numbers", facts.id),
-            })?;
-            self.heard(tally.now);
-            parts.push(tally);
-        }
-        Ok(parts)
-    }
-
-    /// Looks at the versions of all quiet campaigns, should news have been lost.
-    pub(crate) async fn poll(&self) {
-        let quiet: Vec<_> = {
-            let quiet = self.gate.quiet.read();
-            quiet
-                .iter()
-                .map(|(id, quiet)| (*id, quiet.versions.clone()))
-                .collect()
-        };
-        for (id, versions) in quiet {
-            for (part, version) in (0..).zip(versions) {
-                let partition = self.of_part(id, part);
-                let key = self.wiring.keys.campaign(partition, id);
-                let command = redis::cmd("HGET").arg(key).arg("version").clone();
-                let now: Result<Option<u64>, _> = self.read(partition, &command).await;
-                if now != Ok(Some(version)) {
-                    self.gate.forget(id);
-                    break;
-                }
-            }
-        }
-    }
 }
 
-/// Why a campaign with these parts grants nothing, if it does not.
-fn why(parts: &[PartTally]) -> Option<Why> {
-    let all = |phase: Phase| parts.iter().all(|part| part.tally.phase == phase);
-    if all(Phase::Closed) {
-        return Some(Why::Closed);
-    }
-    if all(Phase::Paused) {
-        return Some(Why::Paused);
-    }
-    if all(Phase::Scheduled) {
-        return Some(Why::NotStarted);
-    }
-    let dry = parts.iter().all(|part| part.tally.remaining == 0);
-    (all(Phase::Live) && dry).then_some(Why::SoldOut)
+/// Whether the campaign of a claim that ended so may be inactive.
+pub(crate) fn hints_inactive(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::SoldOut { .. } | Outcome::Paused | Outcome::Ended | Outcome::NotStarted { .. }
+    )
 }

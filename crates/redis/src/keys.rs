@@ -4,18 +4,18 @@
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
 //! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted`
-//!   with
-//!   the reason while nothing is granted, `list` where records also go into the queue.
-//! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the last one's place.
+//!   with the reason while nothing is granted, `list` where records also go into the queue.
+//! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
 //! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's place,
 //!   campaign, milliseconds and kind on one line, then what the record holds.
 //! - `P:{pNN}:doing`, list: those that a worker is dealing with.
 //! - `P:{pNN}:dead`, list: the last ones that could not be read.
 //! - `P:{pNN}:lease`, string: which worker settles the partition, for as long as it says so.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
-//! - `P:{pNN}:call:NODE:SLOT`, string: number and reply of a slot's last call, for 60 s: what is sent again is not done
-//!   again.
-//! - `P:{pNN}:mark:NODE:SLOT`, string: written before a `WAIT`, which only waits for what its own connection wrote.
+//! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
+//!   that is sent again is not carried out again.
+//! - `P:{pNN}:mark:NODE:CONNECTION`, string: written before a `WAIT`, which only waits for what its own connection
+//!   wrote.
 //! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.
 //! - `P:{pNN}:c:ID:shares`, list: a packet's shares to come: six digits of number in base 36, then the amount.
 //! - `P:{pNN}:c:ID:sums`, hash: what the last 1000, 2000, … of these shares come to.
@@ -26,7 +26,7 @@
 //! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
 //! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units on their way there.
 //!
-//! Changes that gates must hear of are published on the channel `P:{pNN}:agenda:news`.
+//! Invalidations for the gates are published on the channel `P:{pNN}:agenda:news`.
 
 use qiang_core::{
     event::PartitionId,
@@ -89,12 +89,12 @@ impl KeySpace {
         self.in_partition(partition, "agenda")
     }
 
-    pub(crate) fn call(&self, partition: PartitionId, slot: &str) -> String {
-        self.in_partition(partition, &format!("call:{slot}"))
+    pub(crate) fn call(&self, partition: PartitionId, connection: &str) -> String {
+        self.in_partition(partition, &format!("call:{connection}"))
     }
 
-    pub(crate) fn mark(&self, partition: PartitionId, slot: &str) -> String {
-        self.in_partition(partition, &format!("mark:{slot}"))
+    pub(crate) fn mark(&self, partition: PartitionId, connection: &str) -> String {
+        self.in_partition(partition, &format!("mark:{connection}"))
     }
 
     pub(crate) fn campaign(&self, partition: PartitionId, campaign: CampaignId) -> String {
@@ -113,8 +113,8 @@ impl KeySpace {
         self.in_partition(partition, &format!("c:{campaign}:plan"))
     }
 
-    /// The pattern of all partitions' news.
-    pub(crate) fn news(&self) -> String {
+    /// The pattern of the channels on which all partitions' invalidations are published.
+    pub(crate) fn invalidations(&self) -> String {
         format!("{}:*:agenda:news", self.prefix)
     }
 
@@ -122,14 +122,14 @@ impl KeySpace {
     pub(crate) fn of_script(
         &self,
         partition: PartitionId,
-        slot: &str,
+        connection: &str,
         campaign: CampaignId,
     ) -> [String; SCRIPT_KEYS] {
         let of_campaign = |rest: &str| self.in_partition(partition, &format!("c:{campaign}{rest}"));
         [
             self.partition(partition),
             self.log(partition),
-            self.call(partition, slot),
+            self.call(partition, connection),
             self.agenda(partition),
             of_campaign(""),
             of_campaign(":shares"),

@@ -4,26 +4,34 @@
 //! grants and log entries are one atomic step, and Redis pays by the batch. Claims that arrive while a call is under
 //! way are combined into the next one. See `keys.rs` for what is kept where, and `lua/` for the scripts.
 
+mod batcher;
+mod call_connection;
 mod claims;
+mod clock;
 mod commands;
+mod context;
+mod dialer;
 mod directory;
 mod engine;
 mod error;
-mod facts;
 mod gate;
 mod keys;
-mod lane;
 mod log;
+mod meta;
 #[cfg(all(test, feature = "servers"))]
 mod model;
 mod node;
 mod open;
 mod options;
+mod orders;
 mod partition;
+mod partitions;
+mod record;
 mod reply;
 mod scripts;
-mod slot;
-mod spread;
+mod tally;
+mod tasks;
+mod transfer;
 mod transport;
 
 pub use self::{

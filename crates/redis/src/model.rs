@@ -23,7 +23,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::{Options, RedisEngine, claims, lane::Asked, slot::Slot};
+use crate::{Options, RedisEngine, batcher::PendingClaim, call_connection::CallConnection, claims};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// More than a history makes due at a time.
@@ -39,7 +39,7 @@ struct World {
     prefix: String,
     clock: Arc<ManualClock>,
     nodes: [RedisEngine; 2],
-    slots: Vec<Slot>,
+    connections: Vec<CallConnection>,
     turn: usize,
     setups: Vec<Setup>,
     book: Book,
@@ -58,8 +58,8 @@ async fn node(prefix: &str, clock: &Arc<ManualClock>) -> RedisEngine {
     connected.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-fn slot(node: &RedisEngine) -> Slot {
-    Slot::new(Arc::clone(&node.node.wiring), PARTITION, "model")
+fn connection(node: &RedisEngine) -> CallConnection {
+    node.node.partitions.connection(PARTITION, "model")
 }
 
 impl World {
@@ -69,7 +69,7 @@ impl World {
         let clock = ManualClock::new(OPENS);
         let nodes = [node(&prefix, &clock).await, node(&prefix, &clock).await];
         Self {
-            slots: nodes.iter().map(slot).collect(),
+            connections: nodes.iter().map(connection).collect(),
             prefix,
             clock,
             nodes,
@@ -92,7 +92,7 @@ impl World {
         let mut tickets = Vec::new();
         for claim in claims {
             let (answer, ticket) = Ticket::new();
-            asked.push(Asked {
+            asked.push(PendingClaim {
                 claim: claim.clone(),
                 answer,
             });
@@ -100,7 +100,7 @@ impl World {
         }
         let group = (asked[0].claim.campaign, asked[0].claim.kind);
         let node = &self.nodes[turn].node;
-        claims::decide(node, &mut self.slots[turn], PARTITION, group, asked).await;
+        claims::decide(node, &mut self.connections[turn], PARTITION, group, asked).await;
         for (claim, ticket) in claims.iter().zip(tickets) {
             let answer = ticket.await.map(|claimed| claimed.outcome);
             let expected = self.book.claim(self.now(), claim, &mut self.log);
@@ -151,7 +151,7 @@ impl World {
                 let turn = self.turn % 2;
                 self.nodes[turn].abort();
                 self.nodes[turn] = node(&self.prefix, &self.clock).await;
-                self.slots[turn] = slot(&self.nodes[turn]);
+                self.connections[turn] = connection(&self.nodes[turn]);
             }
         }
     }

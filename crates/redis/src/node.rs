@@ -1,272 +1,123 @@
-//! What the engine's handles and tasks share on one node.
+//! The engine on one node: what its handles and tasks share.
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use qiang_core::{
-    campaign::AckLevel,
-    event::PartitionId,
-    id::{CampaignId, UserId},
-    outcome::Outcome,
-    ports::{Claimed, EngineError},
-    time::Timestamp,
-};
-use redis::{Cmd, RedisError};
+use qiang_core::{event::PartitionId, ports::EngineError};
 use tokio::sync::Mutex;
 
 use crate::{
-    error::CallError,
-    facts::{self, Facts, Known},
+    batcher::{ClaimBatcher, Group, PendingClaim},
+    call_connection::{Arguments, CallConnection},
     gate::Gate,
-    keys::{home_of, part_of},
-    lane::Asked,
-    partition::Partition,
+    meta::CampaignMeta,
+    partitions::Partitions,
+    reply::ScriptReply,
     scripts::Script,
-    slot::{Call, Reply, Slot, Wiring, passes},
+    transfer::Pulls,
 };
-
-/// How often a plain read is tried over lost connections; no longer than a call is.
-const READS_MAX: usize = 20;
-
-/// Keys looked at by one step of a scan.
-const SCAN_COUNT: usize = 1_000;
 
 /// The engine on one node.
 pub(crate) struct Node {
-    pub(crate) wiring: Arc<Wiring>,
-    pub(crate) partitions: Vec<Partition>,
-    /// One slot a partition for everything that is not a claim.
-    pub(crate) desks: Vec<Mutex<Slot>>,
-    /// One slot a partition for reading the log.
-    pub(crate) readers: Vec<Mutex<Slot>>,
-    pub(crate) facts: Known,
-    pub(crate) gate: Gate,
-    pub(crate) queued: AtomicUsize,
-    pub(crate) stopping: AtomicBool,
-    /// Redis' clock less this node's, in milliseconds.
-    pub(crate) ahead: AtomicI64,
-    pub(crate) started: std::time::Instant,
-    pub(crate) turns: AtomicUsize,
-    pub(crate) pulls: crate::spread::Pulls,
+    pub(crate) partitions: Arc<Partitions>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) pulls: Pulls,
+    /// One connection a partition for reading the log.
+    pub(crate) readers: Vec<Mutex<CallConnection>>,
+    /// One a partition.
+    batchers: Vec<ClaimBatcher>,
+    /// Claims that wait in all batchers.
+    queued: AtomicUsize,
+    stopping: AtomicBool,
 }
 
 impl Node {
-    pub(crate) fn partition(&self, id: PartitionId) -> &Partition {
-        &self.partitions[usize::from(id.0)]
-    }
-
-    pub(crate) fn count(&self) -> u16 {
-        self.wiring.options.partitions
-    }
-
-    pub(crate) fn home(&self, campaign: CampaignId) -> PartitionId {
-        home_of(campaign, self.count())
-    }
-
-    /// The partition of a campaign's part.
-    pub(crate) fn of_part(&self, campaign: CampaignId, part: u16) -> PartitionId {
-        let home = u32::from(self.home(campaign).0);
-        PartitionId(((home + u32::from(part)) % u32::from(self.count())) as u16)
-    }
-
-    /// The partition that serves a user.
-    pub(crate) fn of_user(&self, facts: &Facts, user: &UserId) -> PartitionId {
-        if facts.parts == 1 {
-            return self.home(facts.id);
-        }
-        self.of_part(facts.id, part_of(user, facts.parts))
-    }
-
-    /// The partition that issued an order.
-    pub(crate) fn of_order(&self, facts: &Facts, number: u32) -> PartitionId {
-        let part = (number.saturating_sub(1)) % u32::from(facts.parts.max(1));
-        self.of_part(facts.id, part as u16)
-    }
-
-    /// Redis' time as this node reckons it; exact where a clock is given.
-    pub(crate) fn now(&self) -> Timestamp {
-        match &self.wiring.options.clock {
-            Some(clock) => clock.now(),
-            None => Timestamp::from_millis(self.own_ms() + self.ahead.load(Ordering::Relaxed)),
+    pub(crate) fn new(partitions: Partitions) -> Self {
+        let partitions = Arc::new(partitions);
+        let batcher = |_: &_| ClaimBatcher::default();
+        Self {
+            readers: partitions.connections("log"),
+            batchers: partitions.list().iter().map(batcher).collect(),
+            gate: Arc::new(Gate::new(Arc::clone(&partitions))),
+            pulls: Pulls::new(Arc::clone(&partitions)),
+            queued: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            partitions,
         }
     }
 
-    /// Learns what time it is at Redis.
-    pub(crate) fn heard(&self, now: Timestamp) {
-        let ahead = now.as_millis() - self.own_ms();
-        self.ahead.store(ahead, Ordering::Relaxed);
+    /// Claims that wait.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
     }
 
-    fn own_ms(&self) -> i64 {
-        self.started.elapsed().as_millis() as i64
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
-    /// Puts a claim in line for its partition.
-    pub(crate) fn enqueue(&self, asked: Asked) {
-        let partition = match self.facts.get(asked.claim.campaign) {
-            Some(facts) => self.of_user(&facts, &asked.claim.user),
-            None => self.home(asked.claim.campaign),
+    /// Queues a claim for its partition. After the close it is refused.
+    pub(crate) fn enqueue(&self, pending: PendingClaim) {
+        let claim = &pending.claim;
+        let partition = match self.partitions.known_meta(claim.campaign) {
+            Some(meta) => self.partitions.of_user(&meta, &claim.user),
+            None => self.partitions.home(claim.campaign),
         };
         self.queued.fetch_add(1, Ordering::Relaxed);
-        if let Err(asked) = self.partition(partition).lane.push(asked) {
+        if let Err(pending) = self.batchers[usize::from(partition.0)].push(pending) {
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            asked.answer.send(Err(EngineError::Stopping));
+            pending.answer.send(Err(EngineError::Stopping));
         }
     }
 
-    /// A campaign's facts, from memory or from its home; none if no engine has taken it up.
-    pub(crate) async fn facts(
-        &self,
-        campaign: CampaignId,
-    ) -> Result<Option<Arc<Facts>>, EngineError> {
-        if let Some(facts) = self.facts.get(campaign) {
-            return Ok(Some(facts));
-        }
-        let home = self.home(campaign);
-        let key = self.wiring.keys.campaign(home, campaign);
-        let command = redis::cmd("HMGET").arg(key).arg(&facts::FIELDS[..]).clone();
-        let values: Vec<Option<String>> = self.read(home, &command).await?;
-        if values.iter().all(Option::is_none) {
-            // A partition that has lost its state knows nothing: that is no answer.
-            self.check(home).await?;
-            return Ok(None);
-        }
-        let facts = Facts::read(campaign, &values).ok_or_else(|| EngineError::Unavailable {
-            reason: format!("the state of campaign {campaign} in Redis cannot be read"),
-        })?;
-        Ok(Some(self.facts.insert(facts)))
-    }
-
-    /// Whether the partition is what it was.
-    async fn check(&self, partition: PartitionId) -> Result<(), EngineError> {
-        let key = self.wiring.keys.partition(partition);
-        let command = redis::cmd("HMGET")
-            .arg(key)
-            .arg("epoch")
-            .arg("halted")
-            .clone();
-        let (epoch, halted): (Option<String>, Option<String>) =
-            self.read(partition, &command).await?;
-        let known = self.partition(partition);
-        let reason = match halted {
-            Some(reason) => reason,
-            None if epoch.as_ref() == Some(&known.epoch) => return Ok(()),
-            None => "Redis has lost the state of this partition".to_owned(),
-        };
-        known.halt(&reason);
-        Err(EngineError::Unavailable { reason })
-    }
-
-    /// A plain read from a partition's primary, over lost connections.
-    pub(crate) async fn read<T: redis::FromRedisValue>(
+    /// The next claims of a partition to decide together. None after the close.
+    pub(crate) async fn next_batch(
         &self,
         partition: PartitionId,
-        command: &Cmd,
-    ) -> Result<T, EngineError> {
-        let mut desk = self.desks[usize::from(partition.0)].lock().await;
-        let read = self.read_by(&mut desk, command).await;
-        read.map_err(|error| EngineError::Unavailable {
-            reason: format!("Redis does not answer: {error}"),
-        })
+    ) -> Option<(Group, Vec<PendingClaim>)> {
+        let batch = self.batchers[usize::from(partition.0)].take().await?;
+        self.queued.fetch_sub(batch.1.len(), Ordering::Relaxed);
+        Some(batch)
     }
 
-    pub(crate) async fn read_by<T: redis::FromRedisValue>(
-        &self,
-        slot: &mut Slot,
-        command: &Cmd,
-    ) -> Result<T, RedisError> {
-        let until = std::time::Instant::now() + self.wiring.options.try_for;
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            let result = match slot.connection().await {
-                Ok(connection) => command.query_async(connection).await,
-                Err(error) => Err(error),
-            };
-            let over = tried >= READS_MAX || std::time::Instant::now() >= until;
-            match result {
-                Err(error) if passes(&error) && !over => {
-                    slot.disconnect();
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                }
-                result => return result,
-            }
+    /// Takes no more claims; those that wait are still decided.
+    pub(crate) fn close(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for batcher in &self.batchers {
+            batcher.close();
         }
     }
 
-    /// Calls a script on a partition's desk.
-    pub(crate) async fn call(
+    /// Answers what waits, when nobody decides it any more.
+    pub(crate) fn abandon(&self) {
+        let error = EngineError::Uncertain {
+            reason: "the engine has stopped".to_owned(),
+        };
+        for batcher in &self.batchers {
+            let lost = batcher.abandon(&error);
+            self.queued.fetch_sub(lost, Ordering::Relaxed);
+        }
+    }
+
+    /// Calls a script that changes a campaign's part, and sees to the level that the campaign asks for.
+    pub(crate) async fn change(
         &self,
         partition: PartitionId,
         script: &'static Script,
-        campaign: CampaignId,
-        wait: bool,
-        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
-    ) -> Result<Reply, CallError> {
-        let call = Call {
-            script,
-            campaign,
-            arguments,
-            wait,
-        };
-        let mut desk = self.desks[usize::from(partition.0)].lock().await;
-        desk.call(self.partition(partition), &call).await
-    }
-
-    /// Removes a partition's keys.
-    pub(crate) async fn erase(&self, partition: PartitionId) -> Result<(), EngineError> {
-        let mut cursor = "0".to_owned();
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor)
-                .arg("MATCH")
-                .arg(self.wiring.keys.all(partition))
-                .arg("COUNT")
-                .arg(SCAN_COUNT);
-            let (next, keys): (String, Vec<String>) = self.read(partition, &scan).await?;
-            if !keys.is_empty() {
-                let unlink = redis::cmd("UNLINK").arg(keys).clone();
-                let _: i64 = self.read(partition, &unlink).await?;
-            }
-            if next == "0" {
-                return Ok(());
-            }
-            cursor = next;
+        meta: &CampaignMeta,
+        arguments: Arguments<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        let partitions = &self.partitions;
+        let wait = partitions.context.options.waits(meta.ack);
+        let reply = partitions
+            .call(partition, script, meta.id, wait, arguments)
+            .await;
+        self.gate.invalidate(meta.id);
+        let reply = reply?;
+        if wait && reply.is_ok() {
+            reply.level(meta.ack)?;
         }
-    }
-
-    /// Whether decisions of this campaign wait for replicas.
-    pub(crate) fn waits(&self, ack: AckLevel) -> bool {
-        let options = &self.wiring.options;
-        let always = options.wait_for == crate::options::WaitFor::Always;
-        options.replicas > 0 && (always || ack == AckLevel::Replica)
-    }
-
-    /// The level that a grant is answered with, or the error that stands for one that does not suffice: a retry
-    /// replays the grant.
-    pub(crate) fn level(
-        &self,
-        asked: AckLevel,
-        reached: AckLevel,
-    ) -> Result<AckLevel, EngineError> {
-        if asked == AckLevel::Replica && reached < AckLevel::Replica {
-            return Err(EngineError::Uncertain {
-                reason: "the replicas did not confirm in time".to_owned(),
-            });
-        }
-        Ok(reached)
-    }
-
-    /// Answers claims of a campaign that is not there, or not of their kind.
-    pub(crate) fn unknown(asked: Vec<Asked>) {
-        for asked in asked {
-            let claimed = Claimed {
-                outcome: Outcome::UnknownCampaign,
-                ack: AckLevel::Memory,
-            };
-            asked.answer.send(Ok(claimed));
-        }
+        Ok(reply)
     }
 }

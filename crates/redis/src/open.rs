@@ -1,24 +1,23 @@
 //! Taking a campaign up: warm-up of its shares, then the entry that opens it, part by part.
 //!
-//! Every step may be repeated, by any node: shares are put in place by offset, and what is open stays as it is. Over
-//! how many parts a campaign is spread is written down before the first part opens, so that a node with another
-//! configuration that finishes the work spreads it alike. The home part opens last: only then is the campaign known.
-
-use qiang_core::{
-    book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
-};
-use redis::Cmd;
+//! Every step may be repeated, by any node: shares are put in place by offset, and what is open stays as it is. The
+//! number of parts is written down before the first part opens, so that a node with another configuration that
+//! finishes the work spreads the campaign alike. The home part opens last: only then is the campaign known.
 
 use crate::{
-    error::CallError,
+    call_connection::Arguments,
+    error::unavailable,
     node::Node,
     reply::share_text,
     scripts::{OPEN, Script, WARM},
 };
+use qiang_core::{
+    book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
+};
 
 /// Shares put in place by one call.
 const CHUNK: usize = 1_000;
-/// The distance of the sums that are kept of shares to come; as in the scripts.
+/// After how many shares a sum of what is left is kept; as in the scripts.
 const SUM_EVERY: usize = 1_000;
 
 /// What one part gets of a campaign.
@@ -63,15 +62,15 @@ impl Node {
         // The home part, which is the first, comes last.
         for index in (0..parts).rev() {
             let part = Part::of(setup, index, parts);
-            self.open_part(self.of_part(id, index), setup, &part)
-                .await?;
+            let partition = self.partitions.of_part(id, index);
+            self.open_part(partition, setup, &part).await?;
         }
-        self.facts(id).await.map(|_| ())
+        self.partitions.meta(id).await.map(drop)
     }
 
-    /// Over how many partitions the campaign is spread, as whoever came first has decided.
+    /// Over how many partitions the campaign is spread, as the first node to open it has decided.
     async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
-        let options = &self.wiring.options;
+        let options = &self.partitions.context.options;
         let lazy = matches!(&setup.campaign.rules, Rules::RedPacket(packet)
             if matches!(packet.split.rule(), SplitRule::Lazy { .. }));
         // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
@@ -80,11 +79,14 @@ impl Node {
         } else {
             1
         };
-        let home = self.home(setup.campaign.id);
-        let key = self.wiring.keys.plan(home, setup.campaign.id);
-        let set = redis::cmd("SET").arg(&key).arg(parts).arg("NX").clone();
-        let _: Option<String> = self.read(home, &set).await?;
-        self.read(home, &redis::cmd("GET").arg(&key).clone()).await
+        let home = self.partitions.home(setup.campaign.id);
+        let key = self.partitions.context.keys.plan(home, setup.campaign.id);
+        let mut set = redis::cmd("SET");
+        set.arg(&key).arg(parts).arg("NX");
+        let _: Option<String> = self.partitions.query(home, &set).await?;
+        self.partitions
+            .query(home, redis::cmd("GET").arg(&key))
+            .await
     }
 
     async fn open_part(
@@ -100,7 +102,7 @@ impl Node {
                 .iter()
                 .filter(|(at, _, _)| (offset..offset + shares.len()).contains(at))
                 .collect();
-            let arguments = |command: &mut Cmd| {
+            self.step(partition, &WARM, setup, &|command| {
                 command.arg(offset).arg(here.len());
                 for (_, place, sum) in &here {
                     command.arg(place).arg(sum);
@@ -108,17 +110,15 @@ impl Node {
                 for (number, amount) in shares {
                     command.arg(share_text(*number, *amount));
                 }
-            };
-            self.step(partition, &WARM, setup, &arguments).await?;
+                command
+            })
+            .await?;
         }
         let fields = fields_of(setup, part);
-        let arguments = |command: &mut Cmd| {
-            command.arg(part.shares.len());
-            for (field, value) in &fields {
-                command.arg(field).arg(value);
-            }
-        };
-        self.step(partition, &OPEN, setup, &arguments).await
+        self.step(partition, &OPEN, setup, &|command| {
+            command.arg(part.shares.len()).arg(&fields)
+        })
+        .await
     }
 
     async fn step(
@@ -126,28 +126,27 @@ impl Node {
         partition: PartitionId,
         script: &'static Script,
         setup: &Setup,
-        arguments: &(dyn Fn(&mut Cmd) + Send + Sync),
+        arguments: Arguments<'_>,
     ) -> Result<(), EngineError> {
         let (id, ack) = (setup.campaign.id, setup.campaign.ack);
-        let wait = self.waits(ack);
-        let reply = self.call(partition, script, id, wait, arguments).await?;
+        let wait = self.partitions.context.options.waits(ack);
+        let reply = self
+            .partitions
+            .call(partition, script, id, wait, arguments)
+            .await?;
         if !reply.is_ok() {
-            let reason = format!(
-                "{} was answered {} {}",
-                script.name,
-                reply.status,
-                reply.text()
-            );
-            return Err(CallError::Unavailable(reason).into());
+            let (name, status) = (script.name, &reply.status);
+            let reason = format!("{name} was answered {status} {}", reply.text());
+            return Err(unavailable(reason));
         }
         if wait {
-            self.level(ack, reply.reached)?;
+            reply.level(ack)?;
         }
         Ok(())
     }
 }
 
-/// What the last 1000, 2000, … shares come to: the place where each run begins, its number, its sum.
+/// The sums of the last 1000, 2000, … shares: the offset at which each run begins, its number, its sum.
 fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     let mut sums = Vec::new();
     let mut sum = 0;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use qiang_core::ports::Clock;
+use qiang_core::{campaign::AckLevel, ports::Clock};
 
 /// Where Redis is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,14 @@ pub struct Options {
     pub try_for: Duration,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Options {
+    /// Whether a decision of a campaign that asks for this level waits for replicas.
+    pub(crate) fn waits(&self, asked: AckLevel) -> bool {
+        let always = self.wait_for == WaitFor::Always;
+        self.replicas > 0 && (always || asked == AckLevel::Replica)
+    }
 }
 
 impl Default for Options {

@@ -18,15 +18,78 @@
 
 use qiang_core::{
     book::{OrderView, Refusal},
-    campaign::{CampaignKind, Phase, Tally},
+    campaign::{AckLevel, CampaignKind},
     event::Seq,
     id::UserId,
     order::OrderState,
     outcome::{Grant, Order, Outcome},
+    ports::EngineError,
     time::Timestamp,
 };
+use redis::{ErrorKind, RedisError, Value};
 
-use crate::facts::Facts;
+use crate::{error::unavailable, meta::CampaignMeta};
+
+/// What a script replied, other than that the partition is halted.
+#[derive(Debug)]
+pub(crate) struct ScriptReply {
+    /// `ok`, `unknown`, `refused`, …: see the script.
+    pub(crate) status: String,
+    pub(crate) text: Vec<u8>,
+    /// What the decision survives.
+    pub(crate) reached: AckLevel,
+}
+
+impl ScriptReply {
+    pub(crate) fn read(value: Value) -> Result<Self, RedisError> {
+        if let Value::Array(mut parts) = value
+            && parts.len() == 2
+            && let (Some(Value::BulkString(text)), Some(Value::BulkString(status))) =
+                (parts.pop(), parts.pop())
+        {
+            return Ok(Self {
+                status: String::from_utf8_lossy(&status).into_owned(),
+                text,
+                reached: AckLevel::Memory,
+            });
+        }
+        Err(RedisError::from((
+            ErrorKind::UnexpectedReturnType,
+            "a script's reply is a status and a text",
+        )))
+    }
+
+    pub(crate) fn is_ok(&self) -> bool {
+        self.status == "ok"
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text).into_owned()
+    }
+
+    /// The text, or this refusal where the script did not find what it was asked about.
+    pub(crate) fn found(&self, unknown: Refusal) -> Result<String, EngineError> {
+        match self.status.as_str() {
+            "ok" => Ok(self.text()),
+            "unknown" => Err(unknown.into()),
+            status => Err(unavailable(format!(
+                "Redis answered {status} {}",
+                self.text()
+            ))),
+        }
+    }
+
+    /// The level that a grant is answered with, or the error that stands for one that does not suffice: a retry
+    /// replays the grant.
+    pub(crate) fn level(&self, asked: AckLevel) -> Result<AckLevel, EngineError> {
+        if asked == AckLevel::Replica && self.reached < AckLevel::Replica {
+            return Err(EngineError::Uncertain {
+                reason: "the replicas did not confirm in time".to_owned(),
+            });
+        }
+        Ok(self.reached)
+    }
+}
 
 /// The first line of a reply to claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,57 +127,57 @@ impl<'a> Claims<'a> {
     }
 
     /// The next claim's outcome. None when the reply cannot be read.
-    pub(crate) fn next(&mut self, facts: &Facts) -> Option<Result<Outcome, Refusal>> {
+    pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, Refusal>> {
         if self.all_granted {
             self.lines.next()?;
         }
         let line = self.lines.next()?;
         let rest = line.get(1..)?;
         let outcome = match line.as_bytes()[0] {
-            b'A' if facts.kind == CampaignKind::Sale => {
-                Outcome::AlreadyGranted(order(facts, rest)?.grant)
+            b'A' if meta.kind == CampaignKind::Sale => {
+                Outcome::AlreadyGranted(order(meta, rest)?.grant)
             }
-            b'A' => Outcome::AlreadyGranted(row(facts, rest)?),
+            b'A' => Outcome::AlreadyGranted(row(meta, rest)?),
             b'P' => Outcome::Paused,
             b'N' => Outcome::NotStarted {
-                starts_at: facts.window.starts_at(),
+                starts_at: meta.window.starts_at(),
             },
             b'E' => Outcome::Ended,
             b'L' => Outcome::LimitReached {
-                limit: facts.limit,
+                limit: meta.limit,
                 held: rest.parse().ok()?,
             },
             b'S' => Outcome::SoldOut {
                 remaining: rest.parse().ok()?,
             },
             b'K' => return Some(Err(Refusal::KeyReused)),
-            _ => Outcome::Granted(row(facts, line)?),
+            _ => Outcome::Granted(row(meta, line)?),
         };
         Some(Ok(outcome))
     }
 }
 
 /// A grant as its row has it.
-fn row(facts: &Facts, text: &str) -> Option<Grant> {
+fn row(meta: &CampaignMeta, text: &str) -> Option<Grant> {
     let mut fields = text.split('\t');
-    let (number, amount_minor) = match facts.kind {
+    let (number, amount_minor) = match meta.kind {
         CampaignKind::RedPacket => share(fields.next()?)?,
         CampaignKind::Sale => (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?),
     };
-    let granted_at = facts.at(fields.next()?)?;
-    let (quantity, order) = match facts.kind {
+    let granted_at = meta.at(fields.next()?)?;
+    let (quantity, order) = match meta.kind {
         CampaignKind::RedPacket => (1, None),
         CampaignKind::Sale => {
             let order = Order {
                 state: OrderState::Held,
-                hold_until: granted_at.plus_millis(facts.hold_ms),
+                hold_until: granted_at.plus_millis(meta.hold_ms),
                 refunds_due: 0,
             };
             (fields.next()?.parse().ok()?, Some(order))
         }
     };
     Some(Grant {
-        campaign: facts.id,
+        campaign: meta.id,
         number,
         quantity,
         amount_minor,
@@ -142,7 +205,7 @@ pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
 }
 
 /// An order and whose it is.
-pub(crate) fn order(facts: &Facts, text: &str) -> Option<OrderView> {
+pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     let mut fields = text.split('\t');
     let number = fields.next()?.parse().ok()?;
     let state = match fields.next()? {
@@ -156,14 +219,14 @@ pub(crate) fn order(facts: &Facts, text: &str) -> Option<OrderView> {
     let user = UserId::new(fields.next()?).ok()?;
     let quantity = fields.next()?.parse().ok()?;
     let amount_minor = fields.next()?.parse().ok()?;
-    let granted_at = facts.at(fields.next()?)?;
+    let granted_at = meta.at(fields.next()?)?;
     let order = Order {
         state,
-        hold_until: granted_at.plus_millis(facts.hold_ms),
+        hold_until: granted_at.plus_millis(meta.hold_ms),
         refunds_due,
     };
     let grant = Grant {
-        campaign: facts.id,
+        campaign: meta.id,
         number,
         quantity,
         amount_minor,
@@ -171,54 +234,6 @@ pub(crate) fn order(facts: &Facts, text: &str) -> Option<OrderView> {
         order: Some(order),
     };
     Some(OrderView { user, grant })
-}
-
-/// A part's numbers, and how things stood when they were taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PartTally {
-    pub(crate) tally: Tally,
-    pub(crate) now: Timestamp,
-    pub(crate) seq: Seq,
-    pub(crate) version: u64,
-}
-
-pub(crate) fn tally(text: &str) -> Option<PartTally> {
-    let mut words = text.split(' ');
-    let phase = phase(words.next()?)?;
-    let mut next = || words.next()?.parse::<i64>().ok();
-    let mut unit = || u32::try_from(next()?).ok();
-    let (supply, granted, remaining, returned) = (unit()?, unit()?, unit()?, unit()?);
-    let (funded_minor, claimed_minor, remaining_minor, refunded_minor) =
-        (next()?, next()?, next()?, next()?);
-    let tally = Tally {
-        phase,
-        supply,
-        granted,
-        remaining,
-        returned,
-        funded_minor,
-        claimed_minor,
-        remaining_minor,
-        refunded_minor,
-        grants: u32::try_from(next()?).ok()?,
-    };
-    Some(PartTally {
-        tally,
-        now: Timestamp::from_millis(next()?),
-        seq: next()? as Seq,
-        version: next()? as u64,
-    })
-}
-
-pub(crate) fn phase(word: &str) -> Option<Phase> {
-    match word {
-        "s" => Some(Phase::Scheduled),
-        "l" => Some(Phase::Live),
-        "p" => Some(Phase::Paused),
-        "e" => Some(Phase::Ended),
-        "c" => Some(Phase::Closed),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ scripts! {
     OPEN = "open", "prelude", "open";
     PAY = "pay", "prelude", "campaign", "pay";
     CANCEL = "cancel", "prelude", "campaign", "cancel";
-    STEER = "steer", "prelude", "campaign", "steer";
+    ACT = "act", "prelude", "campaign", "act";
     TICK = "tick", "prelude", "campaign", "tick";
     TALLY = "tally", "prelude", "campaign", "tally";
     ORDER = "order", "prelude", "campaign", "order";

@@ -2,126 +2,93 @@
 
 use qiang_core::{
     id::UserId,
-    money::{AMOUNT_MINOR_MAX, Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Money},
     ports::{Balance, LedgerError},
+    rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
 };
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension as _, params};
 use uuid::Uuid;
 
 use crate::error::StoreError;
 
-/// What an account is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    User,
-    Escrow,
-    RefundsDue,
-    Outside,
+/// The statements that move accounts, prepared once for many.
+///
+/// Three plain statements instead of one `INSERT … ON CONFLICT … RETURNING`: the latter makes SQLite keep a temporary
+/// table for what it returns, which costs more than the rest.
+pub(crate) struct Accounts<'c> {
+    select: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+    insert: CachedStatement<'c>,
 }
 
-impl Purpose {
-    fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Escrow => "escrow",
-            Self::RefundsDue => "refunds_due",
-            Self::Outside => "outside",
+impl<'c> Accounts<'c> {
+    pub(crate) fn prepare(conn: &'c Connection) -> Result<Self, StoreError> {
+        Ok(Self {
+            select: conn.prepare_cached(
+                "SELECT id, balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
+            )?,
+            update: conn
+                .prepare_cached("UPDATE accounts SET balance = balance + ?2 WHERE id = ?1")?,
+            insert: conn.prepare_cached(
+                "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4)",
+            )?,
+        })
+    }
+
+    /// The id and the balance of an account, if it is there.
+    pub(crate) fn find(&mut self, key: AccountKey<'_>) -> Result<Option<(i64, i64)>, StoreError> {
+        let found = self.select.query_row(key.columns(), |row| row.try_into());
+        Ok(found.optional()?)
+    }
+
+    /// Adds to an account, opening it if need be, and returns its id. The table refuses less than nothing in any but
+    /// the outside's.
+    pub(crate) fn add(&mut self, key: AccountKey<'_>, amount: i64) -> Result<i64, StoreError> {
+        let Some((id, balance)) = self.find(key)? else {
+            let (owner, purpose, currency) = key.columns();
+            let row = params![owner, purpose, currency, amount];
+            return Ok(self.insert.insert(row)?);
+        };
+        if amount == 0 {
+            return Ok(id);
+        }
+        match self.update.execute([id, amount]) {
+            Err(error)
+                if key.purpose == Purpose::Escrow
+                    && error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
+            {
+                let (owner, needed) = (key.owner, amount.unsigned_abs());
+                let reason = format!("escrow of {owner} holds {balance}, less than {needed}");
+                Err(StoreError::damaged(reason))
+            }
+            updated => updated.map(|_| id).map_err(StoreError::from),
         }
     }
 }
 
-/// The account that stands for everything outside Qiang.
-pub(crate) const OUTSIDE: &str = "outside";
-/// The source of postings that follow from no log entry.
-pub(crate) const DIRECT: i64 = -1;
-
-/// One movement of money: `amount` minor units, always positive, from one account to another.
-pub(crate) struct Posting<'a> {
-    pub(crate) source: i64,
-    pub(crate) seq: i64,
-    pub(crate) kind: &'a str,
-    pub(crate) debit: i64,
-    pub(crate) credit: i64,
-    pub(crate) amount: i64,
-    pub(crate) campaign: Option<i64>,
-    pub(crate) number: Option<u32>,
-    pub(crate) at: Timestamp,
-}
-
-/// Adds to an account, opening it if need be, and returns its row.
-///
-/// Three plain statements instead of one `INSERT … ON CONFLICT … RETURNING`: the latter makes SQLite keep a temporary
-/// table for what it returns, which costs more than the rest.
-pub(crate) fn add(
-    conn: &Connection,
-    owner: &str,
-    purpose: Purpose,
-    currency: Currency,
-    amount: i64,
-) -> Result<i64, StoreError> {
-    let mut select = conn.prepare_cached(
-        "SELECT id FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
-    )?;
-    let key = params![owner, purpose.name(), currency.code()];
-    if let Some(id) = select.query_row(key, |row| row.get(0)).optional()? {
-        let mut update =
-            conn.prepare_cached("UPDATE accounts SET balance = balance + ?2 WHERE id = ?1")?;
-        update.execute(params![id, amount])?;
-        return Ok(id);
+/// Writes postings; the accounts' balances are moved by [`Accounts::add`].
+pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
+    if postings.is_empty() {
+        return Ok(());
     }
     let mut insert = conn.prepare_cached(
-        "INSERT INTO accounts (owner, purpose, currency, balance) VALUES (?1, ?2, ?3, ?4)",
-    )?;
-    Ok(insert.insert(params![owner, purpose.name(), currency.code(), amount])?)
-}
-
-/// Takes from an account that exists, and returns its row. Below zero is refused by the table. Not done by [`add`]:
-/// SQLite would check the row that was to be inserted, which is below zero by itself.
-pub(crate) fn take(
-    conn: &Connection,
-    owner: &str,
-    purpose: Purpose,
-    currency: Currency,
-    amount: i64,
-) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "UPDATE accounts SET balance = balance - ?4 WHERE owner = ?1 AND purpose = ?2 AND currency = ?3 RETURNING id",
-    )?;
-    Ok(statement.query_row(
-        params![owner, purpose.name(), currency.code(), amount],
-        |row| row.get(0),
-    )?)
-}
-
-/// Writes a posting; the accounts' balances are moved by [`add`].
-pub(crate) fn post(conn: &Connection, posting: &Posting<'_>) -> Result<(), StoreError> {
-    let mut statement = conn.prepare_cached(
         "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
-    let Posting {
-        source,
-        seq,
-        kind,
-        debit,
-        credit,
-        amount,
-        campaign,
-        number,
-        at,
-    } = posting;
-    statement.execute(params![
-        source,
-        seq,
-        kind,
-        debit,
-        credit,
-        amount,
-        campaign,
-        number,
-        at.as_millis()
-    ])?;
+    for posting in postings {
+        insert.execute(params![
+            posting.source,
+            posting.seq,
+            posting.kind,
+            posting.debit,
+            posting.credit,
+            posting.amount,
+            posting.campaign,
+            posting.number,
+            posting.at
+        ])?;
+    }
     Ok(())
 }
 
@@ -130,22 +97,6 @@ pub(crate) fn next_direct(conn: &Connection) -> Result<i64, StoreError> {
     let mut statement =
         conn.prepare_cached("SELECT coalesce(max(seq), 0) + 1 FROM postings WHERE source = ?1")?;
     Ok(statement.query_row([DIRECT], |row| row.get(0))?)
-}
-
-/// What an account holds; 0 if there is none.
-pub(crate) fn balance(
-    conn: &Connection,
-    owner: &str,
-    purpose: Purpose,
-    currency: Currency,
-) -> Result<i64, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT balance FROM accounts WHERE owner = ?1 AND purpose = ?2 AND currency = ?3",
-    )?;
-    let balance = statement.query_row(params![owner, purpose.name(), currency.code()], |row| {
-        row.get(0)
-    });
-    Ok(balance.optional()?.unwrap_or(0))
 }
 
 /// Puts money from outside into a user's account, once per id.
@@ -165,40 +116,34 @@ pub(crate) fn deposit(
     if statement.execute(params![id.to_string(), seq])? == 0 {
         return Ok(());
     }
-    let held = balance(conn, user.as_str(), Purpose::User, amount.currency)?;
-    let outside = balance(conn, OUTSIDE, Purpose::Outside, amount.currency)?;
+    let account = |owner, purpose| AccountKey {
+        owner,
+        purpose,
+        currency: amount.currency,
+    };
+    let mut accounts = Accounts::prepare(conn)?;
+    let moves = [
+        (account(OUTSIDE, Purpose::Outside), -amount.minor),
+        (account(user.as_str(), Purpose::User), amount.minor),
+    ];
     // Half of the range keeps room for what claims, refunds and payments will add. The outside owes
     // what all users have together, so it would leave the range long before a user does.
-    let over = |sum: Option<i64>| sum.is_none_or(|sum| sum > i64::MAX / 2);
-    if over(held.checked_add(amount.minor)) || over(amount.minor.checked_sub(outside)) {
-        return Err(StoreError::Refused(LedgerError::Overflow));
+    let room = -(i64::MAX / 2)..=i64::MAX / 2;
+    for (key, amount) in moves {
+        let held = accounts.find(key)?.map_or(0, |(_, balance)| balance);
+        if !held
+            .checked_add(amount)
+            .is_some_and(|sum| room.contains(&sum))
+        {
+            return Err(StoreError::Refused(LedgerError::Overflow));
+        }
     }
-    let debit = add(
-        conn,
-        OUTSIDE,
-        Purpose::Outside,
-        amount.currency,
-        -amount.minor,
-    )?;
-    let credit = add(
-        conn,
-        user.as_str(),
-        Purpose::User,
-        amount.currency,
-        amount.minor,
-    )?;
-    let posting = Posting {
-        source: DIRECT,
-        seq,
-        kind: "deposit",
-        debit,
-        credit,
-        amount: amount.minor,
-        campaign: None,
-        number: None,
-        at: now,
-    };
-    post(conn, &posting)
+    let ids = (
+        accounts.add(moves[0].0, moves[0].1)?,
+        accounts.add(moves[1].0, moves[1].1)?,
+    );
+    let posting = PostingRow::direct(seq, "deposit", ids, amount.minor, None, now);
+    post(conn, &[posting])
 }
 
 /// Everything a user has, one balance a currency.
@@ -244,7 +189,13 @@ mod tests {
         let Some((n, StoreError::Refused(LedgerError::Overflow))) = refused else {
             panic!("{refused:?}")
         };
-        let outside = balance(&conn, OUTSIDE, Purpose::Outside, "CNY".parse().unwrap()).unwrap();
+        let outside = AccountKey {
+            owner: OUTSIDE,
+            purpose: Purpose::Outside,
+            currency: "CNY".parse().unwrap(),
+        };
+        let found = Accounts::prepare(&conn).unwrap().find(outside).unwrap();
+        let (_, outside) = found.unwrap();
         assert_eq!(outside, -AMOUNT_MINOR_MAX * (n as i64 - 1));
         assert!(outside >= -(i64::MAX / 2));
     }

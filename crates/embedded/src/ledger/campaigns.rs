@@ -2,21 +2,21 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
+    campaign::{Campaign, CampaignKind, Rules},
     id::{CampaignId, UserId},
-    money::{AMOUNT_MINOR_MAX, Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
-    split::{SPLIT_VERSION, Seed, Split, SplitRule, commit},
-    time::{Timestamp, Window},
+    rows::{AccountKey, CampaignRow, PostingRow, Purpose, RuleColumns, has_fixed_shares, setup_of},
+    time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::accounts::{self, DIRECT, Posting, Purpose};
+use super::accounts::{self, Accounts};
 use crate::error::StoreError;
 
-const COLUMNS: &str = "id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
+const COLUMNS: &str = "ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
                        per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, \
-                       hold_ms, phase, granted, returned, refunded, parts, ref";
+                       hold_ms, phase, granted, returned, refunded";
 
 /// Which campaigns to go through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
     }
-    let Some(r) = insert(conn, campaign)? else {
+    let Some(campaign_ref) = insert(conn, campaign)? else {
         return Ok(());
     };
     let Rules::RedPacket(packet) = &campaign.rules else {
@@ -44,48 +44,35 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
         conn.prepare_cached("INSERT INTO shares (campaign, number, amount) VALUES (?1, ?2, ?3)")?;
     for number in 1..=packet.split.count() {
         let amount = setup.shares.get(number as usize - 1);
-        share.execute(params![r, number, amount])?;
+        share.execute(params![campaign_ref, number, amount])?;
     }
 
     let total = packet.split.total();
-    let owner = campaign.owner.as_str();
-    let held = accounts::balance(conn, owner, Purpose::User, packet.currency)?;
+    let account = |owner, purpose| AccountKey {
+        owner,
+        purpose,
+        currency: packet.currency,
+    };
+    let mut accounts = Accounts::prepare(conn)?;
+    let sender = account(campaign.owner.as_str(), Purpose::User);
+    let held = accounts.find(sender)?.map_or(0, |(_, balance)| balance);
     if held < total {
-        let (held, needed) = (
-            Money::new(held, packet.currency),
-            Money::new(total, packet.currency),
-        );
         return Err(StoreError::Refused(LedgerError::InsufficientFunds {
-            held,
-            needed,
+            held: Money::new(held, packet.currency),
+            needed: Money::new(total, packet.currency),
         }));
     }
-    let debit = accounts::take(conn, owner, Purpose::User, packet.currency, total)?;
-    let credit = accounts::add(
-        conn,
-        &campaign.id.to_string(),
-        Purpose::Escrow,
-        packet.currency,
-        total,
-    )?;
-    let posting = Posting {
-        source: DIRECT,
-        seq: accounts::next_direct(conn)?,
-        kind: "fund",
-        debit,
-        credit,
-        amount: total,
-        campaign: Some(r),
-        number: None,
-        at: now,
-    };
-    accounts::post(conn, &posting)
+    let debit = accounts.add(sender, -total)?;
+    let id = campaign.id.to_string();
+    let escrow = accounts.add(account(&id, Purpose::Escrow), total)?;
+    let (seq, ids) = (accounts::next_direct(conn)?, (debit, escrow));
+    let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
+    accounts::post(conn, &[posting])
 }
 
-/// The new row, or nothing if the campaign is there already.
+/// The new row's `ref`, or nothing if the campaign is there already.
 fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
-    let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
-    let rule = packet.map(|packet| packet.split.rule().parts());
+    let rules = RuleColumns::of(campaign);
     let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
          per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, unit_price, \
@@ -93,7 +80,7 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, 'draft') \
          ON CONFLICT (id) DO NOTHING RETURNING ref",
     )?;
-    let r = statement.query_row(
+    let campaign_ref = statement.query_row(
         params![
             campaign.id.to_string(),
             campaign.kind().name(),
@@ -106,19 +93,19 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
             campaign.created_at.as_millis(),
             campaign.supply(),
             campaign.per_user_limit(),
-            packet.map(|packet| packet.split.total()),
-            rule.map(|(name, ..)| name.as_str()),
-            rule.and_then(|(_, min, _)| min),
-            rule.and_then(|(.., max)| max),
-            packet.map(|_| SPLIT_VERSION),
-            packet.map(|packet| packet.seed.as_bytes()),
-            packet.map(|packet| *commit(&packet.seed, &packet.split).as_bytes()),
-            sale.map(|sale| sale.unit_price().minor),
-            sale.map(Sale::hold_ms),
+            rules.total,
+            rules.split_rule,
+            rules.split_min,
+            rules.split_max,
+            rules.split_version,
+            rules.seed,
+            rules.commitment,
+            rules.unit_price,
+            rules.hold_ms,
         ],
         |row| row.get(0),
     );
-    Ok(r.optional()?)
+    Ok(campaign_ref.optional()?)
 }
 
 /// One campaign.
@@ -126,21 +113,10 @@ pub(crate) fn campaign(
     conn: &Connection,
     id: CampaignId,
 ) -> Result<Option<CampaignRecord>, StoreError> {
-    Ok(campaign_and_parts(conn, id)?.map(|(record, _)| record))
-}
-
-/// One campaign, and over how many partitions it is spread.
-pub(crate) fn campaign_and_parts(
-    conn: &Connection,
-    id: CampaignId,
-) -> Result<Option<(CampaignRecord, u16)>, StoreError> {
     let mut statement =
         conn.prepare_cached(&format!("SELECT {COLUMNS} FROM campaigns WHERE id = ?1"))?;
-    let mut rows = statement.query([id.to_string()])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    Ok(Some((record_of(row)?, row.get("parts")?)))
+    let row = statement.query_row([id.to_string()], row_of).optional()?;
+    Ok(row.map(|row| row.record()).transpose()?)
 }
 
 /// Goes through campaigns with their shares, oldest first.
@@ -160,108 +136,51 @@ pub(crate) fn each_setup(
     let mut statement = conn.prepare(&format!(
         "SELECT {COLUMNS} FROM campaigns WHERE {condition} ORDER BY ref"
     ))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let campaign = record_of(row)?.campaign;
-        let r: i64 = row.get("ref")?;
-        let shares = shares(conn, r, &campaign)?;
-        each(r, Setup { campaign, shares });
+    for row in statement.query_map([], row_of)? {
+        let row = row?;
+        let campaign = row.record()?.campaign;
+        let shares = match has_fixed_shares(&campaign) {
+            true => shares(conn, row.campaign_ref)?,
+            false => Vec::new(),
+        };
+        each(row.campaign_ref, setup_of(campaign, shares)?);
     }
     Ok(())
 }
 
-fn shares(conn: &Connection, r: i64, campaign: &Campaign) -> Result<Vec<i64>, StoreError> {
-    let Rules::RedPacket(packet) = &campaign.rules else {
-        return Ok(Vec::new());
-    };
-    if matches!(packet.split.rule(), SplitRule::Lazy { .. }) {
-        return Ok(Vec::new());
-    }
+fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> {
     let mut statement =
         conn.prepare_cached("SELECT amount FROM shares WHERE campaign = ?1 ORDER BY number")?;
-    let shares: Vec<i64> = statement
-        .query_map([r], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    if shares.len() != packet.split.count() as usize
-        || shares.iter().sum::<i64>() != packet.split.total()
-    {
-        return Err(StoreError::damaged(format!(
-            "the shares of red packet {} do not add up",
-            campaign.id
-        )));
-    }
-    Ok(shares)
+    let shares = statement.query_map([campaign_ref], |row| row.get(0))?;
+    Ok(shares.collect::<Result<_, _>>()?)
 }
 
-fn record_of(row: &Row<'_>) -> Result<CampaignRecord, StoreError> {
-    let id: String = row.get("id")?;
-    let bad = |what: &str| StoreError::damaged(format!("campaign {id} has a bad {what}"));
-    let currency: Currency = row
-        .get::<_, String>("currency")?
-        .parse()
-        .map_err(|_| bad("currency"))?;
-    let time = |column: &str| row.get(column).map(Timestamp::from_millis);
-    let rules = match row.get::<_, String>("kind")?.as_str() {
-        "red_packet" => {
-            if row.get::<_, u8>("split_version")? != SPLIT_VERSION {
-                return Err(bad(
-                    "split version: it was made by another release of the splitting rules",
-                ));
-            }
-            let name = row.get::<_, String>("split_rule")?.parse();
-            let (min, max) = (row.get("split_min")?, row.get("split_max")?);
-            let rule = name
-                .ok()
-                .and_then(|name| SplitRule::from_parts(name, min, max).ok())
-                .ok_or_else(|| bad("splitting rule"))?;
-            let split = Split::new(row.get("total")?, row.get("supply")?, rule)
-                .map_err(|_| bad("split"))?;
-            Rules::RedPacket(RedPacket {
-                split,
-                currency,
-                seed: Seed::from_bytes(row.get("seed")?),
-            })
-        }
-        "sale" => {
-            let price = Money::new(row.get("unit_price")?, currency);
-            let sale = Sale::new(
-                row.get("supply")?,
-                row.get("per_user_limit")?,
-                price,
-                row.get("hold_ms")?,
-            );
-            Rules::Sale(sale.map_err(|_| bad("sale"))?)
-        }
-        _ => return Err(bad("kind")),
-    };
-    let phase = row.get::<_, String>("phase")?;
-    let phases = [
-        Phase::Draft,
-        Phase::Scheduled,
-        Phase::Paused,
-        Phase::Ended,
-        Phase::Closed,
-    ];
-    Ok(CampaignRecord {
-        campaign: Campaign {
-            id: id.parse().map_err(|_| bad("id"))?,
-            owner: UserId::new(&row.get::<_, String>("owner")?).map_err(|_| bad("owner"))?,
-            title: row.get("title")?,
-            window: Window::new(time("starts_at")?, time("ends_at")?).map_err(|_| bad("window"))?,
-            ack: row
-                .get::<_, String>("ack")?
-                .parse()
-                .map_err(|_| bad("acknowledgement level"))?,
-            created_at: time("created_at")?,
-            rules,
-        },
-        phase: phases
-            .into_iter()
-            .find(|p| p.name() == phase)
-            .ok_or_else(|| bad("phase"))?,
+fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
+    Ok(CampaignRow {
+        campaign_ref: row.get("ref")?,
+        id: row.get("id")?,
+        kind: row.get("kind")?,
+        owner: row.get("owner")?,
+        title: row.get("title")?,
+        currency: row.get("currency")?,
+        ack: row.get("ack")?,
+        starts_at: row.get("starts_at")?,
+        ends_at: row.get("ends_at")?,
+        created_at: row.get("created_at")?,
+        supply: row.get("supply")?,
+        per_user_limit: row.get("per_user_limit")?,
+        total: row.get("total")?,
+        split_rule: row.get("split_rule")?,
+        split_min: row.get("split_min")?,
+        split_max: row.get("split_max")?,
+        split_version: row.get("split_version")?,
+        seed: row.get("seed")?,
+        unit_price: row.get("unit_price")?,
+        hold_ms: row.get("hold_ms")?,
+        phase: row.get("phase")?,
         granted: row.get("granted")?,
         returned: row.get("returned")?,
-        refunded_minor: row.get("refunded")?,
+        refunded: row.get("refunded")?,
     })
 }
 
@@ -276,7 +195,7 @@ pub(crate) fn grants(
     let found: Option<(i64, String)> = campaign
         .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((r, kind)) = found else {
+    let Some((campaign_ref, kind)) = found else {
         return Ok(Vec::new());
     };
     let sql = if kind == CampaignKind::RedPacket.name() {
@@ -287,7 +206,7 @@ pub(crate) fn grants(
          WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
     };
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query(params![r, after, limit])?;
+    let mut rows = statement.query(params![campaign_ref, after, limit])?;
     let mut grants = Vec::new();
     while let Some(row) = rows.next()? {
         let user: String = row.get(1)?;

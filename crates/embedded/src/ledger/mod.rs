@@ -3,6 +3,5 @@
 pub(crate) mod accounts;
 pub(crate) mod campaigns;
 pub(crate) mod keys;
-mod parts;
 pub(crate) mod quarantine;
 pub(crate) mod settle;

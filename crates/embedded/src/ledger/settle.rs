@@ -1,50 +1,35 @@
-//! Settlement: transport_options log entries into the books.
+//! Executes settlement plans.
 //!
 //! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
-//! often it comes. What many entries do to the same row (a packet's escrow, a campaign's counts) is added up and
-//! written once.
-//!
-//! Partitions are settled independently. What an entry says of a campaign's life is true of the part in its
-//! partition; `parts.rs` makes a whole of it.
-
-use std::collections::BTreeMap;
+//! often it comes. Each statement is prepared once for all its rows.
 
 use qiang_core::{
-    campaign::{Campaign, CampaignKind, Phase, Rules},
-    event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, PaymentRef},
-    order::OrderState,
-    ports::LedgerError,
+    campaign::Phase,
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    rows::{PostingRow, QuarantineRow, phase_of},
+    settlement::{
+        self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
+        KnownOrderColumns, OrderChange, Plan, Sorted,
+    },
+    time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    accounts::{self, OUTSIDE, Posting, Purpose},
-    campaigns,
-    parts::{Counts, Life},
-    quarantine::Asides,
+    accounts::{self, Accounts},
+    quarantine,
 };
-use crate::{error::StoreError, log::Refs};
+use crate::error::StoreError;
 
-/// What is known of a campaign while its entries are carried over.
-struct Open {
-    r: i64,
-    campaign: Campaign,
-    life: Life,
-    escrow: Option<i64>,
-    escrow_delta: i64,
-    /// What is to be added to the campaign's counts.
-    counts: Counts,
-}
-
-/// How far a partition is settled.
+/// The position of a partition.
 pub(crate) fn position(conn: &Connection, partition: PartitionId) -> Result<Seq, StoreError> {
     let mut statement = conn.prepare_cached("SELECT seq FROM settled WHERE partition = ?1")?;
     let seq = statement.query_row([partition.0], |row| row.get::<_, i64>(0));
     Ok(seq.optional()?.unwrap_or(0) as Seq)
 }
 
-/// How far every partition is settled of which something is.
+/// The positions of all partitions of which something is settled.
 pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
     let mut statement = conn.prepare("SELECT partition, seq FROM settled ORDER BY partition")?;
     let rows = statement.query_map([], |row| {
@@ -53,50 +38,7 @@ pub(crate) fn positions(conn: &Connection) -> Result<Vec<(PartitionId, Seq)>, St
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Carries entries over, skipping those at or before the position. They must follow it without a gap. Those that have
-/// to wait for one that is set aside are set aside behind it.
-pub(crate) fn settle(
-    conn: &Connection,
-    refs: &mut Refs,
-    partition: PartitionId,
-    entries: &[Entry],
-) -> Result<Seq, StoreError> {
-    let mut position = position(conn, partition)?;
-    let mut open = BTreeMap::new();
-    let mut asides = Asides::default();
-    let settled_before = position;
-    for entry in entries
-        .iter()
-        .skip_while(|entry| entry.seq <= settled_before)
-    {
-        if entry.seq != position + 1 {
-            // The caller's mistake: the file is sound.
-            let reason = format!("settlement at {position} was given entry {}", entry.seq);
-            return Err(StoreError::Refused(LedgerError::Damaged { reason }));
-        }
-        position = entry.seq;
-        if asides.keep(conn, partition, entry)? {
-            continue;
-        }
-        let state = match open.entry(entry.campaign) {
-            std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
-            std::collections::btree_map::Entry::Vacant(place) => {
-                place.insert(load(conn, refs, partition, entry.campaign)?)
-            }
-        };
-        carry(conn, partition, state, entry)?;
-    }
-    for state in open.into_values() {
-        state.write(conn)?;
-    }
-    if position > settled_before {
-        move_position(conn, partition, position)?;
-    }
-    Ok(position)
-}
-
-/// Moves a partition's position.
-pub(super) fn move_position(
+fn move_position(
     conn: &Connection,
     partition: PartitionId,
     position: Seq,
@@ -109,335 +51,309 @@ pub(super) fn move_position(
     Ok(())
 }
 
-/// Carries over an entry that was set aside.
-pub(super) fn carry_late(
+/// Settles entries, skipping those at or before the position. They must follow it without a gap. Those that have to
+/// wait for one in quarantine go into quarantine behind it. Returns the position afterwards.
+pub(crate) fn settle(
     conn: &Connection,
-    refs: &mut Refs,
     partition: PartitionId,
-    entry: &Entry,
-) -> Result<(), StoreError> {
-    let mut state = load(conn, refs, partition, entry.campaign)?;
-    carry(conn, partition, &mut state, entry)?;
-    state.write(conn)
-}
-
-fn load(
-    conn: &Connection,
-    refs: &mut Refs,
-    partition: PartitionId,
-    id: CampaignId,
-) -> Result<Open, StoreError> {
-    let r = refs.of(conn, id)?;
-    let (record, parts) = campaigns::campaign_and_parts(conn, id)?
-        .ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?;
-    let life = Life::load(conn, r, partition, record.phase, parts)?;
-    let campaign = record.campaign;
-    let escrow = match campaign.kind() {
-        CampaignKind::RedPacket => Some(accounts::add(
-            conn,
-            &id.to_string(),
-            Purpose::Escrow,
-            campaign.currency(),
-            0,
-        )?),
-        CampaignKind::Sale => None,
+    entries: &[Entry],
+) -> Result<Seq, StoreError> {
+    let position = position(conn, partition)?;
+    let entries = settlement::fresh(entries, position)?;
+    let Some(last) = entries.last() else {
+        return Ok(position);
     };
-    Ok(Open {
-        r,
-        campaign,
-        life,
-        escrow,
-        escrow_delta: 0,
-        counts: Counts::default(),
-    })
+    let ids = settlement::campaigns_of(entries);
+    let campaigns = known_campaigns(conn, partition, &ids)?;
+    let blockers = quarantine::blockers(conn, partition, &ids, &campaigns)?;
+    let Sorted { now, later } = settlement::sort(entries, blockers);
+    settle_known(conn, partition, &now, &campaigns)?;
+    for row in &later {
+        quarantine::put(conn, partition, row)?;
+    }
+    move_position(conn, partition, last.seq)?;
+    Ok(last.seq)
 }
 
-fn carry(
+/// Puts the entry behind the position into quarantine.
+pub(crate) fn quarantine(
+    conn: &Connection,
+    now: Timestamp,
+    partition: PartitionId,
+    entry: &Entry,
+    reason: &str,
+) -> Result<Seq, StoreError> {
+    let position = position(conn, partition)?;
+    if entry.seq <= position {
+        return Ok(position);
+    }
+    if entry.seq != position + 1 {
+        let reason = format!("entry {} was to be set aside at {position}", entry.seq);
+        return Err(StoreError::damaged(reason));
+    }
+    quarantine::put(conn, partition, &QuarantineRow::refused(entry, reason, now))?;
+    move_position(conn, partition, entry.seq)?;
+    Ok(entry.seq)
+}
+
+/// Settles an entry that is in quarantine, unless it has to wait for one before it.
+pub(crate) fn redrive(
     conn: &Connection,
     partition: PartitionId,
-    open: &mut Open,
-    entry: &Entry,
-) -> Result<(), StoreError> {
-    match &entry.event {
-        Event::Opened { parts } => open.life.open(conn, *parts),
-        Event::Resumed => open.life.enter(conn, Phase::Scheduled),
-        Event::Paused => open.life.enter(conn, Phase::Paused),
-        Event::Ended => open.life.enter(conn, Phase::Ended),
-        Event::Granted { .. } => open.grant(conn, partition, entry),
-        Event::Paid { number, payment } => {
-            open.order(conn, entry, *number, OrderState::Paid)?;
-            open.payment(conn, partition, entry, *number, payment)
-        }
-        Event::Reinstated { number, payment } => {
-            open.counts.granted += open.order(conn, entry, *number, OrderState::Paid)?;
-            open.payment(conn, partition, entry, *number, payment)
-        }
-        Event::RefundDue { number, payment } => {
-            open.payment(conn, partition, entry, *number, payment)
-        }
-        Event::Cancelled { number } => open.give_back(conn, entry, *number, OrderState::Cancelled),
-        Event::Expired { number } => open.give_back(conn, entry, *number, OrderState::Expired),
-        Event::Closed {
-            returned,
-            refunded_minor,
-        } => open.close(conn, partition, entry, *returned, *refunded_minor),
+    seq: Seq,
+) -> Result<bool, StoreError> {
+    let Some(entry) = quarantine::get(conn, partition, seq)? else {
+        return Ok(false);
+    };
+    let campaigns = known_campaigns(conn, partition, &[entry.campaign])?;
+    let blockers = quarantine::blockers_before(conn, partition, entry.campaign, seq)?;
+    // Of a campaign that the ledger does not have, everything waits for the first entry.
+    let first = blockers.first().filter(|_| campaigns.is_empty());
+    if let Some(before) = blockers.before(&entry).or(first) {
+        let reason = format!("entry {seq} waits for entry {before}");
+        return Err(StoreError::damaged(reason));
     }
+    settle_known(conn, partition, std::slice::from_ref(&entry), &campaigns)?;
+    quarantine::delete(conn, partition, seq)?;
+    Ok(true)
 }
 
-impl Open {
-    fn grant(
-        &mut self,
-        conn: &Connection,
-        partition: PartitionId,
-        entry: &Entry,
-    ) -> Result<(), StoreError> {
-        let Event::Granted {
-            number,
-            user,
-            quantity,
-            amount_minor,
-            ..
-        } = &entry.event
-        else {
-            return Ok(());
-        };
-        let at = entry.at.as_millis();
-        self.counts.granted += i64::from(*quantity);
-        if let Rules::Sale(sale) = &self.campaign.rules {
+fn known_campaigns(
+    conn: &Connection,
+    partition: PartitionId,
+    ids: &[CampaignId],
+) -> Result<Vec<KnownCampaign>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.ref, c.id, c.kind, c.owner, c.currency, c.per_user_limit, c.hold_ms, c.parts, c.phase, p.phase \
+         FROM campaigns c LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?1 WHERE c.id = ?2",
+    )?;
+    let mut known = Vec::with_capacity(ids.len());
+    for id in ids {
+        let row = statement.query_row(params![partition.0, id.to_string()], |row| {
+            KnownCampaignColumns::try_from(row)
+        });
+        known.extend(row.optional()?.map(KnownCampaign::of).transpose()?);
+    }
+    Ok(known)
+}
+
+fn known_orders(conn: &Connection, wanted: &[(i64, i64)]) -> Result<Vec<KnownOrder>, StoreError> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut statement = conn.prepare_cached(
+        "SELECT campaign, number, user, quantity, amount, state FROM orders WHERE campaign = ?1 AND number = ?2",
+    )?;
+    let mut known = Vec::with_capacity(wanted.len());
+    for key in wanted {
+        let row = statement.query_row(*key, |row| KnownOrderColumns::try_from(row));
+        known.extend(row.optional()?.map(KnownOrder::of).transpose()?);
+    }
+    Ok(known)
+}
+
+fn settle_known(
+    conn: &Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+    campaigns: &[KnownCampaign],
+) -> Result<(), StoreError> {
+    let orders = known_orders(conn, &settlement::wanted_orders(entries, campaigns))?;
+    let mut plan = Plan::of(partition, entries, campaigns, &orders)?;
+    assign_shares(conn, &plan)?;
+    change_orders(conn, &plan.leaving_orders)?;
+    enter_orders(conn, &plan)?;
+    change_orders(conn, &plan.keeping_orders)?;
+    enter_payments(conn, &plan)?;
+    let ids = add_to_accounts(conn, &plan)?;
+    plan.resolve_accounts(&ids);
+    accounts::post(conn, &plan.postings)?;
+    write_campaigns(conn, partition, &plan)?;
+    for close in &plan.closes {
+        sweep(conn, close, (ids[close.escrow], ids[close.owner]))?;
+    }
+    Ok(())
+}
+
+fn assign_shares(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
+    if plan.shares.is_empty() {
+        return Ok(());
+    }
+    let mut assign = conn.prepare_cached(
+        "UPDATE shares SET user = ?3, granted_at = ?4, amount = ?5 \
+         WHERE campaign = ?1 AND number = ?2 AND user IS NULL AND coalesce(amount, ?5) = ?5",
+    )?;
+    for share in &plan.shares {
+        let (campaign, number) = (share.campaign, share.number);
+        let row = params![campaign, number, share.user, share.at, share.amount];
+        if assign.execute(row)? != 1 {
+            return Err(StoreError::damaged(format!(
+                "share {number} of #{campaign} is gone, or has another amount"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn enter_orders(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
+    if plan.new_orders.is_empty() {
+        return Ok(());
+    }
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
+         hold_until, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    )?;
+    for order in &plan.new_orders {
+        insert.execute(params![
+            order.campaign,
+            order.number,
+            order.user,
+            order.quantity,
+            order.amount,
+            order.state.name(),
+            order.one_per_user,
+            order.granted_at,
+            order.hold_until,
+            order.updated_at
+        ])?;
+    }
+    Ok(())
+}
+
+fn change_orders(conn: &Connection, orders: &[OrderChange]) -> Result<(), StoreError> {
+    if orders.is_empty() {
+        return Ok(());
+    }
+    let mut update = conn.prepare_cached(
+        "UPDATE orders SET state = ?3, updated_at = ?4 WHERE campaign = ?1 AND number = ?2",
+    )?;
+    for order in orders {
+        let state = order.state.name();
+        update.execute(params![order.campaign, order.number, state, order.at])?;
+    }
+    Ok(())
+}
+
+fn enter_payments(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
+    if plan.payments.is_empty() {
+        return Ok(());
+    }
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for payment in &plan.payments {
+        insert.execute(params![
+            payment.campaign,
+            payment.number,
+            payment.payment,
+            payment.outcome,
+            payment.amount,
+            payment.at
+        ])?;
+    }
+    Ok(())
+}
+
+/// Moves the accounts; returns their ids in the same order.
+fn add_to_accounts(conn: &Connection, plan: &Plan<'_>) -> Result<Vec<i64>, StoreError> {
+    if plan.accounts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut accounts = Accounts::prepare(conn)?;
+    let moved = plan.accounts.iter();
+    moved
+        .map(|(key, amount)| accounts.add(*key, *amount))
+        .collect()
+}
+
+fn write_campaigns(
+    conn: &Connection,
+    partition: PartitionId,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    for part in &plan.parts {
+        let key = (part.campaign, partition.0);
+        if part.opened {
             let mut insert = conn.prepare_cached(
-                "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
-                 hold_until, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, 'held', ?6, ?7, ?8, ?7)",
+                "INSERT INTO parts (campaign, partition, phase) VALUES (?1, ?2, 'scheduled')",
             )?;
-            let one_per_user = sale.per_user_limit() == 1;
-            let hold_until = entry.at.plus_millis(sale.hold_ms()).as_millis();
-            insert.execute(params![
-                self.r,
-                number,
-                user.as_str(),
-                quantity,
-                amount_minor,
-                one_per_user,
-                at,
-                hold_until
-            ])?;
-            return Ok(());
+            insert.execute(key)?;
         }
-        let mut assign = conn.prepare_cached(
-            "UPDATE shares SET user = ?3, granted_at = ?4, amount = ?5 \
-             WHERE campaign = ?1 AND number = ?2 AND user IS NULL AND coalesce(amount, ?5) = ?5",
+        let mut update = conn.prepare_cached(
+            "UPDATE parts SET phase = coalesce(?3, phase), granted = granted + ?4, returned = returned + ?5, \
+             refunded = refunded + ?6 WHERE campaign = ?1 AND partition = ?2",
         )?;
-        if assign.execute(params![self.r, number, user.as_str(), at, amount_minor])? != 1 {
-            let id = self.campaign.id;
-            return Err(StoreError::damaged(format!(
-                "share {number} of {id} is gone, or has another amount"
-            )));
-        }
-        self.escrow_delta -= amount_minor;
-        let credit = accounts::add(
-            conn,
-            user.as_str(),
-            Purpose::User,
-            self.campaign.currency(),
-            *amount_minor,
-        )?;
-        self.post(
-            conn,
-            partition,
-            entry,
-            "grant",
-            self.escrow()?,
-            credit,
-            *amount_minor,
-            Some(*number),
-        )
+        let phase = part.phase.map(Phase::name);
+        update.execute(params![
+            key.0,
+            key.1,
+            phase,
+            part.granted,
+            part.returned,
+            part.refunded
+        ])?;
     }
+    for change in &plan.campaigns {
+        change_campaign(conn, change)?;
+    }
+    for spread in &plan.spread {
+        let mut statement = conn.prepare_cached("SELECT phase FROM parts WHERE campaign = ?1")?;
+        let phases = statement.query_map([spread.campaign], |row| row.get::<_, String>(0))?;
+        let phases = phases.map(|word| {
+            let word = word?;
+            phase_of(&word).ok_or_else(|| StoreError::damaged(format!("a part is {word}")))
+        });
+        let phases: Vec<Phase> = phases.collect::<Result<_, StoreError>>()?;
+        let phase = spread.phase(&phases)?;
+        change_campaign(conn, &CampaignChange::to_phase(spread.campaign, phase))?;
+    }
+    Ok(())
+}
 
-    fn order(
-        &self,
-        conn: &Connection,
-        entry: &Entry,
-        number: u32,
-        state: OrderState,
-    ) -> Result<i64, StoreError> {
+/// All counts and the phase move in one statement: between two of them there could be more units than the supply.
+fn change_campaign(conn: &Connection, change: &CampaignChange) -> Result<(), StoreError> {
+    let mut update = conn.prepare_cached(
+        "UPDATE campaigns SET phase = coalesce(?2, phase), parts = coalesce(?3, parts), granted = granted + ?4, \
+         returned = returned + ?5, refunded = refunded + ?6 WHERE ref = ?1",
+    )?;
+    update.execute(params![
+        change.campaign,
+        change.phase.map(Phase::name),
+        change.parts,
+        change.granted,
+        change.returned,
+        change.refunded
+    ])?;
+    Ok(())
+}
+
+/// Refunds what is left in the escrow of a packet that is over.
+fn sweep(
+    conn: &Connection,
+    close: &Close<'_>,
+    (escrow, owner): (i64, i64),
+) -> Result<(), StoreError> {
+    let campaign_ref = close.known.campaign_ref;
+    if close.is_spread {
+        // Until all parts are closed and all units accounted for, what escrow holds is somebody's.
         let mut statement = conn.prepare_cached(
-            "UPDATE orders SET state = ?3, updated_at = ?4 WHERE campaign = ?1 AND number = ?2 RETURNING quantity",
+            "SELECT phase = 'closed' AND granted + returned = supply FROM campaigns WHERE ref = ?1",
         )?;
-        let at = entry.at.as_millis();
-        Ok(statement.query_row(params![self.r, number, state.name(), at], |row| row.get(0))?)
-    }
-
-    fn give_back(
-        &mut self,
-        conn: &Connection,
-        entry: &Entry,
-        number: u32,
-        state: OrderState,
-    ) -> Result<(), StoreError> {
-        let quantity = self.order(conn, entry, number, state)?;
-        self.counts.granted -= quantity;
-        if self.life.is_closed() {
-            // There is no stock to go back to: the owner has the units.
-            self.counts.returned += quantity;
-        }
-        Ok(())
-    }
-
-    fn payment(
-        &mut self,
-        conn: &Connection,
-        partition: PartitionId,
-        entry: &Entry,
-        number: u32,
-        payment: &PaymentRef,
-    ) -> Result<(), StoreError> {
-        let outcome = entry.event.name();
-        let mut insert = conn.prepare_cached(
-            "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
-             SELECT campaign, number, ?3, ?4, amount, ?5 FROM orders WHERE campaign = ?1 AND number = ?2 \
-             RETURNING amount, (SELECT user FROM orders WHERE campaign = ?1 AND number = ?2)",
-        )?;
-        let at = entry.at.as_millis();
-        let (amount, user): (i64, String) = insert.query_row(
-            params![self.r, number, payment.as_str(), outcome, at],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        if amount == 0 {
+        if !statement.query_row([campaign_ref], |row| row.get(0))? {
             return Ok(());
         }
-        let currency = self.campaign.currency();
-        let (kind, owner, purpose) = match &entry.event {
-            Event::RefundDue { .. } => ("refund_due", user.as_str(), Purpose::RefundsDue),
-            _ => ("payment", self.campaign.owner.as_str(), Purpose::User),
-        };
-        let debit = accounts::add(conn, OUTSIDE, Purpose::Outside, currency, -amount)?;
-        let credit = accounts::add(conn, owner, purpose, currency, amount)?;
-        self.post(
-            conn,
-            partition,
-            entry,
-            kind,
-            debit,
-            credit,
-            amount,
-            Some(number),
-        )
     }
-
-    fn close(
-        &mut self,
-        conn: &Connection,
-        partition: PartitionId,
-        entry: &Entry,
-        returned: u32,
-        refunded_minor: i64,
-    ) -> Result<(), StoreError> {
-        self.counts.returned += i64::from(returned);
-        self.counts.refunded += refunded_minor;
-        self.write_counts(conn)?;
-        self.life.enter(conn, Phase::Closed)?;
-        let Some(escrow) = self.escrow else {
-            return Ok(());
-        };
-
-        let owner = self.campaign.owner.as_str();
-        let currency = self.campaign.currency();
-        let in_escrow = accounts::balance(
-            conn,
-            &self.campaign.id.to_string(),
-            Purpose::Escrow,
-            currency,
-        )? + self.escrow_delta;
-        let residue = in_escrow - refunded_minor;
-        if residue < 0 {
-            let id = self.campaign.id;
-            return Err(StoreError::damaged(format!(
-                "escrow of {id} holds {in_escrow}, less than {refunded_minor}"
-            )));
-        }
-        if refunded_minor > 0 {
-            let credit = accounts::add(conn, owner, Purpose::User, currency, refunded_minor)?;
-            self.escrow_delta -= refunded_minor;
-            self.post(
-                conn,
-                partition,
-                entry,
-                "refund",
-                escrow,
-                credit,
-                refunded_minor,
-                None,
-            )?;
-        }
-        if residue > 0 && self.life.is_over(conn)? {
-            // Money that an earlier fault left behind goes home with the rest, in a posting of its own.
-            let credit = accounts::add(conn, owner, Purpose::User, currency, residue)?;
-            let posting = Posting {
-                source: accounts::DIRECT,
-                seq: accounts::next_direct(conn)?,
-                kind: "residue",
-                debit: escrow,
-                credit,
-                amount: residue,
-                campaign: Some(self.r),
-                number: None,
-                at: entry.at,
-            };
-            accounts::post(conn, &posting)?;
-            self.escrow_delta -= residue;
-        }
-        Ok(())
+    let mut accounts = Accounts::prepare(conn)?;
+    let residue = accounts
+        .find(close.escrow_key())?
+        .map_or(0, |found| found.1);
+    if residue <= 0 {
+        return Ok(());
     }
-
-    fn escrow(&self) -> Result<i64, StoreError> {
-        self.escrow
-            .ok_or_else(|| StoreError::damaged(format!("{} has no escrow", self.campaign.id)))
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a posting has this many parts, and every caller gives them all"
-    )]
-    fn post(
-        &self,
-        conn: &Connection,
-        partition: PartitionId,
-        entry: &Entry,
-        kind: &str,
-        debit: i64,
-        credit: i64,
-        amount: i64,
-        number: Option<u32>,
-    ) -> Result<(), StoreError> {
-        let posting = Posting {
-            source: i64::from(partition.0),
-            seq: entry.seq as i64,
-            kind,
-            debit,
-            credit,
-            amount,
-            campaign: Some(self.r),
-            number,
-            at: entry.at,
-        };
-        accounts::post(conn, &posting)
-    }
-
-    fn write_counts(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        self.life.count(conn, std::mem::take(&mut self.counts))
-    }
-
-    fn write(mut self, conn: &Connection) -> Result<(), StoreError> {
-        self.write_counts(conn)?;
-        if self.escrow_delta != 0 {
-            let id = self.campaign.id.to_string();
-            accounts::take(
-                conn,
-                &id,
-                Purpose::Escrow,
-                self.campaign.currency(),
-                -self.escrow_delta,
-            )?;
-        }
-        Ok(())
-    }
+    accounts.add(close.escrow_key(), -residue)?;
+    accounts.add(close.owner_key(), residue)?;
+    let (seq, ids) = (accounts::next_direct(conn)?, (escrow, owner));
+    let posting = PostingRow::direct(seq, "residue", ids, residue, Some(campaign_ref), close.at);
+    accounts::post(conn, &[posting])
 }

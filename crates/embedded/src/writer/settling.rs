@@ -56,7 +56,7 @@ impl Writer {
         let mut entries = Vec::with_capacity(slice);
         log::read(conn, refs, self.settled, slice, |entry| entries.push(entry))?;
         let tx = conn.unchecked_transaction()?;
-        let settled = ledger::settle::settle(&tx, refs, PARTITION, &entries)?;
+        let settled = ledger::settle::settle(&tx, PARTITION, &entries)?;
         tx.commit()?;
         self.settled = settled;
         self.shared.settled.send_replace(settled);

@@ -3,25 +3,28 @@
 //! Rows travel as parameters of statements for several rows, which are prepared for a few sizes (`rows.rs`). Only
 //! what both servers understand is used: no `RETURNING`, no table value constructors.
 
-mod accounts;
-mod campaigns;
-mod quarantine;
 mod rows;
 mod schema;
-mod settling;
 
 use sqlx::{
-    ConnectOptions as _, Executor as _, MySql, MySqlConnection, Result,
+    AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, MySqlConnection, Result, Row as _,
     error::{DatabaseError, ErrorKind},
-    mysql::{MySqlConnectOptions, MySqlDatabaseError},
+    mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow},
+    query::Query,
 };
 
-use crate::dialect::{Class, Dialect};
+use self::rows::{pieces, text};
+use crate::{
+    dialect::{Class, Dialect, Statement, Value},
+    error::contradiction,
+};
 
 /// Statements that a connection keeps prepared: those with several rows count once for each size.
 const STATEMENTS_MAX: usize = 160;
 
 impl Dialect for MySql {
+    const BEGIN: &'static str = "START TRANSACTION";
+
     fn at(url: &str) -> Result<MySqlConnectOptions> {
         let options: MySqlConnectOptions = url.parse()?;
         Ok(options
@@ -32,24 +35,7 @@ impl Dialect for MySql {
     }
 
     async fn set_up(conn: &mut MySqlConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql(include_str!("sql/session.sql")))
-            .await?;
-        Ok(())
-    }
-
-    async fn begin(conn: &mut MySqlConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql("START TRANSACTION")).await?;
-        Ok(())
-    }
-
-    async fn commit(conn: &mut MySqlConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql("COMMIT")).await?;
-        Ok(())
-    }
-
-    async fn rollback(conn: &mut MySqlConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql("ROLLBACK")).await?;
-        Ok(())
+        Self::run(conn, include_str!("sql/session.sql")).await
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
@@ -68,16 +54,126 @@ impl Dialect for MySql {
         }
     }
 
-    async fn doubts(conn: &mut MySqlConnection) -> Result<Vec<String>> {
+    async fn durability_warnings(conn: &mut MySqlConnection) -> Result<Vec<String>> {
         let settings = sqlx::query_as::<_, (i64, i64, i64)>(include_str!("sql/durability.sql"));
         let (at_commit, binlog, sync_binlog) = settings.fetch_one(conn).await?;
-        let mut doubts = Vec::new();
+        let mut warnings = Vec::new();
         if at_commit != 1 {
-            doubts.push(format!("innodb_flush_log_at_trx_commit is {at_commit}"));
+            warnings.push(format!("innodb_flush_log_at_trx_commit is {at_commit}"));
         }
         if binlog != 0 && sync_binlog != 1 {
-            doubts.push(format!("sync_binlog is {sync_binlog}"));
+            warnings.push(format!("sync_binlog is {sync_binlog}"));
         }
-        Ok(doubts)
+        Ok(warnings)
     }
+
+    async fn run(conn: &mut MySqlConnection, text: &'static str) -> Result<()> {
+        conn.execute(sqlx::raw_sql(text)).await?;
+        Ok(())
+    }
+
+    async fn execute(
+        conn: &mut MySqlConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> Result<u64> {
+        let done = bind(sqlx::query(statement.mysql), values).execute(conn);
+        Ok(done.await?.rows_affected())
+    }
+
+    async fn execute_rows<const N: usize>(
+        conn: &mut MySqlConnection,
+        statement: &'static Statement,
+        rows: &[[Value<'_>; N]],
+    ) -> Result<u64> {
+        let mut touched = 0;
+        for rows in pieces(rows) {
+            let query = with_rows(statement, &[], rows);
+            touched += query.execute(&mut *conn).await?.rows_affected();
+        }
+        Ok(touched)
+    }
+
+    async fn rows(
+        conn: &mut MySqlConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<MySqlRow>> {
+        bind(sqlx::query(statement.mysql), values)
+            .fetch_all(conn)
+            .await
+    }
+
+    async fn rows_of<const N: usize>(
+        conn: &mut MySqlConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+        rows: &[[Value<'_>; N]],
+    ) -> Result<Vec<MySqlRow>> {
+        let mut found = Vec::with_capacity(rows.len());
+        for rows in pieces(rows) {
+            let query = with_rows(statement, values, rows);
+            found.extend(query.fetch_all(&mut *conn).await?);
+        }
+        Ok(found)
+    }
+
+    async fn insert(
+        conn: &mut MySqlConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> Result<i64> {
+        let done = bind(sqlx::query(statement.mysql), values).execute(conn);
+        i64::try_from(done.await?.last_insert_id())
+            .map_err(|_| contradiction("a row got a number above 63 bits".to_owned()))
+    }
+
+    async fn next_direct(conn: &mut MySqlConnection) -> Result<i64> {
+        sqlx::query("UPDATE direct_postings SET seq = seq + 1")
+            .execute(&mut *conn)
+            .await?;
+        sqlx::query_scalar("SELECT seq FROM direct_postings")
+            .fetch_one(conn)
+            .await
+    }
+
+    /// One that was assigned counts 2, any other 1.
+    fn assigned(touched: u64, given: u64) -> u64 {
+        touched.saturating_sub(given)
+    }
+
+    fn int(row: &MySqlRow, column: usize) -> Result<Option<i64>> {
+        row.try_get(column)
+    }
+
+    fn text(row: &MySqlRow, column: usize) -> Result<Option<String>> {
+        row.try_get(column)
+    }
+
+    fn bytes(row: &MySqlRow, column: usize) -> Result<Option<Vec<u8>>> {
+        row.try_get(column)
+    }
+}
+
+type MyQuery<'q> = Query<'q, MySql, MySqlArguments>;
+
+/// A statement for so many rows, with a few values before them.
+fn with_rows<const N: usize>(
+    statement: &'static Statement,
+    values: &[Value<'_>],
+    rows: &[[Value<'_>; N]],
+) -> MyQuery<'static> {
+    let query = bind(
+        sqlx::query(AssertSqlSafe(text(statement.mysql, rows.len()))),
+        values,
+    );
+    rows.iter().fold(query, |query, row| bind(query, row))
+}
+
+fn bind<'q>(query: MyQuery<'q>, values: &[Value<'_>]) -> MyQuery<'q> {
+    values.iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Bytes(value) => query.bind(value),
+    })
 }

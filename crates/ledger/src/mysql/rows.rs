@@ -1,18 +1,12 @@
 //! Statements that take several rows. In its file such a statement takes one, between the marks `/*rows … */` and
 //! `/*end*/`; the first mark also says what stands between two rows.
 
-use sqlx::{
-    AssertSqlSafe, MySql,
-    mysql::MySqlArguments,
-    query::{Query, QueryAs},
-};
-
 /// How many rows a statement takes. A statement is prepared for each of these numbers, so there are few; a run of
 /// rows is cut into them, the largest first.
 const SIZES: [usize; 6] = [1_024, 256, 64, 16, 4, 1];
 
 /// A statement that takes several rows.
-pub(super) struct Rows {
+struct Rows {
     head: &'static str,
     row: &'static str,
     between: &'static str,
@@ -50,27 +44,9 @@ impl Rows {
 }
 
 /// The text of a statement for so many rows.
-pub(super) fn text(file: &'static str, rows: usize) -> AssertSqlSafe<String> {
+pub(super) fn text(file: &'static str, rows: usize) -> String {
     // The marks are checked by a test, for every file.
-    let statement =
-        Rows::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows));
-    AssertSqlSafe(statement)
-}
-
-/// A statement for so many rows.
-pub(super) fn query<'q>(file: &'static str, rows: usize) -> Query<'q, MySql, MySqlArguments> {
-    sqlx::query(text(file, rows))
-}
-
-/// A statement for so many rows that returns some.
-pub(super) fn query_as<'q, T>(
-    file: &'static str,
-    rows: usize,
-) -> QueryAs<'q, MySql, T, MySqlArguments>
-where
-    T: for<'r> sqlx::FromRow<'r, sqlx::mysql::MySqlRow>,
-{
-    sqlx::query_as(text(file, rows))
+    Rows::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows))
 }
 
 /// Cuts a run of rows into pieces of known sizes.
@@ -90,7 +66,7 @@ mod tests {
     #[test]
     fn a_statement_takes_rows() {
         let file = "INSERT INTO t (a, b)\nVALUES /*rows , */(?, ?)/*end*/\nON x";
-        let check = |rows, expected: &str| assert_eq!(text(file, rows).0, expected);
+        let check = |rows, expected: &str| assert_eq!(text(file, rows), expected);
         check(1, "INSERT INTO t (a, b)\nVALUES (?, ?)\nON x");
         check(
             3,

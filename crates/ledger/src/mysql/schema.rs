@@ -1,7 +1,7 @@
 //! Migrations on MySQL and MariaDB. The server commits each statement that changes the schema by itself: what a
 //! broken migration left is gone over again, so each of its statements can be repeated.
 
-use sqlx::{Executor as _, MySql, MySqlConnection, Result};
+use sqlx::{MySql, MySqlConnection, Result};
 
 use crate::{
     dialect::Dialect as _,
@@ -32,9 +32,7 @@ impl Schema for MySql {
 
     async fn prepare(conn: &mut MySqlConnection) -> Result<()> {
         Self::set_up(conn).await?;
-        conn.execute(sqlx::raw_sql(include_str!("sql/schema_version.sql")))
-            .await?;
-        Ok(())
+        Self::run(conn, include_str!("sql/schema_version.sql")).await
     }
 
     async fn apply(
@@ -42,7 +40,7 @@ impl Schema for MySql {
         version: i64,
         migration: &'static str,
     ) -> Result<()> {
-        conn.execute(sqlx::raw_sql(migration)).await?;
+        Self::run(conn, migration).await?;
         let done = sqlx::query("INSERT INTO schema_version (version) VALUES (?)").bind(version);
         done.execute(&mut *conn).await?;
         Ok(())

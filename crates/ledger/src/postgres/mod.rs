@@ -3,21 +3,18 @@
 //! Rows travel as one array a column, which `unnest` makes a table of: each statement is prepared once and takes any
 //! number of rows up to the bound.
 
-mod accounts;
-mod campaigns;
-mod quarantine;
 mod schema;
-mod settling;
 
 use std::borrow::Cow;
 
 use sqlx::{
-    ConnectOptions as _, Executor as _, PgConnection, Postgres, Result,
+    ConnectOptions as _, Executor as _, PgConnection, Postgres, Result, Row as _,
     error::{DatabaseError, ErrorKind},
-    postgres::PgConnectOptions,
+    postgres::{PgArguments, PgConnectOptions, PgRow},
+    query::Query,
 };
 
-use crate::dialect::{Class, Dialect};
+use crate::dialect::{Class, Dialect, Statement, Value};
 
 /// Rows that one statement takes; more are written by several.
 const ROWS_MAX: usize = 16_384;
@@ -25,6 +22,8 @@ const ROWS_MAX: usize = 16_384;
 const STATEMENTS_MAX: usize = 64;
 
 impl Dialect for Postgres {
+    const BEGIN: &'static str = "BEGIN";
+
     fn at(url: &str) -> Result<PgConnectOptions> {
         let options: PgConnectOptions = url.parse()?;
         Ok(options
@@ -34,24 +33,7 @@ impl Dialect for Postgres {
     }
 
     async fn set_up(conn: &mut PgConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql(include_str!("sql/session.sql")))
-            .await?;
-        Ok(())
-    }
-
-    async fn begin(conn: &mut PgConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql("BEGIN")).await?;
-        Ok(())
-    }
-
-    async fn commit(conn: &mut PgConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql("COMMIT")).await?;
-        Ok(())
-    }
-
-    async fn rollback(conn: &mut PgConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql("ROLLBACK")).await?;
-        Ok(())
+        Self::run(conn, include_str!("sql/session.sql")).await
     }
 
     fn class(error: &dyn DatabaseError) -> Class {
@@ -66,14 +48,127 @@ impl Dialect for Postgres {
         }
     }
 
-    async fn doubts(conn: &mut PgConnection) -> Result<Vec<String>> {
-        let mut doubts = Vec::new();
+    async fn durability_warnings(conn: &mut PgConnection) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
         for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
             let value = sqlx::query_scalar::<_, String>("SELECT current_setting($1)").bind(setting);
             if value.fetch_one(&mut *conn).await? == "off" {
-                doubts.push(format!("{setting} is off"));
+                warnings.push(format!("{setting} is off"));
             }
         }
-        Ok(doubts)
+        Ok(warnings)
     }
+
+    async fn run(conn: &mut PgConnection, text: &'static str) -> Result<()> {
+        conn.execute(sqlx::raw_sql(text)).await?;
+        Ok(())
+    }
+
+    async fn execute(
+        conn: &mut PgConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> Result<u64> {
+        let done = query(statement, values).execute(conn).await?;
+        Ok(done.rows_affected())
+    }
+
+    async fn execute_rows<const N: usize>(
+        conn: &mut PgConnection,
+        statement: &'static Statement,
+        rows: &[[Value<'_>; N]],
+    ) -> Result<u64> {
+        let mut touched = 0;
+        for rows in rows.chunks(ROWS_MAX) {
+            let query = with_rows(query(statement, &[]), rows);
+            touched += query.execute(&mut *conn).await?.rows_affected();
+        }
+        Ok(touched)
+    }
+
+    async fn rows(
+        conn: &mut PgConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> Result<Vec<PgRow>> {
+        query(statement, values).fetch_all(conn).await
+    }
+
+    async fn rows_of<const N: usize>(
+        conn: &mut PgConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+        rows: &[[Value<'_>; N]],
+    ) -> Result<Vec<PgRow>> {
+        let mut found = Vec::with_capacity(rows.len());
+        for rows in rows.chunks(ROWS_MAX) {
+            let query = with_rows(query(statement, values), rows);
+            found.extend(query.fetch_all(&mut *conn).await?);
+        }
+        Ok(found)
+    }
+
+    async fn insert(
+        conn: &mut PgConnection,
+        statement: &'static Statement,
+        values: &[Value<'_>],
+    ) -> Result<i64> {
+        query(statement, values).fetch_one(conn).await?.try_get(0)
+    }
+
+    async fn next_direct(conn: &mut PgConnection) -> Result<i64> {
+        sqlx::query_scalar("UPDATE direct_postings SET seq = seq + 1 RETURNING seq")
+            .fetch_one(conn)
+            .await
+    }
+
+    fn assigned(touched: u64, _given: u64) -> u64 {
+        touched
+    }
+
+    fn int(row: &PgRow, column: usize) -> Result<Option<i64>> {
+        row.try_get(column)
+    }
+
+    fn text(row: &PgRow, column: usize) -> Result<Option<String>> {
+        row.try_get(column)
+    }
+
+    fn bytes(row: &PgRow, column: usize) -> Result<Option<Vec<u8>>> {
+        row.try_get(column)
+    }
+}
+
+type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+
+fn query(statement: &'static Statement, values: &[Value<'_>]) -> PgQuery<'static> {
+    let query = sqlx::query(statement.postgres);
+    values.iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Bytes(value) => query.bind(value),
+    })
+}
+
+/// Adds rows, as an array for each of their columns.
+fn with_rows<'q, const N: usize>(query: PgQuery<'q>, rows: &[[Value<'_>; N]]) -> PgQuery<'q> {
+    (0..N).fold(query, |query, column| {
+        let column = || rows.iter().map(|row| row[column]);
+        match column().next() {
+            Some(Value::Int(_)) => query.bind(Vec::from_iter(column().map(|value| match value {
+                Value::Int(value) => value,
+                _ => None,
+            }))),
+            Some(Value::Text(_)) => query.bind(Vec::from_iter(column().map(|value| match value {
+                Value::Text(value) => value,
+                _ => None,
+            }))),
+            Some(Value::Bytes(_)) | None => {
+                query.bind(Vec::from_iter(column().map(|value| match value {
+                    Value::Bytes(value) => value,
+                    _ => None,
+                })))
+            }
+        }
+    })
 }

@@ -1,8 +1,11 @@
 //! Migrations on PostgreSQL: each is one transaction with its version.
 
-use sqlx::{Executor as _, PgConnection, Postgres, Result};
+use sqlx::{PgConnection, Postgres, Result};
 
-use crate::schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema};
+use crate::{
+    dialect::Dialect as _,
+    schema::{MIGRATION_WAIT_S, SCHEMA_VERSION, Schema},
+};
 
 /// The advisory lock that whoever migrates has; "qiang" in ASCII.
 const LOCK: i64 = 0x71_69_61_6e_67;
@@ -43,17 +46,15 @@ impl Schema for Postgres {
     }
 
     async fn prepare(conn: &mut PgConnection) -> Result<()> {
-        conn.execute(sqlx::raw_sql(include_str!("sql/schema_version.sql")))
-            .await?;
-        Ok(())
+        Self::run(conn, include_str!("sql/schema_version.sql")).await
     }
 
     async fn apply(conn: &mut PgConnection, version: i64, migration: &'static str) -> Result<()> {
-        conn.execute(sqlx::raw_sql("BEGIN")).await?;
-        conn.execute(sqlx::raw_sql(migration)).await?;
+        Self::run(conn, Self::BEGIN).await?;
+        Self::run(conn, migration).await?;
         let done = sqlx::query("INSERT INTO schema_version (version) VALUES ($1)").bind(version);
         done.execute(&mut *conn).await?;
-        conn.execute(sqlx::raw_sql("COMMIT")).await?;
+        Self::run(conn, "COMMIT").await?;
         Ok(())
     }
 }

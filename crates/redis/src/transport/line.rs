@@ -14,7 +14,7 @@ use qiang_core::{
 use redis::{Cmd, ErrorKind, RedisError, Value, aio::MultiplexedConnection};
 
 use super::{RECORDS_MAX, Shared, TransportKind, arm, look, trim};
-use crate::log::{Record, decode};
+use crate::record::{Record, decode};
 
 /// How often a worker that waits for another one's lease asks for it.
 const LEASE_POLL: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use super::{
     RECORDS_MAX,
     line::{Failed, Line, Stage},
 };
-use crate::log::Record;
+use crate::record::Record;
 
 /// Items that could not be read of which the last are kept.
 const DEAD_MAX: usize = 1_000;
@@ -91,7 +91,7 @@ fn record(item: &[u8]) -> Option<Record> {
     };
     let fields = vec![text("c", campaign), text("t", at), text(field, body)];
     let record = (last.to_owned(), fields);
-    crate::log::decode(&record.0, &record.1).map(|_| record)
+    crate::record::decode(&record.0, &record.1).map(|_| record)
 }
 
 #[cfg(test)]

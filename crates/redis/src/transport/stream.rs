@@ -9,7 +9,7 @@ use super::{
     GROUP, RECORDS_MAX,
     line::{Failed, Line, Stage},
 };
-use crate::log::Record;
+use crate::record::Record;
 
 /// Where `XAUTOCLAIM` begins and ends.
 const ROUND: &str = "0-0";

@@ -2,4 +2,4 @@
 INSERT INTO accounts (owner, purpose, currency, balance)
 VALUES /*rows , */(?, ?, ?, ?)/*end*/
 ON DUPLICATE KEY UPDATE balance = balance + VALUES(balance)
-/*M!100500 RETURNING id */
+/*M!100500 RETURNING id, owner */

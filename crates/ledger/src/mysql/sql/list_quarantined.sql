@@ -1,5 +1,5 @@
 SELECT `partition`, seq, entry, reason, waits_for, at
 FROM set_aside
-WHERE `partition` > ? OR `partition` = ? AND seq > ?
+WHERE `partition` >= ? AND (`partition` > ? OR seq > ?)
 ORDER BY `partition`, seq
 LIMIT ?

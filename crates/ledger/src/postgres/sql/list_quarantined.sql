@@ -1,5 +1,5 @@
 SELECT partition, seq, entry, reason, waits_for, at
 FROM set_aside
-WHERE (partition, seq) > ($1, $2)
+WHERE partition >= $1 AND (partition, seq) > ($2, $3)
 ORDER BY partition, seq
-LIMIT $3
+LIMIT $4

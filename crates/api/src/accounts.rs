@@ -1,0 +1,136 @@
+//! Accounts: deposits and balances.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::{id::UserId, money::Currency};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, Key, Param, fingerprint},
+    problem::{Problem, ProblemBody, ProblemKind},
+    wire::{MoneyBody, Text},
+};
+
+/// Money that comes from outside.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDeposit)]
+pub(crate) struct DepositRequest {
+    /// Whole minor units, at least 1.
+    #[schema(minimum = 1)]
+    amount: i64,
+    /// ISO 4217 code.
+    #[schema(value_type = String, example = "CNY")]
+    currency: Text<Currency>,
+}
+
+/// A deposit that was made.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Deposit)]
+pub(crate) struct DepositBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    /// Whose account it went to.
+    user: String,
+    amount: MoneyBody,
+}
+
+/// What a user has.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Account)]
+pub(crate) struct AccountBody {
+    user: String,
+    /// One for each currency.
+    balances: Vec<BalanceBody>,
+    /// Whether everything granted before this request is in the balances. If not, ask again.
+    settled: bool,
+}
+
+/// What a user has in one currency.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Balance)]
+pub(crate) struct BalanceBody {
+    /// What can be spent.
+    available: MoneyBody,
+    /// Payments owed back because they buy nothing any more.
+    refunds_due: MoneyBody,
+}
+
+/// Puts money from outside into a user's account.
+#[utoipa::path(post, path = "/v1/accounts/{user}/deposits", tag = "accounts", request_body = DepositRequest,
+    params(("user" = String, Path, description = "Whose account"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
+    responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
+        (status = 403, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(crate) async fn deposit(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(user): Param<UserId>,
+    Key(key): Key,
+    extract::Json(request): extract::Json<DepositRequest>,
+) -> Result<(StatusCode, Json<DepositBody>), Problem> {
+    caller.require(Scope::Operate)?;
+    if request.amount < 1 {
+        return Err(Problem::new(
+            ProblemKind::Invalid,
+            "a deposit is at least 1 minor unit",
+        ));
+    }
+    let amount = MoneyBody {
+        amount: request.amount,
+        currency: request.currency,
+    };
+    let route = "POST /v1/accounts/{user}/deposits";
+    let binding = app
+        .bind(&caller, route, key.as_ref(), || {
+            fingerprint(user.as_str(), &request)
+        })
+        .await?;
+    app.ledger
+        .deposit(binding.id, &user, amount.money())
+        .await?;
+    let status = if binding.fresh {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((
+        status,
+        Json(DepositBody {
+            id: Text(binding.id),
+            user: user.to_string(),
+            amount,
+        }),
+    ))
+}
+
+/// What a user has. Users see their own account, operators everybody's.
+#[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
+    params(("user" = String, Path, description = "Whose account")),
+    responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
+        (status = 403, body = ProblemBody)))]
+pub(crate) async fn account(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(user): Param<UserId>,
+) -> Result<Json<AccountBody>, Problem> {
+    if caller.user != user {
+        caller.require(Scope::Operate)?;
+    }
+    let settled = app.settled().await?;
+    let balances = app.ledger.balances(&user).await?;
+    let balances = balances.into_iter().map(|balance| BalanceBody {
+        available: balance.available.into(),
+        refunds_due: MoneyBody::new(balance.refunds_due_minor, balance.available.currency),
+    });
+    Ok(Json(AccountBody {
+        user: user.to_string(),
+        balances: balances.collect(),
+        settled,
+    }))
+}

@@ -1,0 +1,224 @@
+//! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use qiang_core::{
+    book::Claim,
+    campaign::{AckLevel, CampaignKind},
+    id::CampaignId,
+    outcome::{Grant, Outcome},
+    ports::Claimed,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Key, OptionalJson, Param},
+    problem::{self, Problem, ProblemBody, ProblemKind},
+    wire::GrantBody,
+};
+
+/// Room for a grant's JSON.
+const GRANT_BYTES: usize = 384;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What to order.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = NewOrder)]
+pub(crate) struct OrderRequest {
+    /// Units, at least 1.
+    #[schema(minimum = 1, default = 1)]
+    quantity: u32,
+}
+
+impl Default for OrderRequest {
+    fn default() -> Self {
+        Self { quantity: 1 }
+    }
+}
+
+/// Claims a share of a red packet.
+///
+/// Repeating it gives the same share. A body is not needed.
+#[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+    params(("id" = String, Path, description = "The red packet's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+    responses(
+        (status = 201, description = "Granted now", body = GrantBody),
+        (status = 200, description = "Granted before: the same grant", body = GrantBody),
+        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+        (status = 404, description = "unknown_campaign", body = ProblemBody),
+        (status = 409, description = "sold_out or not_started", body = ProblemBody),
+        (status = 410, description = "ended", body = ProblemBody),
+        (status = 429, body = ProblemBody),
+        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+            body = ProblemBody)))]
+pub(crate) async fn claim_share(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(campaign): Param<CampaignId>,
+    Key(key): Key,
+) -> Result<Response, Problem> {
+    let claim = Claim {
+        campaign,
+        kind: CampaignKind::RedPacket,
+        user: caller.user.clone(),
+        quantity: 1,
+        key,
+    };
+    decide(&app, &caller, claim).await
+}
+
+/// Orders units of a sale.
+///
+/// Where a user may have one unit, repeating it gives the same order; where more, repeat it with the same
+/// `Idempotency-Key`.
+#[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "sales", request_body = Option<OrderRequest>,
+    params(("id" = String, Path, description = "The sale's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+    responses(
+        (status = 201, description = "Granted now", body = GrantBody),
+        (status = 200, description = "Granted before: the same order", body = GrantBody),
+        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+        (status = 404, description = "unknown_campaign", body = ProblemBody),
+        (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
+        (status = 410, description = "ended", body = ProblemBody),
+        (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
+        (status = 429, body = ProblemBody),
+        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+            body = ProblemBody)))]
+pub(crate) async fn order_units(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(campaign): Param<CampaignId>,
+    Key(key): Key,
+    OptionalJson(OrderRequest { quantity }): OptionalJson<OrderRequest>,
+) -> Result<Response, Problem> {
+    if quantity == 0 {
+        return Err(Problem::new(
+            ProblemKind::Invalid,
+            "an order is for at least 1 unit",
+        ));
+    }
+    let claim = Claim {
+        campaign,
+        kind: CampaignKind::Sale,
+        user: caller.user.clone(),
+        quantity,
+        key,
+    };
+    decide(&app, &caller, claim).await
+}
+
+/// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
+/// benchmarks.
+pub(crate) async fn noop(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(campaign): Param<CampaignId>,
+    Key(_): Key,
+) -> Result<Response, Problem> {
+    caller.require(Scope::Claim)?;
+    app.throttle.check(&caller.user)?;
+    let grant = Grant {
+        campaign,
+        number: 12_345,
+        quantity: 1,
+        amount_minor: 100,
+        granted_at: app.clock.now(),
+        order: None,
+    };
+    let meta = app
+        .meta(campaign)
+        .await?
+        .ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+    let body = GrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
+    Ok(grant_response(StatusCode::CREATED, &body))
+}
+
+async fn decide(app: &App, caller: &Caller, claim: Claim) -> Result<Response, Problem> {
+    caller.require(Scope::Claim)?;
+    app.throttle
+        .check(&claim.user)
+        .inspect_err(|_| app.metrics.throttled())?;
+    if let Some(outcome) = app.engine.peek(&claim)
+        && let Some(response) = gate(app, &outcome)
+    {
+        app.metrics.claimed(&outcome);
+        return Ok(response);
+    }
+    let Claimed { outcome, ack } = app
+        .engine
+        .claim(claim)
+        .await
+        .inspect_err(|_| app.metrics.failed())?;
+    app.metrics.claimed(&outcome);
+    match outcome {
+        Outcome::Granted(grant) => granted(app, StatusCode::CREATED, &grant, ack).await,
+        Outcome::AlreadyGranted(grant) => granted(app, StatusCode::OK, &grant, ack).await,
+        _ => Ok(refused(app, &outcome)),
+    }
+}
+
+/// The answer that needs no engine. A replayed grant is answered here only if its acknowledgement level is certain;
+/// otherwise the engine answers, which knows it.
+fn gate(app: &App, outcome: &Outcome) -> Option<Response> {
+    let Some(grant) = outcome.grant() else {
+        return Some(refused(app, outcome));
+    };
+    let meta = app.campaigns.get(grant.campaign)?;
+    (meta.ack == AckLevel::Fsync).then(|| {
+        let body = GrantBody::new(grant, meta.currency, Some(AckLevel::Fsync));
+        grant_response(StatusCode::OK, &body)
+    })
+}
+
+fn refused(app: &App, outcome: &Outcome) -> Response {
+    let ms_to_start = match outcome {
+        Outcome::NotStarted { starts_at } => starts_at.millis_since(app.clock.now()),
+        _ => 0,
+    };
+    problem::outcome(outcome, ms_to_start)
+}
+
+async fn granted(
+    app: &App,
+    status: StatusCode,
+    grant: &Grant,
+    ack: AckLevel,
+) -> Result<Response, Problem> {
+    // Reads the ledger once a campaign after a restart. Should that fail, a retry replays the grant.
+    let meta = app
+        .meta(grant.campaign)
+        .await?
+        .ok_or_else(|| Problem::new(ProblemKind::Internal, ""))?;
+    Ok(grant_response(
+        status,
+        &GrantBody::new(grant, meta.currency, Some(ack)),
+    ))
+}
+
+fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
+    let mut body = Vec::with_capacity(GRANT_BYTES);
+    match serde_json::to_writer(&mut body, grant) {
+        Ok(()) => json(status, body.into()),
+        Err(_) => Problem::new(ProblemKind::Internal, "").into_response(),
+    }
+}
+
+fn json(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+    response
+}

@@ -1,0 +1,158 @@
+//! The sections of the configuration that the API reads: `[server]`, `[auth]` and `[limits]`.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+
+/// Shorter secrets can be guessed.
+pub(crate) const SECRET_BYTES_MIN: usize = 32;
+
+/// What the caller got wrong, in one line that says what to do. A program ends with status 2 for it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+impl UsageError {
+    /// An error of that one line.
+    #[must_use]
+    pub fn new(line: impl Into<String>) -> Self {
+        Self(line.into())
+    }
+}
+
+/// What the API reads of the configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `[server]`
+    pub server: ServerConfig,
+    /// `[auth]`
+    pub auth: AuthConfig,
+    /// `[limits]`
+    pub limits: LimitsConfig,
+}
+
+/// `[server]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct ServerConfig {
+    pub listen: SocketAddr,
+    pub connections_max: u32,
+    pub header_timeout_ms: u64,
+    pub idle_timeout_ms: u64,
+    pub request_timeout_ms: u64,
+    pub drain_timeout_ms: u64,
+    pub body_bytes_max: usize,
+    pub noop_route: bool,
+}
+
+impl ServerConfig {
+    pub(crate) fn request_timeout(&self) -> Duration {
+        Duration::from_millis(self.request_timeout_ms)
+    }
+
+    /// Checks what its types do not.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub fn check(&self) -> Result<(), UsageError> {
+        at_least_one([
+            ("server.connections_max", u64::from(self.connections_max)),
+            ("server.header_timeout_ms", self.header_timeout_ms),
+            ("server.idle_timeout_ms", self.idle_timeout_ms),
+            ("server.request_timeout_ms", self.request_timeout_ms),
+        ])
+    }
+}
+
+/// `[auth]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct AuthConfig {
+    pub hs256_secret: Secret,
+    pub hs256_secret_file: PathBuf,
+    pub public_key_file: PathBuf,
+    pub issuer: String,
+    pub audience: String,
+    pub leeway_s: u32,
+}
+
+impl AuthConfig {
+    /// Puts this secret in place of every key, and asks for no issuer and no audience.
+    pub fn use_secret(&mut self, secret: Secret) {
+        *self = Self {
+            hs256_secret: secret,
+            hs256_secret_file: PathBuf::new(),
+            public_key_file: PathBuf::new(),
+            issuer: String::new(),
+            audience: String::new(),
+            leeway_s: self.leeway_s,
+        };
+    }
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct LimitsConfig {
+    pub claims_per_user_per_second: u32,
+    pub claims_burst: u32,
+    pub users_metered_max: usize,
+    pub shares_max: u32,
+}
+
+impl LimitsConfig {
+    /// Checks what its types do not.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub fn check(&self) -> Result<(), UsageError> {
+        at_least_one([
+            ("limits.claims_burst", u64::from(self.claims_burst)),
+            ("limits.shares_max", u64::from(self.shares_max)),
+        ])
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps a text secret.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() {
+            "Secret(not set)"
+        } else {
+            "Secret(redacted)"
+        })
+    }
+}
+
+fn at_least_one<const N: usize>(values: [(&str, u64); N]) -> Result<(), UsageError> {
+    match values.iter().find(|(_, value)| *value == 0) {
+        Some((key, _)) => Err(UsageError::new(format!("{key} must be at least 1"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,51 @@
+//! What operators observe of a node: the node implements it, `/readyz` and `/metrics` show it.
+
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{QuarantineCount, TransportStatus},
+};
+
+/// What operators observe of an engine and of settlement, beside the ports.
+pub trait Gauges: Send + Sync + 'static {
+    /// Claims and commands that wait for the engine.
+    fn queued(&self) -> usize;
+
+    /// Log entries there are, and how many of them are settled, over all partitions.
+    fn positions(&self) -> (Seq, Seq);
+
+    /// Why settlement is stuck, if it is.
+    fn stuck(&self) -> Option<String>;
+
+    /// How many entries of each partition the ledger has quarantined, as counted a while ago.
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        Vec::new()
+    }
+
+    /// Why nothing is granted at the moment, if that is so.
+    fn stopped(&self) -> Option<String>;
+
+    /// The transport of entries to the ledger, where this process runs one.
+    fn transport_report(&self) -> Option<TransportReport> {
+        None
+    }
+}
+
+/// The state of the transport of entries to the ledger.
+#[derive(Debug, Clone)]
+pub struct TransportReport {
+    /// Which transport, as it is configured.
+    pub transport: &'static str,
+    /// Each partition.
+    pub partitions: Vec<PartitionReport>,
+}
+
+/// The state of one partition, and of the transport for it.
+#[derive(Debug, Clone)]
+pub struct PartitionReport {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Log entries that are not settled yet.
+    pub lag: u64,
+    /// What the transport says.
+    pub status: TransportStatus,
+}

@@ -1,0 +1,36 @@
+//! The HTTP API: routes, wire types, problems, authentication, and the accept loop. One file a resource.
+//!
+//! It knows engines and ledgers by the ports of `qiang-core` alone ([`Ports`]); a node wires the real ones to it.
+
+mod accounts;
+mod app;
+mod auth;
+mod campaign_cache;
+mod campaigns;
+mod claims;
+pub mod config;
+mod create;
+mod extract;
+mod gauges;
+mod health;
+mod metrics;
+mod orders;
+mod problem;
+mod readiness;
+mod red_packets;
+mod router;
+mod sales;
+mod server;
+mod throttle;
+mod token;
+mod wire;
+
+pub use self::{
+    app::{Ports, id_at},
+    auth::{Scope, check_key},
+    config::{Config, UsageError},
+    gauges::{Gauges, PartitionReport, TransportReport},
+    router::document,
+    server::{Running, Server},
+    token::TokenIssuer,
+};

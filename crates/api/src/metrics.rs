@@ -1,0 +1,285 @@
+//! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
+
+mod transport;
+
+use std::{sync::OnceLock, time::Duration};
+
+use axum::http::{Method, StatusCode};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use qiang_core::outcome::Outcome;
+use utoipa::openapi::OpenApi;
+
+use self::transport::TransportMetrics;
+use crate::gauges::Gauges;
+
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
+/// Bounds of the latency histogram, in seconds.
+const LATENCY_BUCKETS: [f64; 14] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+];
+/// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
+const UNDECIDED: [&str; 2] = ["throttled", "failed"];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// A route, as an index into the known templates. 0 stands for paths that no template fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route(usize);
+
+pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    transport: OnceLock<TransportMetrics>,
+    routes: Vec<Template>,
+    outcomes: Vec<Counter>,
+    undecided: Vec<Counter>,
+    responses: Vec<Counter>,
+    queue_length: Gauge,
+    settlement_lag: Gauge,
+    stopped: Gauge,
+    stuck: Gauge,
+    pub(crate) connections: Gauge,
+}
+
+struct Template {
+    method: Method,
+    path: String,
+    /// Whether it is answered by the engine, however long that takes.
+    claim: bool,
+    latency: Histogram,
+}
+
+impl Metrics {
+    /// For the routes of the OpenAPI document.
+    pub(crate) fn new(document: &OpenApi) -> Self {
+        let builder = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS);
+        // Only an empty list of buckets is refused.
+        let recorder = builder
+            .unwrap_or_else(|_| PrometheusBuilder::new())
+            .build_recorder();
+        describe(&recorder);
+        let counter = |name: &'static str, label: &'static str, value: &'static str| {
+            recorder.register_counter(
+                &Key::from_parts(name, vec![Label::new(label, value)]),
+                &METADATA,
+            )
+        };
+        let gauge = |name: &'static str| recorder.register_gauge(&Key::from_name(name), &METADATA);
+        let claims = |names: &[&'static str]| {
+            names
+                .iter()
+                .map(|name| counter("qiang_claims_total", "outcome", name))
+                .collect()
+        };
+        Self {
+            routes: templates(&recorder, document),
+            outcomes: claims(&Outcome::NAMES),
+            undecided: claims(&UNDECIDED),
+            responses: CLASSES
+                .iter()
+                .map(|class| counter("qiang_http_responses_total", "class", class))
+                .collect(),
+            queue_length: gauge("qiang_engine_queue_length"),
+            settlement_lag: gauge("qiang_settlement_lag_entries"),
+            stopped: gauge("qiang_engine_stopped"),
+            stuck: gauge("qiang_settlement_stuck"),
+            connections: gauge("qiang_http_connections"),
+            handle: recorder.handle(),
+            transport: OnceLock::new(),
+            recorder,
+        }
+    }
+
+    /// The template that a request fits.
+    pub(crate) fn route(&self, method: &Method, path: &str) -> Route {
+        let fits = |template: &Template| template.method == *method && fits(&template.path, path);
+        Route(self.routes.iter().position(fits).unwrap_or(0))
+    }
+
+    pub(crate) fn is_claim(&self, route: Route) -> bool {
+        self.routes[route.0].claim
+    }
+
+    pub(crate) fn answered(&self, route: Route, status: StatusCode, took: Duration) {
+        self.routes[route.0].latency.record(took.as_secs_f64());
+        if let Some(counter) = self
+            .responses
+            .get(usize::from(status.as_u16() / 100).wrapping_sub(1))
+        {
+            counter.increment(1);
+        }
+    }
+
+    pub(crate) fn claimed(&self, outcome: &Outcome) {
+        self.outcomes[outcome.precedence()].increment(1);
+    }
+
+    pub(crate) fn throttled(&self) {
+        self.undecided[0].increment(1);
+    }
+
+    pub(crate) fn failed(&self) {
+        self.undecided[1].increment(1);
+    }
+
+    pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {
+        let (entries, settled) = gauges.positions();
+        self.queue_length.set(gauges.queued() as f64);
+        self.settlement_lag
+            .set(entries.saturating_sub(settled) as f64);
+        self.stopped
+            .set(f64::from(u8::from(gauges.stopped().is_some())));
+        self.stuck
+            .set(f64::from(u8::from(gauges.stuck().is_some())));
+        if let Some(transport_report) = gauges.transport_report() {
+            let make = || TransportMetrics::new(&self.recorder, &transport_report);
+            self.transport.get_or_init(make).show(&transport_report);
+        }
+        for (partition, count) in gauges.quarantine() {
+            for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
+                let partition = Label::new("partition", partition.0.to_string());
+                let labels = vec![partition, Label::new("state", state)];
+                let key = Key::from_parts("qiang_settlement_set_aside", labels);
+                self.recorder
+                    .register_gauge(&key, &METADATA)
+                    .set(count as f64);
+            }
+        }
+        self.handle.render()
+    }
+
+    pub(crate) fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+}
+
+fn describe(recorder: &impl Recorder) {
+    let counters = [
+        ("qiang_claims_total", "Claims by what they ended in"),
+        ("qiang_http_responses_total", "Responses by class of status"),
+    ];
+    for (name, text) in counters {
+        recorder.describe_counter(name.into(), None, text.into());
+    }
+    let gauges = [
+        (
+            "qiang_engine_queue_length",
+            "Claims and commands that wait for the engine",
+        ),
+        (
+            "qiang_settlement_lag_entries",
+            "Log entries that are not yet in the ledger",
+        ),
+        (
+            "qiang_engine_stopped",
+            "1 while nothing is granted, on one partition at least; /readyz says why",
+        ),
+        (
+            "qiang_settlement_stuck",
+            "1 while settlement does not go on, on one partition at least; /readyz says why",
+        ),
+        (
+            "qiang_settlement_set_aside",
+            "Entries that the ledger refused and quarantined, or that wait for these, by partition",
+        ),
+        ("qiang_http_connections", "Open connections"),
+    ];
+    for (name, text) in gauges {
+        recorder.describe_gauge(name.into(), None, text.into());
+    }
+    let text = "From a request's head to its response, by route";
+    recorder.describe_histogram(
+        "qiang_http_request_duration_seconds".into(),
+        Some(Unit::Seconds),
+        text.into(),
+    );
+}
+
+/// The routes of the OpenAPI document, those of claims first.
+fn templates(recorder: &impl Recorder, document: &OpenApi) -> Vec<Template> {
+    let mut routes = vec![(Method::POST, "/v1/noop/{id}/claims".to_owned())];
+    for (path, item) in &document.paths.paths {
+        let methods = [(&item.get, Method::GET), (&item.post, Method::POST)];
+        routes.extend(
+            methods
+                .into_iter()
+                .filter(|(operation, _)| operation.is_some())
+                .map(|(_, m)| (m, path.clone())),
+        );
+    }
+    routes.sort_by_key(|(method, path)| !is_claim(method, path));
+    routes.insert(0, (Method::GET, "other".to_owned()));
+    let latency = |method: &Method, path: &str| {
+        let labels = vec![
+            Label::new("method", method.to_string()),
+            Label::new("route", path.to_owned()),
+        ];
+        recorder.register_histogram(
+            &Key::from_parts("qiang_http_request_duration_seconds", labels),
+            &METADATA,
+        )
+    };
+    routes
+        .into_iter()
+        .map(|(method, path)| {
+            let (claim, latency) = (is_claim(&method, &path), latency(&method, &path));
+            Template {
+                method,
+                path,
+                claim,
+                latency,
+            }
+        })
+        .collect()
+}
+
+fn is_claim(method: &Method, path: &str) -> bool {
+    *method == Method::POST && (path.ends_with("/{id}/claims") || path == "/v1/sales/{id}/orders")
+}
+
+/// Whether a path is the template with something in place of `{…}`.
+fn fits(template: &str, path: &str) -> bool {
+    let (mut template, mut path) = (template.split('/'), path.split('/'));
+    loop {
+        match (template.next(), path.next()) {
+            (None, None) => return true,
+            (Some(t), Some(p)) if t == p || t.starts_with('{') => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_find_their_template() {
+        let metrics = Metrics::new(&crate::document());
+        let check = |method: Method, path: &str, template: &str| {
+            assert_eq!(
+                metrics.routes[metrics.route(&method, path).0].path,
+                template,
+                "{path}"
+            );
+        };
+        check(
+            Method::POST,
+            "/v1/red-packets/x/claims",
+            "/v1/red-packets/{id}/claims",
+        );
+        check(
+            Method::GET,
+            "/v1/red-packets/x/claims",
+            "/v1/red-packets/{id}/claims",
+        );
+        check(Method::POST, "/v1/sales/x/orders", "/v1/sales/{id}/orders");
+        check(Method::POST, "/v1/red-packets", "/v1/red-packets");
+        check(Method::GET, "/v1/red-packets", "other");
+        check(Method::GET, "/v1/red-packets/x/claims/y", "other");
+        check(Method::GET, "/healthz", "/healthz");
+        assert!(metrics.is_claim(metrics.route(&Method::POST, "/v1/sales/x/orders")));
+        assert!(!metrics.is_claim(metrics.route(&Method::POST, "/v1/sales")));
+        assert!(!metrics.is_claim(metrics.route(&Method::GET, "/v1/red-packets/x/claims")));
+    }
+}

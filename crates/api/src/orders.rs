@@ -1,0 +1,155 @@
+//! Orders: reading, paying, cancelling.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use qiang_core::{
+    book::{Command, OrderView, Reply},
+    id::{OrderId, PaymentRef},
+    money::Currency,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, Key, Param, fingerprint},
+    problem::{Problem, ProblemBody, ProblemKind},
+    wire::{GrantBody, MoneyBody, Text},
+};
+
+/// An order: whose it is, and the grant.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Order)]
+pub(crate) struct OrderBody {
+    /// The buyer.
+    user: String,
+    #[serde(flatten)]
+    grant: GrantBody,
+    /// Payments that arrived and buy nothing: each is owed back.
+    refunds_due: u32,
+}
+
+impl OrderBody {
+    fn new(view: &OrderView, currency: Currency) -> Self {
+        Self {
+            user: view.user.to_string(),
+            grant: GrantBody::new(&view.grant, currency, None),
+            refunds_due: view.grant.order.map_or(0, |order| order.refunds_due),
+        }
+    }
+}
+
+/// A payment that arrived.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewPayment)]
+pub(crate) struct PaymentRequest {
+    /// The payment service's name for it. The same one again is a replay, another one is owed back.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// When given, it must be the order's price.
+    amount: Option<MoneyBody>,
+}
+
+/// What became of a payment.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Payment)]
+pub(crate) struct PaymentBody {
+    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it buys nothing any more and is
+    /// owed back.
+    outcome: &'static str,
+    order: OrderBody,
+}
+
+impl App {
+    /// An order that the caller may see; to others it does not exist.
+    async fn visible_order(
+        &self,
+        caller: &Caller,
+        id: OrderId,
+    ) -> Result<(OrderView, Currency), Problem> {
+        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
+        let view = self.engine.order(id).await?;
+        let mine = |view: &OrderView| view.user == caller.user || caller.may(Scope::Operate);
+        let view = view.filter(mine).ok_or_else(missing)?;
+        let meta = self.meta(id.campaign).await?.ok_or_else(missing)?;
+        Ok((view, meta.currency))
+    }
+}
+
+/// An order. Buyers see their own, operators everybody's.
+#[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
+    params(("id" = String, Path, description = "The order's id")),
+    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody)))]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(id): Param<OrderId>,
+) -> Result<Json<OrderBody>, Problem> {
+    let (view, currency) = app.visible_order(&caller, id).await?;
+    Ok(Json(OrderBody::new(&view, currency)))
+}
+
+/// Records a payment that arrived. The payment service calls this.
+#[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
+    params(("id" = String, Path, description = "The order's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody)))]
+pub(crate) async fn pay(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(order): Param<OrderId>,
+    Key(key): Key,
+    extract::Json(request): extract::Json<PaymentRequest>,
+) -> Result<Json<PaymentBody>, Problem> {
+    caller.require(Scope::Operate)?;
+    let (view, currency) = app.visible_order(&caller, order).await?;
+    let price = MoneyBody::new(view.grant.amount_minor, currency);
+    if request.amount.is_some_and(|amount| amount != price) {
+        return Err(Problem::new(
+            ProblemKind::AmountMismatch,
+            format!("the order's price is {}", price.money()),
+        ));
+    }
+    let route = "POST /v1/orders/{id}/payment";
+    app.bind(&caller, route, key.as_ref(), || {
+        fingerprint(&order.to_string(), &request)
+    })
+    .await?;
+    let payment = request.reference.0;
+    match app.engine.submit(Command::Pay { order, payment }).await? {
+        Reply::Payment(outcome, view) => Ok(Json(PaymentBody {
+            outcome: outcome.name(),
+            order: OrderBody::new(&view, currency),
+        })),
+        _ => Err(Problem::new(ProblemKind::Internal, "")),
+    }
+}
+
+/// Gives an order's units back. Buyers may for their own, operators for all. Again changes nothing.
+#[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders",
+    params(("id" = String, Path, description = "The order's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
+        (status = 409, description = "Paid or expired", body = ProblemBody)))]
+pub(crate) async fn cancel(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(order): Param<OrderId>,
+    Key(key): Key,
+) -> Result<Json<OrderBody>, Problem> {
+    let (_, currency) = app.visible_order(&caller, order).await?;
+    let route = "POST /v1/orders/{id}/cancellation";
+    app.bind(&caller, route, key.as_ref(), || {
+        fingerprint(&order.to_string(), &())
+    })
+    .await?;
+    match app.engine.submit(Command::Cancel { order }).await? {
+        Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, currency))),
+        _ => Err(Problem::new(ProblemKind::Internal, "")),
+    }
+}

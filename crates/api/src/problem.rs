@@ -1,0 +1,369 @@
+//! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
+
+use std::borrow::Cow;
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use qiang_core::{
+    book::Refusal,
+    campaign::{AckLevel, CampaignError},
+    outcome::Outcome,
+    ports::{EngineError, LedgerError},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::wire::When;
+
+/// A claim that meets an engine in trouble may come again after this long.
+const RETRY_AFTER_S: u32 = 1;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $status:ident, $slug:literal, $title:literal;)*) => {
+        /// What went wrong. The type is stable, clients may switch on it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum ProblemKind { $($(#[$doc])* $name,)* }
+
+        impl ProblemKind {
+            #[cfg(test)]
+            const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            pub(crate) fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            pub(crate) fn urn(self) -> &'static str {
+                match self { $(Self::$name => concat!("urn:qiang:problem:", $slug),)* }
+            }
+
+            fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    BadRequest = BAD_REQUEST, "bad-request", "The request is not well formed";
+    Unauthenticated = UNAUTHORIZED, "unauthenticated", "A valid token is needed";
+    Forbidden = FORBIDDEN, "forbidden", "The token does not allow this";
+    NotFound = NOT_FOUND, "not-found", "There is no such thing";
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "This path does not know the method";
+    BodyTimeout = REQUEST_TIMEOUT, "body-timeout", "The body did not arrive in time";
+    TooLarge = PAYLOAD_TOO_LARGE, "too-large", "The body is too large";
+    MediaType = UNSUPPORTED_MEDIA_TYPE, "media-type", "The body must be JSON";
+    Invalid = UNPROCESSABLE_ENTITY, "invalid", "The request asks for something impossible";
+    AckUnavailable = UNPROCESSABLE_ENTITY, "ack-unavailable", "This engine cannot reach that acknowledgement level";
+    KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key was used for a different request";
+    AmountMismatch = UNPROCESSABLE_ENTITY, "amount-mismatch", "The payment is not the order's price";
+    InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";
+    PhaseConflict = CONFLICT, "phase-conflict", "The campaign's phase does not allow this";
+    OrderConflict = CONFLICT, "order-conflict", "The order's state does not allow this";
+    UnknownCampaign = NOT_FOUND, "unknown-campaign", "There is no such campaign";
+    Paused = SERVICE_UNAVAILABLE, "paused", "The campaign is paused";
+    NotStarted = CONFLICT, "not-started", "The campaign has not started";
+    Ended = GONE, "ended", "The campaign has ended";
+    LimitReached = CONFLICT, "limit-reached", "The user has as much as the campaign allows";
+    SoldOut = CONFLICT, "sold-out", "Sold out";
+    Throttled = TOO_MANY_REQUESTS, "throttled", "Too many claims";
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
+    Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Nothing is granted at the moment";
+    Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
+    Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
+    Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
+}
+
+/// Problem details (RFC 9457).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemBody {
+    /// Which problem; stable.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:qiang:problem:sold-out")]
+    urn: &'static str,
+    /// The problem in words, the same for all of its type.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// This occurrence.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(value_type = Option<String>)]
+    detail: Cow<'static, str>,
+    /// For claims: the outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    /// For `not-started`: when it starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    starts_at: Option<When>,
+    /// For `sold-out`: units left, fewer than were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<u32>,
+    /// For `limit-reached`: units that a user may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u32>,
+    /// For `limit-reached`: units that this user has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<u32>,
+    /// For `ack-unavailable`: the levels that are offered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<String>>)]
+    offered: Vec<&'static str>,
+}
+
+/// An error on its way to the client.
+#[derive(Debug)]
+pub(crate) struct Problem(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    body: ProblemBody,
+    retry_after_s: Option<u32>,
+    challenge: Option<Cow<'static, str>>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        let body = ProblemBody {
+            urn: kind.urn(),
+            title: kind.title(),
+            status: kind.status().as_u16(),
+            detail: detail.into(),
+            outcome: None,
+            starts_at: None,
+            remaining: None,
+            limit: None,
+            held: None,
+            offered: Vec::new(),
+        };
+        Self(Box::new(Inner {
+            body,
+            retry_after_s: None,
+            challenge: None,
+        }))
+    }
+
+    fn retry_after(mut self, seconds: u32) -> Self {
+        self.0.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// No token, or an invalid one. `detail` must not contain any of it.
+    pub(crate) fn unauthenticated(detail: &'static str, token_given: bool) -> Self {
+        let mut problem = Self::new(ProblemKind::Unauthenticated, detail);
+        let challenge = if token_given {
+            "Bearer realm=\"qiang\", error=\"invalid_token\""
+        } else {
+            "Bearer realm=\"qiang\""
+        };
+        problem.0.challenge = Some(challenge.into());
+        problem
+    }
+
+    /// A token without the scope that is needed.
+    pub(crate) fn missing_scope(scope: &'static str) -> Self {
+        let mut problem = Self::new(
+            ProblemKind::Forbidden,
+            format!("the token's scope must contain `{scope}`"),
+        );
+        let challenge =
+            format!("Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"{scope}\"");
+        problem.0.challenge = Some(challenge.into());
+        problem
+    }
+
+    pub(crate) fn ack_unavailable(asked: AckLevel, offered: &[AckLevel]) -> Self {
+        let names: Vec<_> = offered.iter().map(|level| level.name()).collect();
+        let detail = format!(
+            "`{asked}` is not offered here; choose one of {}",
+            names.join(", ")
+        );
+        let mut problem = Self::new(ProblemKind::AckUnavailable, detail);
+        problem.0.body.offered = names;
+        problem
+    }
+
+    pub(crate) fn throttled(wait_s: u32) -> Self {
+        Self::new(ProblemKind::Throttled, "").retry_after(wait_s.max(1))
+    }
+
+    pub(crate) fn kind_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// The answer to a claim that was not granted. `ms_to_start` is how long a `not_started` has to wait.
+pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
+    let mut problem = match outcome {
+        Outcome::SoldOut { remaining: 0 } => return sold_out(),
+        Outcome::UnknownCampaign => Problem::new(ProblemKind::UnknownCampaign, ""),
+        Outcome::Paused => Problem::new(ProblemKind::Paused, "").retry_after(RETRY_AFTER_S),
+        Outcome::NotStarted { starts_at } => {
+            let seconds =
+                u32::try_from(ms_to_start.max(0).div_euclid(1_000) + 1).unwrap_or(u32::MAX);
+            let mut problem = Problem::new(ProblemKind::NotStarted, "").retry_after(seconds);
+            problem.0.body.starts_at = Some(When(*starts_at));
+            problem
+        }
+        Outcome::Ended => Problem::new(ProblemKind::Ended, ""),
+        Outcome::LimitReached { limit, held } => {
+            let mut problem = Problem::new(ProblemKind::LimitReached, "");
+            problem.0.body.limit = Some(*limit);
+            problem.0.body.held = Some(*held);
+            problem
+        }
+        Outcome::SoldOut { remaining } => {
+            let mut problem = Problem::new(
+                ProblemKind::SoldOut,
+                "fewer units are left than were asked for",
+            );
+            problem.0.body.remaining = Some(*remaining);
+            problem
+        }
+        Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
+            Problem::new(ProblemKind::Internal, "a grant is no problem")
+        }
+    };
+    problem.0.body.outcome = Some(outcome.name());
+    problem.into_response()
+}
+
+/// The most frequent answer under peak load; written once.
+fn sold_out() -> Response {
+    const BODY: &str = concat!(
+        r#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"#,
+        r#""outcome":"sold_out","remaining":0}"#,
+    );
+    let mut response = Response::new(Body::from(Bytes::from_static(BODY.as_bytes())));
+    *response.status_mut() = StatusCode::CONFLICT;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, PROBLEM_JSON);
+    response
+}
+
+const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.kind_status();
+        // A struct of texts and numbers always serialises.
+        let body = serde_json::to_vec(&self.0.body).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
+        if let Some(seconds) = self.0.retry_after_s {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if let Some(challenge) = self
+            .0
+            .challenge
+            .as_deref()
+            .and_then(|text| HeaderValue::from_str(text).ok())
+        {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        let kind = match &error {
+            EngineError::Overloaded => ProblemKind::Overloaded,
+            EngineError::Unavailable { .. } => ProblemKind::Unavailable,
+            EngineError::Uncertain { .. } => ProblemKind::Uncertain,
+            EngineError::Stopping => ProblemKind::Stopping,
+            EngineError::Refused(refusal) => return (*refusal).into(),
+        };
+        // The reason is for the operator: the engine logs it, and /readyz shows it.
+        Self::new(kind, "").retry_after(RETRY_AFTER_S)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let kind = match refusal {
+            Refusal::UnknownCampaign => ProblemKind::UnknownCampaign,
+            Refusal::UnknownOrder => ProblemKind::NotFound,
+            Refusal::NothingAsked => ProblemKind::Invalid,
+            Refusal::KeyReused => ProblemKind::KeyReused,
+            Refusal::Phase(_) => ProblemKind::PhaseConflict,
+            Refusal::Order(_) => ProblemKind::OrderConflict,
+        };
+        Self::new(kind, refusal.to_string())
+    }
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::InsufficientFunds { .. } => {
+                Self::new(ProblemKind::InsufficientFunds, error.to_string())
+            }
+            LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
+            LedgerError::Overflow | LedgerError::AmountOutOfRange => {
+                Self::new(ProblemKind::Invalid, error.to_string())
+            }
+            LedgerError::Unavailable { reason } => {
+                tracing::error!(reason, "the ledger did not answer");
+                Self::new(ProblemKind::Unavailable, "").retry_after(RETRY_AFTER_S)
+            }
+            LedgerError::Uncertain { reason } => {
+                tracing::error!(reason, "a change's fate is unknown");
+                Self::new(ProblemKind::Uncertain, "").retry_after(RETRY_AFTER_S)
+            }
+            LedgerError::LogLost { head } => {
+                tracing::error!(head, "the log has lost entries");
+                Self::new(ProblemKind::Unavailable, "").retry_after(RETRY_AFTER_S)
+            }
+            LedgerError::Damaged { reason } => {
+                tracing::error!(reason, "the ledger is damaged");
+                Self::new(ProblemKind::Internal, "")
+            }
+        }
+    }
+}
+
+impl From<CampaignError> for Problem {
+    fn from(error: CampaignError) -> Self {
+        Self::new(ProblemKind::Invalid, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_distinct() {
+        let mut urns: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
+        urns.sort_unstable();
+        urns.dedup();
+        assert_eq!(urns.len(), ProblemKind::ALL.len());
+    }
+
+    #[test]
+    fn reasons_for_operators_stay_inside() {
+        let reason = "disk /dev/x is full".to_owned();
+        for error in [
+            EngineError::Unavailable {
+                reason: reason.clone(),
+            },
+            EngineError::Uncertain { reason },
+        ] {
+            let problem = Problem::from(error);
+            assert_eq!(problem.kind_status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(
+                !serde_json::to_string(&problem.0.body)
+                    .unwrap()
+                    .contains("disk")
+            );
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Red packets: creating and reading them, and their claims.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Phase, RedPacket, Rules, Tally},
+    id::CampaignId,
+    ports::CampaignRecord,
+    split::{RuleName, Seed, Split, SplitRule, commit},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    create::Draft,
+    extract::{self, Key, Param, Params},
+    problem::{Problem, ProblemBody, ProblemKind},
+    wire::{MoneyBody, StateBody, Text, When},
+};
+
+/// Claims on a page.
+const PAGE_DEFAULT: u32 = 100;
+const PAGE_MAX: u32 = 1_000;
+
+/// A red packet to send.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewRedPacket)]
+pub(crate) struct RedPacketRequest {
+    /// What people see.
+    #[schema(max_length = 200)]
+    title: String,
+    /// What is taken from the sender's account and shared out.
+    total: MoneyBody,
+    /// How many get a share.
+    #[schema(minimum = 1)]
+    shares: u32,
+    split: SplitBody,
+    /// Default: now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    starts_at: Option<When>,
+    /// Default: 24 hours after the start.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ends_at: Option<When>,
+    /// What a grant survives before it is acknowledged; default: fsync on the embedded engine; on Redis memory, or
+    /// replica where replicas are configured.
+    #[schema(value_type = Option<String>)]
+    ack: Option<Text<AckLevel>>,
+}
+
+/// How the total becomes shares.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SplitRule)]
+pub(crate) struct SplitBody {
+    /// normal, double_average, equal or lazy.
+    #[schema(value_type = String, example = "double_average")]
+    rule: Text<RuleName>,
+    /// The smallest share, in minor units; default 1. Not for `equal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min: Option<i64>,
+    /// The largest share, in minor units; `normal` needs it, the others have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<i64>,
+}
+
+impl SplitBody {
+    fn rule(self) -> Result<SplitRule, Problem> {
+        let invalid = |text| Err(Problem::new(ProblemKind::Invalid, text));
+        let min = self.min.unwrap_or(1);
+        match (self.rule.0, self.max) {
+            (RuleName::Normal, Some(max)) => Ok(SplitRule::Normal { min, max }),
+            (RuleName::Normal, None) => invalid("the rule `normal` needs `max`"),
+            (_, Some(_)) => invalid("only the rule `normal` has `max`"),
+            (RuleName::DoubleAverage, None) => Ok(SplitRule::DoubleAverage { min }),
+            (RuleName::Lazy, None) => Ok(SplitRule::Lazy { min }),
+            (RuleName::Equal, None) if self.min.is_none() => Ok(SplitRule::Equal),
+            (RuleName::Equal, None) => invalid("the rule `equal` has no `min`"),
+        }
+    }
+
+    fn of(rule: SplitRule) -> Self {
+        let equal = rule == SplitRule::Equal;
+        Self {
+            rule: Text(rule.name()),
+            min: (!equal).then_some(rule.min()),
+            max: rule.max(),
+        }
+    }
+}
+
+/// A red packet.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RedPacket)]
+pub(crate) struct RedPacketBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<CampaignId>,
+    title: String,
+    sender: String,
+    total: MoneyBody,
+    shares: u32,
+    split: SplitBody,
+    /// What is promised: the SHA-256 over the seed and the split.
+    commitment: String,
+    /// What the shares are drawn from; shown once the packet is closed, so that everybody can draw them again.
+    seed: Option<String>,
+    ack: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    state: StateBody,
+    /// What users have.
+    claimed: MoneyBody,
+    /// What can still be had.
+    remaining: MoneyBody,
+    /// What went back to the sender.
+    refunded: MoneyBody,
+}
+
+impl RedPacketBody {
+    fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
+        let campaign = record.campaign;
+        let Rules::RedPacket(packet) = &campaign.rules else {
+            return Err(Problem::new(ProblemKind::UnknownCampaign, ""));
+        };
+        let money = |minor| MoneyBody::new(minor, packet.currency);
+        Ok(Self {
+            id: Text(campaign.id),
+            sender: campaign.owner.to_string(),
+            total: money(packet.split.total()),
+            shares: packet.split.count(),
+            split: SplitBody::of(packet.split.rule()),
+            commitment: commit(&packet.seed, &packet.split).to_string(),
+            // As the ledger has it, which follows committed entries alone: a close that was decided and could not be
+            // kept must not reveal the seed of a packet that goes on.
+            seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
+            ack: campaign.ack.name(),
+            created_at: When(campaign.created_at),
+            state: StateBody::new(tally, campaign.window, app.clock.now()),
+            claimed: money(tally.claimed_minor),
+            remaining: money(tally.remaining_minor),
+            refunded: money(tally.refunded_minor),
+            title: campaign.title,
+        })
+    }
+}
+
+/// Which page of claims.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Page {
+    /// Claims with numbers above this.
+    #[serde(default)]
+    after: u32,
+    /// At most this many; default 100, at most 1000.
+    limit: Option<u32>,
+}
+
+/// Who got what, in the order of the grants.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Shares)]
+pub(crate) struct SharesBody {
+    claims: Vec<ShareBody>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u32>,
+    /// Whether everything granted before this request is in the ledger. If not, ask again.
+    settled: bool,
+}
+
+/// One share that was claimed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Share)]
+pub(crate) struct ShareBody {
+    number: u32,
+    user: String,
+    amount: MoneyBody,
+    #[schema(value_type = String, format = DateTime)]
+    granted_at: When,
+}
+
+/// Sends a red packet from the caller's account.
+#[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
+    responses((status = 201, body = RedPacketBody), (status = 200, description = "Sent before", body = RedPacketBody),
+        (status = 403, body = ProblemBody), (status = 409, description = "Too little money", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Key(key): Key,
+    extract::Json(request): extract::Json<RedPacketRequest>,
+) -> Result<(StatusCode, Json<RedPacketBody>), Problem> {
+    caller.require(Scope::Send)?;
+    app.check_ack(request.ack)?;
+    let shares_max = app.config.limits.shares_max;
+    if request.shares > shares_max {
+        return Err(Problem::new(
+            ProblemKind::Invalid,
+            format!("a red packet has at most {shares_max} shares here"),
+        ));
+    }
+    let split = Split::new(request.total.amount, request.shares, request.split.rule()?)
+        .map_err(|error| Problem::new(ProblemKind::Invalid, error.to_string()))?;
+    let rules = Rules::RedPacket(RedPacket {
+        split,
+        currency: request.total.currency.0,
+        seed: Seed::from_bytes(rand::random()),
+    });
+    let RedPacketRequest {
+        title,
+        starts_at,
+        ends_at,
+        ack,
+        ..
+    } = request.clone();
+    let draft = Draft {
+        owner: caller.user.clone(),
+        title,
+        starts_at,
+        ends_at,
+        ack,
+        rules,
+    };
+    let created = app
+        .create(
+            &caller,
+            "POST /v1/red-packets",
+            key.as_ref(),
+            &request,
+            draft,
+        )
+        .await?;
+    let (record, tally) = app.record(created.id, CampaignKind::RedPacket).await?;
+    let status = if created.fresh {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(RedPacketBody::new(record, &tally, &app)?)))
+}
+
+/// A red packet: its commitment and its state.
+#[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
+    params(("id" = String, Path, description = "The red packet's id")),
+    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody)))]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Param(id): Param<CampaignId>,
+) -> Result<Json<RedPacketBody>, Problem> {
+    let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
+    if tally.phase == Phase::Closed && record.phase != Phase::Closed {
+        // Closed a moment ago: the ledger is about to know.
+        app.settled().await?;
+        (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
+    }
+    Ok(Json(RedPacketBody::new(record, &tally, &app)?))
+}
+
+/// Who got what.
+#[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+    params(("id" = String, Path, description = "The red packet's id"), Page),
+    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Param(id): Param<CampaignId>,
+    Params(page): Params<Page>,
+) -> Result<Json<SharesBody>, Problem> {
+    let limit = page.limit.unwrap_or(PAGE_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(Problem::new(
+            ProblemKind::BadRequest,
+            format!("a limit is 1 to {PAGE_MAX}"),
+        ));
+    }
+    let meta = app
+        .meta(id)
+        .await?
+        .filter(|meta| meta.kind == CampaignKind::RedPacket)
+        .ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+    let settled = app.settled().await?;
+    let grants = app.ledger.grants(id, page.after, limit).await?;
+    let next = grants
+        .last()
+        .filter(|_| grants.len() == limit as usize)
+        .map(|last| last.number);
+    let claims = grants.into_iter().map(|grant| ShareBody {
+        number: grant.number,
+        user: grant.user.to_string(),
+        amount: MoneyBody::new(grant.amount_minor, meta.currency),
+        granted_at: When(grant.granted_at),
+    });
+    Ok(Json(SharesBody {
+        claims: claims.collect(),
+        next,
+        settled,
+    }))
+}

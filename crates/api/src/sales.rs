@@ -1,0 +1,152 @@
+//! Flash sales: creating and reading them.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Rules, Sale, Tally},
+    id::{CampaignId, UserId},
+    ports::CampaignRecord,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    create::Draft,
+    extract::{self, Key, Param},
+    problem::{Problem, ProblemBody, ProblemKind},
+    wire::{MoneyBody, StateBody, Text, When},
+};
+
+/// A sale to open.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewSale)]
+pub(crate) struct SaleRequest {
+    /// What people see.
+    #[schema(max_length = 200)]
+    title: String,
+    /// Who sells; default: the caller.
+    #[schema(value_type = Option<String>)]
+    seller: Option<Text<UserId>>,
+    /// Units for sale.
+    #[schema(minimum = 1)]
+    stock: u32,
+    /// Units that one user may have; default 1.
+    per_user_limit: Option<u32>,
+    unit_price: MoneyBody,
+    /// How long an unpaid order keeps its units; default 900.
+    hold_seconds: Option<u32>,
+    /// Default: now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    starts_at: Option<When>,
+    /// Default: 24 hours after the start.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ends_at: Option<When>,
+    /// What a grant survives before it is acknowledged; default: fsync on the embedded engine; on Redis memory, or
+    /// replica where replicas are configured.
+    #[schema(value_type = Option<String>)]
+    ack: Option<Text<AckLevel>>,
+}
+
+/// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
+const HOLD_S: u32 = 900;
+
+/// A flash sale.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Sale)]
+pub(crate) struct SaleBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<CampaignId>,
+    title: String,
+    seller: String,
+    stock: u32,
+    per_user_limit: u32,
+    unit_price: MoneyBody,
+    hold_seconds: i64,
+    ack: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    state: StateBody,
+}
+
+impl SaleBody {
+    fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
+        let campaign = record.campaign;
+        let Rules::Sale(sale) = &campaign.rules else {
+            return Err(Problem::new(ProblemKind::UnknownCampaign, ""));
+        };
+        Ok(Self {
+            id: Text(campaign.id),
+            seller: campaign.owner.to_string(),
+            stock: sale.stock(),
+            per_user_limit: sale.per_user_limit(),
+            unit_price: sale.unit_price().into(),
+            hold_seconds: sale.hold_ms() / 1_000,
+            ack: campaign.ack.name(),
+            created_at: When(campaign.created_at),
+            state: StateBody::new(tally, campaign.window, app.clock.now()),
+            title: campaign.title,
+        })
+    }
+}
+
+/// Opens a sale.
+#[utoipa::path(post, path = "/v1/sales", tag = "sales", request_body = SaleRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
+    responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
+        (status = 403, body = ProblemBody), (status = 422, body = ProblemBody)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Key(key): Key,
+    extract::Json(request): extract::Json<SaleRequest>,
+) -> Result<(StatusCode, Json<SaleBody>), Problem> {
+    caller.require(Scope::Operate)?;
+    app.check_ack(request.ack)?;
+    let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
+    let limit = request.per_user_limit.unwrap_or(1);
+    let sale = Sale::new(request.stock, limit, request.unit_price.money(), hold_ms)?;
+    let SaleRequest {
+        title,
+        seller,
+        starts_at,
+        ends_at,
+        ack,
+        ..
+    } = request.clone();
+    let owner = seller.map_or_else(|| caller.user.clone(), |seller| seller.0);
+    let draft = Draft {
+        owner,
+        title,
+        starts_at,
+        ends_at,
+        ack,
+        rules: Rules::Sale(sale),
+    };
+    let created = app
+        .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
+        .await?;
+    let (record, tally) = app.record(created.id, CampaignKind::Sale).await?;
+    let status = if created.fresh {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(SaleBody::new(record, &tally, &app)?)))
+}
+
+/// A sale and its state.
+#[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
+    params(("id" = String, Path, description = "The sale's id")),
+    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody)))]
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    _: Caller,
+    Param(id): Param<CampaignId>,
+) -> Result<Json<SaleBody>, Problem> {
+    let (record, tally) = app.record(id, CampaignKind::Sale).await?;
+    Ok(Json(SaleBody::new(record, &tally, &app)?))
+}

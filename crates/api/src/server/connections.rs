@@ -1,0 +1,240 @@
+//! The accept loop, and one connection.
+
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    extract::Request,
+    response::{IntoResponse as _, Response},
+};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+};
+use tower::Service as _;
+
+use super::guard::{Guard, GuardedStream, Progress, SWEEP_EVERY};
+use crate::{
+    app::App,
+    problem::{Problem, ProblemKind},
+};
+
+/// How long to wait when the system has no more sockets to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long connections have to write the last answers of the closing engine.
+const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
+/// The largest head, in bytes: it bounds what a connection can hold.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// Accepts connections until `stop`, then waits for them to end, for at most `server.drain_timeout_ms`. Returns those
+/// that have not ended.
+pub(super) async fn serve(
+    app: Arc<App>,
+    router: Router,
+    listener: TcpListener,
+    mut stop: watch::Receiver<bool>,
+) -> Leftover {
+    let connections_max = app.config.server.connections_max;
+    let permits = Arc::new(Semaphore::new(connections_max as usize));
+    let guard = Arc::new(Guard::new(&app.config.server));
+    let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
+    let (drain, draining) = watch::channel(false);
+    let service = Arc::new(Connections {
+        app,
+        router,
+        guard,
+        stop: draining,
+    });
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => break,
+            accepted = accept(&listener, &permits) => accepted,
+        };
+        match accepted {
+            Ok((stream, permit)) => Arc::clone(&service).spawn(stream, permit),
+            Err(error) => {
+                tracing::warn!(%error, "could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    // In this order, so that a client whose connection ends finds no listener either.
+    drop(listener);
+    drain.send_replace(true);
+    let timeout = Duration::from_millis(service.app.config.server.drain_timeout_ms);
+    let leftover = Leftover {
+        permits,
+        connections_max,
+        guard: Arc::clone(&service.guard),
+        sweeper,
+    };
+    if leftover.ended(timeout).await {
+        tracing::info!("every request in flight is answered");
+    } else {
+        tracing::warn!("some requests in flight were not answered in time");
+    }
+    leftover
+}
+
+/// Connections that did not end while draining.
+pub(super) struct Leftover {
+    permits: Arc<Semaphore>,
+    connections_max: u32,
+    guard: Arc<Guard>,
+    sweeper: tokio::task::JoinHandle<()>,
+}
+
+impl Leftover {
+    async fn ended(&self, wait_max: Duration) -> bool {
+        tokio::time::timeout(wait_max, self.permits.acquire_many(self.connections_max))
+            .await
+            .is_ok()
+    }
+
+    /// Gives connections a moment to write their last answers, then closes the rest.
+    pub(super) async fn finish(self) {
+        if !self.ended(LAST_ANSWERS_MAX).await {
+            self.guard.abort_all();
+        }
+        self.sweeper.abort();
+    }
+}
+
+/// Waits for the order to stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone cannot send it any more: that is a stop as well.
+    drop(stop.wait_for(|stop| *stop).await);
+}
+
+async fn sweep(guard: Arc<Guard>) {
+    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        guard.sweep();
+    }
+}
+
+/// Waits for a permit first: connections beyond the limit stay in the queue of the kernel.
+async fn accept(
+    listener: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits)
+        .acquire_owned()
+        .await
+        .map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+struct Connections {
+    app: Arc<App>,
+    router: Router,
+    guard: Arc<Guard>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Connections {
+    fn spawn(self: Arc<Self>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+        let progress = self.guard.progress();
+        let (known, watch) = tokio::sync::oneshot::channel();
+        let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
+        let task = tokio::spawn(async move {
+            let open = Opened {
+                app: &connections.app,
+                guard: &connections.guard,
+                id: watch.await.unwrap_or(0),
+            };
+            open.app.metrics.connections.increment(1.0);
+            connections.one(stream, of_task).await;
+            drop(open);
+            drop(permit);
+        });
+        // The task's end gives the id back, so it must have it before it starts.
+        let id = self.guard.opened(progress, task.abort_handle());
+        // The task waits for it, so it is there to take it.
+        known.send(id).unwrap_or_default();
+    }
+
+    async fn one(&self, stream: TcpStream, progress: Arc<Progress>) {
+        let service = service_fn(|request| self.answer(request, &progress));
+        let io = TokioIo::new(GuardedStream {
+            stream,
+            progress: Arc::clone(&progress),
+        });
+        let mut builder = http1::Builder::new();
+        // The guard closes slow and idle connections: no timer for each request.
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .half_close(false);
+        let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+        let mut stop = self.stop.clone();
+        let ended = tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            () = stopped(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            // Clients come and go; this is for looking into one of them.
+            tracing::debug!(%error, "a connection broke off");
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        progress: &Progress,
+    ) -> Result<Response, Infallible> {
+        let started = Instant::now();
+        progress.busy(started);
+        let metrics = &self.app.metrics;
+        let route = metrics.route(request.method(), request.uri().path());
+        let mut router = self.router.clone();
+        let answer = router.call(Request::from(request.map(axum::body::Body::new)));
+        let response = if metrics.is_claim(route) {
+            answer.await?
+        } else {
+            match tokio::time::timeout(
+                self.app.config.server.request_timeout() + ACCEPT_PAUSE,
+                answer,
+            )
+            .await
+            {
+                Ok(answered) => answered?,
+                Err(_) => Problem::new(ProblemKind::Uncertain, "it took too long").into_response(),
+            }
+        };
+        let now = Instant::now();
+        progress.idle(now);
+        metrics.answered(route, response.status(), now - started);
+        Ok(response)
+    }
+}
+
+/// An open connection. Dropped, it is no longer counted, whichever way it ended.
+struct Opened<'a> {
+    app: &'a App,
+    guard: &'a Guard,
+    id: u64,
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        self.guard.closed(self.id);
+        self.app.metrics.connections.decrement(1.0);
+    }
+}

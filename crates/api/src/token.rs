@@ -1,0 +1,103 @@
+//! Makes bearer tokens that the API accepts.
+
+use anyhow::Context as _;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use qiang_core::{id::UserId, time::Timestamp};
+use serde::Serialize;
+
+use crate::config::{SECRET_BYTES_MIN, UsageError};
+
+/// Signs tokens by one key.
+#[derive(Clone)]
+pub struct TokenIssuer {
+    key: EncodingKey,
+    algorithm: Algorithm,
+    issuer: Option<String>,
+    audience: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    sub: &'a str,
+    scope: &'a str,
+    iat: i64,
+    exp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iss: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aud: Option<&'a str>,
+}
+
+impl TokenIssuer {
+    /// Signs by a shared secret, with HS256.
+    ///
+    /// # Errors
+    /// When the secret is so short that it can be guessed.
+    pub fn from_secret(secret: &[u8]) -> Result<Self, UsageError> {
+        if secret.len() < SECRET_BYTES_MIN {
+            let text = format!(
+                "an HS256 secret has at least {SECRET_BYTES_MIN} bytes: `openssl rand -hex 32`"
+            );
+            return Err(UsageError::new(text));
+        }
+        Ok(Self::new(
+            EncodingKey::from_secret(secret),
+            Algorithm::HS256,
+        ))
+    }
+
+    /// Signs by a private key in PEM: Ed25519, or RSA with RS256.
+    ///
+    /// # Errors
+    /// When it holds neither.
+    pub fn from_private_key(pem: &[u8]) -> Result<Self, UsageError> {
+        let ed25519 = EncodingKey::from_ed_pem(pem).map(|key| Self::new(key, Algorithm::EdDSA));
+        ed25519
+            .or_else(|_| EncodingKey::from_rsa_pem(pem).map(|key| Self::new(key, Algorithm::RS256)))
+            .map_err(|_| UsageError::new("--key holds no Ed25519 or RSA private key in PEM"))
+    }
+
+    fn new(key: EncodingKey, algorithm: Algorithm) -> Self {
+        Self {
+            key,
+            algorithm,
+            issuer: None,
+            audience: None,
+        }
+    }
+
+    /// Names issuer (`iss`) and audience (`aud`) in the tokens, where they are given.
+    #[must_use]
+    pub fn naming(self, issuer: Option<String>, audience: Option<String>) -> Self {
+        Self {
+            issuer,
+            audience,
+            ..self
+        }
+    }
+
+    /// A token for `user`, valid for `ttl_s` seconds from `now`. `scope` is a list of names of scopes, separated by
+    /// blanks.
+    ///
+    /// # Errors
+    /// When it cannot be signed.
+    pub fn issue(
+        &self,
+        user: &UserId,
+        scope: &str,
+        now: Timestamp,
+        ttl_s: i64,
+    ) -> anyhow::Result<String> {
+        let iat = now.as_millis() / 1_000;
+        let claims = Claims {
+            sub: user.as_str(),
+            scope,
+            iat,
+            exp: iat.saturating_add(ttl_s),
+            iss: self.issuer.as_deref(),
+            aud: self.audience.as_deref(),
+        };
+        jsonwebtoken::encode(&Header::new(self.algorithm), &claims, &self.key)
+            .context("sign the token")
+    }
+}

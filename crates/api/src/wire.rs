@@ -1,0 +1,257 @@
+//! The JSON of the API. Types of the core are wrapped here and never serialise themselves, so that a change inside
+//! cannot change the wire by accident.
+
+use std::{fmt, io::Write as _, str::FromStr};
+
+use jiff::{
+    Timestamp as Calendar,
+    fmt::{
+        StdFmtWrite,
+        temporal::{DateTimeParser, DateTimePrinter},
+    },
+};
+use qiang_core::{
+    campaign::{AckLevel, Tally},
+    id::{CampaignId, OrderId},
+    money::{Currency, Money},
+    outcome::Grant,
+    time::{Timestamp, Window},
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use utoipa::ToSchema;
+
+/// Room for an id, a time, or a code of a few letters.
+const TEXT_BYTES: usize = 64;
+
+/// A type of the core that is written as its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_text(&self.0, serializer)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Serialises what is printed. It is mostly short, so it is gathered first: the serialiser looks for characters to
+/// escape once, not once for each piece that is printed.
+fn serialize_text<S: Serializer>(
+    text: &impl fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut room = [0; TEXT_BYTES];
+    let mut rest = room.as_mut_slice();
+    if write!(rest, "{text}").is_err() {
+        return serializer.collect_str(text);
+    }
+    let written = TEXT_BYTES - rest.len();
+    match str::from_utf8(&room[..written]) {
+        Ok(text) => serializer.serialize_str(text),
+        Err(error) => Err(S::Error::custom(error)),
+    }
+}
+
+/// An instant: RFC 3339 with milliseconds, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct When(pub(crate) Timestamp);
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        // Windows are inside the calendar, and clocks have been for a while.
+        let instant = Calendar::from_millisecond(self.0.as_millis()).map_err(|_| fmt::Error)?;
+        PRINTER
+            .print_timestamp(&instant, StdFmtWrite(f))
+            .map_err(|_| fmt::Error)
+    }
+}
+
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_text(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for When {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        static PARSER: DateTimeParser = DateTimeParser::new();
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let instant = PARSER.parse_timestamp(text.as_bytes()).map_err(|_| {
+            D::Error::custom("a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00")
+        })?;
+        Ok(Self(Timestamp::from_millis(instant.as_millisecond())))
+    }
+}
+
+/// Money: minor units (fen, cents) of one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Money)]
+pub(crate) struct MoneyBody {
+    /// Whole minor units.
+    #[schema(example = 10_000)]
+    pub(crate) amount: i64,
+    /// ISO 4217 code.
+    #[schema(value_type = String, example = "CNY")]
+    pub(crate) currency: Text<Currency>,
+}
+
+impl From<Money> for MoneyBody {
+    fn from(money: Money) -> Self {
+        Self {
+            amount: money.minor,
+            currency: Text(money.currency),
+        }
+    }
+}
+
+impl MoneyBody {
+    pub(crate) fn new(minor: i64, currency: Currency) -> Self {
+        Money::new(minor, currency).into()
+    }
+
+    pub(crate) fn money(self) -> Money {
+        Money::new(self.amount, self.currency.0)
+    }
+}
+
+/// A grant, and for a sale its order. A repeated claim gets the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Grant)]
+pub(crate) struct GrantBody {
+    /// The campaign that granted.
+    #[schema(value_type = String, format = Uuid)]
+    pub(crate) campaign: Text<CampaignId>,
+    /// The grant's number in its campaign, from 1.
+    pub(crate) number: u32,
+    /// The order's id; sales only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub(crate) order: Option<Text<OrderId>>,
+    /// Units; 1 for a share.
+    pub(crate) quantity: u32,
+    /// The share's money, or the order's price.
+    pub(crate) amount: MoneyBody,
+    /// When it was decided.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) granted_at: When,
+    /// The state of the order: held, paid, cancelled or expired; sales only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<&'static str>,
+    /// When the hold of an unpaid order ends; sales only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(crate) hold_until: Option<When>,
+    /// What the grant survives: memory, replica, fsync or ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ack: Option<&'static str>,
+}
+
+impl GrantBody {
+    pub(crate) fn new(grant: &Grant, currency: Currency, ack: Option<AckLevel>) -> Self {
+        Self {
+            campaign: Text(grant.campaign),
+            number: grant.number,
+            order: grant.order.map(|_| Text(grant.order_id())),
+            quantity: grant.quantity,
+            amount: MoneyBody::new(grant.amount_minor, currency),
+            granted_at: When(grant.granted_at),
+            state: grant.order.map(|order| order.state.name()),
+            hold_until: grant.order.map(|order| When(order.hold_until)),
+            ack: ack.map(AckLevel::name),
+        }
+    }
+}
+
+/// A campaign's numbers. Always supply = granted + remaining + returned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = State)]
+pub(crate) struct StateBody {
+    /// draft, scheduled, live, paused, ended or closed.
+    pub(crate) phase: &'static str,
+    /// Shares or units there ever were.
+    pub(crate) supply: u32,
+    /// Shares or units that users have.
+    pub(crate) granted: u32,
+    /// Shares or units that can still be had.
+    pub(crate) remaining: u32,
+    /// Shares or units that went back at the close.
+    pub(crate) returned: u32,
+    /// The first instant at which claims are accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) starts_at: When,
+    /// The first instant at which they no longer are.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) ends_at: When,
+    /// The server's time, for countdowns.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) now: When,
+}
+
+impl StateBody {
+    pub(crate) fn new(tally: &Tally, window: Window, now: Timestamp) -> Self {
+        Self {
+            phase: tally.phase.name(),
+            supply: tally.supply,
+            granted: tally.granted,
+            remaining: tally.remaining,
+            returned: tally.returned,
+            starts_at: When(window.starts_at()),
+            ends_at: When(window.ends_at()),
+            now: When(now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rfc_3339() {
+        let check = |json: &str, written: Option<&str>| {
+            let parsed = serde_json::from_str::<When>(json).ok();
+            assert_eq!(
+                parsed.map(|when| when.to_string()).as_deref(),
+                written,
+                "{json}"
+            );
+        };
+        check(
+            "\"2026-11-21T20:00:00+08:00\"",
+            Some("2026-11-21T12:00:00.000Z"),
+        );
+        check(
+            "\"2026-11-21T12:00:00.5Z\"",
+            Some("2026-11-21T12:00:00.500Z"),
+        );
+        check("\"2026-11-21T12:00:00\"", None);
+        check("\"tomorrow\"", None);
+        check("1763726400", None);
+    }
+
+    #[test]
+    fn money_is_whole_minor_units() {
+        let check = |json: &str, good: bool| {
+            assert_eq!(
+                serde_json::from_str::<MoneyBody>(json).is_ok(),
+                good,
+                "{json}"
+            );
+        };
+        check(r#"{"amount":1,"currency":"CNY"}"#, true);
+        check(r#"{"amount":-1,"currency":"CNY"}"#, true);
+        check(r#"{"amount":1.5,"currency":"CNY"}"#, false);
+        check(r#"{"amount":"1","currency":"CNY"}"#, false);
+        check(r#"{"amount":1,"currency":"cny"}"#, false);
+        check(r#"{"amount":9223372036854775808,"currency":"CNY"}"#, false);
+        check(r#"{"amount":1,"currency":"CNY","x":1}"#, false);
+    }
+}

@@ -1,0 +1,120 @@
+//! Connections that are slow, idle or too many.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Service, read_to_end};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n";
+
+#[tokio::test]
+async fn slow_heads_are_cut_off() {
+    let service = Service::start_with(|config, _| config.server.header_timeout_ms = 400).await;
+    let started = Instant::now();
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\n")
+        .await
+        .unwrap();
+    // A byte now and then does not help.
+    while started.elapsed() < Duration::from_secs(5) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if stream.write_all(b"x").await.is_err() {
+            break;
+        }
+    }
+    let cut_off_after = started.elapsed();
+    assert!(
+        (400..2_000).contains(&cut_off_after.as_millis()),
+        "{cut_off_after:?}"
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_and_busy_ones_kept() {
+    let service = Service::start_with(|config, _| {
+        config.server.header_timeout_ms = 300;
+        config.server.idle_timeout_ms = 1_200;
+    })
+    .await;
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let mut buf = [0; 1_024];
+    // Twice with a pause in between that is longer than a head may take.
+    for _ in 0..2 {
+        stream.write_all(HEALTH).await.unwrap();
+        assert!(stream.read(&mut buf).await.unwrap() > 0);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+    }
+    assert_eq!(
+        read_to_end(&mut stream, Duration::from_secs(5)).await,
+        (String::new(), true)
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn slow_bodies_are_cut_off() {
+    let service = Service::start_with(|config, _| config.server.request_timeout_ms = 300).await;
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let head = format!(
+        "POST /v1/accounts/sam/deposits HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: 20\r\n\r\n{{",
+        service.operator()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 408 ") && answer.contains("urn:qiang:problem:body-timeout"),
+        "{answer}"
+    );
+    assert!(closed);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn connections_past_the_limit_wait() {
+    let service = Service::start_with(|config, _| config.server.connections_max = 2).await;
+    let first = TcpStream::connect(service.addr).await.unwrap();
+    let mut second = TcpStream::connect(service.addr).await.unwrap();
+    second.write_all(HEALTH).await.unwrap();
+    let mut buf = [0; 64];
+    assert!(second.read(&mut buf).await.unwrap() > 0);
+    let mut third = TcpStream::connect(service.addr).await.unwrap();
+    third.write_all(HEALTH).await.unwrap();
+    let waiting = tokio::time::timeout(Duration::from_millis(300), third.read(&mut buf)).await;
+    assert!(waiting.is_err(), "a third connection was served");
+    drop(first);
+    let served = tokio::time::timeout(Duration::from_secs(5), third.read(&mut buf)).await;
+    assert!(served.unwrap().unwrap() > 0);
+    drop((second, third));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn requests_on_one_connection_may_be_pipelined() {
+    let service = Service::start().await;
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let close = b"GET /healthz HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
+    stream
+        .write_all(&[HEALTH, HEALTH, close].concat())
+        .await
+        .unwrap();
+    let (answers, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+    assert_eq!(
+        (answers.matches("HTTP/1.1 200 OK").count(), closed),
+        (3, true),
+        "{answers}"
+    );
+    service.stop().await;
+}

@@ -1,0 +1,300 @@
+//! What an engine on Redis says of itself, to hold a ledger against it.
+//!
+//! Architecture invariant: nothing is written, and nothing here comes from the crate that is the engine. Plain commands
+//! read the keys that `qiang_redis`'s `keys.rs` describes.
+//!
+//! The ledger is read as of one moment, and Redis right after it. What was settled in between is gone from the log when
+//! it is trimmed: then both are read again.
+
+mod record;
+mod servers;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use redis::aio::MultiplexedConnection;
+use rusqlite::{Connection, params};
+
+use self::{record::InFlight, servers::Servers};
+use crate::place::EnginePlace;
+
+const TABLES: &str = include_str!("tables.sql");
+/// What is set aside is on its way like what is in flight.
+const ASIDE: &str = include_str!("aside.sql");
+/// The partitions of an engine that has no state and whose number is not given.
+const PARTITIONS_DEFAULT: u16 = 8;
+/// How long Redis may take to let the audit in, and for each answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Campaigns whose numbers are read in one atomic step.
+const CAMPAIGNS_MAX: usize = 256;
+/// Records of the log that are read by one call.
+const RECORDS_MAX: usize = 256;
+/// How often both are read again because settlement went on in between.
+pub(super) const ATTEMPTS_MAX: usize = 10;
+
+/// What the ledger says before Redis is asked.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// How far each partition is settled.
+    pub(super) settled: BTreeMap<i64, i64>,
+    /// The ids of its campaigns.
+    pub(super) campaigns: Vec<String>,
+}
+
+impl Known {
+    fn settled_of(&self, partition: u16) -> i64 {
+        self.settled.get(&partition.into()).copied().unwrap_or(0)
+    }
+}
+
+fn key_of(prefix: &str, partition: u16, rest: &str) -> String {
+    format!("{prefix}:{{p{partition:02}}}:{rest}")
+}
+
+/// One partition.
+struct Head {
+    partition: u16,
+    settled: i64,
+    head: Option<i64>,
+    missing: i64,
+}
+
+/// A campaign, or a part of one.
+struct Part {
+    partition: u16,
+    campaign: Arc<str>,
+    granted: i64,
+    returned: i64,
+    upto: i64,
+}
+
+/// What the engine says.
+pub(super) struct State {
+    heads: Vec<Head>,
+    parts: Vec<Part>,
+    flight: Vec<(u16, InFlight)>,
+}
+
+impl State {
+    /// Whether this stands: every entry is settled or in the log; or what is missing has not been settled since the
+    /// attempt before, which saw these positions.
+    pub(super) fn stands(&self, before: Option<&Known>) -> bool {
+        let mut missing = self.heads.iter().filter(|head| head.missing != 0);
+        missing.all(|head| {
+            before.is_some_and(|before| before.settled_of(head.partition) == head.settled)
+        })
+    }
+
+    /// Entries that are in the log and not settled.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.flight.len() as u64
+    }
+
+    /// Puts it into temporary tables.
+    pub(super) fn tell(&self, conn: &Connection) -> rusqlite::Result<()> {
+        conn.execute_batch(TABLES)?;
+        let mut insert = conn.prepare("INSERT INTO temp.heads VALUES (?, ?, ?, ?)")?;
+        for head in &self.heads {
+            insert.execute(params![
+                head.partition,
+                head.settled,
+                head.head,
+                head.missing
+            ])?;
+        }
+        let mut insert =
+            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?)")?;
+        for part in &self.parts {
+            insert.execute(params![
+                part.partition,
+                part.campaign,
+                part.granted,
+                part.returned,
+                part.upto
+            ])?;
+        }
+        conn.execute_batch(ASIDE)?;
+        let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
+        for (partition, entry) in &self.flight {
+            insert.execute(params![
+                partition,
+                entry.seq,
+                entry.campaign,
+                entry.kind,
+                entry.number,
+                entry.quantity
+            ])?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection that only reads.
+pub(super) struct Reader {
+    servers: Servers,
+    /// To the server that has the partition which is being read.
+    conn: MultiplexedConnection,
+    prefix: String,
+    partitions: u16,
+}
+
+impl Reader {
+    /// Connects, and asks how many partitions there are.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or has another number of partitions than was said.
+    pub(super) async fn connect(place: &EnginePlace) -> anyhow::Result<Self> {
+        let mut servers = Servers::connect(place).await?;
+        let prefix = place.prefix.clone();
+        let key = key_of(&prefix, 0, "partition");
+        let mut reader = Self {
+            conn: servers.of(&key).await?,
+            servers,
+            prefix,
+            partitions: place.partitions.unwrap_or(PARTITIONS_DEFAULT),
+        };
+        let count: Option<u16> = redis::cmd("HGET")
+            .arg(key)
+            .arg("count")
+            .query_async(&mut reader.conn)
+            .await
+            .context("cannot read Redis")?;
+        match (count, place.partitions) {
+            (Some(found), Some(said)) if found != said => {
+                anyhow::bail!("the engine has {found} partitions, and --partitions says {said}")
+            }
+            (Some(found), _) => reader.partitions = found,
+            (None, _) => {}
+        }
+        Ok(reader)
+    }
+
+    fn key(&self, partition: u16, rest: &str) -> String {
+        key_of(&self.prefix, partition, rest)
+    }
+
+    /// Reads all partitions.
+    ///
+    /// # Errors
+    /// When Redis does not answer, and when something there cannot be read.
+    pub(super) async fn read(&mut self, known: &Known) -> anyhow::Result<State> {
+        let mut state = State {
+            heads: Vec::new(),
+            parts: Vec::new(),
+            flight: Vec::new(),
+        };
+        for partition in 0..self.partitions {
+            let settled = known.settled_of(partition);
+            let key = self.key(partition, "partition");
+            self.conn = self.servers.of(&key).await?;
+            let head = self
+                .parts(partition, &known.campaigns, &mut state.parts)
+                .await?;
+            let missing = match head {
+                Some(head) => {
+                    self.flight(partition, settled, head, &mut state.flight)
+                        .await?
+                }
+                None => 0,
+            };
+            state.heads.push(Head {
+                partition,
+                settled,
+                head,
+                missing,
+            });
+        }
+        Ok(state)
+    }
+
+    /// Reads a partition's campaigns; returns the last entry of its log.
+    async fn parts(
+        &mut self,
+        partition: u16,
+        campaigns: &[String],
+        parts: &mut Vec<Part>,
+    ) -> anyhow::Result<Option<i64>> {
+        let mut rest = campaigns;
+        loop {
+            let (some, others) = rest.split_at(rest.len().min(CAMPAIGNS_MAX));
+            // In one step: the numbers are those after the entry that is the last one.
+            let mut pipe = redis::pipe();
+            pipe.atomic()
+                .cmd("HGET")
+                .arg(self.key(partition, "partition"))
+                .arg("seq");
+            for campaign in some {
+                let key = self.key(partition, &format!("c:{campaign}"));
+                pipe.cmd("HMGET").arg(key).arg("granted").arg("returned");
+            }
+            let answer: Vec<redis::Value> = pipe
+                .query_async(&mut self.conn)
+                .await
+                .context("cannot read Redis")?;
+            let mut answer = answer.into_iter();
+            let seq = answer.next().context("Redis gave no answer")?;
+            let head = redis::from_redis_value::<Option<i64>>(seq)
+                .context("the log's end cannot be read")?;
+            for (campaign, numbers) in some.iter().zip(answer) {
+                let numbers: (Option<i64>, Option<i64>) = redis::from_redis_value(numbers)
+                    .with_context(|| {
+                        format!("the engine's numbers of campaign {campaign} cannot be read")
+                    })?;
+                if let ((Some(granted), Some(returned)), Some(upto)) = (numbers, head) {
+                    parts.push(Part {
+                        partition,
+                        campaign: campaign.as_str().into(),
+                        granted,
+                        returned,
+                        upto,
+                    });
+                }
+            }
+            if others.is_empty() {
+                return Ok(head);
+            }
+            rest = others;
+        }
+    }
+
+    /// Reads the entries in flight, up to one; returns the first that is missing, or 0.
+    async fn flight(
+        &mut self,
+        partition: u16,
+        settled: i64,
+        head: i64,
+        flight: &mut Vec<(u16, InFlight)>,
+    ) -> anyhow::Result<i64> {
+        let mut next = settled + 1;
+        while next <= head {
+            let records: Vec<(String, Vec<(String, String)>)> = redis::cmd("XRANGE")
+                .arg(self.key(partition, "log"))
+                .arg(format!("{next}-0"))
+                .arg("+")
+                .arg("COUNT")
+                .arg(RECORDS_MAX)
+                .query_async(&mut self.conn)
+                .await
+                .context("cannot read the engine's log")?;
+            if records.is_empty() {
+                return Ok(next);
+            }
+            for (id, fields) in records {
+                let entries = record::entries(&id, &fields).with_context(|| {
+                    format!("record {id} of the log of partition {partition} cannot be read")
+                })?;
+                for entry in entries {
+                    if entry.seq < next || entry.seq > head {
+                        continue;
+                    }
+                    if entry.seq > next {
+                        return Ok(next);
+                    }
+                    next += 1;
+                    flight.push((partition, entry));
+                }
+            }
+        }
+        Ok(0)
+    }
+}

@@ -1,0 +1,322 @@
+//! The audit: proves every invariant again from the rows of a ledger file alone.
+//!
+//! An embedded engine's file has the log, and its tables are held against it. A ledger alone has no log: there the
+//! tables are held against each other, and what only a log can tell is reported as not applicable. A ledger in
+//! PostgreSQL or MySQL/MariaDB is copied, row by row, into such a file first.
+//!
+//! Architecture invariant: the audit shares no logic with the engine. What it proves is written in
+//! SQL, one file a check; only the splits are recomputed with `qiang_core::split`, because that is
+//! the promise of commit and reveal. The file is only read, in one transaction.
+
+mod copy;
+mod engine;
+mod open;
+mod place;
+mod report;
+mod splits;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use rusqlite::Connection;
+
+use self::open::Ledger;
+pub use self::{
+    open::Kind,
+    place::{EnginePlace, Topology},
+    report::{Aside, Check, Report},
+};
+
+const PRELUDE: &str = include_str!("prelude.sql");
+const BOOKS_PRELUDE: &str = include_str!("books.sql");
+
+/// What a file must have for a check to mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// The ledger's tables.
+    Books,
+    /// A log beside them.
+    Log,
+    /// The ledger's tables, and nothing that says more.
+    BooksAlone,
+    /// The tables of a ledger in a database.
+    Database,
+    /// An engine beside it.
+    Engine,
+}
+
+/// Why a check that needs a log is not made.
+const NO_LOG: &str = "this file holds no log";
+/// The same for a database.
+const NO_LOG_THERE: &str = "the log is in the engine";
+
+macro_rules! sql_checks {
+    ($($needs:ident $name:literal),+ $(,)?) => {
+        [$((Needs::$needs, $name, include_str!(concat!("checks/", $name, ".sql")))),+]
+    };
+}
+
+/// The checks in SQL. Each file has two statements with an empty line between them: how much was
+/// examined, and what offends, one line of text a row.
+const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
+    // the log by itself
+    Log "log_dense",
+    Log "log_entries",
+    Log "settled_position",
+    Books "campaign_rules",
+    Log "campaign_life",
+    Log "grants_numbered",
+    Log "no_oversell",
+    Log "user_limit",
+    Log "key_grants_once",
+    Log "grants_while_open",
+    Log "units_conserved",
+    Log "money_conserved",
+    Log "order_prices",
+    Log "order_steps",
+    // the ledger's tables, which follow from it
+    Log "campaign_counts",
+    Books "shares_complete",
+    Log "share_amounts",
+    Log "lazy_bounds",
+    Log "shares_follow_log",
+    Log "orders_follow_log",
+    Log "order_states",
+    Log "paid_once",
+    Log "payments_follow_log",
+    // the money
+    Log "grant_postings",
+    Log "payment_postings",
+    Log "refund_once",
+    Log "postings_follow_log",
+    Books "direct_postings",
+    Books "deposits",
+    Books "packets_funded",
+    Books "posting_accounts",
+    Books "balances",
+    Books "zero_sum",
+    Books "overdrawn",
+    Log "escrow",
+    Books "idempotency_keys",
+    // a ledger alone: its tables against each other
+    BooksAlone "nothing_aside",
+    BooksAlone "positions_known",
+    BooksAlone "parts_whole",
+    BooksAlone "counts_add_up",
+    BooksAlone "numbers_dense",
+    BooksAlone "limits_kept",
+    BooksAlone "orders_sound",
+    BooksAlone "orders_paid",
+    BooksAlone "grants_posted",
+    BooksAlone "payments_posted",
+    BooksAlone "refunds_posted",
+    BooksAlone "escrow_left",
+    // what the keys of its tables keep out
+    BooksAlone "keys_unique",
+    Database "direct_counted",
+    // the ledger against the engine
+    Engine "engine_positions",
+    Engine "engine_counts",
+];
+
+/// Page cache for the ledger.
+const CACHE_KIB: i64 = 65_536;
+/// Page cache for the temporary tables; what does not fit goes to a temporary file.
+const TEMP_CACHE_KIB: i64 = 262_144;
+/// How often the audit starts again because a server began to write to a file that was at rest.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Audits the ledger in the file at `path`.
+///
+/// # Errors
+/// When the file is not a ledger that can be opened, and when reading it fails.
+pub fn audit(path: &Path) -> anyhow::Result<Report> {
+    for _ in 0..ATTEMPTS_MAX {
+        let ledger = open::open(path)?;
+        begin(&ledger.conn)?;
+        let report = examine(&ledger, None)?;
+        if ledger.held_still() {
+            return Ok(report);
+        }
+    }
+    Err(open::CannotOpen::Restless {
+        path: path.to_owned(),
+    }
+    .into())
+}
+
+/// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
+///
+/// # Errors
+/// When there is no ledger that the audit knows, when reading it fails, and when there is no room for the copy. What is
+/// told has no password in it.
+pub async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
+    let (ledger, _) = copy::copy(url, None).await?;
+    examine_copy(ledger, None).await
+}
+
+/// What is held against an engine.
+#[derive(Debug, Clone, Copy)]
+pub enum Of<'a> {
+    /// A ledger alone in a file.
+    File(&'a Path),
+    /// A ledger in a database, by its URL.
+    Database(&'a str),
+}
+
+/// Audits a ledger alone, and holds it against the engine on Redis that it follows from.
+///
+/// # Errors
+/// As [`audit`] and [`audit_ledger`], when Redis cannot be read, and when settlement does not let the two be compared.
+pub async fn audit_beside(of: Of<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
+    let mut reader = engine::Reader::connect(place).await?;
+    match of {
+        Of::Database(url) => {
+            let (ledger, state) = copy::copy(url, Some(&mut reader)).await?;
+            examine_copy(ledger, state).await
+        }
+        Of::File(path) => {
+            let ledger = open::open(path)?;
+            begin(&ledger.conn)?;
+            let (ledger, state) = open::beside(ledger, &mut reader).await?;
+            let path = path.to_owned();
+            let examined = tokio::task::spawn_blocking(move || {
+                let report = examine(&ledger, Some(&state))?;
+                match ledger.held_still() {
+                    true => Ok(report),
+                    false => Err(open::CannotOpen::Restless { path }.into()),
+                }
+            });
+            examined.await.context("the checks were interrupted")?
+        }
+    }
+}
+
+async fn examine_copy(ledger: Ledger, state: Option<engine::State>) -> anyhow::Result<Report> {
+    let examined = tokio::task::spawn_blocking(move || {
+        begin(&ledger.conn)?;
+        examine(&ledger, state.as_ref())
+    });
+    examined.await.context("the checks were interrupted")?
+}
+
+/// From here on the file is read as it is now.
+fn begin(conn: &Connection) -> anyhow::Result<()> {
+    conn.execute_batch(&format!(
+        "PRAGMA main.cache_size = -{CACHE_KIB}; PRAGMA temp.cache_size = -{TEMP_CACHE_KIB}"
+    ))?;
+    conn.execute_batch("BEGIN").context("cannot begin to read")
+}
+
+fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Report> {
+    let conn = &ledger.conn;
+    let no_log = ledger.place.as_ref().map_or(NO_LOG, |_| NO_LOG_THERE);
+    let mut checks = Vec::with_capacity(SQL_CHECKS.len() + splits::CHECKS);
+    let prepared = conn
+        .execute_batch(PRELUDE)
+        .and_then(|()| match ledger.kind {
+            Kind::Engine => Ok(()),
+            Kind::Ledger => conn.execute_batch(BOOKS_PRELUDE),
+        })
+        .and_then(|()| engine.map_or(Ok(()), |engine| engine.tell(conn)));
+    match prepared {
+        Ok(()) => {
+            for (needs, name, sql) in SQL_CHECKS {
+                match (needs, ledger.kind) {
+                    (Needs::BooksAlone, Kind::Engine) => {}
+                    (Needs::Database, _) if ledger.place.is_none() => {}
+                    (Needs::Engine, _) if engine.is_none() => {}
+                    (Needs::Log, Kind::Ledger) => checks.push(Check::not_applicable(name, no_log)),
+                    _ => checks.push(run(conn, name, sql)?),
+                }
+            }
+            let splits = splits::checks(conn, ledger.kind);
+            checks.extend(splits.context("cannot read the splits")?);
+        }
+        // Rows that cannot even be brought together, such as sums that leave 64 bits.
+        Err(error) if is_of_rows(&error) => {
+            let mut check = Check::new("readable", 0);
+            check.offend(format!("the rows cannot be read: {error}"));
+            checks.push(check);
+        }
+        Err(error) => return Err(error).context("cannot read the ledger"),
+    }
+    let set_aside = quarantine(conn)?;
+    conn.execute_batch("ROLLBACK")?;
+    let in_flight = engine.map(engine::State::in_flight);
+    Ok(Report::new(
+        ledger.kind,
+        ledger.place.clone(),
+        in_flight,
+        set_aside,
+        checks,
+    ))
+}
+
+/// How much is set aside, if anything is.
+fn quarantine(conn: &Connection) -> anyhow::Result<Option<Aside>> {
+    let sql = "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside";
+    let counted: (i64, i64) = conn
+        .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .context("cannot count what is set aside")?;
+    let (refused, waiting) = (counted.0.unsigned_abs(), counted.1.unsigned_abs());
+    Ok((refused + waiting > 0).then_some(Aside { refused, waiting }))
+}
+
+fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {
+    let (count, offending) = sql
+        .split_once("\n\n")
+        .context("a check has two statements")?;
+    let examined: i64 = conn.query_row(count, [], |row| row.get(0))?;
+    let mut check = Check::new(name, examined.unsigned_abs());
+    let mut offending = conn
+        .prepare(offending)
+        .with_context(|| format!("check {name}"))?;
+    let mut rows = offending.query([])?;
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => check.offend(row.get(0)?),
+            Ok(None) => break,
+            Err(error) if is_of_rows(&error) => {
+                check.offend(format!("cannot be computed: {error}"));
+                break;
+            }
+            Err(error) => return Err(error).with_context(|| format!("check {name}")),
+        }
+    }
+    Ok(check)
+}
+
+/// Whether the rows are at fault (sums that leave 64 bits, a value that is not of its column's
+/// type, a damaged file), and not the machine that reads them.
+fn is_of_rows(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, PermissionDenied,
+        ReadOnly, SystemIoFailure,
+    };
+    !matches!(
+        error.sqlite_error_code(),
+        Some(
+            CannotOpen
+                | DatabaseBusy
+                | DatabaseLocked
+                | DiskFull
+                | OutOfMemory
+                | PermissionDenied
+                | ReadOnly
+                | SystemIoFailure
+        )
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever audits may do so in a task that moves between threads.
+    #[test]
+    fn an_audit_can_be_spawned() {
+        fn check<T: Send>(_: T) {}
+        check(audit_ledger("postgres://127.0.0.1/books"));
+    }
+}

@@ -1,0 +1,282 @@
+//! Opening a ledger file without changing it, whether a server runs on it, was killed on it, or
+//! closed it in good order.
+//!
+//! | beside the file | what it means | how it is read |
+//! |---|---|---|
+//! | a `-wal` with content | a server is running, or was killed | together with the `-wal`, read-only |
+//! | none, or an empty one | all is in the file | as immutable: no lock, no file beside it |
+//!
+//! Reading a file in WAL mode in the ordinary way makes a `-wal` and a `-shm` beside it, which a
+//! read-only connection then leaves behind; hence the second row. A server that starts while the
+//! file is read as immutable would pull it from under the reader: that is found out afterwards.
+
+use std::{
+    fs::Metadata,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+
+use super::engine;
+
+/// The schema that the audit knows: `user_version` of the file.
+const SCHEMA_VERSION: u32 = 3;
+/// How long to wait for a lock; a server holds one only while it recovers.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// Why there is nothing to audit, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CannotOpen {
+    #[error("{}: there is no such file; name the ledger file with --db", .path.display())]
+    Missing { path: PathBuf },
+    #[error(
+        "{} cannot be read ({source}); check the permissions, or copy it with its -wal elsewhere",
+        .path.display()
+    )]
+    Unreadable {
+        path: PathBuf,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("{} is not a ledger of Qiang; name the ledger file with --db", .path.display())]
+    NotALedger { path: PathBuf },
+    #[error(
+        "{} has schema version {found}, and this program audits version {SCHEMA_VERSION}; \
+         use the program that wrote it",
+        .path.display()
+    )]
+    Version { path: PathBuf, found: u32 },
+    #[error("{} is an engine's own file: it has its log in it, and no other engine beside it", .path.display())]
+    EngineFile { path: PathBuf },
+    #[error(
+        "settlement went on while ledger and engine were read, again and again; run the audit again"
+    )]
+    Overtaken,
+    #[error("{} kept being taken up by a server while it was read; run the audit again", .path.display())]
+    Restless { path: PathBuf },
+}
+
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An embedded engine's, with its log.
+    Engine,
+    /// A ledger alone, whose logs are elsewhere.
+    Ledger,
+}
+
+impl Kind {
+    /// In words.
+    pub(super) fn described(self) -> &'static str {
+        match self {
+            Self::Engine => {
+                "the file of an embedded engine: a log, and the ledger that follows from it"
+            }
+            Self::Ledger => "the file of a ledger alone: what it follows from is elsewhere",
+        }
+    }
+}
+
+/// A ledger that is open for reading.
+pub(super) struct Ledger {
+    pub(super) conn: Connection,
+    pub(super) kind: Kind,
+    /// The database that the file is a copy of.
+    pub(super) place: Option<String>,
+    /// For a file that is read as immutable: what it looked like before.
+    rest: Option<Rest>,
+}
+
+/// What a file at rest looked like.
+struct Rest {
+    path: PathBuf,
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Ledger {
+    /// The copy of a ledger in a database, as of one moment.
+    pub(super) fn copied(conn: Connection, place: String) -> Self {
+        Self {
+            conn,
+            kind: Kind::Ledger,
+            place: Some(place),
+            rest: None,
+        }
+    }
+
+    /// Whether what was read is what the file held at one moment.
+    pub(super) fn held_still(&self) -> bool {
+        self.rest.as_ref().is_none_or(Rest::is_undisturbed)
+    }
+}
+
+impl Rest {
+    fn of(path: &Path, metadata: &Metadata) -> Self {
+        Self {
+            path: path.to_owned(),
+            len: metadata.len(),
+            modified: metadata.modified().ok(),
+        }
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        let same = self
+            .path
+            .metadata()
+            .is_ok_and(|now| now.len() == self.len && now.modified().ok() == self.modified);
+        same && !has_wal(&self.path)
+    }
+}
+
+/// Opens the file read-only, and makes sure that it is a ledger.
+pub(super) fn open(path: &Path) -> Result<Ledger, CannotOpen> {
+    let metadata = path.metadata().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => CannotOpen::Missing {
+            path: path.to_owned(),
+        },
+        _ => unreadable(path, error),
+    })?;
+    if !metadata.is_file() {
+        return Err(CannotOpen::NotALedger {
+            path: path.to_owned(),
+        });
+    }
+    let rest = (!has_wal(path)).then(|| Rest::of(path, &metadata));
+    let conn = connect(path, rest.is_some())?;
+    check_schema(path, &conn)?;
+    let kind = kind(path, &conn)?;
+    Ok(Ledger {
+        conn,
+        kind,
+        place: None,
+        rest,
+    })
+}
+
+fn connect(path: &Path, immutable: bool) -> Result<Connection, CannotOpen> {
+    let absolute = std::path::absolute(path).map_err(|error| unreadable(path, error))?;
+    let mode = if immutable { "&immutable=1" } else { "" };
+    let uri = format!("file:{}?mode=ro{mode}", escaped(&absolute));
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let conn = Connection::open_with_flags(&uri, flags)?;
+        conn.busy_timeout(BUSY_MAX)?;
+        Ok(conn)
+    };
+    open().map_err(|error: rusqlite::Error| unreadable(path, error))
+}
+
+fn check_schema(path: &Path, conn: &Connection) -> Result<(), CannotOpen> {
+    let not_a_ledger = || CannotOpen::NotALedger {
+        path: path.to_owned(),
+    };
+    let found = conn.pragma_query_value(None, "user_version", |row| row.get(0));
+    let found: u32 = found.map_err(|error| match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase) => not_a_ledger(),
+        _ => unreadable(path, error),
+    })?;
+    let tables = "SELECT count(*) FROM sqlite_schema \
+                  WHERE type = 'table' AND name IN ('campaigns', 'events', 'settled', 'postings')";
+    let tables: u32 = conn
+        .query_row(tables, [], |row| row.get(0))
+        .map_err(|error| unreadable(path, error))?;
+    match (found, tables) {
+        (SCHEMA_VERSION, 4) => Ok(()),
+        (0, _) | (SCHEMA_VERSION, _) => Err(not_a_ledger()),
+        _ => Err(CannotOpen::Version {
+            path: path.to_owned(),
+            found,
+        }),
+    }
+}
+
+fn kind(path: &Path, conn: &Connection) -> Result<Kind, CannotOpen> {
+    let said = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0));
+    let said: String = said.map_err(|error| unreadable(path, error))?;
+    match said.as_str() {
+        "engine" => Ok(Kind::Engine),
+        "ledger" => Ok(Kind::Ledger),
+        _ => Err(CannotOpen::NotALedger {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+/// Reads an engine beside a ledger in which a transaction has begun, so that it can be compared with it.
+pub(super) async fn beside(
+    ledger: Ledger,
+    reader: &mut engine::Reader,
+) -> anyhow::Result<(Ledger, engine::State)> {
+    if ledger.kind == Kind::Engine {
+        let path = ledger.conn.path().unwrap_or_default().into();
+        return Err(CannotOpen::EngineFile { path }.into());
+    }
+    let mut before = None;
+    for _ in 0..engine::ATTEMPTS_MAX {
+        let known = known(&ledger.conn)?;
+        let state = reader.read(&known).await?;
+        if state.stands(before.as_ref()) {
+            return Ok((ledger, state));
+        }
+        before = Some(known);
+        ledger.conn.execute_batch("ROLLBACK; BEGIN")?;
+    }
+    Err(CannotOpen::Overtaken.into())
+}
+
+fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
+    let mut settled = conn.prepare("SELECT partition, max(seq) FROM settled GROUP BY partition")?;
+    let settled = settled.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let settled = settled.collect::<rusqlite::Result<_>>()?;
+    let mut campaigns = conn.prepare("SELECT id FROM campaigns")?;
+    let campaigns = campaigns.query_map([], |row| row.get(0))?;
+    let campaigns = campaigns.collect::<rusqlite::Result<_>>()?;
+    Ok(engine::Known { settled, campaigns })
+}
+
+fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> CannotOpen {
+    CannotOpen::Unreadable {
+        path: path.to_owned(),
+        source: Box::new(error),
+    }
+}
+
+/// Whether something stands in a write-ahead log beside the file.
+fn has_wal(path: &Path) -> bool {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    Path::new(&wal).metadata().is_ok_and(|wal| wal.len() > 0)
+}
+
+/// The path as it stands in a URI.
+fn escaped(path: &Path) -> String {
+    let mut uri = String::new();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(*byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_with_any_characters_become_uris() {
+        let check = |path: &str, uri: &str| assert_eq!(escaped(Path::new(path)), uri);
+        check("/data/qiang.db", "/data/qiang.db");
+        check("/a b/c?d#e%.db", "/a%20b/c%3Fd%23e%25.db");
+        check("/抢.db", "/%E6%8A%A2.db");
+    }
+}

@@ -1,0 +1,167 @@
+//! What an audit found.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Kind;
+
+/// Offending rows that a check tells; more are only counted.
+const OFFENDING_MAX: usize = 20;
+
+/// What an audit found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Whether every check holds that is applicable.
+    pub ok: bool,
+    /// What kind of file it is.
+    pub kind: Kind,
+    /// The database that a ledger is in, without its password; none for a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// Entries in the engine's log that are not settled yet; none where no engine was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u64>,
+    /// Entries that are set aside; none where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<Aside>,
+    /// All checks, in the order in which they were made.
+    pub checks: Vec<Check>,
+}
+
+/// How many entries are set aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Aside {
+    /// Those that the books refused.
+    pub refused: u64,
+    /// Those that wait for them.
+    pub waiting: u64,
+}
+
+/// What one check found.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    /// Its name: that of its file.
+    pub name: &'static str,
+    /// Whether nothing offends; null for a check that cannot be made of such a file.
+    pub ok: Option<bool>,
+    /// Why it cannot be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<&'static str>,
+    /// How many rows it looked at.
+    pub examined: u64,
+    /// What offends, a line each: the first of them.
+    pub offending: Vec<String>,
+    /// How many offend.
+    pub offending_total: u64,
+}
+
+impl Report {
+    pub(super) fn new(
+        kind: Kind,
+        database: Option<String>,
+        in_flight: Option<u64>,
+        set_aside: Option<Aside>,
+        checks: Vec<Check>,
+    ) -> Self {
+        Self {
+            ok: !checks.iter().any(Check::is_broken),
+            kind,
+            database,
+            in_flight,
+            set_aside,
+            checks,
+        }
+    }
+}
+
+impl Check {
+    pub(super) fn new(name: &'static str, examined: u64) -> Self {
+        Self {
+            name,
+            ok: Some(true),
+            not_applicable: None,
+            examined,
+            offending: Vec::new(),
+            offending_total: 0,
+        }
+    }
+
+    /// A check that such a file has nothing for.
+    pub(super) fn not_applicable(name: &'static str, why: &'static str) -> Self {
+        Self {
+            ok: None,
+            not_applicable: Some(why),
+            ..Self::new(name, 0)
+        }
+    }
+
+    /// Whether something offends.
+    pub fn is_broken(&self) -> bool {
+        self.ok == Some(false)
+    }
+
+    pub(super) fn examine(&mut self) {
+        self.examined += 1;
+    }
+
+    pub(super) fn offend(&mut self, what: String) {
+        self.ok = Some(false);
+        self.offending_total += 1;
+        if self.offending.len() < OFFENDING_MAX {
+            self.offending.push(what);
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.database {
+            Some(place) => writeln!(f, "a ledger, as of one moment: {place}\n")?,
+            None => writeln!(f, "{}\n", self.kind.described())?,
+        }
+        writeln!(f, "{:<20} {:>12}  result", "check", "examined")?;
+        for check in &self.checks {
+            write!(f, "{:<20} {:>12}  ", check.name, check.examined)?;
+            match (check.not_applicable, check.offending_total) {
+                (Some(why), _) => writeln!(f, "not applicable: {why}")?,
+                (None, 0) => writeln!(f, "ok")?,
+                (None, offending) => writeln!(f, "BROKEN: {offending}")?,
+            }
+        }
+        for check in self.checks.iter().filter(|check| check.is_broken()) {
+            writeln!(f, "\n{}:", check.name)?;
+            for line in &check.offending {
+                writeln!(f, "  {line}")?;
+            }
+            let untold = check.offending_total - check.offending.len() as u64;
+            if untold > 0 {
+                writeln!(f, "  and {untold} more")?;
+            }
+        }
+        if let Some(entries) = self.in_flight {
+            writeln!(
+                f,
+                "\nin flight, in the engine's log and not settled: {entries} entries"
+            )?;
+        }
+        if let Some(Aside { refused, waiting }) = self.set_aside {
+            let entries =
+                format!("{refused} entries that the books refused, and {waiting} that wait");
+            writeln!(
+                f,
+                "\nset aside: {entries}; `qiang settlement list` names them, `redrive` settles them"
+            )?;
+        }
+        let count = |so: fn(&Check) -> bool| self.checks.iter().filter(|check| so(check)).count();
+        let made = count(|check| check.ok.is_some());
+        match count(Check::is_broken) {
+            0 => write!(f, "\nok: {made} checks hold")?,
+            broken => write!(f, "\nBROKEN: {broken} of {made} checks")?,
+        }
+        match count(|check| check.ok.is_none()) {
+            0 => Ok(()),
+            others => write!(f, "; {others} are not applicable"),
+        }
+    }
+}

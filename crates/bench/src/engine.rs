@@ -1,0 +1,191 @@
+//! `qiang-bench engine`: the test of the Redis + Lua article (100,000 shares emptied by 20 workers) on the embedded
+//! engine, without HTTP, with many users waiting at a time.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use qiang_core::{
+    book::Claim,
+    campaign::{AckLevel, CampaignKind},
+    id::{CampaignId, UserId},
+    outcome::Outcome,
+    ports::{Claimed, Engine, Ticket},
+};
+use qiang_embedded::{Embedded, SystemClock};
+use serde::Serialize;
+
+use crate::fixture;
+
+/// Measure the embedded engine alone: durable grants per second, no HTTP.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EngineArgs {
+    /// Tasks that claim for users.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    workers: u32,
+    /// Users waiting for an answer at a time, over all workers.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    in_flight: u32,
+    /// Shares to empty.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    shares: u32,
+    /// Keep the data in this folder instead of a temporary one; its disk is what is measured.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+struct Measured {
+    granted: u64,
+    seconds: f64,
+    per_second: f64,
+    duplicates: u64,
+    oversold: u64,
+    p50_us: u64,
+    p99_us: u64,
+    workers: u32,
+    in_flight: u32,
+    settle_seconds: f64,
+    audit_ok: bool,
+}
+
+pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let measured = runtime.block_on(measure(args))?;
+    let sound = measured.duplicates == 0
+        && measured.oversold == 0
+        && measured.granted == u64::from(args.shares)
+        && measured.audit_ok;
+    if args.json {
+        println!("{}", serde_json::to_string(&measured)?);
+    } else {
+        println!(
+            "{} durable grants in {:.3} s: {:.0} a second ({} users waiting, {} workers)\n\
+             latency p50 {} µs, p99 {} µs; duplicates {}, oversold {}, audit {}; settled after {:.2} s more",
+            measured.granted,
+            measured.seconds,
+            measured.per_second,
+            measured.in_flight,
+            measured.workers,
+            measured.p50_us,
+            measured.p99_us,
+            measured.duplicates,
+            measured.oversold,
+            if measured.audit_ok { "ok" } else { "BROKEN" },
+            measured.settle_seconds,
+        );
+    }
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
+    let folder = fixture::Folder::new(args.data.as_deref())?;
+    let path = folder.path().join("qiang.db");
+    let embedded = Embedded::open(&path, Arc::new(SystemClock))
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    let campaign =
+        fixture::red_packet(&embedded, Some(&embedded), args.shares, AckLevel::Fsync).await?;
+
+    let started = Instant::now();
+    let workers: Vec<_> = (0..args.workers)
+        .map(|worker| {
+            let embedded = embedded.clone();
+            // The first workers take what does not divide.
+            let waiting =
+                args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
+            tokio::spawn(work(embedded, campaign, worker, waiting as usize))
+        })
+        .collect();
+    let mut numbers = Vec::new();
+    let mut latency = hdrhistogram::Histogram::<u64>::new(3)?;
+    for worker in workers {
+        let worker = worker.await??;
+        numbers.extend(worker.numbers);
+        latency.add(worker.latency)?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+
+    let granted = numbers.len() as u64;
+    numbers.sort_unstable();
+    numbers.dedup();
+    let settle_started = Instant::now();
+    fixture::settle(&embedded, Duration::from_secs(600)).await?;
+    let settle_seconds = settle_started.elapsed().as_secs_f64();
+    let audited = tokio::task::spawn_blocking(move || {
+        embedded.close();
+        qiang_audit::audit(&path)
+    });
+    let audit_ok = audited.await??.ok;
+    Ok(Measured {
+        granted,
+        seconds,
+        per_second: granted as f64 / seconds,
+        duplicates: granted - numbers.len() as u64,
+        oversold: granted.saturating_sub(u64::from(args.shares)),
+        p50_us: latency.value_at_quantile(0.5),
+        p99_us: latency.value_at_quantile(0.99),
+        workers: args.workers,
+        in_flight: args.in_flight,
+        settle_seconds,
+        audit_ok,
+    })
+}
+
+struct Worked {
+    numbers: Vec<u32>,
+    latency: hdrhistogram::Histogram<u64>,
+}
+
+/// Claims for one new user after another, keeping `waiting` of them waiting, until the packet is empty.
+async fn work(
+    embedded: Embedded,
+    campaign: CampaignId,
+    worker: u32,
+    waiting: usize,
+) -> anyhow::Result<Worked> {
+    let mut worked = Worked {
+        numbers: Vec::new(),
+        latency: hdrhistogram::Histogram::new(3)?,
+    };
+    let mut tickets: VecDeque<(Instant, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
+    let mut users = 0_u64;
+    let mut empty = waiting == 0;
+    loop {
+        while !empty && tickets.len() < waiting {
+            users += 1;
+            let user = UserId::new(&format!("u{worker}-{users}"))?;
+            let claim = Claim {
+                campaign,
+                kind: CampaignKind::RedPacket,
+                user,
+                quantity: 1,
+                key: None,
+            };
+            tickets.push_back((Instant::now(), embedded.claim(claim)));
+        }
+        let Some((asked, ticket)) = tickets.pop_front() else {
+            return Ok(worked);
+        };
+        match ticket.await?.outcome {
+            Outcome::Granted(grant) => worked.numbers.push(grant.number),
+            Outcome::SoldOut { .. } => empty = true,
+            other => bail!("a claim of a new user was answered {}", other.name()),
+        }
+        worked.latency.record(asked.elapsed().as_micros() as u64)?;
+    }
+}

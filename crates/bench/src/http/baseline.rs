@@ -1,0 +1,197 @@
+//! `qiang-bench http --baseline`: what deciding and keeping a claim costs, beside a request that does nothing.
+//!
+//! Rounds alternate no-op, claim, no-op, sold-out, so that a machine whose speed drifts treats all alike; each claim
+//! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
+//! the medians of these ratios are quoted.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use qiang_load::{
+    client::Client,
+    load_generator::{self, LoadPlan, User},
+};
+use serde_json::json;
+
+use super::{HttpArgs, target::Target, users_for};
+
+/// One round: its rate, and what it cost this process, clients and service together.
+#[derive(Clone, Copy)]
+struct Round {
+    per_second: f64,
+    cpu_us: f64,
+}
+
+/// One kind of round.
+#[derive(Default)]
+struct Rounds {
+    rounds: Vec<Round>,
+    /// Each round's rate over that of the no-op beside it.
+    ratios: Vec<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, round: Round, noop_per_second: f64) {
+        self.rounds.push(round);
+        self.ratios.push(round.per_second / noop_per_second);
+    }
+
+    fn per_second(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.per_second))
+    }
+
+    fn cpu_us(&self) -> f64 {
+        median(self.rounds.iter().map(|round| round.cpu_us))
+    }
+
+    fn ratio(&self) -> f64 {
+        median(self.ratios.iter().copied())
+    }
+}
+
+pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool> {
+    let users = target.users(users_for(args.seconds))?;
+    let sold_out = target.open_packet(1).await?;
+    let claims = format!("{sold_out}/claims");
+    let mut client = Client::connect(target.addr).await?;
+    client
+        .post(&claims, &target.operator, Bytes::new())
+        .await?
+        .success()?;
+    let noop = format!(
+        "/v1/noop/{}/claims",
+        sold_out.rsplit('/').next().unwrap_or_default()
+    );
+
+    let (mut noops, mut claim, mut sold) =
+        (Rounds::default(), Rounds::default(), Rounds::default());
+    // The first round of each kind warms up and does not count.
+    for round in 0..=args.rounds {
+        let packet = target.open_packet(users.len() as u32).await?;
+        let before_claim = one(args, target, &users, &noop, 201).await?;
+        let claimed = one(args, target, &users, &format!("{packet}/claims"), 201).await?;
+        // What the ledger has yet to catch up on would slow the next round, which is not a claim.
+        target.settle().await?;
+        let before_sold_out = one(args, target, &users, &noop, 201).await?;
+        let refused = one(args, target, &users, &claims, 409).await?;
+        if round > 0 {
+            let (first, second) = (before_claim.per_second, before_sold_out.per_second);
+            noops.add(before_claim, first);
+            noops.add(before_sold_out, first);
+            claim.add(claimed, f64::midpoint(first, second));
+            sold.add(refused, second);
+        }
+    }
+    let audited = target.audit().await?;
+    let ok = audited.as_ref().is_none_or(|audit| audit.ok);
+    let kinds = [
+        ("no-op", &noops),
+        ("durable claim", &claim),
+        ("sold out", &sold),
+    ];
+    if args.json {
+        let object = |rounds: &Rounds| {
+            json!({
+                "per_second": rounds.per_second().round(), "ratio": rounds.ratio(), "ratios": rounds.ratios,
+                "cpu_us": rounds.cpu_us(),
+            })
+        };
+        let report = json!({
+            "noop": object(&noops), "claim": object(&claim), "sold_out": object(&sold),
+            "rounds": args.rounds, "seconds": args.seconds, "connections": args.connections,
+            "audit": audited.map(|audit| json!({ "ok": audit.ok })),
+        });
+        println!("{report}");
+    } else {
+        println!(
+            "medians of {} rounds of {} s, {} connections",
+            args.rounds, args.seconds, args.connections
+        );
+        for (name, rounds) in kinds {
+            println!(
+                "{name:<14}{:>8.0} requests/s, {:.3} of the no-op beside it; {:.1} µs of CPU each, clients included",
+                rounds.per_second(),
+                rounds.ratio(),
+                rounds.cpu_us(),
+            );
+        }
+        println!("audit {}", if ok { "ok" } else { "BROKEN" });
+    }
+    Ok(ok)
+}
+
+/// One round, in which every answer must have `status`.
+async fn one(
+    args: &HttpArgs,
+    target: &Target,
+    users: &Arc<Vec<User>>,
+    path: &str,
+    status: u16,
+) -> anyhow::Result<Round> {
+    let plan = LoadPlan {
+        addr: target.addr,
+        path: path.to_owned(),
+        body: Bytes::new(),
+        users: Arc::clone(users),
+        clicks: Arc::new((0..users.len() as u32).collect()),
+        connections: args.connections as usize,
+        per_second: None,
+        time_max: Some(Duration::from_secs(u64::from(args.seconds))),
+        keep_grants: false,
+    };
+    let cpu_before = cpu_seconds()?;
+    let results = load_generator::run(plan, |_| ()).await?;
+    let cpu_us = (cpu_seconds()? - cpu_before) * 1e6 / results.requests as f64;
+    let unexpected = results.requests - results.count(status);
+    anyhow::ensure!(
+        unexpected == 0,
+        "{path}: {unexpected} answers were not {status}: {:?}",
+        results.statuses
+    );
+    Ok(Round {
+        per_second: results.per_second(),
+        cpu_us,
+    })
+}
+
+/// Processor time that this process has used, from the kernel's account in hundredths of a second.
+fn cpu_seconds() -> anyhow::Result<f64> {
+    let stat =
+        std::fs::read_to_string("/proc/self/stat").context("CPU time is measured on Linux only")?;
+    // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
+    // 14th and the 15th.
+    let fields = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_ascii_whitespace();
+    let ticks: f64 = fields
+        .skip(11)
+        .take(2)
+        .map(str::parse::<f64>)
+        .sum::<Result<_, _>>()?;
+    Ok(ticks / 100.0)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        length if length % 2 == 1 => sorted[middle],
+        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
+        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-9);
+    }
+}

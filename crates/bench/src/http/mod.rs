@@ -1,0 +1,195 @@
+//! `qiang-bench http`: the whole service under load, judged by what the users saw, the ledger, and the audit.
+
+mod baseline;
+mod target;
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use clap::builder::ArgPredicate;
+use qiang_load::{
+    load_generator::{self, LoadPlan, Results, User},
+    verdict::{self, Verdict},
+};
+use serde::Serialize;
+use serde_json::json;
+
+use self::target::{Target, user_name};
+
+/// Tokens made for each second of load: no closed loop on the machines at hand is faster.
+const USERS_PER_SECOND_MAX: u32 = 100_000;
+/// Most shares that one packet of a benchmark gets.
+const SHARES_MAX: u32 = 5_000_000;
+/// Measure the whole service over HTTP, and check every grant that a user saw.
+#[derive(Debug, clap::Args)]
+pub(crate) struct HttpArgs {
+    /// Service to measure, such as http://127.0.0.1:8080; without it, one is started for the benchmark. It needs
+    /// limits.shares_max of at least 100000 a second of load, and server.noop_route for --baseline.
+    #[arg(long, requires = "secret_file")]
+    url: Option<String>,
+    /// File with the service's HS256 secret, to make users' tokens.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Connections.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    connections: u32,
+    /// Seconds of each load; of each round of the baseline 2, unless given.
+    #[arg(
+        long,
+        default_value_t = 5,
+        default_value_if("baseline", ArgPredicate::IsPresent, "2")
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=30))]
+    seconds: u32,
+    /// Clicks a second in the open loop; without it, half of what the closed loop reached.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Alternate claims with a no-op request on the same stack and print the ratio of their rates.
+    #[arg(long)]
+    baseline: bool,
+    /// Rounds of the baseline: many and short, since the machine's speed drifts.
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=50))]
+    rounds: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &HttpArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let target = Target::new(args.url.as_deref(), args.secret_file.as_deref()).await?;
+        let sound = if args.baseline {
+            baseline::run(args, &target).await?
+        } else {
+            measure(args, &target).await?
+        };
+        target.stop().await?;
+        Ok(if sound {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    })
+}
+
+/// One load's numbers.
+#[derive(Debug, Serialize)]
+struct Load {
+    requests: u64,
+    seconds: f64,
+    per_second: f64,
+    granted: u64,
+    p50_us: u64,
+    p99_us: u64,
+    p999_us: u64,
+    max_us: u64,
+    duplicates: u64,
+    oversold: u64,
+    /// Grants that a user saw and the ledger does not have, or has otherwise.
+    lost: u64,
+    errors: u64,
+}
+
+impl Load {
+    fn new(results: &Results, verdict: &Verdict, lost: u64) -> Self {
+        let at = |quantile| results.latency_us.value_at_quantile(quantile);
+        let answered: u64 = results.statuses.values().sum();
+        Self {
+            requests: results.requests,
+            seconds: results.seconds,
+            per_second: results.per_second(),
+            granted: verdict.granted,
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: results.latency_us.max(),
+            duplicates: verdict.duplicates,
+            oversold: verdict.oversold,
+            lost,
+            errors: results.errors + answered - results.count(201),
+        }
+    }
+
+    fn sound(&self) -> bool {
+        self.duplicates + self.oversold + self.lost + self.errors == 0
+    }
+
+    fn print(&self, name: &str) {
+        println!(
+            "{name}: {:.0} claims/s ({} in {:.1} s), p50 {} µs, p99 {} µs, p99.9 {} µs, max {} µs; \
+             granted {}, duplicates {}, oversold {}, lost {}, errors {}",
+            self.per_second,
+            self.requests,
+            self.seconds,
+            self.p50_us,
+            self.p99_us,
+            self.p999_us,
+            self.max_us,
+            self.granted,
+            self.duplicates,
+            self.oversold,
+            self.lost,
+            self.errors,
+        );
+    }
+}
+
+async fn measure(args: &HttpArgs, target: &Target) -> anyhow::Result<bool> {
+    let users = users_for(args.seconds);
+    let users = target.users(users)?;
+    let closed = load(args, target, &users, None).await?;
+    let rate = args.rate.unwrap_or(closed.per_second / 2.0);
+    let open = load(args, target, &users, Some(rate)).await?;
+    let audited = target.audit().await?;
+    let sound = closed.sound() && open.sound() && audited.as_ref().is_none_or(|audit| audit.ok);
+    if args.json {
+        let audit = audited.map(|audit| json!({ "ok": audit.ok, "checks": audit.checks }));
+        println!(
+            "{}",
+            json!({ "closed": closed, "open": open, "open_rate": rate, "audit": audit })
+        );
+    } else {
+        closed.print("closed loop");
+        open.print(&format!("open loop at {rate:.0}/s"));
+        if let Some(audit) = audited {
+            println!("audit: {}", if audit.ok { "ok" } else { "BROKEN" });
+        }
+    }
+    Ok(sound)
+}
+
+fn users_for(seconds: u32) -> u32 {
+    (seconds * USERS_PER_SECOND_MAX).min(SHARES_MAX)
+}
+
+async fn load(
+    args: &HttpArgs,
+    target: &Target,
+    users: &Arc<Vec<User>>,
+    rate: Option<f64>,
+) -> anyhow::Result<Load> {
+    let shares = users.len() as u32;
+    let packet = target.open_packet(shares).await?;
+    let plan = LoadPlan {
+        addr: target.addr,
+        path: format!("{packet}/claims"),
+        body: Bytes::new(),
+        users: Arc::clone(users),
+        clicks: Arc::new((0..shares).collect()),
+        connections: args.connections as usize,
+        per_second: rate,
+        time_max: Some(Duration::from_secs(u64::from(args.seconds))),
+        keep_grants: true,
+    };
+    let results = load_generator::run(plan, |_| ()).await?;
+    let verdict = verdict::judge(&results.seen, u64::from(shares))?;
+    target.settle().await?;
+    let ledger = target.ledger(&packet).await?;
+    let kept =
+        |grant: &&(u32, u32, i64)| ledger.get(&grant.0) == Some(&(user_name(grant.1), grant.2));
+    let lost = verdict.grants.len() - verdict.grants.iter().filter(kept).count();
+    Ok(Load::new(&results, &verdict, lost as u64))
+}

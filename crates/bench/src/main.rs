@@ -1,0 +1,61 @@
+//! The `qiang-bench` program: measurements that anybody can repeat.
+
+mod engine;
+mod fixture;
+mod http;
+mod rebuild;
+mod schemes;
+mod settlement;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use qiang_node::UsageError;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures Qiang.
+#[derive(Debug, Parser)]
+#[command(name = "qiang-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Bench,
+}
+
+/// What to measure.
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    /// The embedded engine alone: durable grants per second, no HTTP.
+    Engine(engine::EngineArgs),
+    /// The whole service over HTTP, every grant checked; --baseline for its ratio to a request that does nothing.
+    Http(http::HttpArgs),
+    /// A start with many grants in the file, and the memory of a grant.
+    Rebuild(rebuild::RebuildArgs),
+    /// The published schemes and ours on one Redis, under the same load, compared.
+    ///
+    /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys
+    /// have a prefix of their own and are removed. Redis's processor time is what INFO says, so nobody else should
+    /// use that Redis meanwhile.
+    ///
+    /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or
+    /// left units behind although enough users asked, or its records differ from what users were answered.
+    Schemes(Box<schemes::SchemesArgs>),
+    /// Settlement: how fast a log on Redis goes into a ledger, and what rate of grants it keeps up with.
+    Settlement(settlement::SettlementArgs),
+}
+
+/// 0 when it did what was asked, 1 when it could not or found something broken, 2 when it was asked wrongly.
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Bench::Engine(args) => engine::run(&args),
+        Bench::Http(args) => http::run(&args),
+        Bench::Rebuild(args) => rebuild::run(&args),
+        Bench::Schemes(args) => schemes::run(&args),
+        Bench::Settlement(args) => settlement::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("qiang-bench: {error:#}");
+        ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+    })
+}

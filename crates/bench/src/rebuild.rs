@@ -1,0 +1,148 @@
+//! `qiang-bench rebuild`: how long a start takes with many grants in the file, and what a grant costs in memory.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use qiang_core::{
+    book::Claim,
+    campaign::{AckLevel, CampaignKind},
+    id::UserId,
+    ports::Engine as _,
+};
+use qiang_embedded::{Embedded, SystemClock};
+use serde::{Deserialize, Serialize};
+
+use crate::fixture;
+
+/// Claims submitted before their answers are awaited.
+const WINDOW: u32 = 8_192;
+
+/// Measure a start with many grants in the file, and the memory of a grant.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RebuildArgs {
+    /// Grants in the file.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    grants: u32,
+    /// Keep the data in this folder instead of a temporary one.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Only open this file and measure that.
+    #[arg(long, value_name = "FILE", hide = true)]
+    open: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Measured {
+    grants: u64,
+    seconds: f64,
+    memory_bytes: u64,
+    bytes_per_grant: f64,
+    file_bytes: u64,
+}
+
+pub(crate) fn run(args: &RebuildArgs) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.open {
+        println!("{}", serde_json::to_string(&open(file)?)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = fixture::Folder::new(args.data.as_deref())?;
+    let file = folder.path().join("qiang.db");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(fill(&file, args.grants))?;
+    // A process of its own: this one's memory has seen the filling.
+    let child = Command::new(std::env::current_exe()?)
+        .args(["rebuild", "--open"])
+        .arg(&file)
+        .output()?;
+    ensure!(
+        child.status.success(),
+        "reopening failed: {}",
+        String::from_utf8_lossy(&child.stderr)
+    );
+    let measured: Measured =
+        serde_json::from_slice(&child.stdout).context("reopening said something else")?;
+    ensure!(
+        measured.grants == u64::from(args.grants),
+        "the file has {} grants",
+        measured.grants
+    );
+    if args.json {
+        println!("{}", serde_json::to_string(&measured)?);
+    } else {
+        println!(
+            "{} grants rebuilt in {:.2} s; {:.0} bytes of memory a grant, {:.0} bytes of file",
+            measured.grants,
+            measured.seconds,
+            measured.bytes_per_grant,
+            measured.file_bytes as f64 / measured.grants as f64,
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn fill(file: &Path, grants: u32) -> anyhow::Result<()> {
+    let embedded = Embedded::open(file, Arc::new(SystemClock))?;
+    let campaign = fixture::red_packet(&embedded, Some(&embedded), grants, AckLevel::Fsync).await?;
+    let mut next = 0;
+    while next < grants {
+        let window = WINDOW.min(grants - next);
+        let mut tickets = Vec::with_capacity(window as usize);
+        for n in next..next + window {
+            let user = UserId::new(&format!("user-{n}"))?;
+            tickets.push(embedded.claim(Claim {
+                campaign,
+                kind: CampaignKind::RedPacket,
+                user,
+                quantity: 1,
+                key: None,
+            }));
+        }
+        for ticket in tickets {
+            ticket.await?;
+        }
+        next += window;
+    }
+    fixture::settle(&embedded, Duration::from_secs(600)).await?;
+    tokio::task::spawn_blocking(move || embedded.close()).await?;
+    Ok(())
+}
+
+fn open(file: &Path) -> anyhow::Result<Measured> {
+    let before = resident_bytes()?;
+    let started = Instant::now();
+    let embedded = Embedded::open(file, Arc::new(SystemClock))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let memory_bytes = resident_bytes()?.saturating_sub(before);
+    // The log has one entry besides the grants: that the packet was opened.
+    let grants = embedded.positions().0.saturating_sub(1);
+    embedded.close();
+    Ok(Measured {
+        grants,
+        seconds,
+        memory_bytes,
+        bytes_per_grant: memory_bytes as f64 / grants as f64,
+        file_bytes: std::fs::metadata(file)?.len(),
+    })
+}
+
+/// This process's memory that is in use, by the kernel's account, without pages of files.
+fn resident_bytes() -> anyhow::Result<u64> {
+    let status =
+        std::fs::read_to_string("/proc/self/status").context("memory is measured on Linux only")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))
+        .context("no RssAnon in /proc")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib * 1_024)
+}

@@ -1,0 +1,196 @@
+//! `qiang-bench schemes`: the known ways to hand out scarce things with Redis, each as it was published, under the same
+//! two loads. docs/SCHEMES.md tells what each one does and what it gets wrong.
+
+mod counter;
+mod deduct;
+mod load;
+mod lock;
+mod plan;
+mod qiang;
+mod queue;
+mod report;
+mod row_lock;
+mod scheme;
+mod svg;
+mod table;
+mod tally;
+mod unlocked;
+mod wire;
+
+use std::{process::ExitCode, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+pub(crate) use self::plan::SchemesArgs;
+use self::{
+    load::{Load, Users},
+    plan::Plan,
+    report::{Loaded, Report, Row, Run},
+    scheme::Scheme,
+    tally::judge,
+    wire::{Wire, Work},
+};
+
+pub(crate) fn run(args: &SchemesArgs) -> anyhow::Result<ExitCode> {
+    let plan = Plan::new(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let report = runtime.block_on(measure(args, &plan))?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", table::of(&report));
+    }
+    if let Some(path) = &args.svg {
+        svg::draw(path, &report).with_context(|| format!("cannot draw into {}", path.display()))?;
+    }
+    for line in report.broken() {
+        eprintln!("{line}");
+    }
+    Ok(if report.ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
+    let mut info = match &plan.server {
+        Some(server) => Some(server.connect().await?),
+        None => None,
+    };
+    let version = match &mut info {
+        Some(info) => Some(wire::version(info).await?),
+        None => None,
+    };
+    let bars = MultiProgress::with_draw_target(if args.json {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr()
+    });
+    let mut loaded = Vec::new();
+    for load in &plan.loads {
+        let users = Arc::new(Users::new(load));
+        let mut rows: Vec<Row> = plan
+            .names
+            .iter()
+            .map(|name| Row::new(name.about()))
+            .collect();
+        // Scheme by scheme and again, so that a machine whose speed drifts treats all alike.
+        for round in 1..=args.repeat {
+            for (name, row) in plan.names.iter().zip(&mut rows) {
+                let bar = bars.add(ProgressBar::new(users.claims()));
+                let label = format!(
+                    "{} {round}/{} {}",
+                    load.load.as_str(),
+                    args.repeat,
+                    row.name()
+                );
+                bar.set_style(ProgressStyle::with_template(
+                    "{prefix:<28} {bar:40} {pos}/{len}",
+                )?);
+                bar.set_prefix(label);
+                let scheme = plan.build(*name).await?;
+                let run = once(&*scheme, load, &users, info.as_mut(), &bar).await;
+                bar.finish_and_clear();
+                row.runs
+                    .push(run.with_context(|| format!("{} failed", row.name()))?);
+            }
+        }
+        loaded.push(Loaded::new(*load, users.claims(), rows));
+    }
+    Ok(Report::new(version, args.repeat, loaded))
+}
+
+/// One run of one scheme, which is cleaned away whatever comes of it.
+async fn once(
+    scheme: &dyn Scheme,
+    load: &Load,
+    users: &Arc<Users>,
+    info: Option<&mut Wire>,
+    bar: &ProgressBar,
+) -> anyhow::Result<Run> {
+    let run = tokio::select! {
+        run = Box::pin(exercise(scheme, load, users, info, bar)) => run,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    let cleaned = scheme.clean().await;
+    let run = run?;
+    cleaned.context("its keys could not be removed")?;
+    Ok(run)
+}
+
+async fn exercise(
+    scheme: &dyn Scheme,
+    load: &Load,
+    users: &Arc<Users>,
+    info: Option<&mut Wire>,
+    bar: &ProgressBar,
+) -> anyhow::Result<Run> {
+    let about = scheme.about();
+    scheme.prepare(load.shares).await?;
+    let connections = load.connections as usize;
+    let drive = scheme.drive(connections).await?;
+    let mut info = info.filter(|_| about.on_redis);
+    let before = match &mut info {
+        Some(info) => Some(Work::sample(info).await?),
+        None => None,
+    };
+    let mut ran = load::run(drive, users, connections, bar.clone()).await?;
+    scheme.finish(ran.answers.granted.len() as u64).await?;
+    let work = match (info, before) {
+        (Some(info), Some(before)) => Some(Work::sample(info).await?.since(&before)),
+        _ => None,
+    };
+    if let Some(work) = &work
+        && !scheme.commands().is_empty()
+    {
+        ran.answers.round_trips = work.calls_of(scheme.commands());
+    }
+    let recount = scheme.recount().await?;
+    let tally = judge(load, users, &ran.answers, &recount);
+    if ran.answers.claims() != users.claims() {
+        bail!(
+            "{} claims were made and {} answered",
+            users.claims(),
+            ran.answers.claims()
+        );
+    }
+    Ok(Run::new(
+        about.exact,
+        &ran,
+        work.as_ref(),
+        tally,
+        recount.notes,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        plan::{Name, tests::plan},
+        *,
+    };
+
+    /// The engine's way through the load, on the engine at hand.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_engine_is_exact_under_both_loads() {
+        for line in [
+            "--rush --users 400 --shares 20 --scheme embedded",
+            "--drain --shares 300 --waiting 50 --scheme embedded",
+        ] {
+            let plan = plan(line).unwrap();
+            let load = plan.loads[0];
+            let users = Arc::new(Users::new(&load));
+            let scheme = plan.build(Name::Embedded).await.unwrap();
+            let run = once(&*scheme, &load, &users, None, &ProgressBar::hidden())
+                .await
+                .unwrap();
+            assert_eq!(run.broken, Vec::<String>::new());
+            assert_eq!(run.tally.right, u64::from(load.shares));
+            assert_eq!(run.claims, users.claims());
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What the command line asks for: which schemes, on which servers, under which loads.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use super::{
+    counter, deduct,
+    load::{self, Load, Users},
+    lock, qiang, queue,
+    row_lock::{self, Database},
+    scheme::{About, Scheme, Site},
+    unlocked,
+    wire::Server,
+};
+use qiang_node::UsageError;
+
+/// What is compared, on what, and how it is answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchemesArgs {
+    /// The Redis to use, such as redis://127.0.0.1:6400.
+    #[arg(long, value_name = "URL")]
+    pub(super) redis: Option<String>,
+    /// A database for row_lock: postgres://… or mysql://… It makes two tables there and drops them.
+    #[arg(long, value_name = "URL")]
+    pub(super) sql: Option<String>,
+    /// Also on another machine than this one.
+    #[arg(long)]
+    pub(super) anywhere: bool,
+    /// Only this scheme; may be repeated. Without it: all but lock_printed and embedded, and row_lock with --sql.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(super) scheme: Vec<Name>,
+    /// 10,000 users who all wait at once for 100 shares. Without --rush and --drain, both are run.
+    #[arg(long)]
+    pub(super) rush: bool,
+    /// 100,000 shares, emptied by users of whom 2,000 wait at a time.
+    #[arg(long)]
+    pub(super) drain: bool,
+    /// Users of the load [default: 10,000 of the rush; as many as shares and waiting in the drain].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
+    pub(super) users: Option<u32>,
+    /// Shares [default: 100 in the rush, 100,000 in the drain].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
+    pub(super) shares: Option<u32>,
+    /// Users waiting at a time [default: all of the rush, 2,000 of the drain].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
+    pub(super) waiting: Option<u32>,
+    /// Every Nth user clicks twice, 0: nobody does [default: 10 in the rush, 0 in the drain].
+    #[arg(long, value_name = "N")]
+    pub(super) twice: Option<u32>,
+    /// Connections of each scheme.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(super) connections: u32,
+    /// Partitions that qiang spreads its packet over.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) partitions: u16,
+    /// Runs of each scheme, taking turns; medians are quoted.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) repeat: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw the result into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+}
+
+/// The schemes by name. The order is the table's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(super) enum Name {
+    /// Shares in a list, taken by EVAL.
+    Queue,
+    /// A hash of Total and Booked by EVALSHA, orders through a list.
+    Counter,
+    /// Check and deduct, with a status key, a queue and a rollback.
+    Deduct,
+    /// A lock for each user around a counter and a set.
+    Lock,
+    /// The same as it was printed first, without its guard: it oversells.
+    LockPrinted,
+    /// Read, then decrement: it oversells.
+    Unlocked,
+    /// UPDATE … WHERE stock > 0 in a database.
+    RowLock,
+    /// Ours: a batch of claims by one call.
+    Qiang,
+    /// Ours without Redis, every grant on the disk.
+    Embedded,
+}
+
+impl Name {
+    pub(super) fn about(self) -> &'static About {
+        match self {
+            Self::Queue => &queue::ABOUT,
+            Self::Counter => &counter::ABOUT,
+            Self::Deduct => &deduct::ABOUT,
+            Self::Lock => &lock::ABOUT,
+            Self::LockPrinted => &lock::ABOUT_PRINTED,
+            Self::Unlocked => &unlocked::ABOUT,
+            Self::RowLock => &row_lock::ABOUT,
+            Self::Qiang => &qiang::ABOUT,
+            Self::Embedded => &qiang::ABOUT_EMBEDDED,
+        }
+    }
+
+    /// Those that run when none is named.
+    fn usual(sql: bool) -> Vec<Self> {
+        let mut names = vec![
+            Self::Queue,
+            Self::Counter,
+            Self::Deduct,
+            Self::Lock,
+            Self::Unlocked,
+        ];
+        if sql {
+            names.push(Self::RowLock);
+        }
+        names.push(Self::Qiang);
+        names
+    }
+}
+
+/// What is run, and on what.
+pub(super) struct Plan {
+    pub(super) names: Vec<Name>,
+    pub(super) loads: Vec<Load>,
+    pub(super) server: Option<Server>,
+    pub(super) database: Option<Database>,
+    url: Option<String>,
+    partitions: u16,
+}
+
+impl Plan {
+    pub(super) fn new(args: &SchemesArgs) -> anyhow::Result<Self> {
+        let mut names = args.scheme.clone();
+        if names.is_empty() {
+            names = Name::usual(args.sql.is_some());
+        }
+        let mut seen = Vec::new();
+        names.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(*name);
+                true
+            }
+        });
+        let server = args
+            .redis
+            .as_deref()
+            .map(|url| Server::new(url, args.anywhere))
+            .transpose()?;
+        let database = args
+            .sql
+            .as_deref()
+            .map(|url| Database::new(url, args.anywhere))
+            .transpose()?;
+        if server.is_none() && names.iter().any(|name| name.about().on_redis) {
+            let line = "no Redis: start one, such as `redis-server --port 6400 --save ''`, and name it by \
+                        --redis redis://127.0.0.1:6400";
+            return Err(UsageError::new(line).into());
+        }
+        if database.is_none() && names.contains(&Name::RowLock) {
+            let line = "row_lock needs a database: name it by --sql postgres://… or mysql://…";
+            return Err(UsageError::new(line).into());
+        }
+        let loads = loads(args)?;
+        Ok(Self {
+            names,
+            loads,
+            server,
+            database,
+            url: args.redis.clone(),
+            partitions: args.partitions,
+        })
+    }
+
+    /// A scheme for one run.
+    pub(super) async fn build(&self, name: Name) -> anyhow::Result<Box<dyn Scheme>> {
+        let random = format!("{:016x}", rand::random::<u64>());
+        let site = || {
+            let server = self.server.clone().context("no Redis")?;
+            let prefix = format!("qiang-bench:{random}:");
+            Ok::<_, anyhow::Error>(Site { server, prefix })
+        };
+        Ok(match name {
+            Name::Queue => Box::new(queue::Queue::new(site()?)),
+            Name::Counter => Box::new(counter::Counter::new(site()?)),
+            Name::Deduct => Box::new(deduct::Deduct::new(site()?)),
+            Name::Lock => Box::new(lock::Lock::new(site()?, lock::Version::Guarded)),
+            Name::LockPrinted => Box::new(lock::Lock::new(site()?, lock::Version::Printed)),
+            Name::Unlocked => Box::new(unlocked::Unlocked::new(site()?)),
+            Name::RowLock => {
+                let database = self.database.clone().context("no database")?;
+                Box::new(row_lock::RowLock::new(database, &random))
+            }
+            Name::Qiang => {
+                let url = self.url.as_deref().context("no Redis")?;
+                let subject = qiang::Subject::redis(url, &site()?, self.partitions).await?;
+                Box::new(qiang::Qiang::new(subject))
+            }
+            Name::Embedded => Box::new(qiang::Qiang::new(qiang::Subject::embedded()?)),
+        })
+    }
+}
+
+fn loads(args: &SchemesArgs) -> anyhow::Result<Vec<Load>> {
+    let both = args.rush == args.drain;
+    if both && (args.users, args.shares, args.waiting) != (None, None, None) {
+        let line = "--users, --shares and --waiting are of one load: add --rush or --drain";
+        return Err(UsageError::new(line).into());
+    }
+    let mut loads = Vec::new();
+    if both || args.rush {
+        let users = args.users.unwrap_or(10_000);
+        loads.push(Load {
+            load: load::Name::Rush,
+            users,
+            shares: args.shares.unwrap_or(100),
+            waiting: args.waiting.unwrap_or(users),
+            connections: args.connections,
+            twice_every: args.twice.unwrap_or(10),
+        });
+    }
+    if both || args.drain {
+        let shares = args.shares.unwrap_or(100_000);
+        let waiting = args.waiting.unwrap_or(2_000);
+        loads.push(Load {
+            load: load::Name::Drain,
+            users: args.users.unwrap_or(shares + waiting),
+            shares,
+            waiting,
+            connections: args.connections,
+            twice_every: args.twice.unwrap_or(0),
+        });
+    }
+    for load in &mut loads {
+        let clicks = Users::new(load).claims();
+        if load.load == load::Name::Rush && args.waiting.is_none() {
+            // All at once, second clicks included.
+            load.waiting = u32::try_from(clicks)?;
+        }
+        if load.waiting < load.connections {
+            let line = "--connections: more connections than users waiting at a time";
+            return Err(UsageError::new(line).into());
+        }
+    }
+    Ok(loads)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: SchemesArgs,
+    }
+
+    pub(in super::super) fn plan(line: &str) -> anyhow::Result<Plan> {
+        let words = std::iter::once("schemes").chain(line.split_whitespace());
+        Plan::new(&Program::try_parse_from(words)?.args)
+    }
+
+    /// Expects the line to be refused with a hint of what to do.
+    fn refuse(line: &str, hint: &str) {
+        let error = plan(line).err().unwrap();
+        assert!(error.is::<UsageError>(), "{error:#}");
+        assert!(error.to_string().contains(hint), "{error}");
+    }
+
+    const REDIS: &str = "--redis redis://127.0.0.1:6400";
+
+    #[test]
+    fn the_loads_are_the_articles() {
+        let plan = plan(REDIS).unwrap();
+        let [rush, drain] = plan.loads[..] else {
+            panic!("not two loads");
+        };
+        assert_eq!(
+            (rush.users, rush.shares, rush.twice_every),
+            (10_000, 100, 10)
+        );
+        assert_eq!((rush.waiting, rush.connections), (11_000, 20));
+        assert_eq!(
+            (drain.users, drain.shares, drain.twice_every),
+            (102_000, 100_000, 0)
+        );
+        assert_eq!((drain.waiting, drain.connections), (2_000, 20));
+        assert_eq!(plan.names, Name::usual(false));
+    }
+
+    #[test]
+    fn figures_can_be_changed() {
+        let plan = plan(&format!(
+            "{REDIS} --drain --shares 5 --waiting 7 --connections 3 --scheme lock --scheme queue --scheme lock"
+        ))
+        .unwrap();
+        assert_eq!(plan.loads.len(), 1);
+        let drain = plan.loads[0];
+        assert_eq!((drain.users, drain.shares, drain.waiting), (12, 5, 7));
+        assert_eq!(plan.names, [Name::Lock, Name::Queue]);
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        refuse("", "redis-server --port");
+        refuse("--redis redis://192.0.2.1", "--anywhere");
+        refuse(&format!("{REDIS} --scheme row_lock"), "--sql");
+        refuse(&format!("{REDIS} --users 9"), "--rush or --drain");
+        refuse(&format!("{REDIS} --rush --users 9"), "--connections");
+        assert!(plan("--sql postgres://u@127.0.0.1/b --scheme row_lock").is_ok());
+        assert!(plan("--scheme embedded").is_ok());
+    }
+}

@@ -1,0 +1,176 @@
+//! What a scheme is to the benchmark: it prepares a supply, hands it out over connections, and lets its own records
+//! be counted again.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use qiang_core::{
+    book::Claim,
+    campaign::CampaignKind,
+    id::{CampaignId, UserId},
+    ports::Engine,
+};
+use serde::Serialize;
+
+use super::wire::{Server, Wire};
+
+/// What a scheme promises, and is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Exact {
+    /// Nothing: it is there to show what goes wrong.
+    Nothing,
+    /// The supply: never a unit more, none left behind, and its records agree with what users were answers. It knows
+    /// no users, so somebody who asks twice may get twice.
+    Supply,
+    /// The supply, and one unit a user.
+    SupplyAndUsers,
+}
+
+/// What a scheme's article says of it, under its own conditions ([`PUBLISHED_CONDITIONS`]).
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Published {
+    pub(super) qps: u32,
+    pub(super) success: &'static str,
+}
+
+/// Under what the articles' figures were taken, as far as they say.
+pub(super) const PUBLISHED_CONDITIONS: &str =
+    "Redis on 4 cores and 8 GB, 10,000 concurrent users on 100 shares";
+
+/// A scheme's name and where it comes from.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct About {
+    pub(super) name: &'static str,
+    /// The article that publishes it; docs/SCHEMES.md tells them apart.
+    pub(super) source: &'static str,
+    pub(super) exact: Exact,
+    /// Whether its work is Redis's, and so what Redis says of its own work belongs to it.
+    pub(super) on_redis: bool,
+    pub(super) published: Option<Published>,
+}
+
+/// What a claim came to, as the scheme's caller learns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The user has a unit; its number, if the scheme tells units apart.
+    Granted {
+        unit: Option<u64>,
+    },
+    /// The user had one before.
+    Already,
+    SoldOut,
+    /// No, and the scheme does not say why.
+    Refused,
+}
+
+/// One connection of a scheme: one claim at a time.
+#[async_trait]
+pub(super) trait Client: Send {
+    async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome>;
+
+    /// Calls to the server that were made for claims and waited for, so far.
+    fn round_trips(&self) -> u64;
+}
+
+/// How a scheme takes claims.
+pub(super) enum Drive {
+    /// As the articles' clients do: each connection serves one user at a time.
+    Clients(Vec<Box<dyn Client>>),
+    /// An engine that takes many claims at once and answers each by its ticket.
+    Engine(Opened),
+}
+
+/// A campaign of an engine, open for claims.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) campaign: CampaignId,
+    pub(super) kind: CampaignKind,
+}
+
+impl Opened {
+    pub(super) fn claim_of(&self, user: UserId) -> Claim {
+        Claim {
+            campaign: self.campaign,
+            kind: self.kind,
+            user,
+            quantity: 1,
+            key: None,
+        }
+    }
+}
+
+/// What a scheme's own records say, counted again after the load.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Recount {
+    /// Units that are left; below zero when more were taken than there were.
+    pub(super) left: i64,
+    /// Who has a unit, once for each.
+    pub(super) holders: Vec<String>,
+    /// Which units, where they have numbers.
+    pub(super) units: Vec<u64>,
+    /// Users that the scheme would refuse from now on, where it keeps them apart from what they got.
+    pub(super) barred: Option<u64>,
+    /// What else the scheme counts.
+    pub(super) notes: BTreeMap<&'static str, u64>,
+}
+
+/// One run of a scheme: prepared once, driven once, counted again, and cleaned away.
+#[async_trait]
+pub(super) trait Scheme: Send + Sync {
+    fn about(&self) -> &'static About;
+
+    /// Puts `supply` units in place.
+    async fn prepare(&self, supply: u32) -> anyhow::Result<()>;
+
+    /// Opens what claims are sent over.
+    async fn drive(&self, connections: usize) -> anyhow::Result<Drive>;
+
+    /// Waits until what goes on behind the answers is done; `granted` users were granted a unit.
+    async fn finish(&self, _granted: u64) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    async fn recount(&self) -> anyhow::Result<Recount>;
+
+    /// Removes all that it put anywhere.
+    async fn clean(&self) -> anyhow::Result<()>;
+
+    /// For a scheme that is not driven by clients: the Redis commands that are its round trips, in small letters.
+    fn commands(&self) -> &'static [&'static str] {
+        &[]
+    }
+}
+
+/// Where a run of a scheme keeps its keys: one Redis, one prefix that nobody else has.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) server: Server,
+    pub(super) prefix: String,
+}
+
+impl Site {
+    pub(super) fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Clients, each on a connection of its own.
+    pub(super) async fn clients<L: Client + 'static>(
+        &self,
+        connections: usize,
+        client: impl Fn(Wire) -> L,
+    ) -> anyhow::Result<Drive> {
+        let mut clients = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            clients.push(Box::new(client(self.server.connect().await?)) as Box<dyn Client>);
+        }
+        Ok(Drive::Clients(clients))
+    }
+
+    /// Removes keys.
+    pub(super) async fn unlink(&self, keys: &[&str]) -> anyhow::Result<()> {
+        let mut wire = self.server.connect().await?;
+        Ok(wire.unlink(keys).await?)
+    }
+}

@@ -1,0 +1,371 @@
+//! `qiang-bench settlement`: how fast a log on Redis goes into a ledger, beside single rows; and whether settlement
+//! keeps up with a steady load, all on the machine at hand.
+//!
+//! An order of a sale is one row of the ledger. A share of a red packet is three: the share, the user's account, and
+//! the posting. What both are held against is one row a grant, inserted by itself, which is the least that a design
+//! without batches can do.
+
+use std::{
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use qiang_core::{
+    book::Claim,
+    campaign::{AckLevel, CampaignKind},
+    id::{CampaignId, UserId},
+    ports::Engine,
+};
+use serde::Serialize;
+
+use crate::fixture;
+use qiang_node::{Backend, Config, scratch::Scratch};
+
+/// Claims that wait at a time while the log is made.
+const WAITING: usize = 4_000;
+/// How long settlement may take before the benchmark gives up.
+const SETTLE_MAX: Duration = Duration::from_secs(600);
+/// How often a steady load is topped up.
+const STEP: Duration = Duration::from_millis(10);
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SettlementArgs {
+    /// The Redis to use; keys of the benchmark's own are made and removed.
+    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
+    redis: String,
+    /// The database server of the ledger: a database is made there and dropped. A temporary file without it.
+    #[arg(long, value_name = "URL")]
+    ledger: Option<String>,
+    /// Only this kind of campaign; both without it.
+    #[arg(long, value_name = "KIND")]
+    of: Option<Of>,
+    /// Partitions of the engine; every campaign is spread over all of them.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    partitions: u16,
+    /// How entries travel: stream, list, rabbitmq or log.
+    #[arg(long, value_name = "KIND", default_value = "stream")]
+    transport: String,
+    /// Where RabbitMQ is, for that transport.
+    #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
+    rabbitmq: String,
+    /// Grants that wait in the log when settlement starts.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1..=5_000_000))]
+    entries: u32,
+    /// Rows that are inserted one by one, each in a transaction of its own, for comparison.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    single: u32,
+    /// Grants a second of the steady load.
+    #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    rate: u32,
+    /// Seconds of the steady load; 0 leaves it out.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=600))]
+    seconds: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A kind of campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+enum Of {
+    Sale,
+    RedPacket,
+}
+
+impl Of {
+    fn kind(self) -> CampaignKind {
+        match self {
+            Self::Sale => CampaignKind::Sale,
+            Self::RedPacket => CampaignKind::RedPacket,
+        }
+    }
+
+    /// Rows of the ledger that a grant becomes: an order; or a share, its user's account, and the posting.
+    fn rows(self) -> u32 {
+        match self {
+            Self::Sale => 1,
+            Self::RedPacket => 3,
+        }
+    }
+
+    async fn open(self, backend: &Backend, units: u32) -> anyhow::Result<CampaignId> {
+        let (engine, ledger) = (&*backend.engine, &*backend.ledger);
+        match self {
+            Self::Sale => fixture::sale(engine, ledger, units, AckLevel::Memory).await,
+            Self::RedPacket => {
+                fixture::red_packet(engine, Some(ledger), units, AckLevel::Memory).await
+            }
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+struct Report {
+    ledger: &'static str,
+    transport: String,
+    partitions: u16,
+    loads: Vec<Measured>,
+}
+
+/// What was measured with one kind of campaign.
+#[derive(Debug, Serialize)]
+struct Measured {
+    of: Of,
+    entries: u64,
+    settle_seconds: f64,
+    per_second: f64,
+    single_per_second: f64,
+    /// Entries settled a second over single rows a second.
+    ratio: f64,
+    /// Rows of the ledger that an entry becomes.
+    rows_per_entry: u32,
+    steady: Option<Steady>,
+    audit_ok: bool,
+}
+
+/// How a steady load went.
+#[derive(Debug, Serialize)]
+struct Steady {
+    asked_per_second: u32,
+    granted_per_second: f64,
+    lag_max: u64,
+    lag_at_end: u64,
+    caught_up_seconds: f64,
+}
+
+pub(crate) fn run(args: &SettlementArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let report = runtime.block_on(async {
+        let mut report = Report {
+            ledger: args.ledger.as_deref().map_or("a file", Scratch::kind_of),
+            transport: args.transport.clone(),
+            partitions: args.partitions,
+            loads: Vec::new(),
+        };
+        for of in args.of.map_or(vec![Of::Sale, Of::RedPacket], |of| vec![of]) {
+            report.loads.push(measure(args, of).await?);
+        }
+        anyhow::Ok(report)
+    })?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print_text(&report);
+    }
+    Ok(if report.loads.iter().all(|load| load.audit_ok) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn print_text(report: &Report) {
+    for load in &report.loads {
+        let of = match load.of {
+            Of::Sale => "orders of a sale",
+            Of::RedPacket => "shares of a red packet",
+        };
+        println!(
+            "{} {of} into {} by {} over {} partitions in {:.2} s: {:.0}/s, {:.1} times the {:.0}/s of single rows",
+            load.entries,
+            report.ledger,
+            report.transport,
+            report.partitions,
+            load.settle_seconds,
+            load.per_second,
+            load.ratio,
+            load.single_per_second,
+        );
+        if load.rows_per_entry > 1 {
+            println!(
+                "  each is {} rows of the ledger: {:.1} times in rows",
+                load.rows_per_entry,
+                load.ratio * f64::from(load.rows_per_entry),
+            );
+        }
+        if let Some(steady) = &load.steady {
+            println!(
+                "  a steady load of {:.0} grants/s (asked {}): lag at most {}, at its end {}, caught up in {:.2} s",
+                steady.granted_per_second,
+                steady.asked_per_second,
+                steady.lag_max,
+                steady.lag_at_end,
+                steady.caught_up_seconds,
+            );
+        }
+        println!("  audit {}", if load.audit_ok { "ok" } else { "BROKEN" });
+    }
+}
+
+async fn measure(args: &SettlementArgs, of: Of) -> anyhow::Result<Measured> {
+    let name = format!("qiang-bench-{:016x}", rand::random::<u64>());
+    let folder = tempfile::tempdir()?;
+    let scratch = match &args.ledger {
+        Some(server) => Some(Scratch::make(server, &name.replace('-', "_")).await?),
+        None => None,
+    };
+    let measured = measure_on(args, of, &name, folder.path(), scratch.as_ref()).await;
+    if let Some(scratch) = scratch {
+        scratch.drop_database().await?;
+    }
+    measured
+}
+
+async fn measure_on(
+    args: &SettlementArgs,
+    of: Of,
+    name: &str,
+    folder: &std::path::Path,
+    scratch: Option<&Scratch>,
+) -> anyhow::Result<Measured> {
+    let file = folder.join("ledger.db");
+    let mut flags = vec![
+        ("engine.kind", "redis".to_owned()),
+        ("engine.data", file.display().to_string()),
+        ("redis.urls", args.redis.clone()),
+        ("redis.prefix", name.to_owned()),
+        ("redis.partitions", args.partitions.to_string()),
+        ("redis.spread_from", "1".to_owned()),
+        ("redis.spread_over", args.partitions.to_string()),
+        ("settlement.transport", args.transport.clone()),
+        ("settlement.rabbitmq_url", args.rabbitmq.clone()),
+        ("settlement.inside", "false".to_owned()),
+    ];
+    if let Some(scratch) = scratch {
+        qiang_ledger::migrate(scratch.url()).await?;
+        flags.push(("ledger.url", scratch.url().to_owned()));
+    }
+    // The log first, with nobody settling.
+    let quiet = Backend::open(&Config::defaults_with(&flags)?).await?;
+    let campaign = of.open(&quiet, args.entries).await?;
+    grab(&quiet.engine, of, campaign, 0..args.entries).await?;
+    quiet.close().await?;
+
+    let single_per_second = match scratch {
+        Some(scratch) => scratch.single_rows(args.single).await?,
+        None => single_rows_in_file(&folder.join("single.db"), args.single)?,
+    };
+
+    flags.retain(|(key, _)| *key != "settlement.inside");
+    let settling = Backend::open(&Config::defaults_with(&flags)?).await?;
+    let started = Instant::now();
+    ensure!(
+        settling.settle(SETTLE_MAX).await?,
+        "the ledger did not catch up"
+    );
+    let settle_seconds = started.elapsed().as_secs_f64();
+    let steady = if args.seconds == 0 {
+        None
+    } else {
+        Some(steady_load(args, of, &settling).await?)
+    };
+    settling.close().await?;
+    settling.erase().await?;
+    let audited = match scratch {
+        Some(scratch) => qiang_audit::audit_ledger(scratch.url()).await?,
+        None => tokio::task::spawn_blocking(move || qiang_audit::audit(&file)).await??,
+    };
+    let per_second = f64::from(args.entries) / settle_seconds;
+    Ok(Measured {
+        of,
+        entries: u64::from(args.entries),
+        settle_seconds,
+        per_second,
+        single_per_second,
+        ratio: per_second / single_per_second,
+        rows_per_entry: of.rows(),
+        steady,
+        audit_ok: audited.ok,
+    })
+}
+
+/// Claims for a range of users, many at a time; all must be granted.
+async fn grab(
+    engine: &Arc<dyn Engine>,
+    of: Of,
+    campaign: CampaignId,
+    mut users: std::ops::Range<u32>,
+) -> anyhow::Result<()> {
+    let mut tickets = std::collections::VecDeque::with_capacity(WAITING);
+    loop {
+        while tickets.len() < WAITING
+            && let Some(n) = users.next()
+        {
+            tickets.push_back(engine.claim(Claim {
+                campaign,
+                kind: of.kind(),
+                user: UserId::new(&format!("user-{n}"))?,
+                quantity: 1,
+                key: None,
+            }));
+        }
+        let Some(ticket) = tickets.pop_front() else {
+            return Ok(());
+        };
+        let claimed = ticket.await?;
+        ensure!(claimed.outcome.grant().is_some(), "a claim was not granted");
+    }
+}
+
+/// Claims at a steady rate, and watches how far settlement is behind.
+async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow::Result<Steady> {
+    let total = args.rate * args.seconds;
+    let campaign = of.open(backend, total).await?;
+    let (mut asked, mut lag_max) = (0_u32, 0);
+    let lag = || {
+        let (head, settled) = backend.gauges.positions();
+        head.saturating_sub(settled)
+    };
+    let started = Instant::now();
+    let mut rounds = tokio::task::JoinSet::new();
+    let mut ticks = tokio::time::interval(STEP);
+    while asked < total {
+        ticks.tick().await;
+        let due = (started.elapsed().as_secs_f64() * f64::from(args.rate)) as u32;
+        let due = due.min(total);
+        if due > asked {
+            let engine = Arc::clone(&backend.engine);
+            let users = asked..due;
+            rounds.spawn(async move { grab(&engine, of, campaign, users).await });
+            asked = due;
+        }
+        lag_max = lag_max.max(lag());
+    }
+    while let Some(round) = rounds.join_next().await {
+        round??;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let lag_at_end = lag();
+    let ended = Instant::now();
+    let settled = backend.settle(SETTLE_MAX).await?;
+    ensure!(settled, "the ledger did not catch up");
+    Ok(Steady {
+        asked_per_second: args.rate,
+        granted_per_second: f64::from(total) / seconds,
+        lag_max,
+        lag_at_end,
+        caught_up_seconds: ended.elapsed().as_secs_f64(),
+    })
+}
+
+/// Rows inserted one by one into a file, each durable by itself: a second.
+fn single_rows_in_file(path: &std::path::Path, rows: u32) -> anyhow::Result<f64> {
+    let file = rusqlite::Connection::open(path).context("open a file for single rows")?;
+    file.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+         CREATE TABLE single (number INTEGER PRIMARY KEY, user TEXT NOT NULL UNIQUE, amount INTEGER NOT NULL)",
+    )?;
+    let mut insert = file.prepare("INSERT INTO single VALUES (?1, ?2, 100)")?;
+    let started = Instant::now();
+    for n in 0..rows {
+        insert.execute(rusqlite::params![n, format!("user-{n}")])?;
+    }
+    Ok(f64::from(rows) / started.elapsed().as_secs_f64())
+}

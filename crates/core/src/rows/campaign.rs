@@ -1,0 +1,179 @@
+//! Campaigns as rows of `campaigns`.
+
+use super::{Contradiction, kind_of, phase_of};
+use crate::{
+    book::Setup,
+    campaign::{Campaign, CampaignKind, RedPacket, Rules, Sale},
+    id::UserId,
+    money::{Currency, Money},
+    ports::CampaignRecord,
+    split::{SPLIT_VERSION, Seed, Split, SplitRule, commit},
+    time::{Timestamp, Window},
+};
+
+/// The columns of a campaign.
+#[derive(Debug)]
+#[expect(
+    missing_docs,
+    reason = "the columns are described in docs/DATA_MODEL.md"
+)]
+pub struct CampaignRow {
+    pub campaign_ref: i64,
+    pub id: String,
+    pub kind: String,
+    pub owner: String,
+    pub title: String,
+    pub currency: String,
+    pub ack: String,
+    pub starts_at: i64,
+    pub ends_at: i64,
+    pub created_at: i64,
+    pub supply: i64,
+    pub per_user_limit: i64,
+    pub total: Option<i64>,
+    pub split_rule: Option<String>,
+    pub split_min: Option<i64>,
+    pub split_max: Option<i64>,
+    pub split_version: Option<i64>,
+    pub seed: Option<Vec<u8>>,
+    pub unit_price: Option<i64>,
+    pub hold_ms: Option<i64>,
+    pub phase: String,
+    pub granted: i64,
+    pub returned: i64,
+    pub refunded: i64,
+}
+
+impl CampaignRow {
+    /// The campaign as the port gives it.
+    ///
+    /// # Errors
+    /// When a column holds what was never written.
+    pub fn record(&self) -> Result<CampaignRecord, Contradiction> {
+        let bad = |what: &str| self.bad(what);
+        let currency: Currency = self.currency.parse().map_err(|_| bad("currency"))?;
+        let supply = self.supply.try_into().map_err(|_| bad("supply"))?;
+        let rules = match kind_of(&self.kind).ok_or_else(|| bad("kind"))? {
+            CampaignKind::RedPacket => Rules::RedPacket(self.packet(supply, currency)?),
+            CampaignKind::Sale => {
+                let limit = self.per_user_limit.try_into().map_err(|_| bad("limit"))?;
+                let price = self.unit_price.ok_or_else(|| bad("price"))?;
+                let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
+                let sale = Sale::new(supply, limit, Money::new(price, currency), hold_ms);
+                Rules::Sale(sale.map_err(|_| bad("sale"))?)
+            }
+        };
+        let window = Window::new(
+            Timestamp::from_millis(self.starts_at),
+            Timestamp::from_millis(self.ends_at),
+        );
+        let count = |count: i64, what: &str| count.try_into().map_err(|_| bad(what));
+        Ok(CampaignRecord {
+            campaign: Campaign {
+                id: self.id.parse().map_err(|_| bad("id"))?,
+                owner: UserId::new(&self.owner).map_err(|_| bad("owner"))?,
+                window: window.map_err(|_| bad("window"))?,
+                ack: self.ack.parse().map_err(|_| bad("acknowledgement level"))?,
+                created_at: Timestamp::from_millis(self.created_at),
+                rules,
+                title: self.title.clone(),
+            },
+            phase: phase_of(&self.phase).ok_or_else(|| bad("phase"))?,
+            granted: count(self.granted, "count of grants")?,
+            returned: count(self.returned, "count of returns")?,
+            refunded_minor: self.refunded,
+        })
+    }
+
+    fn packet(&self, count: u32, currency: Currency) -> Result<RedPacket, Contradiction> {
+        let bad = |what: &str| self.bad(what);
+        if self.split_version != Some(i64::from(SPLIT_VERSION)) {
+            return Err(bad(
+                "split version: it was made by another release of the splitting rules",
+            ));
+        }
+        let name = self.split_rule.as_deref().map(str::parse);
+        let rule = name
+            .and_then(Result::ok)
+            .and_then(|name| SplitRule::from_parts(name, self.split_min, self.split_max).ok())
+            .ok_or_else(|| bad("splitting rule"))?;
+        let total = self.total.ok_or_else(|| bad("total"))?;
+        let seed = self.seed.as_deref().and_then(|seed| seed.try_into().ok());
+        Ok(RedPacket {
+            split: Split::new(total, count, rule).map_err(|_| bad("split"))?,
+            currency,
+            seed: Seed::from_bytes(seed.ok_or_else(|| bad("seed"))?),
+        })
+    }
+
+    fn bad(&self, what: &str) -> Contradiction {
+        Contradiction::new(format!("campaign {} has a bad {what}", self.id))
+    }
+}
+
+/// The columns that only one kind of campaign has.
+#[derive(Debug, Clone)]
+#[expect(
+    missing_docs,
+    reason = "the columns are described in docs/DATA_MODEL.md"
+)]
+pub struct RuleColumns {
+    pub total: Option<i64>,
+    pub split_rule: Option<&'static str>,
+    pub split_min: Option<i64>,
+    pub split_max: Option<i64>,
+    pub split_version: Option<i64>,
+    pub seed: Option<[u8; 32]>,
+    pub commitment: Option<[u8; 32]>,
+    pub unit_price: Option<i64>,
+    pub hold_ms: Option<i64>,
+}
+
+impl RuleColumns {
+    /// The columns of a campaign.
+    #[must_use]
+    pub fn of(campaign: &Campaign) -> Self {
+        let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
+        let rule = packet.map(|packet| packet.split.rule().parts());
+        Self {
+            total: packet.map(|packet| packet.split.total()),
+            split_rule: rule.map(|(name, ..)| name.as_str()),
+            split_min: rule.and_then(|(_, min, _)| min),
+            split_max: rule.and_then(|(.., max)| max),
+            split_version: packet.map(|_| i64::from(SPLIT_VERSION)),
+            seed: packet.map(|packet| *packet.seed.as_bytes()),
+            commitment: packet.map(|packet| *commit(&packet.seed, &packet.split).as_bytes()),
+            unit_price: sale.map(|sale| sale.unit_price().minor),
+            hold_ms: sale.map(Sale::hold_ms),
+        }
+    }
+}
+
+/// Whether the amounts of a campaign's shares are known before they are claimed: not so for a lazy packet, and a sale
+/// has none.
+#[must_use]
+pub fn has_fixed_shares(campaign: &Campaign) -> bool {
+    let packet = campaign.rules.red_packet();
+    packet.is_some_and(|packet| !matches!(packet.split.rule(), SplitRule::Lazy { .. }))
+}
+
+/// A campaign with its fixed shares, if they are those of its split.
+///
+/// # Errors
+/// When shares are missing, or their sum is not the packet's total.
+pub fn setup_of(campaign: Campaign, shares: Vec<i64>) -> Result<Setup, Contradiction> {
+    if let Some(packet) = campaign
+        .rules
+        .red_packet()
+        .filter(|_| has_fixed_shares(&campaign))
+    {
+        let sum = shares
+            .iter()
+            .try_fold(0_i64, |sum, share| sum.checked_add(*share));
+        if shares.len() != packet.split.count() as usize || sum != Some(packet.split.total()) {
+            let reason = format!("the shares of red packet {} do not add up", campaign.id);
+            return Err(Contradiction::new(reason));
+        }
+    }
+    Ok(Setup { campaign, shares })
+}

@@ -1,0 +1,71 @@
+//! Settlement: what the entries of a log do to the ledger's rows, worked out without SQL and without IO.
+//!
+//! A ledger that settles a run of entries
+//! 1. locks the partition's position and takes the entries behind it ([`fresh`]);
+//! 2. reads what it knows of their campaigns, and, if the partition has entries in quarantine, lets [`sort`] take out
+//!    those that have to wait for them;
+//! 3. reads the orders that the others step ([`wanted_orders`]), and makes a [`Plan`] of them;
+//! 4. writes what the plan says, in the order of its fields, and moves the position, in the same transaction.
+//!
+//! The databases differ in their SQL, and in nothing else. [`Bisect`] finds the entry because of which a run is
+//! refused.
+
+mod bisect;
+mod life;
+mod orders;
+mod plan;
+mod rows;
+mod sort;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+pub use self::{
+    bisect::{Bisect, REFUSED_MAX, check_refused},
+    life::SpreadCampaign,
+    orders::wanted_orders,
+    plan::{Close, Plan},
+    rows::{
+        CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, KnownOrderColumns,
+        NewOrder, OrderChange, PartChange, PaymentRow, ShareGrant,
+    },
+    sort::{Sorted, sort},
+};
+use crate::{
+    event::{Entry, Seq},
+    id::CampaignId,
+    rows::Contradiction,
+};
+
+/// The entries behind a position. Those at or before it are settled already.
+///
+/// # Errors
+/// When they do not follow the position without a gap.
+pub fn fresh(entries: &[Entry], position: Seq) -> Result<&[Entry], Contradiction> {
+    let old = entries
+        .iter()
+        .take_while(|entry| entry.seq <= position)
+        .count();
+    let fresh = &entries[old..];
+    for (expected, entry) in (position + 1..).zip(fresh) {
+        if entry.seq != expected {
+            return Err(Contradiction::new(format!(
+                "settlement at {} was given entry {}",
+                expected - 1,
+                entry.seq
+            )));
+        }
+    }
+    Ok(fresh)
+}
+
+/// The campaigns of entries, each once.
+#[must_use]
+pub fn campaigns_of(entries: &[Entry]) -> Vec<CampaignId> {
+    // A run is mostly one campaign's.
+    let mut last = None;
+    let other = |entry: &&Entry| last.replace(entry.campaign) != Some(entry.campaign);
+    let ids: BTreeSet<_> = entries.iter().filter(other).map(|e| e.campaign).collect();
+    ids.into_iter().collect()
+}

@@ -1,0 +1,187 @@
+//! The orders that a run of entries touches.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::rows::{KnownCampaign, KnownOrder, NewOrder, OrderChange};
+use crate::{
+    event::{Entry, Event},
+    order::OrderState,
+    rows::Contradiction,
+    time::Timestamp,
+};
+
+/// The orders that entries step and do not make, as campaign and number, each once, in order. Those of campaigns that
+/// are not known are left out.
+#[must_use]
+pub fn wanted_orders(entries: &[Entry], campaigns: &[KnownCampaign]) -> Vec<(i64, i64)> {
+    let steps = |event: &Event| event.number().is_some() && !is_grant(event);
+    if !entries.iter().any(|entry| steps(&entry.event)) {
+        return Vec::new();
+    }
+    let refs: HashMap<_, _> = campaigns
+        .iter()
+        .map(|known| (known.id, known.campaign_ref))
+        .collect();
+    let order_of = |entry: &Entry| {
+        let number = i64::from(entry.event.number()?);
+        Some((*refs.get(&entry.campaign)?, number))
+    };
+    let (made, stepped): (Vec<_>, Vec<_>) = entries.iter().partition(|e| is_grant(&e.event));
+    let mut wanted: BTreeSet<_> = stepped.into_iter().filter_map(order_of).collect();
+    for order in made.into_iter().filter_map(order_of) {
+        wanted.remove(&order);
+    }
+    wanted.into_iter().collect()
+}
+
+fn is_grant(event: &Event) -> bool {
+    matches!(event, Event::Granted { .. })
+}
+
+/// An order as it stands after the entries up to here.
+#[derive(Debug)]
+struct Order<'a> {
+    row: NewOrder<'a>,
+    /// Whether the ledger has it.
+    known: bool,
+    changed: bool,
+}
+
+/// Orders by campaign and number.
+#[derive(Debug, Default)]
+pub(super) struct Orders<'a> {
+    orders: Vec<Order<'a>>,
+    places: HashMap<(i64, i64), usize>,
+    /// Who has an order with its units, among those of these orders whose sales let a user have one.
+    once: HashSet<(i64, &'a str)>,
+}
+
+impl<'a> Orders<'a> {
+    pub(super) fn of(known: &'a [KnownOrder], campaigns: &[KnownCampaign]) -> Self {
+        let once: HashSet<_> = campaigns
+            .iter()
+            .filter(|known| known.one_per_user)
+            .map(|known| known.campaign_ref)
+            .collect();
+        let mut all = Self::default();
+        for order in known {
+            let row = NewOrder {
+                campaign: order.campaign,
+                number: order.number,
+                user: &order.user,
+                quantity: order.quantity,
+                amount: order.amount,
+                state: order.state,
+                one_per_user: once.contains(&order.campaign),
+                granted_at: 0,
+                hold_until: 0,
+                updated_at: 0,
+            };
+            if row.one_per_user && row.state.keeps_units() {
+                all.once.insert((row.campaign, row.user));
+            }
+            all.places
+                .insert((row.campaign, row.number), all.orders.len());
+            all.orders.push(Order {
+                row,
+                known: true,
+                changed: false,
+            });
+        }
+        all
+    }
+
+    /// Adds a new order.
+    pub(super) fn add(&mut self, row: NewOrder<'a>) -> Result<(), Contradiction> {
+        let NewOrder {
+            campaign, number, ..
+        } = row;
+        let before = self.places.insert((campaign, number), self.orders.len());
+        if before.is_some() {
+            return Err(Contradiction::new(format!(
+                "order {number} of #{campaign} is granted twice"
+            )));
+        }
+        self.check_once(&row)?;
+        self.orders.push(Order {
+            row,
+            known: false,
+            changed: false,
+        });
+        Ok(())
+    }
+
+    /// Moves an order to another state; returns its units.
+    pub(super) fn step(
+        &mut self,
+        campaign: i64,
+        number: u32,
+        state: OrderState,
+        at: Timestamp,
+    ) -> Result<i64, Contradiction> {
+        let place = self.place(campaign, number)?;
+        let order = &mut self.orders[place];
+        let before = order.row.state.keeps_units();
+        (order.row.state, order.row.updated_at, order.changed) = (state, at.as_millis(), true);
+        let row = order.row;
+        if row.one_per_user && before && !state.keeps_units() {
+            self.once.remove(&(campaign, row.user));
+        } else if !before && state.keeps_units() {
+            self.check_once(&row)?;
+        }
+        Ok(row.quantity)
+    }
+
+    /// Whose an order is, and its price.
+    pub(super) fn buyer(
+        &self,
+        campaign: i64,
+        number: u32,
+    ) -> Result<(&'a str, i64), Contradiction> {
+        let row = &self.orders[self.place(campaign, number)?].row;
+        Ok((row.user, row.amount))
+    }
+
+    fn place(&self, campaign: i64, number: u32) -> Result<usize, Contradiction> {
+        let place = self.places.get(&(campaign, i64::from(number))).copied();
+        place.ok_or_else(|| {
+            Contradiction::new(format!(
+                "order {number} of #{campaign} is not in the ledger"
+            ))
+        })
+    }
+
+    /// Refuses what the table's own key would refuse, if it saw the states between the first and the last.
+    fn check_once(&mut self, row: &NewOrder<'a>) -> Result<(), Contradiction> {
+        if row.one_per_user && !self.once.insert((row.campaign, row.user)) {
+            return Err(Contradiction::new(format!(
+                "order {} of #{} is one too many for its user",
+                row.number, row.campaign
+            )));
+        }
+        Ok(())
+    }
+
+    /// The new orders as they stand in the end, and the changes of the others.
+    pub(super) fn into_rows(self) -> (Vec<NewOrder<'a>>, Vec<OrderChange>) {
+        let (mut new, mut changes) = (Vec::new(), Vec::new());
+        for Order {
+            row,
+            known,
+            changed,
+        } in self.orders
+        {
+            if !known {
+                new.push(row);
+            } else if changed {
+                changes.push(OrderChange {
+                    campaign: row.campaign,
+                    number: row.number,
+                    state: row.state,
+                    at: row.updated_at,
+                });
+            }
+        }
+        (new, changes)
+    }
+}

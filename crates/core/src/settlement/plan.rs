@@ -1,0 +1,460 @@
+//! What a run of entries does to the ledger's rows. What many entries do to the same row is added up, so that it is
+//! written once.
+
+use std::collections::HashMap;
+
+use super::{
+    life::{Life, SpreadCampaign},
+    orders::Orders,
+    rows::{
+        CampaignChange, KnownCampaign, KnownOrder, NewOrder, OrderChange, PartChange, PaymentRow,
+        ShareGrant,
+    },
+};
+use crate::{
+    campaign::CampaignKind,
+    event::{Entry, Event, PartitionId},
+    id::{CampaignId, PaymentRef, UserId},
+    order::OrderState,
+    rows::{AccountKey, Contradiction, OUTSIDE, PostingRow, Purpose},
+    time::Timestamp,
+};
+
+/// Everything that is to be written for a run of entries, in this order.
+#[derive(Debug, Default)]
+pub struct Plan<'a> {
+    /// Shares that go to users.
+    pub shares: Vec<ShareGrant<'a>>,
+    /// Orders that give up their units. Before the new ones: who may have one order may have given one back, and have
+    /// taken another.
+    pub leaving_orders: Vec<OrderChange>,
+    /// Orders that are not in the ledger yet.
+    pub new_orders: Vec<NewOrder<'a>>,
+    /// Orders that change and have their units afterwards.
+    pub keeping_orders: Vec<OrderChange>,
+    /// Payments that arrived.
+    pub payments: Vec<PaymentRow<'a>>,
+    /// Accounts that are moved, each once, with what is added to it: first users', by owner, then
+    /// [shared](Purpose::is_shared) ones. An amount may be 0: the account is needed all the same.
+    pub accounts: Vec<(AccountKey<'a>, i64)>,
+    /// How many of the accounts are users'.
+    pub user_accounts: usize,
+    /// Movements between them; debits and credits are places in `accounts`.
+    pub postings: Vec<PostingRow>,
+    /// Parts of spread campaigns that these entries touch.
+    pub parts: Vec<PartChange>,
+    /// Campaigns that change, by their `ref`.
+    pub campaigns: Vec<CampaignChange>,
+    /// Campaigns whose phase follows from their parts.
+    pub spread: Vec<SpreadCampaign>,
+    /// Closes of red packets: what is left in escrow goes home.
+    pub closes: Vec<Close<'a>>,
+}
+
+/// The close of a red packet, or of a part of one. Whatever is left in escrow once all parts are closed and all units
+/// are accounted for is refunded, even if it is an earlier fault's residue.
+#[derive(Debug, Clone, Copy)]
+pub struct Close<'a> {
+    /// The packet.
+    pub known: &'a KnownCampaign,
+    /// Whether it is spread: then the other parts may still be open.
+    pub is_spread: bool,
+    /// When it was closed.
+    pub at: Timestamp,
+    /// The places of the escrow's and the owner's accounts.
+    pub escrow: usize,
+    /// See `escrow`.
+    pub owner: usize,
+}
+
+/// What happens to one campaign.
+#[derive(Debug)]
+struct CampaignPlan<'a> {
+    known: &'a KnownCampaign,
+    life: Life,
+    granted: i64,
+    returned: i64,
+    refunded: i64,
+    touched: bool,
+    close: Option<Close<'a>>,
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    source: i64,
+    plan: Plan<'a>,
+    account_places: HashMap<AccountKey<'a>, usize>,
+    campaigns: Vec<CampaignPlan<'a>>,
+    campaign_places: HashMap<CampaignId, usize>,
+    orders: Orders<'a>,
+}
+
+impl<'a> Plan<'a> {
+    /// Works out what `entries`, which are all new, do to campaigns and orders as they are known.
+    ///
+    /// # Errors
+    /// When entries contradict each other, or what is known.
+    pub fn of(
+        partition: PartitionId,
+        entries: &'a [Entry],
+        campaigns: &'a [KnownCampaign],
+        orders: &'a [KnownOrder],
+    ) -> Result<Self, Contradiction> {
+        let mut planner = Planner {
+            source: i64::from(partition.0),
+            plan: Self::default(),
+            account_places: HashMap::with_capacity(entries.len()),
+            campaigns: campaigns.iter().map(CampaignPlan::of).collect(),
+            campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
+            orders: Orders::of(orders, campaigns),
+        };
+        for entry in entries {
+            planner.settle(entry)?;
+        }
+        Ok(planner.into_plan())
+    }
+
+    /// Puts the ids of the accounts in the place of their places.
+    pub fn resolve_accounts(&mut self, ids: &[i64]) {
+        for posting in &mut self.postings {
+            posting.debit = ids[posting.debit as usize];
+            posting.credit = ids[posting.credit as usize];
+        }
+    }
+
+    /// Brings the accounts into their order.
+    fn sort_accounts(&mut self) {
+        let mut order: Vec<usize> = (0..self.accounts.len()).collect();
+        order.sort_by_key(|place| {
+            let key = self.accounts[*place].0;
+            let user = (!key.purpose.is_shared()).then_some(key);
+            (key.purpose.is_shared(), user)
+        });
+        let mut places = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            places[*old] = new;
+        }
+        self.accounts = order.iter().map(|place| self.accounts[*place]).collect();
+        self.user_accounts = self
+            .accounts
+            .partition_point(|(key, _)| !key.purpose.is_shared());
+        for posting in &mut self.postings {
+            posting.debit = places[posting.debit as usize] as i64;
+            posting.credit = places[posting.credit as usize] as i64;
+        }
+        for close in &mut self.closes {
+            (close.escrow, close.owner) = (places[close.escrow], places[close.owner]);
+        }
+    }
+}
+
+impl<'a> Close<'a> {
+    /// The escrow's account.
+    #[must_use]
+    pub fn escrow_key(&self) -> AccountKey<'a> {
+        AccountKey {
+            owner: &self.known.name,
+            purpose: Purpose::Escrow,
+            currency: self.known.currency,
+        }
+    }
+
+    /// The owner's account.
+    #[must_use]
+    pub fn owner_key(&self) -> AccountKey<'a> {
+        AccountKey {
+            owner: &self.known.owner,
+            purpose: Purpose::User,
+            currency: self.known.currency,
+        }
+    }
+}
+
+impl<'a> CampaignPlan<'a> {
+    fn of(known: &'a KnownCampaign) -> Self {
+        Self {
+            known,
+            life: Life::of(known),
+            granted: 0,
+            returned: 0,
+            refunded: 0,
+            touched: false,
+            close: None,
+        }
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn into_plan(mut self) -> Plan<'a> {
+        let mut plan = self.plan;
+        let (new_orders, changed) = self.orders.into_rows();
+        plan.new_orders = new_orders;
+        (plan.keeping_orders, plan.leaving_orders) = changed
+            .into_iter()
+            .partition(|change| change.state.keeps_units());
+        self.campaigns.retain(|campaign| campaign.touched);
+        self.campaigns
+            .sort_unstable_by_key(|campaign| campaign.known.campaign_ref);
+        for CampaignPlan {
+            known,
+            life,
+            granted,
+            returned,
+            refunded,
+            close,
+            ..
+        } in self.campaigns
+        {
+            let (campaign, phase) = (known.campaign_ref, life.moved_to());
+            if life.is_spread() {
+                plan.parts.push(PartChange {
+                    campaign,
+                    opened: life.opened_parts().is_some(),
+                    phase,
+                    granted,
+                    returned,
+                    refunded,
+                });
+            }
+            let change = CampaignChange {
+                campaign,
+                phase: phase.filter(|_| !life.is_spread()),
+                parts: life.opened_parts(),
+                granted,
+                returned,
+                refunded,
+            };
+            plan.campaigns
+                .extend(change.changes_something().then_some(change));
+            plan.spread.extend(life.moved_spread());
+            plan.closes.extend(close);
+        }
+        plan.sort_accounts();
+        plan
+    }
+
+    fn settle(&mut self, entry: &'a Entry) -> Result<(), Contradiction> {
+        let place = self.campaign_places.get(&entry.campaign).copied();
+        let place = place.ok_or_else(|| {
+            Contradiction::new(format!("campaign {} is not in the ledger", entry.campaign))
+        })?;
+        let campaign = &mut self.campaigns[place];
+        campaign.touched = true;
+        let campaign_ref = campaign.known.campaign_ref;
+        match &entry.event {
+            Event::Opened { parts } => campaign.life.open(*parts),
+            Event::Paused | Event::Resumed | Event::Ended => campaign.life.follow(&entry.event),
+            Event::Granted {
+                number,
+                user,
+                quantity,
+                amount_minor,
+                ..
+            } => {
+                campaign.life.check_opened()?;
+                campaign.granted += i64::from(*quantity);
+                let (known, number) = (campaign.known, i64::from(*number));
+                match known.kind {
+                    CampaignKind::Sale => {
+                        self.order(known, entry, number, user, *quantity, *amount_minor)
+                    }
+                    CampaignKind::RedPacket => {
+                        self.share(known, entry, number, user, *amount_minor)
+                    }
+                }
+            }
+            Event::Paid { number, payment } => {
+                self.orders
+                    .step(campaign_ref, *number, OrderState::Paid, entry.at)?;
+                self.payment(place, entry, *number, payment)
+            }
+            Event::Reinstated { number, payment } => {
+                let quantity =
+                    self.orders
+                        .step(campaign_ref, *number, OrderState::Paid, entry.at)?;
+                campaign.life.check_opened()?;
+                campaign.granted += quantity;
+                self.payment(place, entry, *number, payment)
+            }
+            Event::RefundDue { number, payment } => self.payment(place, entry, *number, payment),
+            Event::Cancelled { number } => {
+                self.give_back(place, entry, *number, OrderState::Cancelled)
+            }
+            Event::Expired { number } => self.give_back(place, entry, *number, OrderState::Expired),
+            Event::Closed {
+                returned,
+                refunded_minor,
+            } => self.close(place, entry, i64::from(*returned), *refunded_minor),
+        }
+    }
+
+    fn order(
+        &mut self,
+        known: &KnownCampaign,
+        entry: &Entry,
+        number: i64,
+        user: &'a UserId,
+        quantity: u32,
+        amount: i64,
+    ) -> Result<(), Contradiction> {
+        self.orders.add(NewOrder {
+            campaign: known.campaign_ref,
+            number,
+            user: user.as_str(),
+            quantity: i64::from(quantity),
+            amount,
+            state: OrderState::Held,
+            one_per_user: known.one_per_user,
+            granted_at: entry.at.as_millis(),
+            hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
+            updated_at: entry.at.as_millis(),
+        })
+    }
+
+    fn share(
+        &mut self,
+        known: &'a KnownCampaign,
+        entry: &Entry,
+        number: i64,
+        user: &'a UserId,
+        amount: i64,
+    ) -> Result<(), Contradiction> {
+        self.plan.shares.push(ShareGrant {
+            campaign: known.campaign_ref,
+            number,
+            user: user.as_str(),
+            amount,
+            at: entry.at.as_millis(),
+        });
+        let escrow = self.account(known, &known.name, Purpose::Escrow);
+        let user = self.account(known, user.as_str(), Purpose::User);
+        self.post(known, entry, "grant", (escrow, user), amount, Some(number))
+    }
+
+    fn give_back(
+        &mut self,
+        place: usize,
+        entry: &Entry,
+        number: u32,
+        state: OrderState,
+    ) -> Result<(), Contradiction> {
+        let campaign = &mut self.campaigns[place];
+        let campaign_ref = campaign.known.campaign_ref;
+        let quantity = self.orders.step(campaign_ref, number, state, entry.at)?;
+        campaign.life.check_opened()?;
+        campaign.granted -= quantity;
+        if campaign.life.is_closed() {
+            // There is no stock to go back to: the owner has the units.
+            campaign.returned += quantity;
+        }
+        Ok(())
+    }
+
+    fn payment(
+        &mut self,
+        place: usize,
+        entry: &'a Entry,
+        number: u32,
+        payment: &'a PaymentRef,
+    ) -> Result<(), Contradiction> {
+        let known = self.campaigns[place].known;
+        let (user, amount) = self.orders.buyer(known.campaign_ref, number)?;
+        let number = i64::from(number);
+        self.plan.payments.push(PaymentRow {
+            campaign: known.campaign_ref,
+            number,
+            payment: payment.as_str(),
+            outcome: entry.event.name(),
+            amount,
+            at: entry.at.as_millis(),
+        });
+        if amount == 0 {
+            return Ok(());
+        }
+        let (kind, owner, purpose) = match &entry.event {
+            Event::RefundDue { .. } => ("refund_due", user, Purpose::RefundsDue),
+            _ => ("payment", known.owner.as_str(), Purpose::User),
+        };
+        let debit = self.account(known, OUTSIDE, Purpose::Outside);
+        let credit = self.account(known, owner, purpose);
+        self.post(known, entry, kind, (debit, credit), amount, Some(number))
+    }
+
+    fn close(
+        &mut self,
+        place: usize,
+        entry: &Entry,
+        returned: i64,
+        refunded: i64,
+    ) -> Result<(), Contradiction> {
+        let campaign = &mut self.campaigns[place];
+        campaign.life.follow(&entry.event)?;
+        campaign.returned += returned;
+        campaign.refunded += refunded;
+        let (known, is_spread) = (campaign.known, campaign.life.is_spread());
+        if known.kind == CampaignKind::Sale {
+            return Ok(());
+        }
+        // Both accounts are taken up, even if nothing is refunded: whether there is a residue is seen later, when it
+        // is too late to lock the owner's.
+        let escrow = self.account(known, &known.name, Purpose::Escrow);
+        let owner = self.account(known, &known.owner, Purpose::User);
+        self.campaigns[place].close = Some(Close {
+            known,
+            is_spread,
+            at: entry.at,
+            escrow,
+            owner,
+        });
+        if refunded == 0 {
+            return Ok(());
+        }
+        self.post(known, entry, "refund", (escrow, owner), refunded, None)
+    }
+
+    /// The place of an account among those that are moved.
+    fn account(&mut self, known: &KnownCampaign, owner: &'a str, purpose: Purpose) -> usize {
+        let key = AccountKey {
+            owner,
+            purpose,
+            currency: known.currency,
+        };
+        *self.account_places.entry(key).or_insert_with(|| {
+            self.plan.accounts.push((key, 0));
+            self.plan.accounts.len() - 1
+        })
+    }
+
+    /// A movement of money that follows from an entry.
+    fn post(
+        &mut self,
+        known: &KnownCampaign,
+        entry: &Entry,
+        kind: &'static str,
+        (debit, credit): (usize, usize),
+        amount: i64,
+        number: Option<i64>,
+    ) -> Result<(), Contradiction> {
+        for (account, amount) in [(debit, amount.checked_neg()), (credit, Some(amount))] {
+            let sum = &mut self.plan.accounts[account].1;
+            *sum = amount
+                .and_then(|amount| sum.checked_add(amount))
+                .ok_or_else(|| {
+                    let reason = format!("entry {} moves more than there can be", entry.seq);
+                    Contradiction::new(reason)
+                })?;
+        }
+        self.plan.postings.push(PostingRow {
+            source: self.source,
+            seq: entry.seq as i64,
+            kind,
+            debit: debit as i64,
+            credit: credit as i64,
+            amount,
+            campaign: Some(known.campaign_ref),
+            number,
+            at: entry.at.as_millis(),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+//! The rows that settlement reads and writes.
+
+use crate::{
+    campaign::{CampaignKind, Phase},
+    id::CampaignId,
+    money::Currency,
+    order::OrderState,
+    rows::{Contradiction, kind_of, order_state_of, phase_of},
+};
+
+/// A share that goes to a user. It must be free, and have no amount or this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShareGrant<'a> {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// Its number.
+    pub number: i64,
+    /// Whose it is now.
+    pub user: &'a str,
+    /// Minor units.
+    pub amount: i64,
+    /// When it was granted, in milliseconds.
+    pub at: i64,
+}
+
+/// An order that the ledger does not have yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewOrder<'a> {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// Its number.
+    pub number: i64,
+    /// The buyer.
+    pub user: &'a str,
+    /// Units.
+    pub quantity: i64,
+    /// Its price in minor units.
+    pub amount: i64,
+    /// Where it stands after these entries.
+    pub state: OrderState,
+    /// Whether its sale lets a user have one unit.
+    pub one_per_user: bool,
+    /// When it was granted, in milliseconds.
+    pub granted_at: i64,
+    /// Until when its units are held, in milliseconds.
+    pub hold_until: i64,
+    /// When it came to its state, in milliseconds.
+    pub updated_at: i64,
+}
+
+/// An order that moves to another state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderChange {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// Its number.
+    pub number: i64,
+    /// The new state.
+    pub state: OrderState,
+    /// When it moved last, in milliseconds.
+    pub at: i64,
+}
+
+/// A payment that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaymentRow<'a> {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// The order's number.
+    pub number: i64,
+    /// The payment's reference.
+    pub payment: &'a str,
+    /// What it came to: `paid`, `reinstated` or `refund_due`.
+    pub outcome: &'static str,
+    /// The order's price in minor units.
+    pub amount: i64,
+    /// When, in milliseconds.
+    pub at: i64,
+}
+
+/// What is added to a campaign's counts, and what it changes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CampaignChange {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// Its new phase, if that changes.
+    pub phase: Option<Phase>,
+    /// Over how many partitions it is spread, if a part of it is opened. A campaign is spread once, while it is a
+    /// draft, and every part says the same.
+    pub parts: Option<i64>,
+    /// Units that users got, less those that they gave back.
+    pub granted: i64,
+    /// Units that went back to the owner.
+    pub returned: i64,
+    /// Minor units that went back to the owner.
+    pub refunded: i64,
+}
+
+impl CampaignChange {
+    /// A change of nothing but the phase.
+    #[must_use]
+    pub fn to_phase(campaign: i64, phase: Phase) -> Self {
+        Self {
+            phase: Some(phase),
+            ..Self::nothing(campaign)
+        }
+    }
+
+    fn nothing(campaign: i64) -> Self {
+        Self {
+            campaign,
+            phase: None,
+            parts: None,
+            granted: 0,
+            returned: 0,
+            refunded: 0,
+        }
+    }
+
+    pub(super) fn changes_something(&self) -> bool {
+        *self != Self::nothing(self.campaign)
+    }
+}
+
+/// The same for the part that the partition has of a spread campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartChange {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// Whether the part has no row yet.
+    pub opened: bool,
+    /// Its new phase, if that changes.
+    pub phase: Option<Phase>,
+    /// Units that users got, less those that they gave back.
+    pub granted: i64,
+    /// Units that went back to the owner.
+    pub returned: i64,
+    /// Minor units that went back to the owner.
+    pub refunded: i64,
+}
+
+/// The columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, per_user_limit, hold_ms, parts, phase, and the
+/// phase of the partition's own part.
+pub type KnownCampaignColumns = (
+    i64,
+    String,
+    String,
+    String,
+    String,
+    i64,
+    Option<i64>,
+    i64,
+    String,
+    Option<String>,
+);
+
+/// What settlement has to know of a campaign.
+#[derive(Debug, Clone)]
+pub struct KnownCampaign {
+    /// Its `ref`: what rows of other tables know it by.
+    pub campaign_ref: i64,
+    /// Its id.
+    pub id: CampaignId,
+    /// The id in writing: who owns the escrow.
+    pub name: String,
+    /// What it is.
+    pub kind: CampaignKind,
+    /// Who gets payments and refunds.
+    pub owner: String,
+    /// The currency of its amounts.
+    pub currency: Currency,
+    /// Whether a user may have one unit.
+    pub one_per_user: bool,
+    /// How long orders hold their units, in milliseconds.
+    pub hold_ms: i64,
+    /// Over how many partitions it is spread; 1 if it is not.
+    pub parts: i64,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Where the part of the partition that is settled stands, if the campaign is spread and the part has opened.
+    pub part: Option<Phase>,
+}
+
+impl KnownCampaign {
+    /// Reads the columns.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of(columns: KnownCampaignColumns) -> Result<Self, Contradiction> {
+        let (campaign_ref, name, kind, owner, currency, limit, hold_ms, parts, phase, part) =
+            columns;
+        let bad = |what: &str| Contradiction::new(format!("campaign {name} has a bad {what}"));
+        let part = part.map(|part| phase_of(&part).ok_or_else(|| bad("part")));
+        Ok(Self {
+            campaign_ref,
+            id: name.parse().map_err(|_| bad("id"))?,
+            kind: kind_of(&kind).ok_or_else(|| bad("kind"))?,
+            owner,
+            currency: currency.parse().map_err(|_| bad("currency"))?,
+            one_per_user: limit == 1,
+            hold_ms: hold_ms.unwrap_or(0),
+            parts,
+            phase: phase_of(&phase).ok_or_else(|| bad("phase"))?,
+            part: part.transpose()?,
+            name,
+        })
+    }
+}
+
+/// The columns of a [`KnownOrder`]: campaign, number, user, quantity, amount, state.
+pub type KnownOrderColumns = (i64, i64, String, i64, i64, String);
+
+/// What settlement has to know of an order.
+#[derive(Debug, Clone)]
+pub struct KnownOrder {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// Its number.
+    pub number: i64,
+    /// The buyer.
+    pub user: String,
+    /// Units.
+    pub quantity: i64,
+    /// Its price in minor units.
+    pub amount: i64,
+    /// Where it stands.
+    pub state: OrderState,
+}
+
+impl KnownOrder {
+    /// Reads the columns.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
+        let (campaign, number, user, quantity, amount, state) = columns;
+        let state = order_state_of(&state).ok_or_else(|| {
+            Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
+        })?;
+        Ok(Self {
+            campaign,
+            number,
+            user,
+            quantity,
+            amount,
+            state,
+        })
+    }
+}

@@ -1,0 +1,1 @@
+UPDATE settled SET seq = ? WHERE `partition` = ?

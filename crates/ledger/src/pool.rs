@@ -1,0 +1,244 @@
+//! Work on a connection of the pool: in a task of its own that nobody cancels, in a transaction, within a bound of time,
+//! and again if the database rolled it back to let another transaction go on.
+
+use std::{
+    pin::Pin,
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    time::Duration,
+};
+
+use qiang_core::ports::LedgerError;
+use sqlx::{Database, Pool, pool::PoolConnection};
+
+use crate::{
+    dialect::{Class, Dialect},
+    error::{StoreError, chain},
+};
+
+/// How often a piece of work is tried that the database rolls back for the sake of another one.
+const ATTEMPTS_MAX: u32 = 12;
+/// How long to wait after the first such attempt; twice as long after each further one, up to the bound.
+const BACKOFF_FIRST: Duration = Duration::from_millis(1);
+const BACKOFF_MAX: Duration = Duration::from_millis(64);
+/// How many times longer than other work the entering of a campaign may take: a packet with millions of shares takes
+/// minutes.
+const ENTER_FACTOR: u32 = 15;
+/// How long a rollback may take before the connection is closed instead.
+const ROLLBACK_MAX: Duration = Duration::from_secs(5);
+
+/// What a piece of work makes of a connection.
+pub(crate) type Worked<'c, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'c>>;
+
+/// Whether a piece of work changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It changes nothing, and each of its statements stands for itself.
+    Read,
+    /// All it does is one transaction.
+    Write,
+    /// The same, and it may be a big one.
+    Enter,
+}
+
+/// A pool, and how long one attempt may take on its connections.
+pub(crate) struct BoundedPool<D: Database> {
+    pub(crate) pool: Pool<D>,
+    pub(crate) work_max: Duration,
+}
+
+impl<D: Database> Clone for BoundedPool<D> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            work_max: self.work_max,
+        }
+    }
+}
+
+impl<D: Database> BoundedPool<D> {
+    fn work_max(&self, mode: Mode) -> Duration {
+        match mode {
+            Mode::Read | Mode::Write => self.work_max,
+            Mode::Enter => self.work_max.saturating_mul(ENTER_FACTOR),
+        }
+    }
+}
+
+/// Runs a piece of work to its end, whatever becomes of the caller.
+///
+/// A transaction that is dropped half way can leave its connection in the pool with the transaction open. So the
+/// caller waits for a task that goes on without it; and a connection goes back to the pool only from where its state
+/// is known.
+pub(crate) async fn run<D: Dialect, T: Send + 'static>(
+    pool: &BoundedPool<D>,
+    mode: Mode,
+    work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
+) -> Result<T, LedgerError> {
+    let pool = pool.clone();
+    let task = tokio::spawn(async move {
+        let mut attempt = 1;
+        loop {
+            match once(&pool, mode, &work).await {
+                Err(error) if attempt < ATTEMPTS_MAX && is_transient::<D>(&error) => {
+                    tracing::debug!(
+                        attempt,
+                        reason = chain(&error),
+                        "the database asks to try again"
+                    );
+                    tokio::time::sleep(backoff(attempt)).await;
+                    attempt += 1;
+                }
+                result => return result.map_err(|error| into_ledger_error::<D>(error)),
+            }
+        }
+    });
+    task.await.unwrap_or_else(|error| {
+        let reason = error.to_string();
+        Err(match mode {
+            Mode::Read => LedgerError::Unavailable { reason },
+            Mode::Write | Mode::Enter => LedgerError::Uncertain { reason },
+        })
+    })
+}
+
+fn backoff(attempt: u32) -> Duration {
+    let wait = BACKOFF_FIRST.saturating_mul(1 << (attempt - 1).min(10));
+    // Transactions that stood in each other's way should not come back at the same moment.
+    static TURNS: AtomicU32 = AtomicU32::new(0);
+    let apart = TURNS.fetch_add(1, Ordering::Relaxed) % 8;
+    wait.min(BACKOFF_MAX) + BACKOFF_FIRST.saturating_mul(apart)
+}
+
+/// A connection that goes back to the pool only by [`Session::give_back`]; otherwise it is closed, and the server rolls
+/// back what was open on it.
+struct Session<D: Database>(Option<PoolConnection<D>>);
+
+impl<D: Database> Session<D> {
+    fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl<D: Database> Drop for Session<D> {
+    fn drop(&mut self) {
+        if let Some(conn) = self.0.take() {
+            drop(conn.detach());
+        }
+    }
+}
+
+/// One attempt.
+async fn once<D: Dialect, T>(
+    pool: &BoundedPool<D>,
+    mode: Mode,
+    work: &(impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Sync),
+) -> Result<T, StoreError> {
+    let mut session = Session(Some(pool.pool.acquire().await?));
+    let Some(conn) = session.0.as_mut() else {
+        return Err(StoreError::Sqlx(sqlx::Error::PoolClosed));
+    };
+    let committing = AtomicBool::new(false);
+    let transaction = async {
+        if mode == Mode::Read {
+            return work(&mut *conn).await;
+        }
+        D::run(&mut *conn, D::BEGIN).await?;
+        let done = work(&mut *conn).await?;
+        committing.store(true, Ordering::Relaxed);
+        D::run(&mut *conn, "COMMIT")
+            .await
+            .map_err(StoreError::Commit)?;
+        Ok(done)
+    };
+    let work_max = pool.work_max(mode);
+    let Ok(result) = tokio::time::timeout(work_max, transaction).await else {
+        return Err(StoreError::TimedOut {
+            seconds: work_max.as_secs(),
+            committing: committing.load(Ordering::Relaxed),
+        });
+    };
+    let sound = match (&result, mode) {
+        (Ok(_), _) => true,
+        (Err(error), Mode::Read) => !is_connection_failure(error),
+        (Err(error), Mode::Write | Mode::Enter) => {
+            !is_connection_failure(error) && undone::<D>(conn).await
+        }
+    };
+    if sound {
+        session.give_back();
+    }
+    result
+}
+
+async fn undone<D: Dialect>(conn: &mut D::Connection) -> bool {
+    let undone = tokio::time::timeout(ROLLBACK_MAX, D::run(conn, "ROLLBACK")).await;
+    matches!(undone, Ok(Ok(())))
+}
+
+/// Whether the connection failed, as opposed to the work.
+fn is_connection_failure(error: &StoreError) -> bool {
+    match error {
+        StoreError::Sqlx(error) | StoreError::Commit(error) => matches!(
+            error,
+            sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Protocol(_)
+                | sqlx::Error::WorkerCrashed
+        ),
+        StoreError::TimedOut { .. } => true,
+        StoreError::Raced | StoreError::Refused(_) => false,
+    }
+}
+
+/// What the database says of an error, if it was the database that said it.
+fn class<D: Dialect>(error: &sqlx::Error) -> Option<Class> {
+    error.as_database_error().map(D::class)
+}
+
+/// Whether the work may well succeed the next time.
+fn is_transient<D: Dialect>(error: &StoreError) -> bool {
+    match error {
+        StoreError::Sqlx(error) | StoreError::Commit(error) => {
+            class::<D>(error) == Some(Class::Retry)
+        }
+        StoreError::Raced => true,
+        StoreError::TimedOut { .. } | StoreError::Refused(_) => false,
+    }
+}
+
+/// The port's error.
+fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
+    let reason = chain(&error);
+    match error {
+        StoreError::Refused(refusal) => refusal,
+        StoreError::Sqlx(error) | StoreError::Commit(error) if is_bad_row(&error) => {
+            LedgerError::Damaged { reason }
+        }
+        StoreError::Sqlx(error) => match class::<D>(&error) {
+            Some(Class::Contradiction) => LedgerError::Damaged { reason },
+            Some(Class::Overflow) => LedgerError::Overflow,
+            Some(Class::Retry | Class::Other) | None => LedgerError::Unavailable { reason },
+        },
+        StoreError::Commit(error) => match class::<D>(&error) {
+            // An answer, and the answer is no.
+            Some(Class::Retry) => LedgerError::Unavailable { reason },
+            Some(Class::Contradiction) => LedgerError::Damaged { reason },
+            Some(Class::Overflow | Class::Other) | None => LedgerError::Uncertain { reason },
+        },
+        StoreError::TimedOut {
+            committing: true, ..
+        } => LedgerError::Uncertain { reason },
+        StoreError::TimedOut { .. } | StoreError::Raced => LedgerError::Unavailable { reason },
+    }
+}
+
+/// Whether what a row holds could not be read.
+fn is_bad_row(error: &sqlx::Error) -> bool {
+    matches!(
+        error,
+        sqlx::Error::RowNotFound
+            | sqlx::Error::InvalidArgument(_)
+            | sqlx::Error::ColumnDecode { .. }
+            | sqlx::Error::Decode(_)
+    )
+}

@@ -1,1 +1,0 @@
-UPDATE direct_postings SET seq = seq + 1 RETURNING seq

@@ -1,0 +1,477 @@
+//! Executes settlement plans.
+//!
+//! One transaction takes a run of entries and the position after it, so an entry is settled exactly once however
+//! often it comes and whoever brings it: the row of the position is locked first, and only then is it known which
+//! entries are new.
+//!
+//! Transactions of different partitions meet in the rows of accounts and campaigns. All lock them in one order, so
+//! that deadlocks are rare: users' accounts by owner, then escrows and the outside by id, then campaigns by `ref`, then
+//! the number of a direct posting. Rows that everybody moves come last and are locked for the shortest time.
+
+use qiang_core::{
+    campaign::Phase,
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, phase_of},
+    settlement::{
+        self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
+        KnownOrderColumns, OrderChange, Plan, Sorted,
+    },
+    time::Timestamp,
+};
+
+use crate::{
+    accounts::{accounts_of, adjust, by_key, credit, lock_account, post},
+    campaigns::{campaign_row, has_campaign},
+    dialect::{Dialect, Statement, Value, fetch, fetch_of, fetch_one, sql},
+    error::{StoreError, check_all},
+    quarantine,
+};
+
+const POSITIONS: Statement = sql!("positions");
+const LOCK_POSITION: Statement = sql!("lock_position");
+const ENTER_POSITION: Statement = sql!("enter_position");
+const MOVE_POSITION: Statement = sql!("move_position");
+const KNOWN_CAMPAIGNS: Statement = sql!("known_campaigns");
+const KNOWN_ORDERS: Statement = sql!("known_orders");
+const ASSIGN_SHARES: Statement = sql!("assign_shares");
+const ENTER_ORDERS: Statement = sql!("enter_orders");
+const CHANGE_ORDERS: Statement = sql!("change_orders");
+const ENTER_PAYMENTS: Statement = sql!("enter_payments");
+const ENTER_PART: Statement = Statement {
+    postgres: "INSERT INTO parts (campaign, partition, phase) VALUES ($1, $2, 'scheduled')",
+    mysql: "INSERT INTO parts (campaign, `partition`, phase) VALUES (?, ?, 'scheduled')",
+};
+const CHANGE_PART: Statement = sql!("change_part");
+const PART_PHASES: Statement = Statement {
+    postgres: "SELECT phase FROM parts WHERE campaign = $1",
+    mysql: "SELECT phase FROM parts WHERE campaign = ?",
+};
+const LOCK_CAMPAIGNS: Statement = sql!("lock_campaigns");
+const CHANGE_CAMPAIGNS: Statement = sql!("change_campaigns");
+
+/// The positions of partitions with numbers from `first` to `last`, in the order of their numbers.
+pub(crate) async fn positions<D: Dialect>(
+    conn: &mut D::Connection,
+    (first, last): (PartitionId, PartitionId),
+) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
+    let range = [i64::from(first.0).into(), i64::from(last.0).into()];
+    let rows = fetch::<D, (i64, i64)>(conn, &POSITIONS, &range).await?;
+    let position = |(partition, seq): (i64, i64)| {
+        let bad = |_| StoreError::damaged(format!("partition {partition} is settled up to {seq}"));
+        let partition = PartitionId(partition.try_into().map_err(bad)?);
+        Ok((partition, seq.try_into().map_err(bad)?))
+    };
+    rows.into_iter().map(position).collect()
+}
+
+/// The position of one partition; 0 for one of which nothing is settled.
+pub(crate) async fn position<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+) -> Result<Seq, StoreError> {
+    let found = positions::<D>(conn, (partition, partition)).await?;
+    Ok(found.first().map_or(0, |(_, seq)| *seq))
+}
+
+/// The position of a partition, which nobody else settles until the transaction ends.
+async fn lock_position<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+) -> Result<Seq, StoreError> {
+    let partition = [partition.into()];
+    let mut found = fetch_one::<D, (i64,)>(conn, &LOCK_POSITION, &partition).await?;
+    if found.is_none() {
+        D::execute(conn, &ENTER_POSITION, &partition).await?;
+        found = fetch_one::<D, (i64,)>(conn, &LOCK_POSITION, &partition).await?;
+    }
+    let (seq,) = found.ok_or_else(|| StoreError::damaged("a partition has no position"))?;
+    Ok(seq as Seq)
+}
+
+async fn move_position<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    seq: Seq,
+) -> Result<(), StoreError> {
+    let values = [(seq as i64).into(), partition.into()];
+    let moved = D::execute(conn, &MOVE_POSITION, &values).await?;
+    Ok(check_all("positions", moved, 1)?)
+}
+
+/// Settles entries, skipping those at or before the position. They must follow it without a gap. Those that have to
+/// wait for one in quarantine go into quarantine behind it. Returns the position afterwards.
+pub(crate) async fn settle<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<Seq, StoreError> {
+    if entries.is_empty() {
+        // Locking a position makes one, and of this partition there may be none.
+        return position::<D>(conn, partition).await;
+    }
+    let source = i64::from(partition.0);
+    let position = lock_position::<D>(conn, source).await?;
+    let entries = settlement::fresh(entries, position)?;
+    let Some(last) = entries.last() else {
+        return Ok(position);
+    };
+    let ids = settlement::campaigns_of(entries);
+    let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
+    let campaigns = known_campaigns::<D>(conn, source, &ids).await?;
+    let blockers = quarantine::blockers::<D>(conn, source, &ids, &campaigns).await?;
+    let Sorted { now, later } = settlement::sort(entries, blockers);
+    settle_known::<D>(conn, partition, &now, &campaigns).await?;
+    if !later.is_empty() {
+        quarantine::put::<D>(conn, source, &later).await?;
+    }
+    move_position::<D>(conn, source, last.seq).await?;
+    Ok(last.seq)
+}
+
+/// Puts the entry behind the position into quarantine.
+pub(crate) async fn quarantine<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    partition: PartitionId,
+    entry: &Entry,
+    reason: &str,
+) -> Result<Seq, StoreError> {
+    let source = i64::from(partition.0);
+    let position = lock_position::<D>(conn, source).await?;
+    if entry.seq <= position {
+        return Ok(position);
+    }
+    if entry.seq != position + 1 {
+        let reason = format!("entry {} was to be set aside at {position}", entry.seq);
+        return Err(StoreError::damaged(reason));
+    }
+    let row = QuarantineRow::refused(entry, reason, now);
+    quarantine::put::<D>(conn, source, &[row]).await?;
+    move_position::<D>(conn, source, entry.seq).await?;
+    Ok(entry.seq)
+}
+
+/// Settles an entry that is in quarantine, unless it has to wait for one before it.
+pub(crate) async fn redrive<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, StoreError> {
+    let (source, at) = (i64::from(partition.0), seq as i64);
+    if quarantine::get::<D>(conn, source, at).await?.is_none() {
+        return Ok(false);
+    }
+    // From here on nobody else settles this partition, or redrives its entries.
+    lock_position::<D>(conn, source).await?;
+    let Some(entry) = quarantine::get::<D>(conn, source, at).await? else {
+        return Ok(false);
+    };
+    let campaign = entry.campaign.to_string();
+    let blockers = quarantine::blockers_before::<D>(conn, source, &campaign, at).await?;
+    let mut before = blockers.before(&entry);
+    if before.is_none() && blockers.first().is_some() && !has_campaign::<D>(conn, &campaign).await?
+    {
+        before = blockers.first();
+    }
+    if let Some(before) = before {
+        let reason = format!("entry {seq} waits for entry {before}");
+        return Err(StoreError::damaged(reason));
+    }
+    let campaigns = known_campaigns::<D>(conn, source, &[campaign]).await?;
+    settle_known::<D>(conn, partition, std::slice::from_ref(&entry), &campaigns).await?;
+    quarantine::delete::<D>(conn, source, at).await?;
+    Ok(true)
+}
+
+async fn known_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    ids: &[String],
+) -> Result<Vec<KnownCampaign>, StoreError> {
+    let ids: Vec<[Value<'_>; 1]> = ids.iter().map(|id| [id.as_str().into()]).collect();
+    let rows: Vec<KnownCampaignColumns> =
+        fetch_of::<D, _, 1>(conn, &KNOWN_CAMPAIGNS, &[partition.into()], &ids).await?;
+    Ok(rows
+        .into_iter()
+        .map(KnownCampaign::of)
+        .collect::<Result<_, Contradiction>>()?)
+}
+
+async fn settle_known<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+    campaigns: &[KnownCampaign],
+) -> Result<(), StoreError> {
+    let mut orders = Vec::new();
+    let wanted = settlement::wanted_orders(entries, campaigns);
+    if !wanted.is_empty() {
+        let row = |(campaign, number): (i64, i64)| [campaign.into(), number.into()];
+        let wanted: Vec<[Value<'_>; 2]> = wanted.into_iter().map(row).collect();
+        let rows: Vec<KnownOrderColumns> =
+            fetch_of::<D, _, 2>(conn, &KNOWN_ORDERS, &[], &wanted).await?;
+        orders = rows
+            .into_iter()
+            .map(KnownOrder::of)
+            .collect::<Result<_, Contradiction>>()?;
+    }
+    let plan = Plan::of(partition, entries, campaigns, &orders)?;
+    write::<D>(conn, partition, plan).await
+}
+
+async fn write<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    mut plan: Plan<'_>,
+) -> Result<(), StoreError> {
+    assign_shares::<D>(conn, &plan).await?;
+    change_orders::<D>(conn, &plan.leaving_orders).await?;
+    enter_orders::<D>(conn, &plan).await?;
+    change_orders::<D>(conn, &plan.keeping_orders).await?;
+    enter_payments::<D>(conn, &plan).await?;
+
+    let (users, shared) = plan.accounts.split_at(plan.user_accounts);
+    let mut ids = match users.is_empty() {
+        true => Vec::new(),
+        false => credit::<D>(conn, users).await?,
+    };
+    ids.extend(find_accounts::<D>(conn, shared).await?);
+    let amounts = shared.iter().map(|(_, amount)| *amount);
+    let mut moves: Vec<_> = ids[users.len()..].iter().copied().zip(amounts).collect();
+    moves.sort_unstable();
+    plan.resolve_accounts(&ids);
+    if !plan.postings.is_empty() {
+        post::<D>(conn, &plan.postings).await?;
+    }
+    if !moves.is_empty() {
+        adjust::<D>(conn, &moves).await?;
+    }
+    write_campaigns::<D>(conn, partition, &plan).await?;
+    for close in &plan.closes {
+        sweep::<D>(conn, close, (ids[close.escrow], ids[close.owner])).await?;
+    }
+    Ok(())
+}
+
+async fn assign_shares<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    if plan.shares.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<[Value<'_>; 5]> = plan
+        .shares
+        .iter()
+        .map(|share| {
+            [
+                share.campaign.into(),
+                share.number.into(),
+                share.user.into(),
+                share.amount.into(),
+                share.at.into(),
+            ]
+        })
+        .collect();
+    let asked = rows.len() as u64;
+    let given = D::assigned(D::execute_rows(conn, &ASSIGN_SHARES, &rows).await?, asked);
+    if given == asked {
+        return Ok(());
+    }
+    let gone = asked.saturating_sub(given);
+    let reason =
+        format!("of {asked} shares that were granted, {gone} are gone, or have another amount");
+    Err(StoreError::damaged(reason))
+}
+
+async fn enter_orders<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    if plan.new_orders.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<[Value<'_>; 10]> = plan
+        .new_orders
+        .iter()
+        .map(|order| {
+            [
+                order.campaign.into(),
+                order.number.into(),
+                order.user.into(),
+                order.quantity.into(),
+                order.amount.into(),
+                order.state.name().into(),
+                i64::from(order.one_per_user).into(),
+                order.granted_at.into(),
+                order.hold_until.into(),
+                order.updated_at.into(),
+            ]
+        })
+        .collect();
+    D::execute_rows(conn, &ENTER_ORDERS, &rows).await?;
+    Ok(())
+}
+
+async fn change_orders<D: Dialect>(
+    conn: &mut D::Connection,
+    orders: &[OrderChange],
+) -> Result<(), StoreError> {
+    if orders.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<[Value<'_>; 4]> = orders
+        .iter()
+        .map(|order| {
+            [
+                order.campaign.into(),
+                order.number.into(),
+                order.state.name().into(),
+                order.at.into(),
+            ]
+        })
+        .collect();
+    let changed = D::execute_rows(conn, &CHANGE_ORDERS, &rows).await?;
+    Ok(check_all("orders", changed, orders.len())?)
+}
+
+async fn enter_payments<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    if plan.payments.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<[Value<'_>; 6]> = plan
+        .payments
+        .iter()
+        .map(|payment| {
+            [
+                payment.campaign.into(),
+                payment.number.into(),
+                payment.payment.into(),
+                payment.outcome.into(),
+                payment.amount.into(),
+                payment.at.into(),
+            ]
+        })
+        .collect();
+    D::execute_rows(conn, &ENTER_PAYMENTS, &rows).await?;
+    Ok(())
+}
+
+/// The ids of shared accounts, in the same order. Those that are not there are opened: the outside's first one, as a
+/// rule.
+async fn find_accounts<D: Dialect>(
+    conn: &mut D::Connection,
+    accounts: &[(AccountKey<'_>, i64)],
+) -> Result<Vec<i64>, StoreError> {
+    if accounts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = accounts_of::<D>(conn, accounts.iter().map(|(key, _)| key.owner)).await?;
+    let found = by_key(&found);
+    let mut ids = Vec::with_capacity(accounts.len());
+    for (key, _) in accounts {
+        match found.get(&key.columns()) {
+            Some(id) => ids.push(*id),
+            None => ids.extend(credit::<D>(conn, &[(*key, 0)]).await?),
+        }
+    }
+    Ok(ids)
+}
+
+async fn write_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    let partition = i64::from(partition.0);
+    for part in &plan.parts {
+        if part.opened {
+            D::execute(conn, &ENTER_PART, &[part.campaign.into(), partition.into()]).await?;
+        }
+        let values = [
+            part.phase.map(Phase::name).into(),
+            part.granted.into(),
+            part.returned.into(),
+            part.refunded.into(),
+            part.campaign.into(),
+            partition.into(),
+        ];
+        check_all("parts", D::execute(conn, &CHANGE_PART, &values).await?, 1)?;
+    }
+    change_campaigns::<D>(conn, &plan.campaigns).await?;
+    // The rows of the campaigns are locked now: nobody else reads the phases of their parts at the same time.
+    for spread in &plan.spread {
+        let phases = fetch::<D, (String,)>(conn, &PART_PHASES, &[spread.campaign.into()]).await?;
+        let phases: Option<Vec<Phase>> = phases.iter().map(|(phase,)| phase_of(phase)).collect();
+        let phases = phases.ok_or_else(|| StoreError::damaged("a part has a bad phase"))?;
+        let change = CampaignChange::to_phase(spread.campaign, spread.phase(&phases)?);
+        change_campaigns::<D>(conn, &[change]).await?;
+    }
+    Ok(())
+}
+
+/// Changes campaigns, which are given by `ref` in ascending order.
+async fn change_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    changes: &[CampaignChange],
+) -> Result<(), StoreError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    if changes.len() > 1 {
+        let refs = changes.iter().map(|change| [change.campaign.into()]);
+        let refs: Vec<[Value<'_>; 1]> = refs.collect();
+        D::execute_rows(conn, &LOCK_CAMPAIGNS, &refs).await?;
+    }
+    let rows: Vec<[Value<'_>; 6]> = changes
+        .iter()
+        .map(|change| {
+            [
+                change.campaign.into(),
+                change.phase.map(Phase::name).into(),
+                change.parts.into(),
+                change.granted.into(),
+                change.returned.into(),
+                change.refunded.into(),
+            ]
+        })
+        .collect();
+    let changed = D::execute_rows(conn, &CHANGE_CAMPAIGNS, &rows).await?;
+    Ok(check_all("campaigns", changed, changes.len())?)
+}
+
+/// Refunds what is left in the escrow of a packet that is over.
+async fn sweep<D: Dialect>(
+    conn: &mut D::Connection,
+    close: &Close<'_>,
+    (escrow, owner): (i64, i64),
+) -> Result<(), StoreError> {
+    let known = close.known;
+    if close.is_spread {
+        // Until all parts are closed and all units accounted for, what escrow holds is somebody's.
+        let row = campaign_row::<D>(conn, &known.name).await?;
+        let is_over = row.is_some_and(|row| {
+            row.phase == Phase::Closed.name() && row.granted + row.returned == row.supply
+        });
+        if !is_over {
+            return Ok(());
+        }
+    }
+    let Some((_, residue)) = lock_account::<D>(conn, close.escrow_key()).await? else {
+        return Err(StoreError::damaged(format!("{} has no escrow", known.name)));
+    };
+    if residue <= 0 {
+        return Ok(());
+    }
+    let mut moves = [(escrow, -residue), (owner, residue)];
+    moves.sort_unstable();
+    adjust::<D>(conn, &moves).await?;
+    let (seq, accounts) = (D::next_direct(conn).await?, (escrow, owner));
+    let campaign = Some(known.campaign_ref);
+    let posting = PostingRow::direct(seq, "residue", accounts, residue, campaign, close.at);
+    post::<D>(conn, &[posting]).await
+}

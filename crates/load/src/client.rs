@@ -1,0 +1,128 @@
+//! One keep-alive HTTP/1.1 connection.
+
+use std::{net::SocketAddr, pin::Pin};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Method, Request, StatusCode,
+    client::conn::http1::{self, SendRequest},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+type Wire = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+
+/// An answer: its status and its whole body.
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+impl Response {
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn json(&self) -> anyhow::Result<serde_json::Value> {
+        serde_json::from_slice(&self.body)
+            .with_context(|| format!("{} with a body that is not JSON", self.status))
+    }
+
+    /// The body as JSON, of an answer that must be a success.
+    ///
+    /// # Errors
+    /// When the status is no success, or the body is not JSON.
+    pub fn success(&self) -> anyhow::Result<serde_json::Value> {
+        if !self.status.is_success() {
+            bail!("{}: {}", self.status, String::from_utf8_lossy(&self.body));
+        }
+        self.json()
+    }
+}
+
+/// A connection, driven by the task that uses it: no second task to wake for each request.
+pub struct Client {
+    host: HeaderValue,
+    send: SendRequest<Full<Bytes>>,
+    wire: Pin<Box<Wire>>,
+}
+
+impl Client {
+    /// Connects to a service.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn connect(addr: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(addr)
+            .await
+            .with_context(|| format!("cannot connect to {addr}"))?;
+        stream.set_nodelay(true)?;
+        let (send, wire) = http1::handshake(TokioIo::new(stream)).await?;
+        let host = HeaderValue::from_str(&addr.to_string())?;
+        Ok(Self {
+            host,
+            send,
+            wire: Box::pin(wire),
+        })
+    }
+
+    /// `GET`; no `Authorization` where the token is empty.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn get(&mut self, path: &str, token: &HeaderValue) -> anyhow::Result<Response> {
+        self.request(Method::GET, path, token, Bytes::new()).await
+    }
+
+    /// `POST` of JSON, or of nothing; no `Authorization` where the token is empty.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn post(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        self.request(Method::POST, path, token, body).await
+    }
+
+    async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        token: &HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.host);
+        if !token.is_empty() {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(body))?;
+        let exchange = async {
+            let response = self.send.send_request(request).await?;
+            let status = response.status();
+            let body = response.into_body().collect().await?.to_bytes();
+            Ok::<_, hyper::Error>(Response { status, body })
+        };
+        tokio::select! {
+            biased;
+            response = exchange => Ok(response?),
+            closed = &mut self.wire => {
+                closed?;
+                bail!("the service closed the connection")
+            }
+        }
+    }
+}

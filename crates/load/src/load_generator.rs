@@ -1,0 +1,224 @@
+//! Load: many clicks, made over a bounded number of connections as fast as they are answered, or at set times.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use hdrhistogram::Histogram;
+use hyper::{StatusCode, header::HeaderValue};
+
+use crate::client::Client;
+
+/// No load takes longer; clicks that are left are not made.
+const LOAD_MAX: Duration = Duration::from_secs(120);
+/// Latencies are recorded up to this, in microseconds.
+const LATENCY_US_MAX: u64 = 120_000_000;
+
+/// A user and the token that proves it.
+pub struct User {
+    /// The value of the header `Authorization`.
+    pub token: HeaderValue,
+}
+
+/// What load to make.
+pub struct LoadPlan {
+    /// The service.
+    pub addr: SocketAddr,
+    /// Where every click posts to.
+    pub path: String,
+    /// What every click posts.
+    pub body: Bytes,
+    /// The users.
+    pub users: Arc<Vec<User>>,
+    /// Which user makes which click, in order; a user may click more than once.
+    pub clicks: Arc<Vec<u32>>,
+    /// Connections, which the users share.
+    pub connections: usize,
+    /// Closed loop: as fast as answers come. Open loop: clicks start at this rate whatever the answers do, and
+    /// latency counts from when a click was due.
+    pub per_second: Option<f64>,
+    /// No new click after this long.
+    pub time_max: Option<Duration>,
+    /// Keep the bodies of successes, to be checked afterwards.
+    pub keep_grants: bool,
+}
+
+/// A success that a user saw.
+pub struct Seen {
+    /// The index of the user.
+    pub user: u32,
+    /// 201 or 200.
+    pub status: StatusCode,
+    /// The grant as JSON.
+    pub body: Bytes,
+}
+
+/// What the service answered.
+pub struct Results {
+    /// How long it took.
+    pub seconds: f64,
+    /// Clicks that were made.
+    pub requests: u64,
+    /// How many answers had each status.
+    pub statuses: std::collections::BTreeMap<u16, u64>,
+    /// The successes, if they were to be kept.
+    pub seen: Vec<Seen>,
+    /// Requests that got no answer.
+    pub errors: u64,
+    /// Latencies in microseconds.
+    pub latency_us: Histogram<u64>,
+}
+
+impl Results {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            seconds: 0.0,
+            requests: 0,
+            statuses: std::collections::BTreeMap::new(),
+            seen: Vec::new(),
+            errors: 0,
+            latency_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, 3)?,
+        })
+    }
+
+    /// Clicks a second.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
+    /// How many answers had this status.
+    #[must_use]
+    pub fn count(&self, status: u16) -> u64 {
+        self.statuses.get(&status).copied().unwrap_or(0)
+    }
+
+    /// Adds what another connection was answered.
+    fn add(&mut self, other: Self) -> anyhow::Result<()> {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        for (status, count) in other.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.seen.extend(other.seen);
+        self.latency_us.add(other.latency_us)?;
+        Ok(())
+    }
+}
+
+/// Makes the load. Calls `progress` with numbers of clicks that were answered since the last call.
+///
+/// # Errors
+/// When the connections cannot be made.
+pub async fn run(
+    plan: LoadPlan,
+    progress: impl Fn(u64) + Send + Sync + 'static,
+) -> anyhow::Result<Results> {
+    let plan = Arc::new(plan);
+    let progress = Arc::new(progress);
+    let mut clients = Vec::with_capacity(plan.connections);
+    for _ in 0..plan.connections {
+        clients.push(Client::connect(plan.addr).await?);
+    }
+    let next = Arc::new(AtomicUsize::new(0));
+    let started = Instant::now();
+    let tasks: Vec<_> = clients
+        .into_iter()
+        .map(|client| {
+            let connection = Connection {
+                plan: Arc::clone(&plan),
+                next: Arc::clone(&next),
+                started,
+            };
+            let progress = Arc::clone(&progress);
+            tokio::spawn(async move { connection.run(client, &*progress).await })
+        })
+        .collect();
+    let mut results = Results::new()?;
+    for task in tasks {
+        results.add(task.await??)?;
+    }
+    results.seconds = started.elapsed().as_secs_f64();
+    Ok(results)
+}
+
+/// Progress is reported once for this many answers of a connection.
+const PROGRESS_EVERY: u64 = 16;
+
+/// One connection's part of the load.
+struct Connection {
+    plan: Arc<LoadPlan>,
+    next: Arc<AtomicUsize>,
+    started: Instant,
+}
+
+impl Connection {
+    async fn run(
+        self,
+        client: Client,
+        progress: &(impl Fn(u64) + Sync),
+    ) -> anyhow::Result<Results> {
+        let plan = &self.plan;
+        let mut client = Some(client);
+        let mut results = Results::new()?;
+        loop {
+            let click = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(user) = plan.clicks.get(click).copied() else {
+                break;
+            };
+            let due = self.due(click).await;
+            let elapsed = self.started.elapsed();
+            if elapsed > LOAD_MAX || plan.time_max.is_some_and(|max| elapsed > max) {
+                break;
+            }
+            let token = &plan.users[user as usize].token;
+            results.requests += 1;
+            let answer = match &mut client {
+                Some(client) => client.post(&plan.path, token, plan.body.clone()).await,
+                None => Err(anyhow::anyhow!("no connection")),
+            };
+            match answer {
+                Ok(answer) => {
+                    *results.statuses.entry(answer.status.as_u16()).or_default() += 1;
+                    results
+                        .latency_us
+                        .saturating_record(due.elapsed().as_micros() as u64);
+                    if plan.keep_grants && answer.status.is_success() {
+                        // A copy: the body is a slice of the connection's whole read buffer.
+                        let body = Bytes::copy_from_slice(&answer.body);
+                        results.seen.push(Seen {
+                            user,
+                            status: answer.status,
+                            body,
+                        });
+                    }
+                }
+                Err(_) => {
+                    results.errors += 1;
+                    client = Client::connect(plan.addr).await.ok();
+                }
+            }
+            if results.requests.is_multiple_of(PROGRESS_EVERY) {
+                progress(PROGRESS_EVERY);
+            }
+        }
+        progress(results.requests % PROGRESS_EVERY);
+        Ok(results)
+    }
+
+    /// Waits until a click is due. Returns when that was.
+    async fn due(&self, click: usize) -> Instant {
+        let Some(per_second) = self.plan.per_second else {
+            return Instant::now();
+        };
+        let due = self.started + Duration::from_secs_f64(click as f64 / per_second);
+        tokio::time::sleep_until(due.into()).await;
+        due
+    }
+}

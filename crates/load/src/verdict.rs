@@ -1,0 +1,125 @@
+//! What users saw, checked against the rules: one grant a user, one user a grant, no more grants than supply.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+use crate::load_generator::Seen;
+
+/// A grant as its holder sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct GrantBody {
+    /// Its number in the campaign, from 1.
+    pub number: u32,
+    /// Units.
+    pub quantity: u32,
+    /// Its money.
+    pub amount: AmountBody,
+}
+
+/// Money on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AmountBody {
+    /// Minor units.
+    pub amount: i64,
+}
+
+/// What the successes come to.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Distinct grants.
+    pub granted: u64,
+    /// Users with a second grant, grants with a second user, and second answers of `granted` to one user.
+    pub duplicates: u64,
+    /// Units granted beyond the supply.
+    pub oversold: u64,
+    /// Minor units granted.
+    pub claimed_minor: i64,
+    /// Every grant: its number, its user, and its amount in minor units.
+    pub grants: Vec<(u32, u32, i64)>,
+}
+
+/// Judges what users saw. Each user is entitled to one grant.
+///
+/// # Errors
+/// When a success is not a grant.
+pub fn judge(seen: &[Seen], supply: u64) -> anyhow::Result<Verdict> {
+    let mut verdict = Verdict::default();
+    let mut of_user: HashMap<u32, GrantBody> = HashMap::new();
+    let mut of_number: HashMap<u32, u32> = HashMap::new();
+    let mut created: HashSet<u32> = HashSet::new();
+    let mut units = 0_u64;
+    for success in seen {
+        let grant: GrantBody =
+            serde_json::from_slice(&success.body).context("a grant with an unknown body")?;
+        if success.status.as_u16() == 201 && !created.insert(success.user) {
+            verdict.duplicates += 1;
+        }
+        if of_number
+            .insert(grant.number, success.user)
+            .is_some_and(|before| before != success.user)
+        {
+            verdict.duplicates += 1;
+        }
+        match of_user.get(&success.user) {
+            Some(before) if *before == grant => {}
+            Some(_) => verdict.duplicates += 1,
+            None => {
+                units += u64::from(grant.quantity);
+                verdict.claimed_minor += grant.amount.amount;
+                verdict
+                    .grants
+                    .push((grant.number, success.user, grant.amount.amount));
+                of_user.insert(success.user, grant);
+            }
+        }
+    }
+    verdict.granted = of_number.len() as u64;
+    verdict.oversold = units.saturating_sub(supply);
+    Ok(verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use hyper::StatusCode;
+
+    use super::*;
+
+    fn seen(user: u32, status: u16, number: u32, amount: i64) -> Seen {
+        let body = format!(r#"{{"number":{number},"quantity":1,"amount":{{"amount":{amount}}}}}"#);
+        Seen {
+            user,
+            status: StatusCode::from_u16(status).unwrap(),
+            body: Bytes::from(body),
+        }
+    }
+
+    #[test]
+    fn judges_what_users_saw() {
+        let check = |seen: &[Seen], granted, duplicates, oversold| {
+            let verdict = judge(seen, 2).unwrap();
+            assert_eq!(
+                (verdict.granted, verdict.duplicates, verdict.oversold),
+                (granted, duplicates, oversold)
+            );
+        };
+        check(
+            &[seen(1, 201, 1, 5), seen(1, 200, 1, 5), seen(2, 201, 2, 5)],
+            2,
+            0,
+            0,
+        );
+        check(&[seen(1, 201, 1, 5), seen(1, 200, 1, 6)], 1, 1, 0); // a replay that differs
+        check(&[seen(1, 201, 1, 5), seen(1, 201, 1, 5)], 1, 1, 0); // granted twice
+        check(&[seen(1, 201, 1, 5), seen(1, 201, 2, 5)], 2, 2, 0);
+        check(&[seen(1, 201, 1, 5), seen(2, 201, 1, 5)], 1, 1, 0); // one grant, two users
+        check(
+            &[seen(1, 201, 1, 5), seen(2, 201, 2, 5), seen(3, 201, 3, 5)],
+            3,
+            0,
+            1,
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The backend of a node: an engine, its log, a ledger, and settlement from one to the other.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use qiang_api::{Gauges, Ports};
+use qiang_core::{
+    event::Seq,
+    ports::{Clock, Engine, EventLog, Ledger},
+};
+use qiang_embedded::{Embedded, SystemClock};
+
+use crate::{
+    close::Close,
+    config::{Config, EngineKind},
+    distributed::{Distributed, LedgerBackend},
+};
+
+/// The embedded engine as operators observe it.
+struct EmbeddedGauges(Arc<Embedded>);
+
+impl Gauges for EmbeddedGauges {
+    fn queued(&self) -> usize {
+        self.0.queued()
+    }
+
+    fn positions(&self) -> (Seq, Seq) {
+        self.0.positions()
+    }
+
+    fn stuck(&self) -> Option<String> {
+        self.0.stuck()
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.0.stopped()
+    }
+}
+
+#[async_trait]
+impl Close for Embedded {
+    async fn close(&self) -> anyhow::Result<()> {
+        let embedded = self.clone();
+        let closing = tokio::task::spawn_blocking(move || Embedded::close(&embedded));
+        closing.await.context("the engine failed while closing")
+    }
+}
+
+/// What the API works on, and what closes with it.
+#[derive(Clone)]
+pub struct Backend {
+    /// Decides claims.
+    pub engine: Arc<dyn Engine>,
+    /// The durable record.
+    pub ledger: Arc<dyn Ledger>,
+    /// What the ledger follows from.
+    pub log: Arc<dyn EventLog>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What operators observe.
+    pub gauges: Arc<dyn Gauges>,
+    close: Arc<dyn Close>,
+}
+
+impl Backend {
+    /// Opens the engine that the configuration names, on the current runtime.
+    ///
+    /// # Errors
+    /// When its file or its servers cannot be used.
+    pub async fn open(config: &Config) -> anyhow::Result<Self> {
+        let clock = Arc::new(SystemClock);
+        let path = config.engine.data.clone();
+        let described = format!("open {}", path.display());
+        match config.engine.kind {
+            EngineKind::Embedded => {
+                let by = clock.clone();
+                let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, by));
+                let embedded = opening.await?.context(described)?;
+                Ok(Self::embedded(embedded, clock))
+            }
+            EngineKind::Redis => {
+                let ledger = LedgerBackend::open(config, clock.clone()).await?;
+                let inside = config.settlement.inside;
+                let distributed = Distributed::start(config, ledger, inside).await?;
+                Ok(Self {
+                    engine: distributed.with_ledger_ack(&config.settlement),
+                    ledger: distributed.ledger(),
+                    log: Arc::new(distributed.engine.clone()),
+                    clock,
+                    gauges: distributed.clone(),
+                    close: distributed,
+                })
+            }
+        }
+    }
+
+    /// The embedded engine, which is its own ledger and log.
+    #[must_use]
+    pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
+        let shared = Arc::new(embedded);
+        Self {
+            engine: shared.clone(),
+            ledger: shared.clone(),
+            log: shared.clone(),
+            gauges: Arc::new(EmbeddedGauges(Arc::clone(&shared))),
+            clock,
+            close: shared,
+        }
+    }
+
+    /// What the API works on.
+    #[must_use]
+    pub fn ports(&self) -> Ports {
+        Ports {
+            engine: Arc::clone(&self.engine),
+            ledger: Arc::clone(&self.ledger),
+            log: Arc::clone(&self.log),
+            clock: Arc::clone(&self.clock),
+            gauges: Arc::clone(&self.gauges),
+        }
+    }
+
+    /// Answers everything that was accepted and stops the engine. Again does nothing.
+    ///
+    /// # Errors
+    /// When it fails while closing.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        self.close.close().await
+    }
+
+    /// Removes what a closed engine has on servers that others use too; a file stays.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub async fn erase(&self) -> anyhow::Result<()> {
+        self.close.erase().await
+    }
+
+    /// Waits until what is in the log now is in the ledger's tables. Returns whether it is.
+    ///
+    /// # Errors
+    /// When the log or the ledger does not answer.
+    pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<bool> {
+        for partition in self.log.partitions() {
+            let head = self.log.head(partition).await?;
+            if !self.ledger.await_settled(partition, head, wait_max).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

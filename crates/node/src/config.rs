@@ -1,0 +1,224 @@
+//! The configuration: the annotated defaults, a file, the environment, flags; the later wins.
+
+mod ledger;
+mod redis;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use qiang_api::UsageError;
+pub use qiang_api::config::{AuthConfig, LimitsConfig, Secret, ServerConfig};
+use serde::Deserialize;
+
+pub use self::{
+    ledger::{LedgerConfig, SettlementConfig, TransportKind},
+    redis::{RedisConfig, TopologyKind, WaitKind},
+};
+
+/// The annotated defaults: the configuration's documentation.
+pub const DEFAULTS: &str = include_str!("config.default.toml");
+
+/// Everything that can be configured. `config.default.toml` says what each key means.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct Config {
+    pub server: ServerConfig,
+    pub engine: EngineConfig,
+    pub ledger: LedgerConfig,
+    pub settlement: SettlementConfig,
+    pub redis: RedisConfig,
+    pub auth: AuthConfig,
+    pub limits: LimitsConfig,
+    pub log: LogConfig,
+}
+
+/// `[engine]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct EngineConfig {
+    pub kind: EngineKind,
+    pub data: PathBuf,
+}
+
+/// Which engine to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// In this process, on one file.
+    Embedded,
+    /// On Redis, with the ledger in one file.
+    Redis,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct LogConfig {
+    pub format: LogFormat,
+    pub level: String,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// Reads the configuration. `overrides` are flags: a key such as `server.listen`, and its value.
+    ///
+    /// # Errors
+    /// [`UsageError`] with one line that names the key.
+    pub fn load(file: Option<&Path>, overrides: &[(&str, String)]) -> anyhow::Result<Self> {
+        let environment = config::Environment::with_prefix("QIANG")
+            .prefix_separator("__")
+            .separator("__");
+        Self::read(file, environment, overrides)
+    }
+
+    /// The defaults alone, without file and environment.
+    ///
+    /// # Errors
+    /// None in practice: a test reads them.
+    pub fn defaults() -> anyhow::Result<Self> {
+        Self::defaults_with(&[])
+    }
+
+    /// The defaults and some overrides, without file and environment.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn defaults_with(overrides: &[(&str, String)]) -> anyhow::Result<Self> {
+        let nothing = config::Environment::default().source(Some(config::Map::new()));
+        Self::read(None, nothing, overrides)
+    }
+
+    fn read(
+        file: Option<&Path>,
+        environment: config::Environment,
+        overrides: &[(&str, String)],
+    ) -> anyhow::Result<Self> {
+        let toml = config::FileFormat::Toml;
+        let mut builder =
+            config::Config::builder().add_source(config::File::from_str(DEFAULTS, toml));
+        if let Some(path) = file {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                UsageError::new(format!("cannot read {}: {error}", path.display()))
+            })?;
+            builder = builder.add_source(config::File::from_str(&text, toml));
+        }
+        builder = builder.add_source(environment);
+        for (key, value) in overrides {
+            builder = builder
+                .set_override(*key, value.as_str())
+                .context("a flag's key")?;
+        }
+        let read = builder
+            .build()
+            .and_then(config::Config::try_deserialize::<Self>);
+        let config = read.map_err(|error| {
+            let known = "`qiang serve --print-config` shows every key";
+            UsageError::new(format!("the configuration is not valid: {error}; {known}"))
+        })?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// What the API reads of it.
+    pub(crate) fn api(&self) -> qiang_api::Config {
+        qiang_api::Config {
+            server: self.server.clone(),
+            auth: self.auth.clone(),
+            limits: self.limits.clone(),
+        }
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        self.redis.check()?;
+        self.settlement.check()?;
+        self.server.check()?;
+        self.limits.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(pairs: &[(&str, &str)]) -> config::Environment {
+        let map = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        config::Environment::with_prefix("QIANG")
+            .prefix_separator("__")
+            .separator("__")
+            .source(Some(map))
+    }
+
+    #[test]
+    fn defaults_are_complete_and_have_no_secret() {
+        let config = Config::defaults().unwrap();
+        assert!(config.auth.hs256_secret.is_empty());
+        assert!(!config.server.noop_route);
+    }
+
+    #[test]
+    fn the_later_source_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("qiang.toml");
+        std::fs::write(
+            &file,
+            "[server]\nlisten = '127.0.0.1:1'\nbody_bytes_max = 7\n",
+        )
+        .unwrap();
+        let environment = || {
+            env(&[
+                ("QIANG__SERVER__LISTEN", "127.0.0.1:2"),
+                ("QIANG__SERVER__NOOP_ROUTE", "true"),
+            ])
+        };
+        let config = Config::read(Some(&file), environment(), &[]).unwrap();
+        assert_eq!(config.server.listen.port(), 2);
+        assert_eq!(config.server.body_bytes_max, 7);
+        assert!(config.server.noop_route);
+        let flags = [("server.listen", "127.0.0.1:3".to_owned())];
+        let config = Config::read(Some(&file), environment(), &flags).unwrap();
+        assert_eq!(config.server.listen.port(), 3);
+    }
+
+    #[test]
+    fn a_secret_of_digits_stays_a_text_and_is_not_shown() {
+        let digits = "01234567890123456789012345678901";
+        let config =
+            Config::read(None, env(&[("QIANG__AUTH__HS256_SECRET", digits)]), &[]).unwrap();
+        assert_eq!(config.auth.hs256_secret.expose(), digits);
+        assert!(!format!("{config:?}").contains(digits));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |key: &str, value: &str, expected: &str| {
+            let error = Config::read(None, env(&[(key, value)]), &[]).unwrap_err();
+            assert!(error.is::<UsageError>());
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check("QIANG__SERVER__LISTN", "x", "listn");
+        check("QIANG__SERVR__LISTEN", "x", "servr");
+        check("QIANG__SERVER__LISTEN", "here", "listen");
+        check(
+            "QIANG__SERVER__CONNECTIONS_MAX",
+            "0",
+            "server.connections_max must be at least 1",
+        );
+        check("QIANG__SERVER__BODY_BYTES_MAX", "-1", "body_bytes_max");
+        check("QIANG__LOG__FORMAT", "xml", "format");
+    }
+}

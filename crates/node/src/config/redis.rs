@@ -1,0 +1,122 @@
+//! `[redis]`
+
+use std::time::Duration;
+
+use qiang_api::{UsageError, config::Secret};
+use qiang_redis::{Options, PARTITIONS_MAX, Topology, WaitFor};
+use serde::Deserialize;
+
+/// `[redis]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct RedisConfig {
+    pub urls: String,
+    pub topology: TopologyKind,
+    pub master: String,
+    pub username: String,
+    pub password: Secret,
+    pub database: i64,
+    pub prefix: String,
+    pub partitions: u16,
+    pub spread_from: u32,
+    pub spread_over: u16,
+    pub replicas: u32,
+    pub replica_timeout_ms: u64,
+    pub wait_for: WaitKind,
+    pub read_urls: String,
+    pub call_timeout_ms: u64,
+    pub try_for_ms: u64,
+}
+
+/// Where Redis is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TopologyKind {
+    /// One server.
+    Standalone,
+    /// A primary that Sentinels watch.
+    Sentinel,
+    /// Redis Cluster.
+    Cluster,
+}
+
+/// When grants wait for replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitKind {
+    /// Where the campaign asks for it.
+    Asked,
+    /// Always.
+    Always,
+}
+
+impl RedisConfig {
+    /// Options of the engine.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+        Options {
+            urls: list(&self.urls),
+            topology: match self.topology {
+                TopologyKind::Standalone => Topology::Standalone,
+                TopologyKind::Sentinel => Topology::Sentinel {
+                    master: self.master.clone(),
+                },
+                TopologyKind::Cluster => Topology::Cluster,
+            },
+            username: text(&self.username),
+            password: (!self.password.is_empty()).then(|| self.password.expose().to_owned()),
+            database: self.database,
+            prefix: self.prefix.clone(),
+            partitions: self.partitions,
+            spread_from: self.spread_from,
+            spread_over: self.spread_over,
+            replicas: self.replicas,
+            replica_timeout: Duration::from_millis(self.replica_timeout_ms),
+            wait_for: match self.wait_for {
+                WaitKind::Asked => WaitFor::Asked,
+                WaitKind::Always => WaitFor::Always,
+            },
+            read_urls: list(&self.read_urls),
+            call_timeout: Duration::from_millis(self.call_timeout_ms),
+            try_for: Duration::from_millis(self.try_for_ms),
+            clock: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        let refuse = |text: &str| Err(UsageError::new(text.to_owned()));
+        if list(&self.urls).is_empty() {
+            return refuse("redis.urls needs a URL such as redis://127.0.0.1:6379");
+        }
+        if !(1..=PARTITIONS_MAX).contains(&self.partitions) {
+            return Err(UsageError::new(format!(
+                "redis.partitions must be 1 to {PARTITIONS_MAX}"
+            )));
+        }
+        if self.spread_over == 0 || self.spread_from == 0 {
+            return refuse("redis.spread_from and redis.spread_over must be at least 1");
+        }
+        if self.call_timeout_ms <= self.replica_timeout_ms {
+            return refuse("redis.call_timeout_ms must be above redis.replica_timeout_ms");
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if self.prefix.is_empty() || !self.prefix.chars().all(plain) {
+            return refuse("redis.prefix is letters, digits, `_`, `-` and `.`");
+        }
+        if self.topology == TopologyKind::Cluster && self.database != 0 {
+            return refuse("redis.database must be 0 in a cluster");
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a text, between commas.
+fn list(text: &str) -> Vec<String> {
+    let parts = text.split(',').map(str::trim);
+    parts
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,21 @@
+//! One running node: configuration, and the wiring of engine, ledger, transport and settlement to the HTTP API.
+
+mod backend;
+mod close;
+pub mod config;
+mod distributed;
+pub mod local;
+mod logging;
+mod monitor;
+pub mod run;
+pub mod scratch;
+mod server;
+
+pub use qiang_api::{Scope, TokenIssuer, UsageError, document, id_at};
+
+pub use self::{
+    backend::Backend,
+    config::Config,
+    distributed::LedgerBackend,
+    server::{Running, Server},
+};

@@ -1,0 +1,61 @@
+//! A node that serves: the backend and the API on it, which stop together.
+
+use std::{net::SocketAddr, time::Duration};
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+
+use crate::{backend::Backend, config::Config};
+
+/// Starts nodes.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Starts serving on `listener`, on the current runtime. `config.server.listen` and `config.engine` are the
+    /// caller's business and not looked at.
+    ///
+    /// # Errors
+    /// When there is no key for tokens, or campaigns that wait for an engine cannot be opened.
+    pub async fn start(
+        config: Config,
+        backend: Backend,
+        listener: TcpListener,
+    ) -> anyhow::Result<Running> {
+        let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
+        let api = qiang_api::Server::start(config.api(), backend.ports(), listener).await?;
+        Ok(Running {
+            api,
+            backend,
+            close_timeout,
+        })
+    }
+}
+
+/// A running node. Dropped, it goes on until its runtime ends.
+pub struct Running {
+    api: qiang_api::Running,
+    backend: Backend,
+    close_timeout: Duration,
+}
+
+impl Running {
+    /// Where it listens.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.api.addr()
+    }
+
+    /// Stops accepting, answers what is in flight, and closes the engine; each of the two may take
+    /// `server.drain_timeout_ms`.
+    ///
+    /// # Errors
+    /// When a task of the node has panicked, or the engine does not close.
+    pub async fn shutdown(self) -> anyhow::Result<()> {
+        // The engine answers everything that it has accepted before it closes.
+        let closing = tokio::time::timeout(self.close_timeout, self.backend.close());
+        self.api
+            .shutdown(async { closing.await.context("the engine did not close in time")? })
+            .await
+    }
+}

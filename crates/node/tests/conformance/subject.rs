@@ -1,0 +1,205 @@
+//! A Redis engine with a ledger behind it, as a subject of the suite.
+
+use std::{
+    future::Future,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use qiang_control::settlement::{self, Settlement};
+use qiang_core::ports::{Engine, EventLog, Ledger, Transport};
+use qiang_redis::{Options, RedisEngine};
+use qiang_testkit::{ManualClock, conformance::Subject};
+
+use crate::ledgers::{InFile, LedgerDatabase, OpenLedger, prepare};
+
+/// Where Redis is, and how it is used.
+pub(crate) trait Place: Send + Sync + 'static {
+    fn options() -> Options;
+
+    /// Is told before anything happens.
+    fn prepare(_options: &Options) {}
+}
+
+/// How entries come to the ledger.
+pub(crate) trait Way: Send + Sync + 'static {
+    /// What carries them, for a worker of this name; none where the cases settle by themselves.
+    fn transport(
+        options: &Options,
+        engine: &RedisEngine,
+        ledger: Arc<dyn Ledger>,
+        worker: &str,
+    ) -> impl Future<Output = Option<Arc<dyn Transport>>> + Send;
+
+    /// Takes away what one has left behind on servers that cases share.
+    fn clear(_options: &Options) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// The cases read the log.
+pub(crate) struct ByHand;
+
+impl Way for ByHand {
+    async fn transport(
+        _options: &Options,
+        _engine: &RedisEngine,
+        _ledger: Arc<dyn Ledger>,
+        _worker: &str,
+    ) -> Option<Arc<dyn Transport>> {
+        None
+    }
+}
+
+/// What stays when the subject goes down.
+struct Ground {
+    directory: tempfile::TempDir,
+    url: Option<String>,
+    clock: Arc<ManualClock>,
+    prefix: String,
+    restarted: bool,
+}
+
+impl Ground {
+    async fn book(&self) -> OpenLedger {
+        OpenLedger::open(
+            self.url.as_deref(),
+            self.directory.path(),
+            self.clock.clone(),
+        )
+        .await
+    }
+}
+
+/// Settlement as in production, between a log and a ledger.
+struct Carried {
+    settlement: Settlement,
+    transport: Arc<dyn Transport>,
+}
+
+impl Carried {
+    async fn start(transport: Arc<dyn Transport>, engine: &RedisEngine, book: &OpenLedger) -> Self {
+        for partition in engine.partitions() {
+            // From here on everything goes this way.
+            let settled = book.ledger().settled(partition).await;
+            let settled = settled.expect("the ledger tells its position");
+            let taken = transport.take(partition, settled, 1, Duration::ZERO).await;
+            taken.unwrap_or_else(|error| panic!("{error}"));
+        }
+        let mut options = settlement::Options::new(Box::new(|partition, settled, head| {
+            panic!("{partition:?} ends at {head}, and {settled} is settled")
+        }));
+        options.transport = Some(Arc::clone(&transport));
+        let log = Arc::new(engine.clone());
+        Self {
+            settlement: Settlement::start(log, book.shared(), options),
+            transport,
+        }
+    }
+
+    /// Nothing had to be fetched from the log.
+    fn brought_everything(&self) {
+        for partition in self.transport.partitions() {
+            let status = self.transport.status(partition);
+            assert_eq!(status.refilled, 0, "{partition:?}: {status:?}");
+        }
+    }
+}
+
+pub(crate) struct OnRedis<P, L = InFile, W = ByHand> {
+    ground: Ground,
+    engine: RedisEngine,
+    book: OpenLedger,
+    carried: Option<Carried>,
+    kind: PhantomData<(P, L, W)>,
+}
+
+impl<P: Place, L: LedgerDatabase, W: Way> OnRedis<P, L, W> {
+    fn options(ground: &Ground) -> Options {
+        Options {
+            prefix: ground.prefix.clone(),
+            clock: Some(ground.clock.clone()),
+            ..P::options()
+        }
+    }
+
+    async fn open(ground: Ground) -> Self {
+        static WORKERS: AtomicU64 = AtomicU64::new(0);
+        let book = ground.book().await;
+        let options = Self::options(&ground);
+        let settled = book.ledger().positions().await;
+        let settled = settled.expect("the ledger tells its positions");
+        let engine = RedisEngine::connect(options.clone(), &settled).await;
+        let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
+        let worker = format!("w{}", WORKERS.fetch_add(1, Ordering::Relaxed));
+        let carried = match W::transport(&options, &engine, book.shared(), &worker).await {
+            Some(transport) => Some(Carried::start(transport, &engine, &book).await),
+            None => None,
+        };
+        Self {
+            ground,
+            engine,
+            book,
+            carried,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
+    async fn start(clock: Arc<ManualClock>) -> Self {
+        static SUBJECTS: AtomicU64 = AtomicU64::new(0);
+        let ground = Ground {
+            directory: tempfile::tempdir().expect("a directory for the ledger"),
+            url: prepare::<L>().await,
+            clock,
+            // Keys of its own: cases share servers.
+            prefix: format!("case{}", SUBJECTS.fetch_add(1, Ordering::Relaxed)),
+            restarted: false,
+        };
+        P::prepare(&Self::options(&ground));
+        Self::open(ground).await
+    }
+
+    fn settles(&self) -> bool {
+        self.carried.is_some()
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &self.engine
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.book.ledger()
+    }
+
+    fn log(&self) -> &dyn EventLog {
+        &self.engine
+    }
+
+    async fn restart(self) -> Self {
+        self.engine.abort();
+        self.book.close();
+        // Whoever settled is gone without a farewell.
+        let Self { mut ground, .. } = self;
+        ground.restarted = true;
+        Self::open(ground).await
+    }
+
+    async fn stop(self) {
+        self.engine.close().await;
+        if let Some(carried) = &self.carried {
+            carried.settlement.stop().await;
+            // What a worker has that is dying may come late, and is read from the log meanwhile.
+            if !self.ground.restarted {
+                carried.brought_everything();
+            }
+            W::clear(&Self::options(&self.ground)).await;
+        }
+        self.book.close();
+    }
+}

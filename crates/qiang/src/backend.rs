@@ -1,0 +1,55 @@
+//! The flags that say what to run on: the same for every command that opens an engine or a ledger.
+
+use std::path::PathBuf;
+
+use qiang_node::Config;
+
+/// What to run on, where it is not as configured.
+#[derive(Debug, clap::Args)]
+pub(super) struct BackendArgs {
+    /// Read this configuration file over the defaults.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Use this engine instead of `engine.kind`: embedded or redis.
+    #[arg(long, value_name = "KIND")]
+    engine: Option<String>,
+    /// Where Redis is, instead of `redis.urls`.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// The database that the ledger is in, instead of `ledger.url`.
+    #[arg(long, value_name = "URL")]
+    ledger: Option<String>,
+    /// How entries travel to the ledger, instead of `settlement.transport`.
+    #[arg(long, value_name = "KIND")]
+    transport: Option<String>,
+    /// Where RabbitMQ is, instead of `settlement.rabbitmq_url`.
+    #[arg(long, value_name = "URL")]
+    rabbitmq: Option<String>,
+    /// Keep the data in this file instead of in `engine.data`.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+}
+
+impl BackendArgs {
+    /// The flags as keys and values of the configuration.
+    pub(super) fn overrides(&self) -> Vec<(&'static str, String)> {
+        let data = self.data.as_ref().map(|data| data.display().to_string());
+        let flags = [
+            ("engine.kind", self.engine.clone()),
+            ("redis.urls", self.redis.clone()),
+            ("ledger.url", self.ledger.clone()),
+            ("settlement.transport", self.transport.clone()),
+            ("settlement.rabbitmq_url", self.rabbitmq.clone()),
+            ("engine.data", data),
+        ];
+        let given = flags.into_iter();
+        given
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect()
+    }
+
+    /// The configuration with these flags over it, and what else overrides it.
+    pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
+        Config::load(self.config.as_deref(), overrides)
+    }
+}

@@ -1,0 +1,304 @@
+//! `qiang demo`: the main job for real, on the embedded default. A crowd grabs a red packet and buys out a flash sale
+//! over HTTP, and an audit of the ledger says whether anything was given twice or lost.
+
+mod report;
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
+use serde_json::{Value, json};
+
+use self::report::{Outcome, Report};
+use qiang_load::{
+    client::Client,
+    load_generator::{self, LoadPlan, Results, User},
+    verdict::{self, Verdict},
+};
+use qiang_node::{
+    UsageError,
+    local::{LocalServers, LocalService},
+};
+
+/// Minor units of the demonstration's red packet: ¥1,000.00.
+const TOTAL_MINOR: i64 = 100_000;
+/// How long the ledger may take to catch up before the demonstration gives up.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
+/// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Users in the crowd; each goes for the packet and for the sale.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    users: u32,
+    /// Shares of the red packet of ¥1,000.00.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    shares: u32,
+    /// Units in the flash sale.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    stock: u32,
+    /// Connections that the crowd shares.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    connections: u32,
+    /// On this engine: embedded or redis.
+    #[arg(long, value_name = "KIND", default_value = "embedded", value_parser = ["embedded", "redis"])]
+    engine: String,
+    /// Where Redis is, for `--engine redis`. The demonstration has keys of its own there, and removes them at its end.
+    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6379")]
+    redis: String,
+    /// The ledger in a database server, for `--engine redis`: postgres:// or mysql:// URL of one where a database may
+    /// be made. The demonstration makes one of its own there, and drops it at its end.
+    #[arg(long, value_name = "URL")]
+    ledger: Option<String>,
+    /// How entries travel to the ledger, for `--engine redis`.
+    #[arg(long, value_name = "KIND", default_value = "stream",
+        value_parser = ["stream", "list", "rabbitmq", "log"])]
+    transport: String,
+    /// Where RabbitMQ is, for `--transport rabbitmq`.
+    #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
+    rabbitmq: String,
+    /// End after the report instead of serving on.
+    #[arg(long)]
+    exit: bool,
+    /// Print one JSON object instead of the report.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(demonstrate(args))
+}
+
+async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    let local = match args.engine.as_str() {
+        "redis" => {
+            let servers = LocalServers {
+                redis: &args.redis,
+                ledger: args.ledger.as_deref(),
+                transport: &args.transport,
+                rabbitmq: &args.rabbitmq,
+            };
+            LocalService::start_on_redis(&servers).await?
+        }
+        _ if args.ledger.is_some() => {
+            let line = "the embedded engine is its own ledger: --ledger goes with --engine redis";
+            return Err(UsageError::new(line).into());
+        }
+        _ => LocalService::start(false).await?,
+    };
+    let operator = bearer(&local, "shop", "send claim operate")?;
+    let sender = bearer(&local, "sender", "send")?;
+    let mut client = Client::connect(local.addr()).await?;
+    let packet = open_packet(&mut client, &operator, &sender, args.shares).await?;
+    let sale = open_sale(&mut client, &operator, args.stock).await?;
+
+    let users = (0..args.users).map(|n| {
+        Ok(User {
+            token: bearer(&local, &user(n), "claim")?,
+        })
+    });
+    let users = Arc::new(users.collect::<anyhow::Result<Vec<_>>>()?);
+    let bars = if args.json {
+        MultiProgress::with_draw_target(indicatif::ProgressDrawTarget::hidden())
+    } else {
+        MultiProgress::new()
+    };
+    let load = |name: &'static str, path: String, body: &'static str, seed: u64| {
+        let clicks = Arc::new(clicks(args.users, seed));
+        let bar = bars.add(ProgressBar::new(clicks.len() as u64));
+        let plan = LoadPlan {
+            addr: local.addr(),
+            path,
+            body: Bytes::from_static(body.as_bytes()),
+            users: Arc::clone(&users),
+            clicks,
+            connections: args.connections.min(args.users) as usize,
+            per_second: None,
+            time_max: None,
+            keep_grants: true,
+        };
+        run_load(name, bar, plan)
+    };
+    let packet_load = load(
+        "red packet",
+        format!("/v1/red-packets/{packet}/claims"),
+        "",
+        1,
+    )
+    .await?;
+    let sale_load = load(
+        "flash sale",
+        format!("/v1/sales/{sale}/orders"),
+        r#"{"quantity":1}"#,
+        2,
+    )
+    .await?;
+
+    let packet_verdict = verdict::judge(&packet_load.seen, u64::from(args.shares))?;
+    let sale_verdict = verdict::judge(&sale_load.seen, u64::from(args.stock))?;
+    local.settle(SETTLE_MAX).await?;
+    let packet_state = client
+        .get(&format!("/v1/red-packets/{packet}"), &operator)
+        .await?
+        .success()?;
+    let audited = audit(&local).await?;
+    let report = Report {
+        packet: Outcome::of(args.users, args.shares, &packet_verdict, &packet_load),
+        sale: Outcome::of(args.users, args.stock, &sale_verdict, &sale_load),
+        total_minor: TOTAL_MINOR,
+        remaining_minor: minor(&packet_state, "remaining")?,
+        refunded_minor: minor(&packet_state, "refunded")?,
+        luckiest: luckiest(&packet_verdict),
+        shares: packet_verdict.grants.iter().map(|grant| grant.2).collect(),
+        audit: audited,
+        packet_load,
+        sale_load,
+    };
+    if args.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.text());
+    }
+    if !args.exit {
+        print_links(&local, &packet, &sale)?;
+        local.serve_on().await?;
+    } else {
+        local.stop().await?;
+    }
+    Ok(if report.sound() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn user(n: u32) -> String {
+    format!("user-{n}")
+}
+
+async fn open_packet(
+    client: &mut Client,
+    operator: &HeaderValue,
+    sender: &HeaderValue,
+    shares: u32,
+) -> anyhow::Result<String> {
+    let deposit = json!({ "amount": TOTAL_MINOR, "currency": "CNY" });
+    client
+        .post("/v1/accounts/sender/deposits", operator, body(&deposit))
+        .await?
+        .success()
+        .context("deposit")?;
+    let packet = json!({
+        "title": "恭喜发财",
+        "total": { "amount": TOTAL_MINOR, "currency": "CNY" },
+        "shares": shares,
+        "split": { "rule": "double_average", "min": 1 },
+    });
+    let answer = client
+        .post("/v1/red-packets", sender, body(&packet))
+        .await?
+        .success()
+        .context("red packet")?;
+    id_of(&answer)
+}
+
+async fn open_sale(
+    client: &mut Client,
+    operator: &HeaderValue,
+    stock: u32,
+) -> anyhow::Result<String> {
+    let sale = json!({
+        "title": "Phone, one a customer",
+        "stock": stock,
+        "per_user_limit": 1,
+        "unit_price": { "amount": 99_900, "currency": "CNY" },
+        "hold_seconds": 900,
+    });
+    let answer = client
+        .post("/v1/sales", operator, body(&sale))
+        .await?
+        .success()
+        .context("sale")?;
+    id_of(&answer)
+}
+
+fn body(value: &Value) -> Bytes {
+    Bytes::from(value.to_string())
+}
+
+fn id_of(answer: &Value) -> anyhow::Result<String> {
+    Ok(answer["id"]
+        .as_str()
+        .context("an answer without an id")?
+        .to_owned())
+}
+
+fn minor(packet: &Value, field: &str) -> anyhow::Result<i64> {
+    let amount = packet[field]["amount"].as_i64();
+    amount.with_context(|| format!("a red packet without {field}"))
+}
+
+/// Everybody clicks once, in random order. One user in ten clicks twice at once, on two connections; another one in
+/// ten clicks again some time later.
+fn clicks(users: u32, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..users).collect();
+    order.shuffle(&mut StdRng::seed_from_u64(seed));
+    let mut clicks = Vec::with_capacity(order.len() + order.len() / 5 + 2);
+    for (place, user) in order.iter().enumerate() {
+        clicks.push(*user);
+        match user % 10 {
+            0 => clicks.push(*user),
+            1 => clicks.push(order[place / 2]), // somebody who clicked a while ago
+            _ => {}
+        }
+    }
+    clicks
+}
+
+async fn run_load(name: &'static str, bar: ProgressBar, plan: LoadPlan) -> anyhow::Result<Results> {
+    let style = ProgressStyle::with_template("{msg:>12} {bar:40} {pos:>6}/{len} {per_sec}")?;
+    bar.set_style(style);
+    bar.set_message(name);
+    let ticker = bar.clone();
+    let results = load_generator::run(plan, move |answered| ticker.inc(answered)).await?;
+    bar.finish();
+    Ok(results)
+}
+
+fn luckiest(verdict: &Verdict) -> Option<(String, i64)> {
+    let best = verdict.grants.iter().max_by_key(|grant| grant.2)?;
+    Some((user(best.1), best.2))
+}
+
+fn bearer(local: &LocalService, user: &str, scope: &str) -> anyhow::Result<HeaderValue> {
+    Ok(local.tokens().bearer(user, scope)?.try_into()?)
+}
+
+/// Proves the invariants from the ledger's rows.
+async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
+    if let Some(url) = local.ledger_url() {
+        return qiang_audit::audit_ledger(url).await;
+    }
+    let path = local.database();
+    tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await?
+}
+
+fn print_links(local: &LocalService, packet: &str, sale: &str) -> anyhow::Result<()> {
+    let base = format!("http://{}", local.addr());
+    let token = local.tokens().bearer("you", "claim send operate")?;
+    eprintln!("Serving on until Ctrl-C:");
+    eprintln!("  documentation  {base}/docs");
+    eprintln!("  metrics        {base}/metrics");
+    eprintln!("  red packet     {base}/v1/campaigns/{packet}/state");
+    eprintln!("  sale           {base}/v1/campaigns/{sale}/state");
+    eprintln!(
+        "Try: curl -X POST {base}/v1/red-packets/{packet}/claims -H 'Authorization: {token}'"
+    );
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `qiang serve`: the service in the foreground, until SIGTERM or SIGINT.
+
+use std::{io::Write as _, net::SocketAddr, process::ExitCode};
+
+use qiang_core::id::UserId;
+use qiang_node::{config::DEFAULTS, run};
+
+use crate::backend::BackendArgs;
+
+/// Whom the token of `--dev` is for.
+const DEV_USER: &str = "alice";
+
+/// How to serve. Whatever is not a flag here is configuration: see `--print-config`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Listen here instead of at `server.listen`.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// Try it out: make a secret that lasts as long as the process, and print a token. Only on a loopback address.
+    #[arg(long)]
+    dev: bool,
+    /// Print the annotated default configuration, and do nothing else.
+    #[arg(long)]
+    print_config: bool,
+}
+
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    if args.print_config {
+        std::io::stdout().write_all(DEFAULTS.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut overrides = args.backend.overrides();
+    overrides.extend(
+        args.listen
+            .as_ref()
+            .map(|listen| ("server.listen", listen.clone())),
+    );
+    let mut config = args.backend.load(&overrides)?;
+    let token = if args.dev {
+        let user = UserId::new(DEV_USER)?;
+        Some(run::make_development_key(&mut config, &user)?)
+    } else {
+        None
+    };
+    run::serve(config, |addr| {
+        if let Some(token) = token {
+            print_first_steps(addr, &token);
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// On standard output, where logs do not go.
+fn print_first_steps(addr: SocketAddr, token: &str) {
+    let text = format!(
+        "Qiang serves on http://{addr} for development; the documentation is at http://{addr}/docs\n\n\
+         TOKEN={token}\n\
+         curl -sX POST http://{addr}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
+         -H 'Content-Type: application/json' -d '{{\"amount\":100000,\"currency\":\"CNY\"}}'\n\
+         curl -sX POST http://{addr}/v1/red-packets -H \"Authorization: Bearer $TOKEN\" \\\n  \
+         -H 'Content-Type: application/json' -d '{{\"title\":\"恭喜发财\",\"total\":{{\"amount\":10000,\
+         \"currency\":\"CNY\"}},\"shares\":10,\"split\":{{\"rule\":\"double_average\"}}}}'\n\
+         curl -sX POST http://{addr}/v1/red-packets/ID/claims -H \"Authorization: Bearer $TOKEN\"\n"
+    );
+    // The service is for the network: that nobody reads what it prints is no reason to end.
+    drop(std::io::stdout().write_all(text.as_bytes()));
+}

@@ -1,0 +1,363 @@
+//! `qiang settlement`: what the books refused, and settling it after all.
+
+use std::{
+    collections::BTreeSet,
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use jiff::Timestamp as Calendar;
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{Ledger, LedgerError, QuarantinedEntry},
+};
+use qiang_embedded::SystemClock;
+use qiang_node::{Config, LedgerBackend, UsageError};
+use serde::Serialize;
+
+use crate::backend::BackendArgs;
+
+/// Entries that are read from the ledger at a time.
+const PAGE_MAX: u32 = 500;
+/// Entries that are listed unless told otherwise, and at most.
+const LIST_DEFAULT: u32 = 100;
+const LIST_MAX: u32 = 100_000;
+/// A place behind all others, in a form that databases can hold.
+const SEQ_MAX: Seq = i64::MAX as Seq;
+/// Something is left refused.
+const LEFT: u8 = 1;
+
+/// Entries that the ledger refused, with those that wait for them: set aside with the reason, while the rest goes on.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Settlement {
+    /// List what is set aside.
+    List(ListArgs),
+    /// Settle what is set aside, once the cause is mended.
+    Redrive(RedriveArgs),
+}
+
+/// List what is set aside, in the order of partitions and places.
+///
+/// A ledger in a file is open in one process at a time: stop the node that has it first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Of this partition alone.
+    #[arg(long, value_name = "NUMBER")]
+    partition: Option<u16>,
+    /// So many entries at most.
+    #[arg(long, value_name = "COUNT", default_value_t = LIST_DEFAULT,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(LIST_MAX)))]
+    limit: u32,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Settle what is set aside, in the order of partitions and places. What is refused again, or waits for such an entry,
+/// stays where it is.
+///
+/// A ledger in a file is open in one process at a time: stop the node that has it first. In a database, nodes and
+/// workers may go on meanwhile.
+///
+/// Exits 0 when all that was asked for is settled, and 1 when something is left.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RedriveArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Everything.
+    #[arg(long, conflicts_with = "places", required_unless_present = "places")]
+    all: bool,
+    /// These entries, each by its partition and its place: `3 17 3 20`.
+    #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2..)]
+    places: Vec<u64>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
+    let backend = match command {
+        Settlement::List(args) => &args.backend,
+        Settlement::Redrive(args) => &args.backend,
+    };
+    let config = backend.load(&backend.overrides())?;
+    let asked = match command {
+        Settlement::Redrive(args) if !args.all => Some(places(&args.places)?),
+        _ => None,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let ledger_backend = open(&config).await?;
+        let ledger = ledger_backend.ledger();
+        let done = match command {
+            Settlement::List(args) => list(&*ledger, args).await,
+            Settlement::Redrive(args) => redrive(&*ledger, asked, args.json).await,
+        };
+        let closed = ledger_backend.close().await;
+        let done = done?;
+        closed?;
+        Ok(done)
+    })
+}
+
+/// Opens the ledger as `qiang worker` does, but makes none.
+async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
+    if config.ledger.url().is_none() && !config.engine.data.is_file() {
+        let line = format!(
+            "no ledger: {} is not there, and no database is named; name the one by --data FILE, or the other by \
+             --ledger postgres://… or mysql://…",
+            config.engine.data.display()
+        );
+        return Err(UsageError::new(line).into());
+    }
+    LedgerBackend::open(config, Arc::new(SystemClock)).await
+}
+
+/// The places that were asked for, each once, in order.
+fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
+    let place = |pair: &[u64]| match pair {
+        [partition, seq @ 1..=SEQ_MAX] => {
+            let partition = u16::try_from(*partition).ok()?;
+            Some((PartitionId(partition), *seq))
+        }
+        _ => None,
+    };
+    let places: Option<_> = numbers.chunks(2).map(place).collect();
+    places.ok_or_else(|| {
+        UsageError::new(
+            "an entry is named by two numbers, its partition (0 to 65535) and its place (from 1): \
+             `qiang settlement redrive 3 17`",
+        )
+    })
+}
+
+/// An entry that is set aside, as it is printed.
+#[derive(Debug, Serialize)]
+struct Row {
+    partition: u16,
+    seq: Seq,
+    campaign: String,
+    /// The event with its fields.
+    event: String,
+    /// When it was refused, or when it was decided if it waits.
+    at: String,
+    reason: String,
+    waits_for: Option<Seq>,
+}
+
+impl Row {
+    fn of(aside: &QuarantinedEntry) -> Self {
+        let text = aside.entry.to_text();
+        let at = Calendar::from_millisecond(aside.at.as_millis());
+        Self {
+            partition: aside.partition.0,
+            seq: aside.entry.seq,
+            campaign: aside.entry.campaign.to_string(),
+            // Place, instant and campaign come before it.
+            event: text.splitn(4, ' ').nth(3).unwrap_or_default().to_owned(),
+            at: at.map_or_else(|_| aside.at.as_millis().to_string(), |at| at.to_string()),
+            reason: aside.reason.clone(),
+            waits_for: aside.waits_for,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    entries: Vec<Row>,
+    /// Whether there are more than were asked for.
+    more: bool,
+}
+
+async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let mut after = match args.partition {
+        None | Some(0) => None,
+        Some(partition) => Some((PartitionId(partition - 1), SEQ_MAX)),
+    };
+    let wanted = args.limit as usize;
+    let mut listed = Listed {
+        entries: Vec::new(),
+        more: false,
+    };
+    'pages: loop {
+        let page = ledger.list_quarantined(after, PAGE_MAX).await?;
+        for aside in &page {
+            if args.partition.is_some_and(|only| only != aside.partition.0) {
+                break 'pages;
+            }
+            if listed.entries.len() == wanted {
+                listed.more = true;
+                break 'pages;
+            }
+            listed.entries.push(Row::of(aside));
+        }
+        match page.last() {
+            Some(last) => after = Some((last.partition, last.entry.seq)),
+            None => break,
+        }
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&listed)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if listed.entries.is_empty() {
+        writeln!(out, "nothing is set aside")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wide = |row: &Row| row.event.chars().count();
+    let width = listed.entries.iter().map(wide).max().unwrap_or(0).max(5);
+    writeln!(
+        out,
+        "{:>9} {:>12}  {:<36}  {:<width$}  why",
+        "partition", "entry", "campaign", "event"
+    )?;
+    for row in &listed.entries {
+        let (partition, seq, campaign, event) = (row.partition, row.seq, &row.campaign, &row.event);
+        let why = match row.waits_for {
+            Some(_) => row.reason.clone(),
+            None => format!("refused {}: {}", row.at, row.reason),
+        };
+        writeln!(
+            out,
+            "{partition:>9} {seq:>12}  {campaign:<36}  {event:<width$}  {why}"
+        )?;
+    }
+    if listed.more {
+        writeln!(out, "and more: see --limit")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An entry that is left where it is.
+#[derive(Debug, Serialize)]
+struct Left {
+    partition: u16,
+    seq: Seq,
+    why: String,
+}
+
+/// What became of it.
+#[derive(Debug, Default, Serialize)]
+struct Driven {
+    /// Partitions and places of what is settled now.
+    settled: Vec<(u16, Seq)>,
+    left: Vec<Left>,
+}
+
+impl Driven {
+    /// Drives one entry; an outage is an error.
+    async fn drive(
+        &mut self,
+        ledger: &dyn Ledger,
+        (partition, seq): (PartitionId, Seq),
+    ) -> Result<(), LedgerError> {
+        let why = match ledger.redrive(partition, seq).await {
+            Ok(true) => {
+                self.settled.push((partition.0, seq));
+                return Ok(());
+            }
+            Ok(false) => "it is not set aside".to_owned(),
+            Err(LedgerError::Damaged { reason }) => reason,
+            Err(error @ LedgerError::Overflow) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        let partition = partition.0;
+        self.left.push(Left {
+            partition,
+            seq,
+            why,
+        });
+        Ok(())
+    }
+
+    async fn drive_all(&mut self, ledger: &dyn Ledger) -> Result<(), LedgerError> {
+        let mut after = None;
+        loop {
+            let page = ledger.list_quarantined(after, PAGE_MAX).await?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            after = Some((last.partition, last.entry.seq));
+            for aside in &page {
+                self.drive(ledger, (aside.partition, aside.entry.seq))
+                    .await?;
+            }
+        }
+    }
+}
+
+async fn redrive(
+    ledger: &dyn Ledger,
+    places: Option<BTreeSet<(PartitionId, Seq)>>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut driven = Driven::default();
+    let ended = match places {
+        None => driven.drive_all(ledger).await,
+        Some(places) => {
+            let mut ended = Ok(());
+            for place in places {
+                ended = driven.drive(ledger, place).await;
+                if ended.is_err() {
+                    break;
+                }
+            }
+            ended
+        }
+    };
+    // What was settled is said, whatever came after it.
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&driven)?)?;
+    } else {
+        for (partition, seq) in &driven.settled {
+            writeln!(out, "partition {partition}, entry {seq}: settled")?;
+        }
+        for Left {
+            partition,
+            seq,
+            why,
+        } in &driven.left
+        {
+            writeln!(out, "partition {partition}, entry {seq}: left: {why}")?;
+        }
+        let (settled, left) = (driven.settled.len(), driven.left.len());
+        writeln!(out, "{settled} settled, {left} left")?;
+    }
+    ended?;
+    Ok(match driven.left.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(LEFT),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_named_by_partition_and_place() {
+        let check = |numbers: &[u64], expected: Option<&[(u16, Seq)]>| {
+            let found = places(numbers).ok();
+            let expected = expected.map(|places| {
+                let place = |(partition, seq): &(u16, Seq)| (PartitionId(*partition), *seq);
+                places.iter().map(place).collect()
+            });
+            assert_eq!(found, expected, "{numbers:?}");
+        };
+        check(&[3, 17], Some(&[(3, 17)]));
+        check(&[3, 20, 0, 5, 3, 17], Some(&[(0, 5), (3, 17), (3, 20)]));
+        check(&[3, 17, 3, 17], Some(&[(3, 17)]));
+        check(&[3, 17, 3], None);
+        check(&[65_536, 1], None);
+        check(&[3, 0], None);
+        check(&[3, u64::MAX], None);
+    }
+}

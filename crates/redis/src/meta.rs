@@ -1,0 +1,77 @@
+//! What never changes about a campaign, as nodes keep it at hand.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::RwLock;
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind},
+    id::CampaignId,
+    time::{Timestamp, Window},
+};
+
+/// Campaigns kept at hand; past that many, all are forgotten and fetched again as they are asked for.
+const CAMPAIGNS_MAX: usize = 65_536;
+
+/// The fields of a campaign's hash that [`CampaignMeta`] are read from.
+pub(crate) const FIELDS: [&str; 7] = ["kind", "starts", "ends", "limit", "hold", "parts", "ack"];
+
+/// What never changes about a campaign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CampaignMeta {
+    pub(crate) id: CampaignId,
+    pub(crate) kind: CampaignKind,
+    pub(crate) window: Window,
+    pub(crate) limit: u32,
+    pub(crate) hold_ms: i64,
+    /// Over how many partitions it is spread.
+    pub(crate) parts: u16,
+    pub(crate) ack: AckLevel,
+}
+
+impl CampaignMeta {
+    /// From the values of [`FIELDS`].
+    pub(crate) fn read(id: CampaignId, values: &[Option<String>]) -> Option<Self> {
+        let value = |at: usize| values.get(at)?.as_deref();
+        let kind = match value(0)? {
+            "red_packet" => CampaignKind::RedPacket,
+            "sale" => CampaignKind::Sale,
+            _ => return None,
+        };
+        let instant = |at: usize| Some(Timestamp::from_millis(value(at)?.parse().ok()?));
+        Some(Self {
+            id,
+            kind,
+            window: Window::new(instant(1)?, instant(2)?).ok()?,
+            limit: value(3)?.parse().ok()?,
+            hold_ms: value(4)?.parse().ok()?,
+            parts: value(5)?.parse().ok()?,
+            ack: value(6)?.parse().ok()?,
+        })
+    }
+
+    /// The instant that an offset stands for.
+    pub(crate) fn at(&self, offset: &str) -> Option<Timestamp> {
+        let offset = offset.parse().ok()?;
+        Some(self.window.starts_at().plus_millis(offset))
+    }
+}
+
+/// The campaigns at hand.
+#[derive(Debug, Default)]
+pub(crate) struct MetaCache(RwLock<HashMap<CampaignId, Arc<CampaignMeta>>>);
+
+impl MetaCache {
+    pub(crate) fn get(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
+        self.0.read().get(&campaign).cloned()
+    }
+
+    pub(crate) fn insert(&self, meta: CampaignMeta) -> Arc<CampaignMeta> {
+        let meta = Arc::new(meta);
+        let mut known = self.0.write();
+        if known.len() >= CAMPAIGNS_MAX {
+            known.clear();
+        }
+        known.insert(meta.id, Arc::clone(&meta));
+        meta
+    }
+}

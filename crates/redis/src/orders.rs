@@ -1,0 +1,90 @@
+//! Orders: paying, cancelling and reading them.
+
+use std::sync::Arc;
+
+use crate::{
+    error::unreadable,
+    meta::CampaignMeta,
+    node::Node,
+    reply,
+    scripts::{CANCEL, ORDER, PAY},
+};
+use qiang_core::{
+    book::{OrderView, PaymentOutcome, Refusal, Reply},
+    event::PartitionId,
+    id::{OrderId, PaymentRef},
+    order::{OrderState, OrderStep, OrderStepError},
+    ports::EngineError,
+};
+
+impl Node {
+    pub(crate) async fn pay(
+        &self,
+        order: OrderId,
+        payment: &PaymentRef,
+    ) -> Result<Reply, EngineError> {
+        let issuer = self.issuer(order).await?;
+        let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
+        let reply = self
+            .change(partition, &PAY, &meta, &|command| {
+                command.arg(order.number).arg(payment.as_str())
+            })
+            .await?;
+        let text = reply.found(Refusal::UnknownOrder)?;
+        let outcome = match text.as_bytes().first() {
+            Some(b'p') => PaymentOutcome::Paid,
+            Some(b'r') => PaymentOutcome::Reinstated,
+            _ => PaymentOutcome::RefundDue,
+        };
+        let view = text.get(2..).and_then(|text| reply::order(&meta, text));
+        Ok(Reply::Payment(outcome, view.ok_or_else(unreadable)?))
+    }
+
+    pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
+        let issuer = self.issuer(order).await?;
+        let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
+        let reply = self
+            .change(partition, &CANCEL, &meta, &|command| {
+                command.arg(order.number)
+            })
+            .await?;
+        if reply.status == "refused" {
+            let from = match reply.text.as_slice() {
+                b"p" => OrderState::Paid,
+                _ => OrderState::Expired,
+            };
+            let step = OrderStep::Cancel;
+            return Err(Refusal::Order(OrderStepError { from, step }).into());
+        }
+        let text = reply.found(Refusal::UnknownOrder)?;
+        reply::order(&meta, &text).ok_or_else(unreadable)
+    }
+
+    pub(crate) async fn order(&self, order: OrderId) -> Result<Option<OrderView>, EngineError> {
+        let Some((meta, partition)) = self.issuer(order).await? else {
+            return Ok(None);
+        };
+        let reply = self
+            .partitions
+            .call(partition, &ORDER, meta.id, false, &|command| {
+                command.arg(order.number)
+            })
+            .await?;
+        match reply.found(Refusal::UnknownOrder) {
+            Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The order's campaign, and the partition that issued it; none where the campaign is unknown.
+    async fn issuer(
+        &self,
+        order: OrderId,
+    ) -> Result<Option<(Arc<CampaignMeta>, PartitionId)>, EngineError> {
+        let meta = self.partitions.meta(order.campaign).await?;
+        Ok(meta.map(|meta| {
+            let partition = self.partitions.of_order(&meta, order.number);
+            (meta, partition)
+        }))
+    }
+}

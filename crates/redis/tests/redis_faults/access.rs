@@ -1,0 +1,382 @@
+//! What a node may do in Redis: no more than is written down, nothing where the number of partitions differs, and
+//! nothing to another installation.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    book::{self, CampaignAction, Command},
+    event::{PartitionId, Seq},
+    id::PaymentRef,
+    ports::{Engine as _, Taken, Transport as _},
+    split::SplitRule,
+};
+use qiang_redis::{
+    ConnectError, Options, RedisEngine, RedisTransport, TransportKind, TransportOptions,
+};
+use qiang_testkit::{
+    campaign::{red_packet, sale},
+    servers::redis::{Options as ServerOptions, Reply, Server, Standalone},
+};
+
+use crate::harness::{
+    Harness, blocking, grant_of, name, node, open_now, options, shared, wait_for, winners,
+};
+
+/// The page that operators copy from; the list is the one that begins with the user.
+const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
+const STOCK: u32 = 100;
+const PARTITIONS: u16 = 3;
+/// How long a dead worker's partition may take to pass on.
+const INHERIT_MAX: Duration = Duration::from_secs(10);
+
+/// The rules of the page for the user of a node, with this prefix and password.
+fn rules(prefix: &str, password: &str) -> String {
+    let mut lines = PAGE
+        .lines()
+        .skip_while(|line| !line.starts_with("user qiang "));
+    let rules: Vec<_> = lines
+        .by_ref()
+        .take_while(|line| !line.starts_with("```"))
+        .collect();
+    let text = rules
+        .join(" ")
+        .replace('\\', " ")
+        .replace("PASSWORD", password);
+    assert!(text.contains("~P:*"), "{text}");
+    text.replace("~P:", &format!("~{prefix}:"))
+        .replace("&P:", &format!("&{prefix}:"))
+}
+
+/// The commands that the rules allow, as `commandstats` writes them.
+fn allowed(rules: &str) -> BTreeSet<String> {
+    let words = rules
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix('+'));
+    words.map(str::to_owned).collect()
+}
+
+/// Every command that was called since the counts were set to nothing.
+fn called(server: &Server) -> BTreeSet<String> {
+    let reply = server.call(&["INFO", "commandstats"]).unwrap();
+    let names = reply
+        .text()
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_"));
+    names
+        .filter_map(|line| Some(line.split_once(':')?.0.to_owned()))
+        .collect()
+}
+
+/// Whatever a node does in its life.
+async fn live(harness: &mut Harness) {
+    let split = SplitRule::DoubleAverage { min: 1 };
+    // The first is spread, and has a share for each of the first to come, wherever it is.
+    for (shares, split) in [(STOCK, split), (STOCK / 2, SplitRule::Lazy { min: 1 })] {
+        let packet = harness
+            .open(open_now(red_packet(100_000, shares, split)))
+            .await;
+        let claims = |from: u32, to: u32| (from..to).map(|n| packet.one(&name(n as usize)));
+        harness.crowd(claims(0, shares / 2).collect()).await;
+        assert!(harness.nodes[0].tally(packet.id).await.unwrap().is_some());
+        let told = harness.crowd(claims(0, shares).collect()).await;
+        assert_eq!(winners(&told), shares as usize);
+        harness.replay(&told).await;
+        harness.crowd(claims(shares, 2 * shares).collect()).await;
+    }
+    // One that is spread, and runs dry part by part; its holds are over soon.
+    let spread = harness.open(open_now(sale(STOCK).hold_ms(1_000))).await;
+    let told = harness
+        .crowd((0..STOCK as usize).map(|n| spread.one(&name(n))).collect())
+        .await;
+    assert_eq!(winners(&told), STOCK as usize);
+    let loser = spread.one("loser");
+    harness.crowd(vec![loser.clone()]).await;
+    let orders: Vec<_> = told
+        .iter()
+        .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .collect();
+    let payment = PaymentRef::new("payment").unwrap();
+    let order = orders[0];
+    assert!(
+        harness
+            .submit(0, Command::Pay { order, payment })
+            .await
+            .is_ok()
+    );
+    assert!(
+        harness
+            .submit(1, Command::Cancel { order: orders[1] })
+            .await
+            .is_ok()
+    );
+    assert!(harness.nodes[0].order(orders[0]).await.unwrap().is_some());
+    let node = harness.nodes[0].clone();
+    let mut granted = 0;
+    for _ in 0..1_000 {
+        let tally = node.tally(spread.id).await.unwrap().unwrap();
+        granted = tally.granted;
+        if granted == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(granted, 1, "holds expire");
+    let campaign = spread.id;
+    for action in [
+        CampaignAction::Pause,
+        CampaignAction::Resume,
+        CampaignAction::Close,
+    ] {
+        let reply = harness.submit(0, Command::Act { campaign, action }).await;
+        assert!(matches!(reply, Ok(book::Reply::Acted(_))), "{reply:?}");
+    }
+    // A sale that is not spread is looked at on a replica, and its sell-out is remembered by the gate.
+    let whole = harness.open(open_now(sale(10))).await;
+    harness
+        .crowd((0..20).map(|n| whole.one(&name(n))).collect())
+        .await;
+    assert!(harness.nodes[1].tally(whole.id).await.unwrap().is_some());
+    harness.crowd(vec![whole.one("loser")]).await;
+    wait_for("the gate", || {
+        harness
+            .nodes
+            .iter()
+            .any(|node| node.peek(&whole.one("loser")).is_some())
+    })
+    .await;
+    assert_eq!(harness.nodes[0].probe().await, Ok(()));
+    harness.audit().await;
+}
+
+/// Carries everything to nowhere, as workers would to the ledger: one dies with what it has taken, another goes on.
+async fn carry(
+    options: &Options,
+    transport_kind: TransportKind,
+    settled: &mut HashMap<PartitionId, Seq>,
+) {
+    let worker = |name: &str| {
+        let lease = Duration::from_millis(100);
+        let transport_options = TransportOptions {
+            lease,
+            ..TransportOptions::new(transport_kind, name)
+        };
+        RedisTransport::new(options.clone(), transport_options).unwrap()
+    };
+    let (dying, heir) = (worker("dying"), worker("heir"));
+    for partition in dying.partitions() {
+        let after = settled.entry(partition).or_default();
+        let wait_max = Duration::from_millis(50);
+        let taken = dying.take(partition, *after, 100, wait_max).await;
+        assert!(taken.is_ok(), "{taken:?}");
+        let until = Instant::now() + INHERIT_MAX;
+        loop {
+            assert!(Instant::now() < until, "the heir never comes into it");
+            match heir.take(partition, *after, 100, wait_max).await.unwrap() {
+                Taken::Run(run) => {
+                    *after = run.last().unwrap().seq;
+                    heir.done(partition, *after).await.unwrap();
+                }
+                Taken::NotOwner => {}
+                Taken::Nothing => break,
+            }
+        }
+    }
+    heir.leave().await;
+}
+
+/// What a worker may find: a group of somebody else that has not dealt with all, an item that cannot be read.
+fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) {
+    let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
+    for partition in 0..PARTITIONS {
+        let key = |rest: &str| format!("{prefix}:{{p{partition:02}}}:{rest}");
+        match transport_kind {
+            TransportKind::Stream => {
+                let (log, others) = (key("log"), "others");
+                call(&["XGROUP", "CREATE", &log, others, "0", "MKSTREAM"]);
+                call(&[
+                    "XREADGROUP",
+                    "GROUP",
+                    others,
+                    "me",
+                    "COUNT",
+                    "1",
+                    "STREAMS",
+                    &log,
+                    ">",
+                ]);
+            }
+            TransportKind::List => {
+                call(&["RPUSH", &key("queue"), "rubbish"]);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
+    let prefix = "acl";
+    let rules = rules(prefix, "node");
+    let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
+    let server =
+        blocking(|| Standalone::start(&ServerOptions::new().acl(&lines, "admin", "admin")));
+    blocking(|| server.primary().call(&["CONFIG", "RESETSTAT"]).unwrap());
+    let url = format!("redis://qiang:node@{}", server.addr());
+    let options = Options {
+        prefix: prefix.to_owned(),
+        read_urls: vec![url.clone()],
+        replicas: 0,
+        partitions: PARTITIONS,
+        spread_from: STOCK,
+        spread_over: 2,
+        ..options(url)
+    };
+    let mut harness = Harness::new(options).await;
+    live(&mut harness).await;
+    let mut settled = HashMap::new();
+    for transport_kind in [TransportKind::Stream, TransportKind::List] {
+        carry(&harness.options, transport_kind, &mut settled).await;
+        let late = harness.open(open_now(sale(10))).await;
+        harness
+            .crowd((0..20).map(|n| late.one(&name(n))).collect())
+            .await;
+        strange_things(server.primary(), prefix, transport_kind);
+        carry(&harness.options, transport_kind, &mut settled).await;
+    }
+    let waiting = Options {
+        replicas: 1,
+        replica_timeout: Duration::from_millis(10),
+        ..harness.options.clone()
+    };
+    // There is no replica: what is asked for is the word WAIT.
+    let waiting = node(&waiting, &[]).await;
+    waiting.probe().await.unwrap();
+    harness.nodes[0]
+        .halt(PartitionId(0), "the end of the test")
+        .await;
+
+    let refused = blocking(|| server.primary().call(&["ACL", "LOG"]).unwrap());
+    // What the library tells of itself may be refused.
+    let setinfo =
+        |entry: &&Reply| entry.field("object").and_then(Reply::text) == Some("client|setinfo");
+    let refused: Vec<_> = refused
+        .array()
+        .iter()
+        .filter(|entry| !setinfo(entry))
+        .collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let mut called = blocking(|| called(server.primary()));
+    // The fixture's own, what needs no permission, and what the library tells of itself.
+    for own in [
+        "acl|log",
+        "acl",
+        "config|resetstat",
+        "config",
+        "info",
+        "auth",
+        "hello",
+        "ping",
+        "client|setinfo",
+    ] {
+        called.remove(own);
+    }
+    let mut allowed = allowed(&rules);
+    // Redis counts neither of these here: one server has no cluster and no other database.
+    for elsewhere in ["cluster|slots", "readonly", "select"] {
+        assert!(allowed.remove(elsewhere), "{elsewhere} is not on the page");
+    }
+    let missing: Vec<_> = called.difference(&allowed).collect();
+    let needless: Vec<_> = allowed.difference(&called).collect();
+    assert!(
+        missing.is_empty() && needless.is_empty(),
+        "missing {missing:?}, needless {needless:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_number_of_partitions_is_refused() {
+    let harness = Harness::new(options(shared().url())).await;
+    for partitions in [1, 3, 8] {
+        let other = Options {
+            partitions,
+            ..harness.options.clone()
+        };
+        let refused = RedisEngine::connect(other, &[]).await;
+        let Err(ConnectError::Partitions { found, configured }) = refused else {
+            panic!("{partitions} partitions were taken for two");
+        };
+        assert_eq!((found, configured), (2, partitions));
+    }
+    assert_eq!(harness.nodes[0].probe().await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_installations_on_one_redis_do_not_meet() {
+    let mut one = Harness::new(options(shared().url())).await;
+    let mut other = Harness::new(Options {
+        partitions: 5,
+        ..options(shared().url())
+    })
+    .await;
+    // The same campaign, the same users, at the same time.
+    let (here, there) = (
+        one.open(open_now(sale(STOCK))).await,
+        other.open(open_now(sale(STOCK))).await,
+    );
+    assert_eq!(here.id, there.id);
+    let claims = || {
+        (0..2 * STOCK as usize)
+            .map(|n| here.one(&name(n)))
+            .collect()
+    };
+    let (told, also) = tokio::join!(one.crowd(claims()), other.crowd(claims()));
+    assert_eq!(
+        (winners(&told), winners(&also)),
+        (STOCK as usize, STOCK as usize)
+    );
+    one.nodes[0].halt(PartitionId(1), "not here").await;
+    assert_eq!(other.nodes[1].stopped(), None);
+    assert_eq!(other.nodes[0].probe().await, Ok(()));
+    other.replay(&also).await;
+    other.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_the_channel_decides_all_the_same() {
+    let rules = rules("deaf", "node").replace("&deaf:*:agenda:news", "resetchannels");
+    let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
+    let options_of = ServerOptions::new().acl(&lines, "admin", "admin");
+    let server = blocking(|| Standalone::start(&options_of));
+    let mut harness = Harness::new(Options {
+        prefix: "deaf".to_owned(),
+        ..options(format!("redis://qiang:node@{}", server.addr()))
+    })
+    .await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let told = harness
+        .crowd(
+            (0..2 * STOCK as usize)
+                .map(|n| target.one(&name(n)))
+                .collect(),
+        )
+        .await;
+    assert_eq!(winners(&told), STOCK as usize);
+    harness.replay(&told).await;
+    let order = told
+        .iter()
+        .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .unwrap();
+    assert!(harness.submit(0, Command::Cancel { order }).await.is_ok());
+    let until = Instant::now() + INHERIT_MAX;
+    let next = target.one("next");
+    while harness.nodes[1].peek(&next).is_some() {
+        assert!(Instant::now() < until, "the gate never looks");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(winners(&harness.crowd(vec![next]).await), 1);
+    assert_eq!(harness.record.errors(), 0);
+    harness.audit().await;
+}

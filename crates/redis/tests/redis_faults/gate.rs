@@ -1,0 +1,223 @@
+//! After the sell-out a node's losers do not reach Redis, winners still do, and a unit that comes back is had at once.
+
+use std::time::{Duration, Instant};
+
+use qiang_core::{
+    book::{CampaignAction, Claim, Command, Reply},
+    id::OrderId,
+    outcome::Outcome,
+    ports::Engine as _,
+};
+use qiang_redis::{Options, RedisEngine};
+use qiang_testkit::{
+    campaign::{Target, sale},
+    proxy::FaultProxy,
+    servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+
+use crate::harness::{
+    Harness, Told, blocking, grant_of, name, node, open_now, options, wait_for, winners,
+};
+
+const STOCK: u32 = 100;
+const LOSERS: usize = 1_000;
+/// Polling comes every second; what is pushed comes well before.
+const PUSHED_MAX: Duration = Duration::from_millis(300);
+const POLLED_MAX: Duration = Duration::from_secs(5);
+
+/// A claim as the service makes it: the gate first.
+async fn knock(node: &RedisEngine, claim: &Claim) -> Outcome {
+    match node.peek(claim) {
+        Some(outcome) => outcome,
+        None => node.claim(claim.clone()).await.unwrap().outcome,
+    }
+}
+
+/// Script calls so far.
+fn calls(server: &Server) -> u64 {
+    let calls = |name: &str| {
+        let line = server.info("commandstats", name).unwrap_or_default();
+        let calls = line
+            .strip_prefix("calls=")
+            .and_then(|rest| rest.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    };
+    calls("cmdstat_evalsha") + calls("cmdstat_eval")
+}
+
+async fn sold_out(harness: &mut Harness) -> (Target, Vec<Told>) {
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let told = harness
+        .crowd(
+            (0..2 * STOCK as usize)
+                .map(|n| target.one(&name(n)))
+                .collect(),
+        )
+        .await;
+    assert_eq!(winners(&told), STOCK as usize);
+    (target, told)
+}
+
+/// The gate of a node comes to know that there is nothing: somebody who asks is told why, and the next ones are spared.
+async fn know(node: &RedisEngine, target: Target) {
+    let until = Instant::now() + POLLED_MAX;
+    while node.peek(&target.one("loser")).is_none() {
+        assert_eq!(
+            knock(node, &target.one("loser")).await,
+            Outcome::SoldOut { remaining: 0 }
+        );
+        assert!(Instant::now() < until, "the gate never learns");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Gives a unit back on one node, and tells how long the gate of another one takes to hear of it; the unit goes to
+/// `next` there.
+async fn returned(
+    harness: &Harness,
+    here: &RedisEngine,
+    there: &RedisEngine,
+    from: OrderId,
+    next: Claim,
+) -> Duration {
+    let reply = here.submit(Command::Cancel { order: from }).await;
+    assert!(matches!(reply, Ok(Reply::Cancelled(_))), "{reply:?}");
+    harness.record.note(Command::Cancel { order: from }, reply);
+    let started = Instant::now();
+    wait_for("the gate to open", || there.peek(&next).is_none()).await;
+    let took = started.elapsed();
+    let claimed = harness.record.ask(there, &next).await.unwrap();
+    assert!(
+        matches!(claimed.outcome, Outcome::Granted(_)),
+        "{claimed:?}"
+    );
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn losers_are_told_by_their_node() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, told) = sold_out(&mut harness).await;
+    for node in &harness.nodes {
+        know(node, target).await;
+    }
+    let before = blocking(|| calls(server.primary()));
+    for n in 0..LOSERS {
+        let outcome = knock(&harness.nodes[n % 2], &target.one(&format!("loser-{n}"))).await;
+        assert_eq!(outcome, Outcome::SoldOut { remaining: 0 });
+    }
+    assert_eq!(
+        blocking(|| calls(server.primary())),
+        before,
+        "losers reached Redis"
+    );
+    // Winners do: they have their grant.
+    for (claim, claimed) in &told {
+        if let Some(grant) = grant_of(claimed) {
+            assert_eq!(
+                knock(&harness.nodes[0], claim).await,
+                Outcome::AlreadyGranted(grant)
+            );
+        }
+    }
+    assert!(
+        blocking(|| calls(server.primary())) > before,
+        "the count sees script calls"
+    );
+
+    let orders: Vec<_> = told
+        .iter()
+        .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .collect();
+    let (one, other) = (&harness.nodes[0], &harness.nodes[1]);
+    for (n, order) in orders.into_iter().take(5).enumerate() {
+        let took = returned(
+            &harness,
+            one,
+            other,
+            order,
+            target.one(&format!("next-{n}")),
+        )
+        .await;
+        assert!(took < PUSHED_MAX, "news took {took:?}");
+        for node in &harness.nodes {
+            know(node, target).await;
+        }
+    }
+    // A pause and a close are news as well.
+    let campaign = target.id;
+    for (action, outcome) in [
+        (CampaignAction::Pause, Outcome::Paused),
+        (CampaignAction::Close, Outcome::Ended),
+    ] {
+        let reply = one.submit(Command::Act { campaign, action }).await;
+        assert!(matches!(reply, Ok(Reply::Acted(_))), "{reply:?}");
+        harness
+            .record
+            .note(Command::Act { campaign, action }, reply);
+        let started = Instant::now();
+        wait_for("the gate to hear", || {
+            other.peek(&target.one("loser")) != Some(Outcome::SoldOut { remaining: 0 })
+        })
+        .await;
+        assert!(started.elapsed() < PUSHED_MAX);
+        assert_eq!(knock(other, &target.one("loser")).await, outcome);
+    }
+    harness.audit().await;
+}
+
+/// The connection with the news is half open: nobody says so, and nothing comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_without_news_looks_for_itself() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, told) = sold_out(&mut harness).await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    // News come through the first address alone; everything else may take the second.
+    let deaf = Options {
+        urls: vec![format!("redis://{}", proxy.addr()), server.url()],
+        ..harness.options.clone()
+    };
+    let deaf = node(&deaf, &[]).await;
+    know(&deaf, target).await;
+    proxy.half_open().await;
+    let order = told
+        .iter()
+        .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .unwrap();
+    let took = returned(
+        &harness,
+        &harness.nodes[0],
+        &deaf,
+        order,
+        target.one("next"),
+    )
+    .await;
+    assert!(took < POLLED_MAX, "looking took {took:?}");
+    harness.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn news_that_were_cut_off_are_not_missed() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, told) = sold_out(&mut harness).await;
+    let orders: Vec<_> = told
+        .iter()
+        .filter_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .collect();
+    for (n, order) in orders.into_iter().take(5).enumerate() {
+        know(&harness.nodes[1], target).await;
+        blocking(|| {
+            server
+                .primary()
+                .call(&["CLIENT", "KILL", "TYPE", "pubsub"])
+                .unwrap()
+        });
+        let next = target.one(&format!("next-{n}"));
+        let took = returned(&harness, &harness.nodes[0], &harness.nodes[1], order, next).await;
+        assert!(took < POLLED_MAX, "looking took {took:?}");
+    }
+    harness.audit().await;
+}

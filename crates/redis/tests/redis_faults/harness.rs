@@ -1,0 +1,417 @@
+//! Engine handles ("nodes") on one Redis, a crowd that asks until it is told, and the audit of what everybody heard.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use qiang_core::{
+    book::{Claim, Command, Reply, Setup},
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    outcome::{Grant, Outcome},
+    ports::{Claimed, Engine as _, EngineError, EventLog as _},
+    time::Timestamp,
+};
+use qiang_redis::{Options, RedisEngine};
+use qiang_testkit::{
+    auditor::{Exchange, ExpectedLedger, History, assert_sound},
+    campaign::{Builder, Target},
+    servers::redis::{Options as ServerOptions, Server, Standalone},
+};
+
+/// Claims that wait at a time.
+const WORKERS: usize = 48;
+/// How long somebody asks again before it counts as no answer.
+const INSIST_MAX: Duration = Duration::from_secs(60);
+/// Between two attempts of one user.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// Between two claims of one worker, where a crowd is to last for a while.
+pub(crate) const SHORT_PAUSE: Duration = Duration::from_millis(10);
+/// How long the log may take to be kept by replicas.
+const LOG_MAX: Duration = Duration::from_secs(30);
+/// Entries read from a log at a time.
+const READ_MAX: usize = 1_000;
+
+/// A window that is open whatever the clock of Redis says: 20 years from 2020 on.
+pub(crate) fn open_now(builder: Builder) -> Builder {
+    builder.window(Timestamp::from_millis(1_577_836_800_000), 631_152_000_000)
+}
+
+/// A server for all tests that break nothing.
+pub(crate) fn shared() -> &'static Standalone {
+    static SERVER: OnceLock<Standalone> = OnceLock::new();
+    SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
+}
+
+/// Keys of its own.
+pub(crate) fn prefix() -> String {
+    static RIGS: AtomicU64 = AtomicU64::new(0);
+    format!("faults{}", RIGS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Two partitions on one server, short patience with connections.
+pub(crate) fn options(url: String) -> Options {
+    Options {
+        urls: vec![url],
+        prefix: prefix(),
+        partitions: 2,
+        call_timeout: Duration::from_millis(500),
+        ..Options::default()
+    }
+}
+
+pub(crate) async fn node(options: &Options, settled: &[(PartitionId, Seq)]) -> RedisEngine {
+    let connected = RedisEngine::connect(options.clone(), settled).await;
+    connected.unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// The n-th user.
+pub(crate) fn name(n: usize) -> String {
+    format!("user-{n}")
+}
+
+/// What somebody was told in the end.
+pub(crate) type Told = (Claim, Claimed);
+
+/// Everything that was asked and answered.
+#[derive(Default)]
+pub(crate) struct Record {
+    exchanges: Mutex<Vec<Exchange>>,
+    errors: AtomicUsize,
+}
+
+impl Record {
+    fn exchanges(&self) -> MutexGuard<'_, Vec<Exchange>> {
+        self.exchanges
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Errors that reached clients.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note(&self, command: Command, reply: Result<Reply, EngineError>) {
+        if reply.is_err() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        self.exchanges().push(Exchange::Command(command, reply));
+    }
+
+    pub(crate) fn note_claim(&self, claim: &Claim, answer: &Result<Claimed, EngineError>) {
+        if answer.is_err() {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let outcome = answer.clone().map(|claimed| claimed.outcome);
+        self.exchanges()
+            .push(Exchange::Claim(claim.clone(), outcome));
+    }
+
+    /// One attempt.
+    pub(crate) async fn ask(
+        &self,
+        node: &RedisEngine,
+        claim: &Claim,
+    ) -> Result<Claimed, EngineError> {
+        let answer = node.claim(claim.clone()).await;
+        self.note_claim(claim, &answer);
+        answer
+    }
+
+    /// Asks one node after the other until one decides.
+    pub(crate) async fn insist(
+        &self,
+        nodes: &[RedisEngine],
+        first: usize,
+        claim: &Claim,
+    ) -> Claimed {
+        let until = Instant::now() + INSIST_MAX;
+        for attempt in first.. {
+            let error = match self.ask(&nodes[attempt % nodes.len()], claim).await {
+                Ok(claimed) => return claimed,
+                Err(error) => error,
+            };
+            assert!(!matches!(error, EngineError::Refused(_)), "{error:?}");
+            assert!(Instant::now() < until, "no answer in a minute: {error}");
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+        unreachable!("attempts do not end")
+    }
+}
+
+pub(crate) struct Harness {
+    pub(crate) options: Options,
+    pub(crate) nodes: Vec<RedisEngine>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) setups: Vec<Setup>,
+}
+
+impl Harness {
+    /// Two nodes.
+    pub(crate) async fn new(options: Options) -> Self {
+        let nodes = vec![node(&options, &[]).await, node(&options, &[]).await];
+        Self {
+            options,
+            nodes,
+            record: Arc::default(),
+            setups: Vec::new(),
+        }
+    }
+
+    /// Opens a campaign. It is open already, unless it has a window of its own.
+    pub(crate) async fn open(&mut self, builder: Builder) -> Target {
+        let setup = builder.setup(self.setups.len() as u64 + 1);
+        self.setups.push(setup.clone());
+        let opened = self.nodes[0]
+            .submit(Command::Open(Box::new(setup.clone())))
+            .await;
+        assert_eq!(opened, Ok(Reply::Opened));
+        Target::of(&setup)
+    }
+
+    /// A command, recorded.
+    pub(crate) async fn submit(&self, node: usize, command: Command) -> Result<Reply, EngineError> {
+        let reply = self.nodes[node].submit(command.clone()).await;
+        self.record.note(command, reply.clone());
+        reply
+    }
+
+    /// Everybody asks, some at a time, from both nodes, until they are told.
+    pub(crate) async fn crowd(&self, claims: Vec<Claim>) -> Vec<Told> {
+        let count = claims.len();
+        let claims = Arc::new(claims);
+        let made = move |n: usize| claims.get(n).cloned();
+        let told = self.start(made, Duration::ZERO).join().await;
+        assert_eq!(told.len(), count);
+        told
+    }
+
+    /// The same, and each asks once: whoever hears an error gives up.
+    pub(crate) fn start_once(
+        &self,
+        made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
+    ) -> Crowd {
+        self.start_with(made, SHORT_PAUSE, false)
+    }
+
+    /// Starts a crowd: the n-th one asks for `made(n)`, until that is nothing or the crowd is dismissed. Each of a
+    /// bounded number of workers pauses between two claims.
+    pub(crate) fn start(
+        &self,
+        made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
+        pause: Duration,
+    ) -> Crowd {
+        self.start_with(made, pause, true)
+    }
+
+    fn start_with(
+        &self,
+        made: impl Fn(usize) -> Option<Claim> + Send + Sync + 'static,
+        pause: Duration,
+        insist: bool,
+    ) -> Crowd {
+        let (made, next, stop) = (
+            Arc::new(made),
+            Arc::new(AtomicUsize::new(0)),
+            Arc::default(),
+        );
+        let work = |worker: usize| {
+            let (made, next, stop) = (Arc::clone(&made), Arc::clone(&next), Arc::clone(&stop));
+            let (nodes, record) = (self.nodes.clone(), Arc::clone(&self.record));
+            tokio::spawn(async move {
+                let mut told = Vec::new();
+                while !AtomicBool::load(&stop, Ordering::Acquire) {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(claim) = made(n) else { break };
+                    let claimed = if insist {
+                        Ok(record.insist(&nodes, worker + n, &claim).await)
+                    } else {
+                        record.ask(&nodes[(worker + n) % nodes.len()], &claim).await
+                    };
+                    told.extend(claimed.ok().map(|claimed| (claim, claimed)));
+                    tokio::time::sleep(pause).await;
+                }
+                told
+            })
+        };
+        let workers = (0..WORKERS).map(work).collect();
+        Crowd {
+            next,
+            stop,
+            workers,
+        }
+    }
+
+    /// The logs of all partitions, up to their heads.
+    pub(crate) async fn logs(&self) -> Vec<Vec<Entry>> {
+        let mut logs = Vec::new();
+        for partition in self.nodes[0].partitions() {
+            let mut log: Vec<Entry> = Vec::new();
+            let until = Instant::now() + LOG_MAX;
+            let head = self.nodes[0].head(partition).await.unwrap();
+            while log.len() < head as usize {
+                let after = log.last().map_or(0, |entry| entry.seq);
+                // What replicas do not have yet is not shown.
+                log.extend(
+                    self.nodes[0]
+                        .read(partition, after, READ_MAX)
+                        .await
+                        .unwrap(),
+                );
+                assert!(Instant::now() < until, "the log stops at {after} of {head}");
+            }
+            logs.push(log);
+        }
+        logs
+    }
+
+    /// The audit, and that everybody who has a grant was told of it.
+    pub(crate) async fn audit(&self) -> ExpectedLedger {
+        let logs = self.logs().await;
+        self.audit_logs(logs, true).await
+    }
+
+    pub(crate) async fn audit_logs(&self, logs: Vec<Vec<Entry>>, tallied: bool) -> ExpectedLedger {
+        let mut history = History {
+            setups: self.setups.clone(),
+            exchanges: self.record.exchanges().clone(),
+            logs,
+            ..History::default()
+        };
+        for setup in self.setups.iter().filter(|_| tallied) {
+            let id = setup.campaign.id;
+            let tally = self.nodes[0].tally(id).await.unwrap().unwrap();
+            assert!(tally.conserves(), "{tally:?}");
+            history.tallies.push((id, tally));
+        }
+        let books = assert_sound(&history);
+        let told = self.told();
+        for (id, account) in &books.accounts {
+            for (number, row) in &account.rows {
+                let known = told.get(&(*id, *number));
+                let known =
+                    known.unwrap_or_else(|| panic!("{:?} was not told of {number}", row.user));
+                assert_eq!(known.0, row.user.as_str());
+            }
+        }
+        books
+    }
+
+    /// Every grant that somebody was told of, and who it was: the same one every time.
+    pub(crate) fn told(&self) -> HashMap<(CampaignId, u32), (String, Grant)> {
+        let mut told: HashMap<_, (String, Grant)> = HashMap::new();
+        for exchange in self.record.exchanges().iter() {
+            let Exchange::Claim(claim, Ok(outcome)) = exchange else {
+                continue;
+            };
+            if let Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) = outcome {
+                let this = (claim.user.as_str().to_owned(), *grant);
+                let key = (grant.campaign, grant.number);
+                let known = told.entry(key).or_insert_with(|| this.clone());
+                assert_eq!(*known, this, "one grant, told in two ways");
+            }
+        }
+        told
+    }
+
+    /// Everybody who was granted asks again on both nodes, and hears the same to the byte.
+    pub(crate) async fn replay(&self, told: &[Told]) {
+        let granted: Vec<_> = told
+            .iter()
+            .filter_map(|(claim, claimed)| Some((claim, grant_of(claimed)?)))
+            .collect();
+        assert!(!granted.is_empty(), "nobody was granted anything");
+        for node in &self.nodes {
+            let tickets: Vec<_> = granted
+                .iter()
+                .map(|(claim, _)| node.claim((*claim).clone()))
+                .collect();
+            for (ticket, (claim, grant)) in tickets.into_iter().zip(&granted) {
+                let again = ticket.await.map(|claimed| claimed.outcome);
+                assert_eq!(again, Ok(Outcome::AlreadyGranted(*grant)), "{claim:?}");
+            }
+        }
+    }
+}
+
+/// The grant that a claim ended in.
+pub(crate) fn grant_of(claimed: &Claimed) -> Option<Grant> {
+    match claimed.outcome {
+        Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) => Some(grant),
+        _ => None,
+    }
+}
+
+/// How many claims ended in a grant.
+pub(crate) fn winners(told: &[Told]) -> usize {
+    told.iter()
+        .filter(|(_, claimed)| grant_of(claimed).is_some())
+        .count()
+}
+
+/// People who ask, each until told.
+pub(crate) struct Crowd {
+    next: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<tokio::task::JoinHandle<Vec<Told>>>,
+}
+
+impl Crowd {
+    /// How many have come so far.
+    pub(crate) fn size(&self) -> usize {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many more have come.
+    pub(crate) async fn more(&self, count: usize) {
+        let from = self.size();
+        wait_for("more of the crowd", || self.size() >= from + count).await;
+    }
+
+    /// Lets nobody else come, and waits until all are told.
+    pub(crate) async fn dismiss(self) -> Vec<Told> {
+        self.stop.store(true, Ordering::Release);
+        self.join().await
+    }
+
+    /// Waits until all are told.
+    pub(crate) async fn join(self) -> Vec<Told> {
+        let mut told = Vec::new();
+        for worker in self.workers {
+            told.extend(worker.await.unwrap());
+        }
+        told
+    }
+}
+
+/// Looks until something is so, within a bound.
+pub(crate) async fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
+    let until = Instant::now() + INSIST_MAX;
+    while !look() {
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// From here on the primary's replicas hear nothing of it, and cannot come back. Sentinels and other nodes see it all
+/// the same.
+pub(crate) fn detach_replicas(primary: &Server) {
+    blocking(|| {
+        let denied = ["ACL", "SETUSER", "default", "-psync", "-sync"];
+        primary.call(&denied).unwrap();
+        primary
+            .call(&["CLIENT", "KILL", "TYPE", "replica"])
+            .unwrap();
+    });
+}
+
+/// For fixtures, which are synchronous.
+pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}

@@ -1,0 +1,385 @@
+//! What a case works with: a subject, its clock, and a record of every command and its answer.
+
+use std::{collections::HashMap, sync::Arc};
+
+use qiang_core::{
+    book::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
+    campaign::Tally,
+    event::Entry,
+    id::{CampaignId, OrderId, PaymentRef},
+    money::Money,
+    outcome::{Grant, Outcome},
+    ports::{Engine, EngineError, EventLog, Ledger, Ticket},
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use super::{CASE_MAX, Subject, enter, settled};
+use crate::{
+    ManualClock,
+    auditor::{Exchange, History, assert_sound},
+    campaign::{Builder, Target, currency, user},
+};
+
+/// Threads that concurrent commands are submitted from.
+const THREADS: usize = 4;
+/// Entries read from a log at a time.
+const READ_MAX: usize = 1_000;
+/// Events of one tick.
+const TICK_EVENTS_MAX: usize = 1_000;
+
+/// A subject and what has happened to it. Methods panic when the subject does not answer as expected; where a case
+/// expects a refusal, it calls a method with `try_`.
+pub struct Scenario<S> {
+    subject: Option<S>,
+    clock: Arc<ManualClock>,
+    history: History,
+    ids: u64,
+    /// The grants of each campaign, in the order of the answers.
+    granted: HashMap<CampaignId, Vec<OrderId>>,
+}
+
+impl<S: Subject> Scenario<S> {
+    pub(super) fn new(subject: S, clock: Arc<ManualClock>) -> Self {
+        let history = History {
+            complete: true,
+            ..History::default()
+        };
+        Self {
+            subject: Some(subject),
+            clock,
+            history,
+            ids: 0,
+            granted: HashMap::new(),
+        }
+    }
+
+    fn subject(&self) -> &S {
+        self.subject.as_ref().expect("the subject is up")
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &dyn Engine {
+        self.subject().engine()
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &dyn Ledger {
+        self.subject().ledger()
+    }
+
+    /// The log.
+    pub fn log(&self) -> &dyn EventLog {
+        self.subject().log()
+    }
+
+    /// Restarts the subject.
+    pub async fn restart(&mut self) {
+        let subject = self.subject.take().expect("the subject is up");
+        self.subject = Some(subject.restart().await);
+    }
+
+    /// From here on some answers may be lost: the auditor no longer requires an answer for every grant.
+    pub fn answers_may_be_lost(&mut self) {
+        self.history.complete = false;
+    }
+
+    /// The next free number for a campaign or a deposit.
+    pub fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    /// Gives a user money from outside.
+    pub async fn deposit(&mut self, to: &str, minor: i64) {
+        let id = Uuid::from_u128(u128::from(self.next_id()));
+        let amount = Money::new(minor, currency());
+        self.ledger().deposit(id, &user(to), amount).await.unwrap();
+        self.history.deposits.push((user(to), minor));
+    }
+
+    /// Records for the auditor a deposit that the case made itself.
+    pub fn deposited(&mut self, to: &str, minor: i64) {
+        self.history.deposits.push((user(to), minor));
+    }
+
+    /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants. It may
+    /// have any number: each part of a spread campaign has a series of its own.
+    #[must_use]
+    pub fn nth(&self, target: Target, n: usize) -> OrderId {
+        let granted = self.granted.get(&target.id).and_then(|all| all.get(n - 1));
+        granted.copied().unwrap_or(target.order(u32::MAX - 1))
+    }
+
+    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
+    pub async fn open(&mut self, builder: Builder) -> Target {
+        let setup = self.enter(builder).await;
+        self.open_entered(&setup).await;
+        Target::of(&setup)
+    }
+
+    /// Enters a campaign in the ledger, with the money that its owner needs for it, and leaves it a draft.
+    pub async fn enter(&mut self, builder: Builder) -> Setup {
+        let setup = builder.setup(self.next_id());
+        let subject = self.subject.as_ref().expect("the subject is up");
+        enter(subject.ledger(), &setup, &mut self.history).await;
+        setup
+    }
+
+    /// Records for the auditor a campaign that the case entered itself.
+    pub fn entered(&mut self, setup: &Setup) {
+        self.history.setups.push(setup.clone());
+    }
+
+    /// Opens a campaign that was entered.
+    pub async fn open_entered(&mut self, setup: &Setup) {
+        let reply = self.submit(Command::Open(Box::new(setup.clone()))).await;
+        assert_eq!(reply, Ok(Reply::Opened));
+    }
+
+    /// Submits a command and records the answer.
+    pub async fn submit(&mut self, command: Command) -> Result<Reply, EngineError> {
+        let reply = self.engine().submit(command.clone()).await;
+        let exchange = Exchange::Command(command, reply.clone());
+        self.history.exchanges.push(exchange);
+        reply
+    }
+
+    fn record_claim(&mut self, claim: Claim, outcome: Result<Outcome, EngineError>) {
+        if let Ok(Outcome::Granted(grant)) = &outcome {
+            let granted = self.granted.entry(grant.campaign).or_default();
+            granted.push(grant.order_id());
+        }
+        self.history.exchanges.push(Exchange::Claim(claim, outcome));
+    }
+
+    /// Asks the gate, then claims: what the gate says must be the claim's outcome.
+    pub async fn try_claim(&mut self, claim: Claim) -> Result<Outcome, EngineError> {
+        let peeked = self.engine().peek(&claim);
+        let claimed = self.engine().claim(claim.clone()).await;
+        let outcome = claimed.map(|claimed| claimed.outcome);
+        if let Some(peeked) = peeked {
+            assert_eq!(
+                Ok(peeked),
+                outcome,
+                "the gate contradicts the claim {claim:?}"
+            );
+        }
+        self.record_claim(claim, outcome.clone());
+        outcome
+    }
+
+    /// Claims.
+    pub async fn claim(&mut self, claim: Claim) -> Outcome {
+        self.try_claim(claim).await.unwrap()
+    }
+
+    /// Claims, and must be granted.
+    pub async fn granted(&mut self, claim: Claim) -> Grant {
+        match self.claim(claim.clone()).await {
+            Outcome::Granted(grant) => grant,
+            other => panic!("{claim:?} was answered {other:?}"),
+        }
+    }
+
+    /// Claims, and must get the grant made before.
+    pub async fn replayed(&mut self, claim: Claim) -> Grant {
+        match self.claim(claim.clone()).await {
+            Outcome::AlreadyGranted(grant) => grant,
+            other => panic!("{claim:?} was answered {other:?}"),
+        }
+    }
+
+    /// Claims, and returns the outcome's name.
+    pub async fn outcome(&mut self, claim: Claim) -> &'static str {
+        self.claim(claim).await.name()
+    }
+
+    /// Claims from several threads at once; the outcomes are in the order of the claims.
+    pub async fn claim_all(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
+        let engine = self.engine();
+        let answers = at_once(&claims, |claim| engine.claim(claim.clone())).await;
+        let mut outcomes = Vec::with_capacity(claims.len());
+        for (claim, claimed) in claims.into_iter().zip(answers) {
+            let outcome = claimed.expect("a claim is answered").outcome;
+            self.record_claim(claim, Ok(outcome));
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// Submits from several threads at once; the replies are in the order of the commands.
+    pub async fn submit_all(&mut self, commands: Vec<Command>) -> Vec<Result<Reply, EngineError>> {
+        let engine = self.engine();
+        let replies = at_once(&commands, |command| engine.submit(command.clone())).await;
+        let exchanges = commands.into_iter().zip(replies.iter().cloned());
+        let exchanges = exchanges.map(|(command, reply)| Exchange::Command(command, reply));
+        self.history.exchanges.extend(exchanges);
+        replies
+    }
+
+    /// Pays an order.
+    pub async fn pay(&mut self, order: OrderId, payment: &str) -> (PaymentOutcome, OrderView) {
+        let payment = PaymentRef::new(payment).expect("a payment in a test is well-formed");
+        match self.submit(Command::Pay { order, payment }).await {
+            Ok(Reply::Payment(outcome, view)) => (outcome, view),
+            other => panic!("a payment was answered {other:?}"),
+        }
+    }
+
+    /// Cancels an order, or is refused.
+    pub async fn try_cancel(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
+        match self.submit(Command::Cancel { order }).await {
+            Ok(Reply::Cancelled(view)) => Ok(view),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("a cancellation was answered {other:?}"),
+        }
+    }
+
+    /// Applies an action to a campaign, or is refused.
+    pub async fn try_act(
+        &mut self,
+        id: CampaignId,
+        action: CampaignAction,
+    ) -> Result<Tally, Refusal> {
+        let campaign = id;
+        match self.submit(Command::Act { campaign, action }).await {
+            Ok(Reply::Acted(tally)) => Ok(tally),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("acting was answered {other:?}"),
+        }
+    }
+
+    /// Applies an action to a campaign.
+    pub async fn act(&mut self, id: CampaignId, action: CampaignAction) -> Tally {
+        self.try_act(id, action).await.unwrap()
+    }
+
+    /// Sets the clock, and lets the engine do all that is due then.
+    pub async fn at(&mut self, now: Timestamp) {
+        self.clock.set(now);
+        self.tick().await;
+    }
+
+    /// Sets the clock and nothing else.
+    pub fn set_clock(&self, now: Timestamp) {
+        self.clock.set(now);
+    }
+
+    /// Lets the engine do all that is due.
+    pub async fn tick(&mut self) {
+        let events_max = TICK_EVENTS_MAX;
+        while self.submit(Command::Tick { events_max }).await == Ok(Reply::Ticked { more: true }) {}
+    }
+
+    /// A campaign's numbers.
+    pub async fn tally(&self, id: CampaignId) -> Tally {
+        let tally = self.engine().tally(id).await.unwrap().unwrap();
+        assert!(tally.conserves(), "{tally:?}");
+        tally
+    }
+
+    /// An order.
+    pub async fn order(&self, order: OrderId) -> Option<OrderView> {
+        self.engine().order(order).await.unwrap()
+    }
+
+    /// All entries of all partitions, read in runs.
+    pub async fn logs(&self) -> Vec<Vec<Entry>> {
+        let mut logs = Vec::new();
+        for partition in self.log().partitions() {
+            let mut log: Vec<Entry> = Vec::new();
+            loop {
+                let after = log.last().map_or(0, |entry| entry.seq);
+                let run = self.log().read(partition, after, READ_MAX).await.unwrap();
+                if run.is_empty() {
+                    break;
+                }
+                log.extend(run);
+            }
+            let head = self.log().head(partition).await;
+            assert_eq!(head, Ok(log.last().map_or(0, |entry| entry.seq)));
+            logs.push(log);
+        }
+        logs
+    }
+
+    /// Settles everything in the ledger, or waits until the subject has done so by itself.
+    pub async fn settle(&self) {
+        if self.subject().settles() {
+            return self.all_settled().await;
+        }
+        for (partition, log) in self.log().partitions().into_iter().zip(self.logs().await) {
+            let head = log.last().map_or(0, |entry| entry.seq);
+            loop {
+                let settled = self.ledger().settled(partition).await.unwrap();
+                if settled >= head {
+                    break;
+                }
+                let run = &log[settled as usize..];
+                let run = &run[..run.len().min(READ_MAX)];
+                self.ledger().settle(partition, run).await.unwrap();
+            }
+        }
+    }
+
+    async fn all_settled(&self) {
+        for partition in self.log().partitions() {
+            let head = self.log().head(partition).await.unwrap();
+            let settled = self.ledger().await_settled(partition, head, CASE_MAX).await;
+            assert_eq!(settled, Ok(true), "{partition:?}");
+        }
+    }
+
+    /// The balance of a user: what can be spent, and what is owed back.
+    pub async fn balance(&self, name: &str) -> (i64, i64) {
+        let balances = self.ledger().balances(&user(name)).await;
+        match balances.expect("the ledger returns balances")[..] {
+            [] => (0, 0),
+            [balance] => (balance.available.minor, balance.refunds_due_minor),
+            ref more => panic!("{name} has {more:?}"),
+        }
+    }
+
+    /// Settles, audits the history, and compares the ledger with the log.
+    pub(super) async fn finish(mut self) {
+        self.settle().await;
+        self.history.logs = self.logs().await;
+        for setup in self.history.setups.clone() {
+            let id = setup.campaign.id;
+            let tally = self.engine().tally(id).await.unwrap();
+            self.history.tallies.extend(tally.map(|tally| (id, tally)));
+        }
+        let expected = assert_sound(&self.history);
+        settled::compare(self.ledger(), &expected).await;
+        self.subject.take().expect("the subject is up").stop().await;
+    }
+}
+
+/// Submits all requests from several threads, and waits for the answers; they stand in the requests' order.
+async fn at_once<R: Sync, T: Send + Unpin>(
+    requests: &[R],
+    submit: impl Fn(&R) -> Ticket<T> + Sync,
+) -> Vec<Result<T, EngineError>> {
+    let runtime = tokio::runtime::Handle::current();
+    let part = requests.len().div_ceil(THREADS).max(1);
+    let submit_all = |requests: &[R]| {
+        let _inside = runtime.enter();
+        requests.iter().map(&submit).collect::<Vec<_>>()
+    };
+    let tickets: Vec<Ticket<T>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = requests
+            .chunks(part)
+            .map(|requests| scope.spawn(|| submit_all(requests)))
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<Ticket<T>>>| {
+            thread.join().expect("submitting does not panic")
+        };
+        threads.into_iter().flat_map(join).collect()
+    });
+    let mut answers = Vec::with_capacity(tickets.len());
+    for ticket in tickets {
+        answers.push(ticket.await);
+    }
+    answers
+}

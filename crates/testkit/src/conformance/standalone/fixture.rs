@@ -1,0 +1,205 @@
+//! What a case for ledgers works with: a ledger, and a book whose logs are settled in it.
+
+use std::sync::Arc;
+
+use qiang_core::{
+    book::{CampaignAction, Claim, Command, Reply, Setup},
+    campaign::Phase,
+    event::{Entry, PartitionId, Seq},
+    id::{CampaignId, OrderId, PaymentRef},
+    outcome::{Grant, Outcome},
+    ports::{CampaignRecord, Clock as _, Ledger},
+    time::Timestamp,
+};
+
+use super::{LedgerSubject, partitions};
+use crate::{
+    ManualClock,
+    auditor::{ExpectedLedger, History, assert_sound},
+    campaign::{Builder, Target, user},
+    conformance::{enter, settled},
+    spread::SpreadBook,
+};
+
+/// Parts of every campaign.
+pub(super) const PARTS: u16 = 3;
+/// Events of one tick.
+const TICK_EVENTS_MAX: usize = 1_000;
+
+/// A ledger, and the book whose logs it settles.
+pub struct Fixture<L> {
+    subject: Option<L>,
+    clock: Arc<ManualClock>,
+    book: SpreadBook,
+    /// The campaigns and the deposits; the grants are in the logs.
+    history: History,
+    ids: u64,
+}
+
+impl<L: LedgerSubject> Fixture<L> {
+    pub(super) async fn start(clock: Arc<ManualClock>) -> Self {
+        Self {
+            subject: Some(L::start(Arc::clone(&clock)).await),
+            clock,
+            book: SpreadBook::new(partitions(PARTS)),
+            history: History {
+                cut: true,
+                ..History::default()
+            },
+            ids: 0,
+        }
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.subject.take().expect("the ledger is up").stop().await;
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &dyn Ledger {
+        self.subject.as_ref().expect("the ledger is up").ledger()
+    }
+
+    /// Restarts the ledger.
+    pub async fn restart(&mut self) {
+        let subject = self.subject.take().expect("the ledger is up");
+        self.subject = Some(subject.restart().await);
+    }
+
+    /// The partition of a part.
+    #[must_use]
+    pub fn partition(&self, part: usize) -> PartitionId {
+        self.book.partitions()[part]
+    }
+
+    /// The log of a part.
+    #[must_use]
+    pub fn log(&self, part: usize) -> &[Entry] {
+        &self.book.logs()[part]
+    }
+
+    /// Somebody whose claims this part decides: the `n`-th of them.
+    #[must_use]
+    pub fn somebody(&self, part: usize, n: usize) -> String {
+        let names = (0..).map(|n| format!("u{n}"));
+        let mut own = names.filter(|name| self.book.part_of(&user(name)) == part);
+        own.nth(n).expect("names do not end")
+    }
+
+    /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it in all parts.
+    pub async fn open(&mut self, builder: &Builder) -> Target {
+        self.ids += 1;
+        let setup = builder.setup(self.ids);
+        let subject = self.subject.as_ref().expect("the ledger is up");
+        enter(subject.ledger(), &setup, &mut self.history).await;
+        self.play(Command::Open(Box::new(setup.clone())));
+        Target::of(&setup)
+    }
+
+    /// Applies a command to the book; returns nothing if the book refuses it.
+    pub fn play(&mut self, command: Command) -> Option<Reply> {
+        self.book.apply(self.clock.now(), &command).ok()
+    }
+
+    /// Claims. Nobody asks whether it was refused.
+    pub fn claim(&mut self, claim: &Claim) -> Option<Outcome> {
+        self.book.claim(self.clock.now(), claim).ok()
+    }
+
+    /// Claims, and must be granted.
+    pub fn granted(&mut self, claim: Claim) -> Grant {
+        match self.claim(&claim) {
+            Some(Outcome::Granted(grant)) => grant,
+            other => panic!("{claim:?} was answered {other:?}"),
+        }
+    }
+
+    /// Pays an order.
+    pub fn pay(&mut self, order: OrderId, payment: &str) {
+        let payment = PaymentRef::new(payment).expect("a payment in a test is well-formed");
+        self.play(Command::Pay { order, payment });
+    }
+
+    /// Cancels an order.
+    pub fn cancel(&mut self, order: OrderId) {
+        self.play(Command::Cancel { order });
+    }
+
+    /// Applies an action to a campaign.
+    pub fn act(&mut self, campaign: CampaignId, action: CampaignAction) {
+        self.play(Command::Act { campaign, action });
+    }
+
+    /// Sets the clock, and does all that is due then.
+    pub fn at(&mut self, now: Timestamp) {
+        self.clock.set(now);
+        let events_max = TICK_EVENTS_MAX;
+        while self.play(Command::Tick { events_max }) == Some(Reply::Ticked { more: true }) {}
+    }
+
+    /// Advances the clock, and does all that is due then.
+    pub fn later(&mut self, millis: i64) {
+        let now = self.clock.now().plus_millis(millis);
+        self.at(now);
+    }
+
+    /// How far a part is settled.
+    pub async fn settled(&self, part: usize) -> Seq {
+        self.ledger().settled(self.partition(part)).await.unwrap()
+    }
+
+    /// Settles a part up to an entry, whose place is not beyond its log, from `overlap` entries before the position on.
+    pub async fn settle(&self, part: usize, upto: Seq, overlap: u64) {
+        let from = self.settled(part).await.saturating_sub(overlap).min(upto);
+        let run = &self.log(part)[from as usize..upto as usize];
+        let partition = self.partition(part);
+        let settled = self.ledger().settle(partition, run).await.unwrap();
+        assert_eq!(settled, self.settled(part).await);
+        assert!(settled >= upto, "settled up to {settled}, not {upto}");
+    }
+
+    /// Settles a part to its head.
+    pub async fn settle_all(&self, part: usize) {
+        self.settle(part, self.log(part).len() as Seq, 0).await;
+    }
+
+    /// What the ledger must hold, given what is settled of each log.
+    pub async fn expected(&self) -> ExpectedLedger {
+        let mut history = self.history.clone();
+        for (part, log) in self.book.logs().iter().enumerate() {
+            let settled = self.settled(part).await as usize;
+            history.logs.push(log[..settled].to_vec());
+        }
+        assert_sound(&history)
+    }
+
+    /// Compares the ledger with what it must hold, given what is settled of each log.
+    pub async fn compare(&self) {
+        let expected = self.expected().await;
+        settled::compare(self.ledger(), &expected).await;
+        let draft = |setup: &&Setup| expected.accounts[&setup.campaign.id].phase() == Phase::Draft;
+        let drafts: Vec<_> = self.history.setups.iter().filter(draft).collect();
+        let found = self.ledger().drafts().await.unwrap();
+        assert!(found.iter().eq(drafts), "drafts are {found:?}");
+    }
+
+    /// Where a campaign stands in the ledger.
+    pub async fn phase(&self, id: CampaignId) -> Phase {
+        self.record(id).await.phase
+    }
+
+    /// A campaign's counts in the ledger: granted, returned, refunded.
+    pub async fn counts(&self, id: CampaignId) -> (u32, u32, i64) {
+        let record = self.record(id).await;
+        (record.granted, record.returned, record.refunded_minor)
+    }
+
+    async fn record(&self, id: CampaignId) -> CampaignRecord {
+        self.ledger().campaign(id).await.unwrap().unwrap()
+    }
+
+    /// What a user can spend.
+    pub async fn balance(&self, name: &str) -> i64 {
+        let balances = self.ledger().balances(&user(name)).await.unwrap();
+        balances.iter().map(|balance| balance.available.minor).sum()
+    }
+}

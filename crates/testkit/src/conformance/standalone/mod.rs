@@ -1,0 +1,176 @@
+//! The suite for a ledger by itself, on any database.
+//!
+//! A ledger's tests implement [`LedgerSubject`] and call [`ledger_conformance!`](crate::ledger_conformance). That
+//! makes three groups of tests: all cases of the engines' suite with an engine in memory, once with one partition and
+//! once with every campaign spread over three; and the cases in [`parts`], which settle the logs of several partitions
+//! in any order, cut anywhere, twice, and with restarts between.
+
+mod fixture;
+mod histories;
+pub mod parts;
+pub mod quarantine;
+
+use std::{future::Future, sync::Arc};
+
+use qiang_core::{
+    event::PartitionId,
+    ports::{Engine, EventLog, Ledger},
+};
+
+pub use self::{
+    fixture::Fixture,
+    histories::{any_history_settles_in_any_order, any_history_survives_refusals},
+};
+use super::{Subject, to_its_end};
+use crate::{ManualClock, campaign::OPENS, engine::BookEngine};
+
+/// A ledger that is tested.
+pub trait LedgerSubject: Sized + Send + Sync + 'static {
+    /// How many random histories are tried; each has a ledger of its own.
+    const HISTORIES: u32 = 32;
+
+    /// Starts one in which nothing has happened, by this clock.
+    fn start(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
+
+    /// The ledger.
+    fn ledger(&self) -> &dyn Ledger;
+
+    /// Stops without a clean shutdown, and starts again on what was kept. Everything that was answered must still be
+    /// there.
+    fn restart(self) -> impl Future<Output = Self> + Send;
+
+    /// Stops for good.
+    fn stop(self) -> impl Future<Output = ()> + Send {
+        async { drop(self) }
+    }
+}
+
+/// A ledger behind an engine in memory that spreads every campaign over `PARTS` parts.
+pub struct OnBookEngine<L, const PARTS: u16> {
+    engine: BookEngine,
+    ledger: L,
+}
+
+/// Partitions with numbers that are neither in order nor without gaps.
+fn partitions(parts: u16) -> Vec<PartitionId> {
+    (0..parts).map(|n| PartitionId(9 * n % 13)).collect()
+}
+
+impl<L: LedgerSubject, const PARTS: u16> Subject for OnBookEngine<L, PARTS> {
+    async fn start(clock: Arc<ManualClock>) -> Self {
+        Self {
+            engine: BookEngine::new(Arc::clone(&clock), partitions(PARTS)),
+            ledger: L::start(clock).await,
+        }
+    }
+
+    fn engine(&self) -> &dyn Engine {
+        &self.engine
+    }
+
+    fn ledger(&self) -> &dyn Ledger {
+        self.ledger.ledger()
+    }
+
+    fn log(&self) -> &dyn EventLog {
+        &self.engine
+    }
+
+    async fn restart(self) -> Self {
+        Self {
+            ledger: self.ledger.restart().await,
+            ..self
+        }
+    }
+
+    async fn stop(self) {
+        self.ledger.stop().await;
+    }
+}
+
+/// Runs one case on a ledger of its own.
+///
+/// # Panics
+/// When the case fails.
+pub fn run<L: LedgerSubject>(case: impl AsyncFnOnce(&mut Fixture<L>)) {
+    to_its_end(async {
+        let clock = ManualClock::new(OPENS);
+        let mut fixture = Fixture::start(clock).await;
+        case(&mut fixture).await;
+        fixture.stop().await;
+    });
+}
+
+/// Makes a test of every case for ledgers, for one [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
+#[macro_export]
+macro_rules! ledger_conformance {
+    ($subject:ty) => {
+        /// The engines' suite, on an engine in memory.
+        mod whole {
+            use super::*;
+            $crate::engine_conformance!($crate::conformance::standalone::OnBookEngine<$subject, 1>);
+        }
+
+        /// The same, with every campaign in three parts.
+        mod spread {
+            use super::*;
+            $crate::engine_conformance!($crate::conformance::standalone::OnBookEngine<$subject, 3>);
+        }
+
+        $crate::ledger_conformance! { $subject:
+            the_phase_follows_the_parts,
+            units_given_back_count_where_their_part_stands,
+            residue_goes_home_with_the_last_close,
+            units_that_are_missing_keep_the_residue,
+            units_sold_again_elsewhere_may_be_settled_first,
+            numbers_may_have_gaps,
+            positions_are_kept_for_each_partition,
+            a_gap_is_refused_in_its_partition_alone,
+            settling_again_changes_nothing_in_any_part,
+            partitions_are_settled_at_once,
+        }
+
+        #[test]
+        fn any_history_settles_in_any_order() {
+            $crate::conformance::standalone::any_history_settles_in_any_order::<$subject>();
+        }
+    };
+    ($subject:ty: $($case:ident,)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::standalone::run($crate::conformance::standalone::parts::$case::<$subject>);
+            }
+        )*
+    };
+}
+
+/// Makes a test of every case about quarantined entries, for one
+/// [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
+#[macro_export]
+macro_rules! quarantine_conformance {
+    ($subject:ty) => {
+        $crate::quarantine_conformance! { $subject:
+            money_waits_for_the_quarantined_share,
+            an_order_waits_only_for_itself,
+            a_part_waits_for_its_opening,
+            units_sold_again_wait_for_their_return,
+            quarantined_entries_are_kept,
+            a_refused_entry_stays_quarantined,
+            an_unknown_campaign_holds_up_no_other,
+        }
+
+        #[test]
+        fn any_history_survives_refusals() {
+            $crate::conformance::standalone::any_history_survives_refusals::<$subject>();
+        }
+    };
+    ($subject:ty: $($case:ident,)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::conformance::standalone::run($crate::conformance::standalone::quarantine::$case::<$subject>);
+            }
+        )*
+    };
+}
