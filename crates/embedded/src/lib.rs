@@ -8,19 +8,19 @@
 //!
 //! See `docs/DATA_MODEL.md` for the tables.
 
-mod alone;
-mod books;
 mod clock;
 mod engine;
 mod error;
 mod file;
 mod ledger;
+mod ledger_host;
 mod log;
 mod pace;
 mod port;
 mod queue;
 mod reader;
 mod rebuild;
+mod standalone;
 mod task;
 mod thread;
 mod writer;
@@ -37,14 +37,14 @@ use parking_lot::RwLock;
 use qiang_core::{
     book::Book,
     event::{PartitionId, Seq},
-    ports::{Clock, EngineError},
+    ports::{Clock, EngineError, QuarantineCount},
 };
 use tokio::sync::watch;
 
 pub use self::{
-    alone::{PARTITIONS_MAX, QUEUED_JOBS_MAX, SqliteLedger},
     clock::SystemClock,
     error::StoreError,
+    standalone::{PARTITIONS_MAX, QUEUED_JOBS_MAX, SqliteLedger},
 };
 use self::{
     file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task, thread::WriterThread,
@@ -70,6 +70,8 @@ struct Shared {
     stopped: RwLock<Option<String>>,
     /// Why settlement does not go on, while it does not.
     stuck: RwLock<Option<String>>,
+    /// What is in quarantine, as the writer counted it last.
+    quarantined: RwLock<QuarantineCount>,
 }
 
 impl Shared {
@@ -112,6 +114,7 @@ impl Embedded {
             settled: watch::Sender::new(0),
             stopped: RwLock::new(None),
             stuck: RwLock::new(None),
+            quarantined: RwLock::default(),
         });
         let readers = Arc::new(Readers::new(path));
         let writer = Writer::new(
@@ -171,6 +174,12 @@ impl Embedded {
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         self.shared.stuck.read().clone()
+    }
+
+    /// How many entries its ledger has in quarantine, as counted about a second ago.
+    #[must_use]
+    pub fn quarantined(&self) -> QuarantineCount {
+        *self.shared.quarantined.read()
     }
 
     /// Why nothing is granted at the moment, if that is so.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::{
     Embedded, PARTITION,
-    books::{self, Books},
+    ledger_host::{self, SqliteLedgerHost},
     log,
     log::Refs,
     reader::{self, Readers},
@@ -27,7 +27,7 @@ use crate::{
 /// How long a sender with too little money waits for what was just claimed to be settled.
 const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
 
-impl Books for Embedded {
+impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
         self.push(Task::Ledger(job));
     }
@@ -46,41 +46,41 @@ impl KeyStore for Embedded {
         fingerprint: [u8; 32],
         id: Uuid,
     ) -> Result<KeyBinding, LedgerError> {
-        books::bind_key(self, scope, key, fingerprint, id).await
+        ledger_host::bind_key(self, scope, key, fingerprint, id).await
     }
 }
 
 #[async_trait]
 impl AccountStore for Embedded {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        books::deposit(self, id, user, amount).await
+        ledger_host::deposit(self, id, user, amount).await
     }
 
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        books::balances(self, user).await
+        ledger_host::balances(self, user).await
     }
 }
 
 #[async_trait]
 impl CampaignStore for Embedded {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        match books::create(self, setup).await {
+        match ledger_host::create(self, setup).await {
             // The missing money may have been claimed and not settled yet.
             Err(LedgerError::InsufficientFunds { .. }) => {
                 self.await_settled(PARTITION, self.positions().0, FUNDS_WAIT_MAX)
                     .await?;
-                books::create(self, setup).await
+                ledger_host::create(self, setup).await
             }
             result => result,
         }
     }
 
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
-        books::campaign(self, id).await
+        ledger_host::campaign(self, id).await
     }
 
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        books::drafts(self).await
+        ledger_host::drafts(self).await
     }
 
     async fn grants(
@@ -89,7 +89,7 @@ impl CampaignStore for Embedded {
         after: u32,
         limit: u32,
     ) -> Result<Vec<GrantRecord>, LedgerError> {
-        books::grants(self, id, after, limit).await
+        ledger_host::grants(self, id, after, limit).await
     }
 }
 
@@ -120,7 +120,7 @@ impl SettlementStore for Embedded {
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         own(partition)?;
-        books::settle(self, partition, entries).await
+        ledger_host::settle(self, partition, entries).await
     }
 }
 
@@ -133,14 +133,14 @@ impl QuarantineStore for Embedded {
         reason: &str,
     ) -> Result<Seq, LedgerError> {
         own(partition)?;
-        books::quarantine(self, partition, entry, reason).await
+        ledger_host::quarantine(self, partition, entry, reason).await
     }
 
     async fn count_quarantined(
         &self,
         partition: PartitionId,
     ) -> Result<QuarantineCount, LedgerError> {
-        books::count_quarantined(self, partition).await
+        ledger_host::count_quarantined(self, partition).await
     }
 
     async fn list_quarantined(
@@ -148,11 +148,11 @@ impl QuarantineStore for Embedded {
         after: Option<(PartitionId, Seq)>,
         limit: u32,
     ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
-        books::list_quarantined(self, after, limit).await
+        ledger_host::list_quarantined(self, after, limit).await
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        books::redrive(self, partition, seq).await
+        ledger_host::redrive(self, partition, seq).await
     }
 }
 

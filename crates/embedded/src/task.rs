@@ -8,7 +8,7 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
-use crate::{error::StoreError, log::Refs};
+use crate::error::StoreError;
 
 /// Something for the writer thread to do, and where to send its answer.
 pub(crate) enum Task {
@@ -49,7 +49,6 @@ pub(crate) trait LedgerJob: Send {
 /// What a ledger job works with: the transaction, and what the writer keeps between transactions.
 pub(crate) struct JobContext<'a> {
     pub(crate) conn: &'a Connection,
-    pub(crate) refs: &'a mut Refs,
     pub(crate) now: Timestamp,
     /// Where jobs that settle have moved the positions of their partitions.
     pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,

@@ -160,7 +160,7 @@ fn settle_known(
 ) -> Result<(), StoreError> {
     let orders = known_orders(conn, &settlement::wanted_orders(entries, campaigns))?;
     let mut plan = Plan::of(partition, entries, campaigns, &orders)?;
-    assign_shares(conn, &plan)?;
+    assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
     enter_orders(conn, &plan)?;
     change_orders(conn, &plan.keeping_orders)?;
@@ -175,7 +175,11 @@ fn settle_known(
     Ok(())
 }
 
-fn assign_shares(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
+fn assign_shares(
+    conn: &Connection,
+    plan: &Plan<'_>,
+    campaigns: &[KnownCampaign],
+) -> Result<(), StoreError> {
     if plan.shares.is_empty() {
         return Ok(());
     }
@@ -187,9 +191,12 @@ fn assign_shares(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
         let (campaign, number) = (share.campaign, share.number);
         let row = params![campaign, number, share.user, share.at, share.amount];
         if assign.execute(row)? != 1 {
-            return Err(StoreError::damaged(format!(
-                "share {number} of #{campaign} is gone, or has another amount"
-            )));
+            let known = campaigns
+                .iter()
+                .find(|known| known.campaign_ref == campaign);
+            let id = known.map_or("an unknown campaign", |known| &known.name);
+            let reason = format!("share {number} of {id} is gone, or has another amount");
+            return Err(StoreError::damaged(reason));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! One batch: decided in the book, committed in one transaction, then answered.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Instant};
 
 use qiang_core::{
     book::{Command, Refusal, Reply},
@@ -104,7 +104,6 @@ impl Writer {
                 Decided::Ledger(job) => {
                     let mut context = JobContext {
                         conn: &tx,
-                        refs: &mut *refs,
                         now,
                         moved: &mut moved,
                     };
@@ -126,6 +125,7 @@ impl Writer {
         if let Some((_, settled)) = moved.last() {
             self.settled = *settled;
             self.shared.settled.send_replace(*settled);
+            self.count_quarantine_at = Some(Instant::now());
         }
         Ok(())
     }

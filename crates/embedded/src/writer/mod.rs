@@ -57,6 +57,8 @@ pub(crate) struct Writer {
     stopped: Option<Stopped>,
     /// When to try again to settle what could not be settled.
     settle_again_at: Option<Instant>,
+    /// When to count what is in quarantine; none while nothing is.
+    count_quarantine_at: Option<Instant>,
 }
 
 impl Writer {
@@ -69,7 +71,7 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
         shared.settled.send_replace(settled);
-        Ok(Self {
+        let mut writer = Self {
             path,
             shared,
             clock,
@@ -83,7 +85,10 @@ impl Writer {
             last_ack: None,
             stopped: None,
             settle_again_at: None,
-        })
+            count_quarantine_at: Some(Instant::now()),
+        };
+        writer.count_quarantine();
+        Ok(writer)
     }
 
     /// Works until the queue is closed and empty. If the writer itself fails, it stops granting for good and refuses
@@ -173,5 +178,6 @@ impl Writer {
             self.pace.settled(started.elapsed());
             self.checkpoint_in_the_quiet();
         }
+        self.count_quarantine();
     }
 }

@@ -4,14 +4,24 @@ use std::time::{Duration, Instant};
 
 use qiang_core::{
     campaign::AckLevel,
-    ports::{Claimed, EngineError},
+    event::{Entry, Seq},
+    ports::{Claimed, EngineError, QuarantineCount},
+    settlement::{Bisect, check_refused},
 };
+use rusqlite::Connection;
 
 use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
-use crate::{error::StoreError, ledger, log, pace::BACKLOG_MAX};
+use crate::{
+    error::StoreError,
+    ledger::{self, settle},
+    log,
+    pace::BACKLOG_MAX,
+};
 
-/// How long settlement rests after an entry that the books refuse.
+/// How long settlement rests after a failure.
 const SETTLE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often entries in quarantine are counted, while there are some.
+const COUNT_QUARANTINE_EVERY: Duration = Duration::from_secs(1);
 
 impl Writer {
     pub(super) fn may_settle(&self) -> bool {
@@ -29,7 +39,7 @@ impl Writer {
         }
     }
 
-    /// An entry that the books refuse does not make the log less true: granting goes on, up to the bound of unsettled
+    /// A ledger that cannot be settled does not make the log less true: granting goes on, up to the bound of unsettled
     /// entries, and the operator is told.
     pub(super) fn settling_is_stuck(&mut self, error: &StoreError) {
         let reason = error.chain();
@@ -50,29 +60,80 @@ impl Writer {
         self.settle_again_at.is_some() && self.backlog() > BACKLOG_MAX
     }
 
+    /// Settles the next entries of the log. The first one that the ledger refuses goes into quarantine; what follows it is
+    /// for the next slice.
     pub(super) fn settle_slice(&mut self) -> Result<(), StoreError> {
         let slice = self.pace.slice();
-        let Self { conn, refs, .. } = self;
         let mut entries = Vec::with_capacity(slice);
-        log::read(conn, refs, self.settled, slice, |entry| entries.push(entry))?;
-        let tx = conn.unchecked_transaction()?;
-        let settled = ledger::settle::settle(&tx, PARTITION, &entries)?;
+        log::read(&self.conn, &mut self.refs, self.settled, slice, |entry| {
+            entries.push(entry)
+        })?;
+        let mut bisect = Bisect::new(&entries);
+        loop {
+            let part = bisect.part();
+            match self.advance(|conn| settle::settle(conn, PARTITION, part)) {
+                Ok(settled) if bisect.settled(settled) => {}
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_io() => return Err(error),
+                Err(error) => {
+                    let refused = bisect.failed(error.into()).map_err(StoreError::Refused)?;
+                    if let Some((entry, reason)) = refused {
+                        return self.quarantine(entry, &reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts the entry behind the position into quarantine.
+    fn quarantine(&mut self, entry: &Entry, reason: &str) -> Result<(), StoreError> {
+        let count = ledger::quarantine::count(&self.conn, PARTITION)?;
+        check_refused(count, reason).map_err(StoreError::Refused)?;
+        let now = self.clock.now();
+        self.advance(|conn| settle::quarantine(conn, now, PARTITION, entry, reason))?;
+        tracing::error!(
+            entry = entry.seq,
+            reason,
+            "an entry cannot be settled and is set aside"
+        );
+        self.count_quarantine_at = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Does some work in a transaction that moves the position, and answers the grants that waited for it.
+    fn advance(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<Seq, StoreError>,
+    ) -> Result<Seq, StoreError> {
+        let tx = self.conn.unchecked_transaction()?;
+        let settled = work(&tx)?;
         tx.commit()?;
         self.settled = settled;
         self.shared.settled.send_replace(settled);
-        while self
-            .parked
-            .front()
-            .is_some_and(|parked| parked.0 <= settled)
+        while let Some((_, answer, outcome)) =
+            self.parked.pop_front_if(|parked| parked.0 <= settled)
         {
-            if let Some((_, answer, outcome)) = self.parked.pop_front() {
-                answer.send(Ok(Claimed {
-                    outcome,
-                    ack: AckLevel::Ledger,
-                }));
-            }
+            answer.send(Ok(Claimed {
+                outcome,
+                ack: AckLevel::Ledger,
+            }));
         }
-        Ok(())
+        Ok(settled)
+    }
+
+    /// Counts the entries in quarantine, if it is time to.
+    pub(super) fn count_quarantine(&mut self) {
+        let now = Instant::now;
+        if self.count_quarantine_at.is_none_or(|at| at > now()) {
+            return;
+        }
+        let counted = ledger::quarantine::count(&self.conn, PARTITION);
+        if let Ok(count) = counted {
+            *self.shared.quarantined.write() = count;
+        }
+        // What fails here fails settlement too, which says so.
+        let is_empty = matches!(counted, Ok(count) if count == QuarantineCount::default());
+        self.count_quarantine_at = (!is_empty).then(|| now() + COUNT_QUARANTINE_EVERY);
     }
 
     /// Carries the write-ahead log into the file while nobody waits for it. Left alone, SQLite does so once that log

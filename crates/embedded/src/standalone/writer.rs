@@ -1,4 +1,4 @@
-//! The writer of a ledger alone: what has gathered is done in one transaction, and answered after its commit.
+//! The writer of a standalone ledger: what has gathered is done in one transaction, and answered after its commit.
 //!
 //! What settles nothing (a deposit, a key, a campaign) is done at once with whatever else waits. What settles takes
 //! long, so a turn does as much of it as fits a bounded time, in the order in which it came: no partition has to wait
@@ -23,7 +23,6 @@ use crate::{
     error::StoreError,
     file::{self, FileKind},
     ledger::settle,
-    log::Refs,
     queue::Taken,
     task::{JobContext, LedgerJob, run_job},
 };
@@ -40,7 +39,6 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     conn: Connection,
-    refs: Refs,
     /// What settles, in the order in which it came.
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: when to look whether it is well again.
@@ -59,7 +57,6 @@ impl Writer {
             shared,
             clock,
             conn,
-            refs: Refs::default(),
             settling: VecDeque::new(),
             repair_at: None,
         };
@@ -155,7 +152,6 @@ impl Writer {
         let tx = self.conn.unchecked_transaction()?;
         let mut context = JobContext {
             conn: &tx,
-            refs: &mut self.refs,
             now: self.clock.now(),
             moved: &mut moved,
         };
@@ -210,7 +206,6 @@ impl Writer {
     fn repair(&mut self) -> Result<(), StoreError> {
         self.conn = file::reopen_writer(&self.path, FileKind::Ledger)?;
         file::probe(&self.conn, self.clock.now())?;
-        self.refs = Refs::default();
         self.publish(&settle::positions(&self.conn)?);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The ledger alone, on a SQLite file of its own, for engines whose logs are elsewhere.
+//! The standalone ledger, on a SQLite file of its own, for engines whose logs are elsewhere.
 //!
 //! The tables and the settlement are those of the embedded engine. One writer thread makes all changes, many callers'
 //! in one transaction; nothing is answered before its commit with `synchronous=FULL`.

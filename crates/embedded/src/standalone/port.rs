@@ -1,4 +1,4 @@
-//! The `Ledger` port of the ledger alone.
+//! The `Ledger` port of the standalone ledger.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use super::{PARTITIONS_MAX, SqliteLedger};
 use crate::{
-    books::{self, Books},
+    ledger_host::{self, SqliteLedgerHost},
     reader::Readers,
     task::LedgerJob,
 };
 
-impl Books for SqliteLedger {
+impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
         self.push(job);
     }
@@ -51,33 +51,33 @@ impl KeyStore for SqliteLedger {
         fingerprint: [u8; 32],
         id: Uuid,
     ) -> Result<KeyBinding, LedgerError> {
-        books::bind_key(self, scope, key, fingerprint, id).await
+        ledger_host::bind_key(self, scope, key, fingerprint, id).await
     }
 }
 
 #[async_trait]
 impl AccountStore for SqliteLedger {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        books::deposit(self, id, user, amount).await
+        ledger_host::deposit(self, id, user, amount).await
     }
 
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        books::balances(self, user).await
+        ledger_host::balances(self, user).await
     }
 }
 
 #[async_trait]
 impl CampaignStore for SqliteLedger {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        books::create(self, setup).await
+        ledger_host::create(self, setup).await
     }
 
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
-        books::campaign(self, id).await
+        ledger_host::campaign(self, id).await
     }
 
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        books::drafts(self).await
+        ledger_host::drafts(self).await
     }
 
     async fn grants(
@@ -86,7 +86,7 @@ impl CampaignStore for SqliteLedger {
         after: u32,
         limit: u32,
     ) -> Result<Vec<GrantRecord>, LedgerError> {
-        books::grants(self, id, after, limit).await
+        ledger_host::grants(self, id, after, limit).await
     }
 }
 
@@ -114,7 +114,7 @@ impl SettlementStore for SqliteLedger {
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         self.watch(partition)?; // admits it
-        books::settle(self, partition, entries).await
+        ledger_host::settle(self, partition, entries).await
     }
 }
 
@@ -127,14 +127,14 @@ impl QuarantineStore for SqliteLedger {
         reason: &str,
     ) -> Result<Seq, LedgerError> {
         self.watch(partition)?; // admits it
-        books::quarantine(self, partition, entry, reason).await
+        ledger_host::quarantine(self, partition, entry, reason).await
     }
 
     async fn count_quarantined(
         &self,
         partition: PartitionId,
     ) -> Result<QuarantineCount, LedgerError> {
-        books::count_quarantined(self, partition).await
+        ledger_host::count_quarantined(self, partition).await
     }
 
     async fn list_quarantined(
@@ -142,10 +142,10 @@ impl QuarantineStore for SqliteLedger {
         after: Option<(PartitionId, Seq)>,
         limit: u32,
     ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
-        books::list_quarantined(self, after, limit).await
+        ledger_host::list_quarantined(self, after, limit).await
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        books::redrive(self, partition, seq).await
+        ledger_host::redrive(self, partition, seq).await
     }
 }

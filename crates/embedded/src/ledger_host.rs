@@ -1,5 +1,5 @@
-//! What every file does for the `Ledger` port, whether an engine writes it too or it is a ledger alone: changes go
-//! to the writer as jobs, questions to the readers.
+//! What every file does for the `Ledger` port, whether it is an engine's or a standalone ledger: changes go to the
+//! writer as jobs, queries to the readers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A file with the ledger's tables, its one writer, and its readers.
-pub(crate) trait Books: Sync {
+pub(crate) trait SqliteLedgerHost: Sync {
     /// Hands a job to the writer, or answers it at once that it cannot be done.
     fn push_job(&self, job: Box<dyn LedgerJob>);
 
@@ -33,12 +33,12 @@ pub(crate) trait Books: Sync {
 
 /// Has the writer do some work that settles so many entries.
 async fn job<T: Send + 'static>(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     entries: usize,
     work: impl FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let (job, receiver) = Job::boxed(entries, work);
-    books.push_job(job);
+    host.push_job(job);
     receiver.await.unwrap_or_else(|_| {
         Err(LedgerError::Unavailable {
             reason: "the writer is gone".to_owned(),
@@ -47,7 +47,7 @@ async fn job<T: Send + 'static>(
 }
 
 pub(crate) async fn bind_key(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     scope: &str,
     key: &IdempotencyKey,
     fingerprint: [u8; 32],
@@ -57,11 +57,11 @@ pub(crate) async fn bind_key(
     let bind = move |context: &mut JobContext<'_>| {
         keys::bind(context.conn, context.now, &scope, &key, &fingerprint, id)
     };
-    job(books, 0, bind).await
+    job(host, 0, bind).await
 }
 
 pub(crate) async fn deposit(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     id: Uuid,
     user: &UserId,
     amount: Money,
@@ -70,18 +70,18 @@ pub(crate) async fn deposit(
     let deposit = move |context: &mut JobContext<'_>| {
         accounts::deposit(context.conn, context.now, id, &user, amount)
     };
-    job(books, 0, deposit).await
+    job(host, 0, deposit).await
 }
 
-pub(crate) async fn create(books: &impl Books, setup: &Setup) -> Result<(), LedgerError> {
+pub(crate) async fn create(host: &impl SqliteLedgerHost, setup: &Setup) -> Result<(), LedgerError> {
     let setup = setup.clone();
     let create =
         move |context: &mut JobContext<'_>| campaigns::create(context.conn, context.now, &setup);
-    job(books, 0, create).await
+    job(host, 0, create).await
 }
 
 pub(crate) async fn settle(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     partition: PartitionId,
     entries: &[Entry],
 ) -> Result<Seq, LedgerError> {
@@ -93,11 +93,11 @@ pub(crate) async fn settle(
         context.moved.push((partition, position));
         Ok(position)
     };
-    job(books, count, settle).await
+    job(host, count, settle).await
 }
 
 pub(crate) async fn quarantine(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     partition: PartitionId,
     entry: &Entry,
     reason: &str,
@@ -108,52 +108,52 @@ pub(crate) async fn quarantine(
         context.moved.push((partition, position));
         Ok(position)
     };
-    job(books, 1, keep).await
+    job(host, 1, keep).await
 }
 
 pub(crate) async fn redrive(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     partition: PartitionId,
     seq: Seq,
 ) -> Result<bool, LedgerError> {
     let redrive = move |context: &mut JobContext<'_>| settle::redrive(context.conn, partition, seq);
-    job(books, 1, redrive).await
+    job(host, 1, redrive).await
 }
 
 pub(crate) async fn count_quarantined(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     partition: PartitionId,
 ) -> Result<QuarantineCount, LedgerError> {
     let count = move |conn: &Connection| quarantine::count(conn, partition);
-    reader::query(books.readers(), count).await
+    reader::query(host.readers(), count).await
 }
 
 pub(crate) async fn list_quarantined(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     after: Option<(PartitionId, Seq)>,
     limit: u32,
 ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
     let list = move |conn: &Connection| quarantine::list(conn, after, limit);
-    reader::query(books.readers(), list).await
+    reader::query(host.readers(), list).await
 }
 
 pub(crate) async fn balances(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     user: &UserId,
 ) -> Result<Vec<Balance>, LedgerError> {
     let user = user.clone();
-    reader::query(books.readers(), move |conn| accounts::balances(conn, &user)).await
+    reader::query(host.readers(), move |conn| accounts::balances(conn, &user)).await
 }
 
 pub(crate) async fn campaign(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     id: CampaignId,
 ) -> Result<Option<CampaignRecord>, LedgerError> {
-    reader::query(books.readers(), move |conn| campaigns::campaign(conn, id)).await
+    reader::query(host.readers(), move |conn| campaigns::campaign(conn, id)).await
 }
 
-pub(crate) async fn drafts(books: &impl Books) -> Result<Vec<Setup>, LedgerError> {
-    reader::query(books.readers(), |conn| {
+pub(crate) async fn drafts(host: &impl SqliteLedgerHost) -> Result<Vec<Setup>, LedgerError> {
+    reader::query(host.readers(), |conn| {
         let mut drafts = Vec::new();
         let mut take = |_, setup| drafts.push(setup);
         campaigns::each_setup(conn, campaigns::Which::Drafts, &mut take)?;
@@ -163,11 +163,11 @@ pub(crate) async fn drafts(books: &impl Books) -> Result<Vec<Setup>, LedgerError
 }
 
 pub(crate) async fn grants(
-    books: &impl Books,
+    host: &impl SqliteLedgerHost,
     id: CampaignId,
     after: u32,
     limit: u32,
 ) -> Result<Vec<GrantRecord>, LedgerError> {
     let page = move |conn: &Connection| campaigns::grants(conn, id, after, limit);
-    reader::query(books.readers(), page).await
+    reader::query(host.readers(), page).await
 }
