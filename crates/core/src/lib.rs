@@ -9,7 +9,6 @@ pub mod book;
 pub mod campaign;
 pub mod event;
 pub mod id;
-pub mod inbox;
 pub mod money;
 pub mod order;
 pub mod outcome;

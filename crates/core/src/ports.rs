@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use uuid::Uuid;
 
-pub use self::transport::{Taken, Transport, TransportStatus};
+pub use self::transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus};
 pub use crate::time::Clock;
 use crate::{
     book::{Claim, Command, OrderView, Refusal, Reply, Setup},

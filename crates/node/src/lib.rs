@@ -6,7 +6,6 @@ pub mod config;
 mod distributed;
 pub mod local;
 mod logging;
-mod monitor;
 pub mod run;
 pub mod scratch;
 mod server;

@@ -78,7 +78,6 @@ impl Ground {
 /// Settlement as in production, between a log and a ledger.
 struct Carried {
     settlement: Settlement,
-    transport: Arc<dyn Transport>,
 }
 
 impl Carried {
@@ -87,25 +86,24 @@ impl Carried {
             // From here on everything goes this way.
             let settled = book.ledger().settled(partition).await;
             let settled = settled.expect("the ledger tells its position");
-            let taken = transport.take(partition, settled, 1, Duration::ZERO).await;
-            taken.unwrap_or_else(|error| panic!("{error}"));
+            let received = transport.receive(partition, settled, 0, Duration::ZERO);
+            let received = received.await;
+            received.unwrap_or_else(|error| panic!("{error}"));
         }
         let mut options = settlement::Options::new(Box::new(|partition, settled, head| {
             panic!("{partition:?} ends at {head}, and {settled} is settled")
         }));
-        options.transport = Some(Arc::clone(&transport));
+        options.transport = Some(transport);
         let log = Arc::new(engine.clone());
         Self {
             settlement: Settlement::start(log, book.shared(), options),
-            transport,
         }
     }
 
-    /// Nothing had to be fetched from the log.
-    fn brought_everything(&self) {
-        for partition in self.transport.partitions() {
-            let status = self.transport.status(partition);
-            assert_eq!(status.refilled, 0, "{partition:?}: {status:?}");
+    /// Nothing had to be read from the log.
+    fn assert_nothing_refilled(&self) {
+        for (position, status) in self.settlement.statuses() {
+            assert_eq!(status.refilled, 0, "{position:?}: {status:?}");
         }
     }
 }
@@ -196,7 +194,7 @@ impl<P: Place, L: Shelf, W: Way> Subject for OnRedis<P, L, W> {
             carried.settlement.stop().await;
             // What a worker has that is dying may come late, and is read from the log meanwhile.
             if !self.ground.restarted {
-                carried.brought_everything();
+                carried.assert_nothing_refilled();
             }
             W::clear(&Self::options(&self.ground)).await;
         }

@@ -10,6 +10,7 @@ mod rabbit_only;
 mod redis_only;
 #[path = "../shelves/mod.rs"]
 mod shelves;
+mod worker;
 
 macro_rules! on_every_ledger {
     ($($transport:ident: $subject:ident;)*) => {
