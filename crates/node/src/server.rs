@@ -24,12 +24,13 @@ impl Server {
         listener: TcpListener,
     ) -> anyhow::Result<Running> {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
-        let opener = DraftOpener::new(Arc::clone(&backend.ledger), Arc::clone(&backend.engine));
+        let ports = backend.ports.clone();
+        let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let drafts = opener.open_all().await.context("open the drafts")?;
         if drafts > 0 {
             tracing::info!(drafts, "opened the campaigns that were drafts");
         }
-        let api = qiang_api::Server::start(config.api(), backend.ports(), listener)?;
+        let api = qiang_api::Server::start(config.api(), ports, listener)?;
         let upkeep = Host::new("upkeep");
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         Ok(Running {
