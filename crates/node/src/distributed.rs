@@ -1,5 +1,5 @@
-//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends on
-//! how far that is.
+//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends
+//! on how far that is.
 
 use std::{sync::Arc, time::Duration};
 

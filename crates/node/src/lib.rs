@@ -11,6 +11,8 @@ pub mod scratch;
 mod server;
 
 pub use qiang_api::{Scope, TokenIssuer, UsageError, document, id_at};
+pub use qiang_embedded::SystemClock;
+pub use qiang_ledger::migrate;
 
 pub use self::{
     backend::Backend,

@@ -27,12 +27,8 @@ impl Server {
     /// looked at.
     ///
     /// # Errors
-    /// When there is no key for tokens.
-    pub async fn start(
-        config: Config,
-        ports: Ports,
-        listener: TcpListener,
-    ) -> anyhow::Result<Running> {
+    /// When there is no key to check tokens with.
+    pub fn start(config: Config, ports: Ports, listener: TcpListener) -> anyhow::Result<Running> {
         let addr = listener.local_addr()?;
         let metrics = Metrics::new(&document());
         let app = Arc::new(App::new(config, ports, metrics)?);
@@ -83,6 +79,7 @@ impl Running {
     }
 }
 
+/// Folds metrics and forgets inactive users.
 async fn upkeep(app: Arc<App>) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

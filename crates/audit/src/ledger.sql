@@ -24,7 +24,7 @@ WHERE p.source <> -1;
 CREATE INDEX temp.posted_for ON posted (campaign, kind, number);
 
 
--- What is set aside, with what its text says: `seq at campaign event …`. Fields end at the next space.
+-- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space.
 CREATE TEMP TABLE aside (
     partition INTEGER,
     seq       INTEGER,
