@@ -1,4 +1,4 @@
--- Scripts run inside Redis: Lua 5.1, less what reaches out of the server, plus what Redis brings.
+-- Scripts run inside Redis: Lua 5.1 without access to files and modules, with the globals of Redis.
 std = "lua51"
 not_globals = { "dofile", "io", "loadfile", "module", "require" }
 read_globals = { "ARGV", "KEYS", "bit", "cjson", "cmsgpack", "redis", "struct" }

@@ -1,15 +1,17 @@
 //! The project's own commands: `cargo xtask test`, `tidy`, `deny`, `openapi`.
 
+mod command;
+mod deny;
 mod needs;
 mod openapi;
 mod steps;
 mod suite;
 mod tidy;
-mod tools;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -21,7 +23,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run every check and every test, after installing what this machine misses
+    /// Run every check and every test, after installing what this machine lacks
     Test {
         /// Run only what needs no server, and install nothing
         #[arg(long)]
@@ -31,23 +33,12 @@ enum Task {
     Tidy,
     /// Check licences, banned crates and sources of dependencies
     Deny,
-    /// Write the server's OpenAPI document to docs/openapi.json
-    Openapi {
-        /// Write nothing: fail when the file differs from what the server prints
-        #[arg(long)]
-        check: bool,
-    },
+    /// Write the OpenAPI document to docs/openapi.json
+    Openapi,
 }
 
 fn main() -> ExitCode {
-    let root = project_root();
-    let done = match Cli::parse().task {
-        Task::Test { embedded } => suite::test(root, embedded),
-        Task::Tidy => tidy::run(root),
-        Task::Deny => suite::deny(root),
-        Task::Openapi { check } => openapi::run(root, check),
-    };
-    match done {
+    match project_root().and_then(|root| run(&root)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -56,8 +47,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// The directory of the workspace: the parent of this crate's own.
-fn project_root() -> &'static Path {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(own)
+fn run(root: &Path) -> Result<()> {
+    match Cli::parse().task {
+        Task::Test { embedded } => suite::test(root, embedded),
+        Task::Tidy => tidy::run(root),
+        Task::Deny => deny::run(root),
+        Task::Openapi => openapi::write(root),
+    }
+}
+
+/// The directory of the workspace, found from the current directory upwards.
+fn project_root() -> Result<PathBuf> {
+    let here = std::env::current_dir()?;
+    here.ancestors()
+        .find(|directory| directory.join("xtask/Cargo.toml").is_file())
+        .map(Path::to_owned)
+        .context("run this inside a checkout of the project")
 }

@@ -1,14 +1,14 @@
-//! Steps run one after another: each announced and timed, the first failure ends the run, a table closes it.
+//! Steps run one after another. Each is announced and timed, the first failure ends the run, a table closes it.
 
-use std::fmt;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-/// How a step that did not fail came out.
+use crate::command;
+
+/// How a step that did not fail ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Passed,
@@ -16,9 +16,12 @@ pub(crate) enum Done {
     Skipped(String),
 }
 
-/// A named piece of work and the command that repeats it alone.
+/// A named piece of work.
 pub(crate) struct Step<'a> {
     name: &'static str,
+    /// What it does, and what takes long about it.
+    about: &'static str,
+    /// The command that repeats it alone.
     repeat: String,
     work: Box<dyn FnOnce() -> Result<Done> + 'a>,
 }
@@ -26,212 +29,82 @@ pub(crate) struct Step<'a> {
 impl<'a> Step<'a> {
     pub(crate) fn new(
         name: &'static str,
+        about: &'static str,
         repeat: &str,
         work: impl FnOnce() -> Result<Done> + 'a,
     ) -> Self {
         Self {
             name,
+            about,
             repeat: repeat.to_owned(),
             work: Box::new(work),
         }
     }
 
     /// A step that is one command, run in `directory`.
-    pub(crate) fn command(name: &'static str, line: &'static str, directory: &'a Path) -> Self {
-        let call = Call::new(line);
-        Self::new(name, line, move || {
-            call.run(directory).map(|()| Done::Passed)
+    pub(crate) fn command(
+        name: &'static str,
+        about: &'static str,
+        line: &str,
+        directory: &'a Path,
+    ) -> Self {
+        let command = line.to_owned();
+        Self::new(name, about, line, move || {
+            command::run(&command, directory).map(|()| Done::Passed)
         })
     }
 }
 
 /// Runs the steps in order and stops at the first failure. The table of all steps is printed either way.
 pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
-    let total = steps.len();
-    let mut rows = Vec::with_capacity(total);
+    let count = steps.len();
+    let width = steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
+    let mut table = String::new();
+    let mut row = |name, time: &str, state: &str| {
+        table += &format!("{name:<width$}  {time:>8}  {state}\n");
+    };
     let mut failure = None;
-    for (index, step) in steps.into_iter().enumerate() {
+    let started = Instant::now();
+    for (number, step) in (1..).zip(steps) {
+        let Step {
+            name,
+            about,
+            repeat,
+            work,
+        } = step;
         if failure.is_some() {
-            rows.push(Row {
-                name: step.name,
-                took: None,
-                state: State::NotRun,
-            });
+            row(name, "-", "not run");
             continue;
         }
         writeln!(
             out,
-            "\n==> [{}/{total}] {}: {}",
-            index + 1,
-            step.name,
-            step.repeat
+            "\n==> [{number}/{count}] {name}: {about}\n    {repeat}"
         )?;
         out.flush()?;
-        let started = Instant::now();
-        let done = (step.work)();
-        let took = started.elapsed();
-        let state = match done {
-            Ok(Done::Passed) => State::Passed,
-            Ok(Done::Skipped(why)) => State::Skipped(why),
+        let step_started = Instant::now();
+        let state = match work() {
+            Ok(Done::Passed) => "passed".to_owned(),
+            Ok(Done::Skipped(why)) => format!("skipped ({why})"),
             Err(error) => {
                 writeln!(out, "{error:#}")?;
-                failure = Some((step.name, step.repeat));
-                State::Failed
+                failure = Some(format!("{name} failed; to repeat it alone:\n    {repeat}"));
+                "FAILED".to_owned()
             }
         };
-        writeln!(out, "<== {} {state} in {}", step.name, Seconds(took))?;
-        rows.push(Row {
-            name: step.name,
-            took: Some(took),
-            state,
-        });
+        let time = seconds(step_started);
+        writeln!(out, "<== [{number}/{count}] {name}: {state} in {time}")?;
+        row(name, &time, &state);
     }
-    write_table(&rows, out)?;
+    row("total", &seconds(started), "");
+    write!(out, "\n{table}")?;
     match failure {
-        Some((name, repeat)) => bail!("{name} failed; to repeat it alone:\n    {repeat}"),
+        Some(message) => bail!(message),
         None => Ok(()),
     }
 }
 
-/// A program with its arguments and environment, printed the way one would type it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
-    pub(crate) environment: Vec<(String, String)>,
-    pub(crate) words: Vec<String>,
-}
-
-impl Call {
-    /// Splits `line` at blanks: there is no quoting, no word of ours holds a blank.
-    pub(crate) fn new(line: &str) -> Self {
-        let words = line.split_whitespace().map(str::to_owned).collect();
-        Self {
-            environment: Vec::new(),
-            words,
-        }
-    }
-
-    /// Runs it with our output streams; anything but exit code 0 is an error.
-    pub(crate) fn run(&self, directory: &Path) -> Result<()> {
-        let status = self
-            .command(directory)
-            .status()
-            .with_context(|| format!("run `{self}`"))?;
-        if !status.success() {
-            bail!("`{self}` ended with {status}");
-        }
-        Ok(())
-    }
-
-    /// Runs it and returns what it wrote to standard output.
-    pub(crate) fn read(&self, directory: &Path) -> Result<String> {
-        let output = self
-            .command(directory)
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("run `{self}`"))?;
-        if !output.status.success() {
-            bail!("`{self}` ended with {}", output.status);
-        }
-        String::from_utf8(output.stdout).with_context(|| format!("output of `{self}`"))
-    }
-
-    /// True if it runs and exits with 0; its output is thrown away.
-    pub(crate) fn succeeds(&self, directory: &Path) -> bool {
-        let mut command = self.command(directory);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    }
-
-    fn command(&self, directory: &Path) -> Command {
-        let mut command = Command::new(&self.words[0]);
-        command
-            .args(&self.words[1..])
-            .current_dir(directory)
-            .stdin(Stdio::null());
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // What `cargo run` tells us about xtask itself would make build scripts run again, and the command would not be
-        // the same as the one a person types.
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"]
-                .iter()
-                .any(|p| name.starts_with(p))
-            {
-                command.env_remove(name.as_ref());
-            }
-        }
-        command
-    }
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in &self.environment {
-            write!(f, "{name}={value} ")?;
-        }
-        f.write_str(&self.words.join(" "))
-    }
-}
-
-struct Row {
-    name: &'static str,
-    took: Option<Duration>,
-    state: State,
-}
-
-enum State {
-    Passed,
-    Skipped(String),
-    Failed,
-    NotRun,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            State::Passed => f.write_str("passed"),
-            State::Skipped(why) => write!(f, "skipped ({why})"),
-            State::Failed => f.write_str("FAILED"),
-            State::NotRun => f.write_str("not run"),
-        }
-    }
-}
-
-struct Seconds(Duration);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:.1}s", self.0.as_secs_f64()))
-    }
-}
-
-fn write_table(rows: &[Row], out: &mut dyn Write) -> Result<()> {
-    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    writeln!(out)?;
-    for Row { name, took, state } in rows {
-        match took {
-            Some(took) => writeln!(out, "{name:<width$}  {:>8}  {state}", Seconds(*took))?,
-            None => writeln!(out, "{name:<width$}  {:>8}  {state}", "-")?,
-        }
-    }
-    let total: Duration = rows.iter().filter_map(|row| row.took).sum();
-    writeln!(out, "{:<width$}  {:>8}", "total", Seconds(total))?;
-    Ok(())
-}
-
-/// Writes a shell script that the caller's test may run at once.
-///
-/// A child writes it. If this process held the file open for writing, a child that another test forks in that moment
-/// would hold it too until it runs its own program, and Linux runs no file that somebody may write to (ETXTBSY).
-#[cfg(test)]
-pub(crate) fn script(path: &Path, body: &str) {
-    let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
-    let status = Command::new("sh")
-        .args(["-c", write])
-        .arg(path)
-        .arg(body)
-        .status();
-    assert!(status.unwrap().success(), "write {}", path.display());
+fn seconds(since: Instant) -> String {
+    format!("{:.1}s", since.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]
@@ -247,59 +120,47 @@ mod tests {
     #[test]
     fn the_first_failure_ends_the_run_and_names_the_command_that_repeats_it() {
         let (done, out) = run(vec![
-            Step::new("one", "do one", || Ok(Done::Passed)),
-            Step::new("two", "do two", || bail!("two broke")),
-            Step::new("three", "do three", || panic!("must not run")),
+            Step::new("one", "first", "do one", || Ok(Done::Passed)),
+            Step::new("two", "second", "do two", || bail!("two broke")),
+            Step::new("three", "third", "do three", || panic!("must not run")),
         ]);
         let message = done.unwrap_err().to_string();
         assert!(
             message.contains("two failed") && message.contains("do two"),
             "{message}"
         );
+        assert!(out.contains("[2/3] two: second"), "{out}");
         assert!(out.contains("two broke"), "{out}");
         let table: Vec<&str> = out.lines().rev().take(4).collect();
-        assert!(
-            table[3].contains("one") && table[3].contains("passed"),
-            "{out}"
-        );
-        assert!(
-            table[2].contains("two") && table[2].contains("FAILED"),
-            "{out}"
-        );
-        assert!(
-            table[1].contains("three") && table[1].contains("not run"),
-            "{out}"
-        );
+        for (line, name, state) in [
+            (3, "one", "passed"),
+            (2, "two", "FAILED"),
+            (1, "three", "not run"),
+        ] {
+            assert!(
+                table[line].starts_with(name) && table[line].contains(state),
+                "{out}"
+            );
+        }
         assert!(table[0].starts_with("total"), "{out}");
     }
 
     #[test]
     fn a_skipped_step_is_in_the_table_with_its_reason() {
-        let (done, out) = run(vec![Step::new("one", "x", || {
-            Ok(Done::Skipped("no need".into()))
-        })]);
+        let skip = || Ok(Done::Skipped("no need".into()));
+        let (done, out) = run(vec![Step::new("one", "x", "y", skip)]);
         assert!(done.is_ok());
         assert!(out.contains("skipped (no need)"), "{out}");
     }
 
     #[test]
-    fn a_command_that_fails_is_an_error_with_the_command_in_it() {
-        let error = Call::new("false")
-            .run(Path::new("."))
-            .unwrap_err()
-            .to_string();
-        assert!(error.starts_with("`false` ended with"), "{error}");
+    fn a_step_may_be_a_command() {
+        let here = Path::new(".");
+        assert!(run(vec![Step::command("one", "x", "true", here)]).0.is_ok());
         assert!(
-            Call::new("no-such-program-here")
-                .run(Path::new("."))
+            run(vec![Step::command("one", "x", "false", here)])
+                .0
                 .is_err()
         );
-        assert!(Call::new("true").run(Path::new(".")).is_ok());
-    }
-
-    #[test]
-    fn a_command_does_not_see_the_variables_that_describe_xtask() {
-        let seen = Call::new("env").read(Path::new(".")).unwrap();
-        assert!(!seen.contains("CARGO_PKG_NAME="), "{seen}");
     }
 }

@@ -1,78 +1,96 @@
-//! Which steps `test` and `deny` are made of, and in what order.
+//! The steps of `cargo xtask test` and their order.
 
 use std::io;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::needs::{self, NEEDS};
 use crate::steps::{Done, Step, run_all};
-use crate::{openapi, tidy, tools};
+use crate::{command, deny, needs, tidy};
 
-/// Everything: what the machine misses, then all checks, cheap ones first, then all tests.
+const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
+
+/// Installs what the machine lacks, then runs all checks, cheap ones first, then all tests.
 ///
-/// With `embedded` nothing is installed, and only what needs no server is run.
+/// With `embedded` it installs nothing and runs only what needs no server.
 pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
+    let install = !embedded;
     let mut steps = Vec::new();
-    if !embedded {
-        steps.push(Step::new("packages", "cargo xtask test", || {
-            needs::install(NEEDS)
-        }));
+    if install {
+        steps.push(Step::new(
+            "packages",
+            "install missing Debian packages: database servers, RabbitMQ, luacheck (minutes at first)",
+            "cargo xtask test",
+            || needs::install(needs::NEEDS),
+        ));
     }
     steps.push(Step::new(
         "toolchain",
-        "rustup component add rustfmt clippy",
-        move || tools::components(root, !embedded),
+        "add rustfmt and clippy if they are missing",
+        ADD_COMPONENTS,
+        move || add_components(root, install),
     ));
-    steps.push(Step::new("tidy", "cargo xtask tidy", || {
-        tidy::check(root).map(|()| Done::Passed)
-    }));
-    steps.push(Step::new("lua", "cargo xtask tidy", move || {
-        tidy::lint_lua(root, !embedded)
-    }));
-    steps.push(Step::command("format", "cargo fmt --all --check", root));
+    steps.push(Step::new(
+        "tidy",
+        "check layout, crate direction, documents and links",
+        "cargo xtask tidy",
+        || tidy::check(root).map(|()| Done::Passed),
+    ));
+    steps.push(Step::new(
+        "lua",
+        "lint the scripts that run inside Redis",
+        "cargo xtask tidy",
+        move || tidy::lint_lua(root, install),
+    ));
+    steps.push(Step::command(
+        "format",
+        "compare with rustfmt",
+        "cargo fmt --all --check",
+        root,
+    ));
+    steps.push(Step::new(
+        "deny",
+        "check licences, banned crates and sources of all dependencies",
+        "cargo xtask deny",
+        || deny::run(root).map(|()| Done::Passed),
+    ));
     steps.push(Step::command(
         "clippy",
+        "check all crates and their tests (minutes when nothing is built yet)",
         "cargo clippy --workspace --all-targets --all-features -- -D warnings",
         root,
     ));
-    if !embedded {
-        steps.extend(deny_steps(root));
-    }
-    // The feature `servers` brings in the tests that start real servers.
-    let tests = if embedded {
-        "cargo test --workspace --all-targets"
-    } else {
-        "cargo test --workspace --all-targets --all-features"
-    };
-    steps.push(Step::command("tests", tests, root));
+    // The feature `servers` enables the tests that start real servers.
+    let features = if embedded { "" } else { " --all-features" };
     steps.push(Step::command(
-        "doc tests",
-        "cargo test --workspace --doc",
+        "build",
+        "compile all crates and their tests (minutes when nothing is built yet)",
+        &format!("cargo test --workspace --all-targets{features} --no-run"),
         root,
     ));
-    steps.push(Step::new("openapi", "cargo xtask openapi --check", || {
-        openapi::step(root)
-    }));
+    steps.push(Step::command(
+        "tests",
+        "run all tests (minutes: most start servers of their own)",
+        &format!("cargo test --workspace --all-targets{features}"),
+        root,
+    ));
+    // The same features, so that nothing is compiled again.
+    steps.push(Step::command(
+        "doc tests",
+        "run the examples in the documentation",
+        &format!("cargo test --workspace --doc{features}"),
+        root,
+    ));
     run_all(steps, &mut io::stdout())
 }
 
-/// Licences, bans and sources of the dependencies.
-pub(crate) fn deny(root: &Path) -> Result<()> {
-    run_all(deny_steps(root), &mut io::stdout())
-}
-
-fn deny_steps(root: &Path) -> Vec<Step<'_>> {
-    vec![
-        Step::new("cargo-deny", tools::INSTALL_CARGO_DENY, || {
-            tools::cargo_deny(root)
-        }),
-        // The check reads the manifests of every platform's dependencies; a build fetches only our own platform's.
-        Step::command("fetch", "cargo fetch --locked", root),
-        Step::command(
-            "deny",
-            "cargo deny --offline check licenses bans sources",
-            root,
-        ),
-    ]
+fn add_components(root: &Path, may_install: bool) -> Result<Done> {
+    let is_there = |probe| command::succeeds(probe, root);
+    if is_there("cargo fmt --version") && is_there("cargo clippy --version") {
+        return Ok(Done::Passed);
+    }
+    if !may_install {
+        bail!("rustfmt or clippy is missing; add them with\n    {ADD_COMPONENTS}");
+    }
+    command::run(ADD_COMPONENTS, root).map(|()| Done::Passed)
 }

@@ -1,11 +1,13 @@
-//! Tidy: the rules of layout that neither the compiler nor clippy holds, as functions of the repository's text.
+//! Tidy: the rules of layout that neither the compiler nor clippy checks, as functions of the repository's text.
 //!
-//! Each check takes files in memory and returns breaches, and has a test with a planted breach that it must catch.
+//! Each check takes files in memory and returns breaches, and has a test with a planted breach.
 
+mod circles;
 mod lua;
 mod manifests;
 mod markdown;
 mod modules;
+mod rust;
 mod text;
 mod tree;
 
@@ -15,7 +17,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use manifests::Metadata;
-use tree::Tree;
+use tree::{Tree, parent};
 
 use crate::steps::Done;
 
@@ -23,7 +25,7 @@ use crate::steps::Done;
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Breach {
     path: String,
-    /// Counted from 1; none when the file as a whole is meant.
+    /// Counted from 1; none for the file as a whole.
     line: Option<usize>,
     what: String,
 }
@@ -55,18 +57,15 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Everything there is to tidy, on a machine that has all it needs.
+/// All checks, on a machine that has everything they need.
 pub(crate) fn run(root: &Path) -> Result<()> {
     check(root)?;
-    if let Done::Skipped(why) = lint_lua(root, true)? {
-        println!("luacheck: {why}");
-    }
-    Ok(())
+    lint_lua(root, true).map(drop)
 }
 
-/// Runs luacheck; where it is missing, that is a failure if it is `required`.
+/// Runs luacheck. Where it is missing, that is an error if it is `required`.
 pub(crate) fn lint_lua(root: &Path, required: bool) -> Result<Done> {
-    lua::lint(root, &Tree::read(root)?, required)
+    lua::lint(root, required)
 }
 
 /// Checks the repository at `root` and prints every breach.
@@ -77,8 +76,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     }
     match breaches.len() {
         0 => Ok(()),
-        1 => bail!("one breach"),
-        count => bail!("{count} breaches"),
+        count => bail!("breaches of the rules in CONTRIBUTING.md: {count}"),
     }
 }
 
@@ -90,10 +88,19 @@ fn breaches(root: &Path) -> Result<Vec<Breach>> {
         text::check(path, text, &mut breaches);
     }
     lua::check_headers(&tree, &mut breaches);
-    manifests::check_star(&metadata, &mut breaches);
+    manifests::check_dependencies(&metadata, &mut breaches);
     manifests::check_core(&metadata, &mut breaches);
-    manifests::check_lints(&tree, &mut breaches);
-    modules::check_dead_files(&tree, &mut breaches);
+    manifests::check_lints(&tree, &metadata, &mut breaches);
+    manifests::check_shares(&tree, &metadata, &mut breaches);
+    for package in &metadata.packages {
+        let directory = parent(&package.manifest_path);
+        let crates = package.crates(&tree);
+        modules::check_dead_files(&tree, directory, &crates, &mut breaches);
+        let sources = format!("{directory}/src/");
+        for read in crates.iter().filter(|read| read.root.starts_with(&sources)) {
+            circles::check(read, &mut breaches);
+        }
+    }
     markdown::check_links(&tree, &mut breaches);
     markdown::check_decisions(&tree, &mut breaches);
     breaches.sort();
@@ -106,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_repository_is_tidy() {
-        let breaches = breaches(crate::project_root()).unwrap();
+        let breaches = breaches(&crate::project_root().unwrap()).unwrap();
         let lines: Vec<String> = breaches.iter().map(Breach::to_string).collect();
         assert!(lines.is_empty(), "\n{}", lines.join("\n"));
     }

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::{Caller, Scope},
     extract::{self, Key, Param, fingerprint},
-    problem::ProblemBody,
+    problem::{Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, Text},
 };
 

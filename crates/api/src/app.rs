@@ -3,27 +3,30 @@
 use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
-    event::PartitionId,
-    id::IdempotencyKey,
-    ports::{Clock, Engine, EventLog, KeyBinding, Ledger},
+    book::{Command, Setup},
+    campaign::{CampaignKind, Phase, Tally},
+    id::{CampaignId, IdempotencyKey},
+    ports::{CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger},
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
-    Config, Gauges,
-    auth::{Caller, Verifier},
-    campaigns::Campaigns,
-    health::Readiness,
+    auth::{Authenticate, Caller, TokenFault, Verifier},
+    campaign_cache::{CampaignCache, CampaignMeta},
+    config::Config,
+    extract::BodyLimits,
+    gauges::Gauges,
     metrics::Metrics,
-    problem::Problem,
+    problem::{Problem, ProblemKind},
+    readiness::Readiness,
     throttle::Throttle,
 };
 
-/// How long a reader waits for what was granted a moment ago to be in the books.
+/// How long a reader waits for what was granted a moment ago to be in the ledger.
 const SETTLED_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// What the API stands on.
+/// What the API works on.
 #[derive(Clone)]
 pub struct Ports {
     /// Decides claims.
@@ -48,19 +51,21 @@ pub(crate) struct App {
     pub(crate) gauges: Arc<dyn Gauges>,
     pub(crate) metrics: Metrics,
     pub(crate) verifier: Verifier,
-    pub(crate) campaigns: Campaigns,
+    pub(crate) campaigns: CampaignCache,
     pub(crate) throttle: Throttle,
     pub(crate) readiness: Readiness,
 }
 
 impl App {
-    pub(crate) fn new(config: Config, ports: Ports) -> anyhow::Result<Self> {
+    /// # Errors
+    /// When the configuration has no key to check tokens with.
+    pub(crate) fn new(config: Config, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
         Ok(Self {
             verifier: Verifier::new(&config.auth)?,
-            campaigns: Campaigns::default(),
+            campaigns: CampaignCache::default(),
             throttle: Throttle::new(&config.limits),
             readiness: Readiness::default(),
-            metrics: Metrics::new(),
+            metrics,
             engine: ports.engine,
             ledger: ports.ledger,
             log: ports.log,
@@ -70,7 +75,7 @@ impl App {
         })
     }
 
-    /// What has to be done now and then: metrics are folded, forgotten users are dropped.
+    /// What has to be done from time to time: metrics are folded, forgotten users are dropped.
     pub(crate) fn upkeep(&self) {
         self.metrics.upkeep();
         self.throttle.upkeep();
@@ -97,21 +102,101 @@ impl App {
         Ok(self.ledger.bind_key(&scope, key, fingerprint(), id).await?)
     }
 
-    /// Waits until the books have what was granted up to now, though not for long; tells whether they do.
+    /// Waits a moment for the ledger to have everything granted so far. Returns whether it has.
     pub(crate) async fn settled(&self) -> Result<bool, Problem> {
         let mut settled = true;
         for partition in self.log.partitions() {
-            settled &= self.partition_settled(partition).await?;
+            let head = self.log.head(partition).await?;
+            settled &= self
+                .ledger
+                .await_settled(partition, head, SETTLED_WAIT_MAX)
+                .await?;
         }
         Ok(settled)
     }
 
-    pub(crate) async fn partition_settled(&self, partition: PartitionId) -> Result<bool, Problem> {
-        let head = self.log.head(partition).await?;
-        Ok(self
+    /// A campaign's metadata, if there is such a campaign.
+    pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<CampaignMeta>, Problem> {
+        if let Some(meta) = self.campaigns.get(id) {
+            return Ok(Some(meta));
+        }
+        let record = self.ledger.campaign(id).await?;
+        Ok(record.map(|record| {
+            let meta = CampaignMeta::from(&record.campaign);
+            self.campaigns.insert(id, meta);
+            meta
+        }))
+    }
+
+    /// A campaign of one kind and its numbers: the present ones of the engine, or those of its creation where no engine
+    /// has opened it yet.
+    pub(crate) async fn record(
+        &self,
+        id: CampaignId,
+        kind: CampaignKind,
+    ) -> Result<(CampaignRecord, Tally), Problem> {
+        let record = self
             .ledger
-            .await_settled(partition, head, SETTLED_WAIT_MAX)
-            .await?)
+            .campaign(id)
+            .await?
+            .filter(|record| record.campaign.kind() == kind);
+        let record = record.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+        let tally = self
+            .engine
+            .tally(id)
+            .await?
+            .unwrap_or_else(|| draft_tally(&record));
+        Ok((record, tally))
+    }
+
+    /// Opens a campaign on the engine. Opening it again changes nothing.
+    pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
+        let (id, meta) = (setup.campaign.id, CampaignMeta::from(&setup.campaign));
+        self.engine.submit(Command::Open(Box::new(setup))).await?;
+        self.campaigns.insert(id, meta);
+        Ok(())
+    }
+
+    /// Opens the campaigns that a crash kept from being opened. Returns how many.
+    pub(crate) async fn open_drafts(&self) -> anyhow::Result<usize> {
+        let drafts = self.ledger.drafts().await?;
+        let count = drafts.len();
+        for setup in drafts {
+            self.open(setup).await?;
+        }
+        Ok(count)
+    }
+}
+
+impl Authenticate for App {
+    fn authenticate(&self, token: &str) -> Result<Caller, TokenFault> {
+        self.verifier.verify(token, self.clock.now())
+    }
+}
+
+impl BodyLimits for App {
+    fn body_bytes_max(&self) -> usize {
+        self.config.server.body_bytes_max
+    }
+
+    fn body_timeout(&self) -> Duration {
+        self.config.server.request_timeout()
+    }
+}
+
+fn draft_tally(record: &CampaignRecord) -> Tally {
+    let campaign = &record.campaign;
+    Tally {
+        phase: Phase::Draft,
+        supply: campaign.supply(),
+        granted: 0,
+        remaining: campaign.supply(),
+        returned: 0,
+        funded_minor: campaign.funded_minor(),
+        claimed_minor: 0,
+        remaining_minor: campaign.funded_minor(),
+        refunded_minor: 0,
+        grants: 0,
     }
 }
 

@@ -16,8 +16,10 @@ use parking_lot::RwLock;
 use qiang_core::{id::UserId, time::Timestamp};
 use serde::{Deserialize, Deserializer, de};
 
-use super::{App, problem::Problem};
-use crate::config::{AuthConfig, SECRET_BYTES_MIN, UsageError};
+use crate::{
+    config::{AuthConfig, SECRET_BYTES_MIN, UsageError},
+    problem::Problem,
+};
 
 /// A permission that a token carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,7 @@ impl Scope {
     /// Every scope.
     pub const ALL: [Self; 3] = [Self::Claim, Self::Send, Self::Operate];
 
-    /// As it stands in a token.
+    /// Its name in a token.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,19 +68,25 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<Arc<App>> for Caller {
+/// What handlers work with, as far as it says whose a token is.
+pub(crate) trait Authenticate: Send + Sync {
+    /// Who sent the token.
+    fn authenticate(&self, token: &str) -> Result<Caller, TokenFault>;
+}
+
+impl<S: Authenticate> FromRequestParts<Arc<S>> for Caller {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let value = parts.headers.get(header::AUTHORIZATION);
-        let value = value.ok_or_else(|| {
-            Problem::unauthenticated("send `Authorization: Bearer <token>`", false)
-        })?;
-        let token = value.to_str().ok().and_then(bearer);
-        let token = token.ok_or_else(|| {
-            Problem::unauthenticated("send `Authorization: Bearer <token>`", false)
-        })?;
-        let caller = app.verifier.verify(token, app.clock.now());
-        caller.map_err(|fault| Problem::unauthenticated(fault.0, true))
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<S>) -> Result<Self, Problem> {
+        let token = parts
+            .headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| bearer(value.to_str().ok()?))
+            .ok_or_else(|| {
+                Problem::unauthenticated("send `Authorization: Bearer <token>`", false)
+            })?;
+        state
+            .authenticate(token)
+            .map_err(|fault| Problem::unauthenticated(fault.0, true))
     }
 }
 
@@ -87,7 +95,7 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Why a token does not hold. Never contains any of it.
+/// Why a token is refused. Never contains any of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenFault(&'static str);
 

@@ -1,6 +1,6 @@
-//! Campaigns of either kind: what never changes about them, their state, and what operators do to them.
+//! Campaigns of either kind: their state, and what operators do to them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -8,140 +8,25 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
-use parking_lot::RwLock;
 use qiang_core::{
-    book::{CampaignAction, Command, Reply, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, Phase, Tally},
-    id::CampaignId,
-    money::Currency,
-    ports::{CampaignRecord, EngineError},
-    time::Window,
+    book::{CampaignAction, Command, Reply},
+    id::{CampaignId, IdempotencyKey},
 };
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::{Caller, Scope},
     extract::{Key, Param, fingerprint},
-    problem::ProblemBody,
+    problem::{Problem, ProblemBody, ProblemKind},
     wire::StateBody,
 };
 
-/// Campaigns remembered at a time; past it, all are forgotten and read anew as they are asked for.
-const REMEMBERED_MAX: usize = 65_536;
-
-/// What answers about a campaign need and what never changes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
-    pub(crate) kind: CampaignKind,
-    pub(crate) currency: Currency,
-    pub(crate) ack: AckLevel,
-    pub(crate) window: Window,
-}
-
-impl From<&Campaign> for Facts {
-    fn from(campaign: &Campaign) -> Self {
-        let (kind, currency) = (campaign.kind(), campaign.currency());
-        Self {
-            kind,
-            currency,
-            ack: campaign.ack,
-            window: campaign.window,
-        }
-    }
-}
-
-/// The facts of the campaigns that were asked for lately.
-#[derive(Debug, Default)]
-pub(crate) struct Campaigns(RwLock<HashMap<CampaignId, Facts>>);
-
-impl Campaigns {
-    pub(crate) fn known(&self, id: CampaignId) -> Option<Facts> {
-        self.0.read().get(&id).copied()
-    }
-
-    fn remember(&self, id: CampaignId, facts: Facts) {
-        let mut known = self.0.write();
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
-        }
-        known.insert(id, facts);
-    }
-}
-
 impl App {
-    /// A campaign's facts, if there is such a campaign.
-    pub(crate) async fn facts(&self, id: CampaignId) -> Result<Option<Facts>, Problem> {
-        if let Some(facts) = self.campaigns.known(id) {
-            return Ok(Some(facts));
-        }
-        let record = self.ledger.campaign(id).await?;
-        Ok(record.map(|record| {
-            let facts = Facts::from(&record.campaign);
-            self.campaigns.remember(id, facts);
-            facts
-        }))
-    }
-
-    /// A campaign of one kind, and its numbers: the engine's, which are the present ones, or for a campaign that no
-    /// engine has taken up, those of its creation.
-    pub(crate) async fn record(
-        &self,
-        id: CampaignId,
-        kind: CampaignKind,
-    ) -> Result<(CampaignRecord, Tally), Problem> {
-        let record = self
-            .ledger
-            .campaign(id)
-            .await?
-            .filter(|record| record.campaign.kind() == kind);
-        let record = record.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
-        let tally = self
-            .engine
-            .tally(id)
-            .await?
-            .unwrap_or_else(|| draft_tally(&record));
-        Ok((record, tally))
-    }
-
-    /// Has the engine take a campaign up. Again changes nothing.
-    pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
-        let (id, facts) = (setup.campaign.id, Facts::from(&setup.campaign));
-        self.engine.submit(Command::Open(Box::new(setup))).await?;
-        self.campaigns.remember(id, facts);
-        Ok(())
-    }
-
-    /// Has the engine take up what a crash kept from being taken up.
-    pub(crate) async fn open_drafts(&self) -> anyhow::Result<usize> {
-        let drafts = self.ledger.drafts().await?;
-        let count = drafts.len();
-        for setup in drafts {
-            self.open(setup).await?;
-        }
-        Ok(count)
-    }
-
     async fn state(&self, id: CampaignId) -> Result<StateBody, Problem> {
         let unknown = || Problem::new(ProblemKind::UnknownCampaign, "");
-        let facts = self.facts(id).await?.ok_or_else(unknown)?;
+        let meta = self.meta(id).await?.ok_or_else(unknown)?;
         let tally = self.engine.tally(id).await?.ok_or_else(unknown)?;
-        Ok(StateBody::new(&tally, facts.window, self.clock.now()))
-    }
-}
-
-fn draft_tally(record: &CampaignRecord) -> Tally {
-    let campaign = &record.campaign;
-    Tally {
-        phase: Phase::Draft,
-        supply: campaign.supply(),
-        granted: 0,
-        remaining: campaign.supply(),
-        returned: 0,
-        funded_minor: campaign.funded_minor(),
-        claimed_minor: 0,
-        remaining_minor: campaign.funded_minor(),
-        refunded_minor: 0,
-        grants: 0,
+        Ok(StateBody::new(&tally, meta.window, self.clock.now()))
     }
 }
 
@@ -177,7 +62,7 @@ pub(crate) async fn pause(
         &app,
         &caller,
         id,
-        &key,
+        key.as_ref(),
         ("POST /v1/campaigns/{id}/pause", CampaignAction::Pause),
     )
     .await
@@ -199,7 +84,7 @@ pub(crate) async fn resume(
         &app,
         &caller,
         id,
-        &key,
+        key.as_ref(),
         ("POST /v1/campaigns/{id}/resume", CampaignAction::Resume),
     )
     .await
@@ -220,7 +105,7 @@ pub(crate) async fn close(
         &app,
         &caller,
         id,
-        &key,
+        key.as_ref(),
         ("POST /v1/campaigns/{id}/close", CampaignAction::Close),
     )
     .await
@@ -230,14 +115,12 @@ async fn act(
     app: &App,
     caller: &Caller,
     id: CampaignId,
-    key: &Option<qiang_core::id::IdempotencyKey>,
+    key: Option<&IdempotencyKey>,
     (route, action): (&str, CampaignAction),
 ) -> Result<Json<StateBody>, Problem> {
     caller.require(Scope::Operate)?;
-    app.bind(caller, route, key.as_ref(), || {
-        fingerprint(&id.to_string(), &())
-    })
-    .await?;
+    app.bind(caller, route, key, || fingerprint(&id.to_string(), &()))
+        .await?;
     let reply = app
         .engine
         .submit(Command::Act {
@@ -246,10 +129,10 @@ async fn act(
         })
         .await?;
     tracing::info!(campaign = %id, ?action, "changed by an operator");
-    let facts = app.facts(id).await?;
-    match (reply, facts) {
-        (Reply::Acted(tally), Some(facts)) => {
-            Ok(Json(StateBody::new(&tally, facts.window, app.clock.now())))
+    let meta = app.meta(id).await?;
+    match (reply, meta) {
+        (Reply::Acted(tally), Some(meta)) => {
+            Ok(Json(StateBody::new(&tally, meta.window, app.clock.now())))
         }
         _ => Err(Problem::new(ProblemKind::Internal, "")),
     }

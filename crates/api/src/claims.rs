@@ -1,4 +1,4 @@
-//! Claims: the rush. Authentication, the gate, the engine, a small answer, and nothing else.
+//! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use qiang_core::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::{Caller, Scope},
     extract::{Key, OptionalJson, Param},
-    problem::{self, ProblemBody},
+    problem::{self, Problem, ProblemBody, ProblemKind},
     wire::GrantBody,
 };
 
@@ -120,8 +120,8 @@ pub(crate) async fn order_units(
     decide(&app, &caller, claim).await
 }
 
-/// Does what a claim does but for the gate and the engine: the grant that it writes out is made up. Only with
-/// `server.noop_route`, for benchmarks.
+/// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
+/// benchmarks.
 pub(crate) async fn noop(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -138,9 +138,11 @@ pub(crate) async fn noop(
         granted_at: app.clock.now(),
         order: None,
     };
-    let facts = app.facts(campaign).await?;
-    let facts = facts.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
-    let body = GrantBody::new(&grant, facts.currency, Some(AckLevel::Fsync));
+    let meta = app
+        .meta(campaign)
+        .await?
+        .ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+    let body = GrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
@@ -168,15 +170,15 @@ async fn decide(app: &App, caller: &Caller, claim: Claim) -> Result<Response, Pr
     }
 }
 
-/// The answer that needs no engine. A replayed grant is answered here only if it is known what it reached; otherwise
-/// the engine is asked, which knows.
+/// The answer that needs no engine. A replayed grant is answered here only if its acknowledgement level is certain;
+/// otherwise the engine answers, which knows it.
 fn gate(app: &App, outcome: &Outcome) -> Option<Response> {
     let Some(grant) = outcome.grant() else {
         return Some(refused(app, outcome));
     };
-    let facts = app.campaigns.known(grant.campaign)?;
-    (facts.ack == AckLevel::Fsync).then(|| {
-        let body = GrantBody::new(grant, facts.currency, Some(AckLevel::Fsync));
+    let meta = app.campaigns.get(grant.campaign)?;
+    (meta.ack == AckLevel::Fsync).then(|| {
+        let body = GrantBody::new(grant, meta.currency, Some(AckLevel::Fsync));
         grant_response(StatusCode::OK, &body)
     })
 }
@@ -195,17 +197,14 @@ async fn granted(
     grant: &Grant,
     ack: AckLevel,
 ) -> Result<Response, Problem> {
-    let facts = match app.campaigns.known(grant.campaign) {
-        Some(facts) => facts,
-        // After a restart, once a campaign. The grant stands whatever happens here: a retry will replay it.
-        None => app
-            .facts(grant.campaign)
-            .await?
-            .ok_or_else(|| Problem::new(ProblemKind::Internal, ""))?,
-    };
+    // Reads the ledger once a campaign after a restart. Should that fail, a retry replays the grant.
+    let meta = app
+        .meta(grant.campaign)
+        .await?
+        .ok_or_else(|| Problem::new(ProblemKind::Internal, ""))?;
     Ok(grant_response(
         status,
-        &GrantBody::new(grant, facts.currency, Some(ack)),
+        &GrantBody::new(grant, meta.currency, Some(ack)),
     ))
 }
 

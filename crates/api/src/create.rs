@@ -13,10 +13,11 @@ use qiang_core::{
 };
 use serde::Serialize;
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::Caller,
     extract::fingerprint,
+    problem::{Problem, ProblemKind},
     wire::{Text, When},
 };
 

@@ -1,6 +1,6 @@
 //! What handlers take from a request, with problem details where axum's own extractors answer plain text.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
@@ -12,17 +12,23 @@ use qiang_core::id::IdempotencyKey;
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    App,
-    problem::{Problem, ProblemKind},
-};
+use crate::problem::{Problem, ProblemKind};
+
+/// What handlers work with, as far as it bounds bodies.
+pub(crate) trait BodyLimits: Send + Sync {
+    /// The largest body, in bytes.
+    fn body_bytes_max(&self) -> usize;
+
+    /// How long a body may take to arrive.
+    fn body_timeout(&self) -> Duration;
+}
 
 /// The path's one parameter.
 pub(crate) struct Param<T>(pub(crate) T);
 
-impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Param<T> {
+impl<S: Send + Sync, T: FromStr<Err: fmt::Display> + Send> FromRequestParts<S> for Param<T> {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let params = RawPathParams::from_request_parts(parts, state).await;
         let params = params
             .map_err(|_| Problem::new(ProblemKind::BadRequest, "the path is not valid UTF-8"))?;
@@ -36,9 +42,9 @@ impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Param<
 /// The query's parameters.
 pub(crate) struct Params<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let query = Query::try_from_uri(&parts.uri);
         query
             .map(|Query(value)| Self(value))
@@ -49,9 +55,9 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
 /// `Idempotency-Key`, if there is one.
 pub(crate) struct Key(pub(crate) Option<IdempotencyKey>);
 
-impl FromRequestParts<Arc<App>> for Key {
+impl<S: Send + Sync> FromRequestParts<S> for Key {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let Some(value) = parts.headers.get("idempotency-key") else {
             return Ok(Self(None));
         };
@@ -70,25 +76,25 @@ impl FromRequestParts<Arc<App>> for Key {
 /// A JSON body. Unknown fields are the types' business.
 pub(crate) struct Json<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+impl<S: BodyLimits, T: DeserializeOwned> FromRequest<Arc<S>> for Json<T> {
     type Rejection = Problem;
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, limits: &Arc<S>) -> Result<Self, Problem> {
         check_media_type(request.headers())?;
-        parse(&read(request, app).await?).map(Self)
+        parse(&read(request, &**limits).await?).map(Self)
     }
 }
 
 /// A JSON body, or none at all, which means the default.
 pub(crate) struct OptionalJson<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
+impl<S: BodyLimits, T: DeserializeOwned + Default> FromRequest<Arc<S>> for OptionalJson<T> {
     type Rejection = Problem;
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, limits: &Arc<S>) -> Result<Self, Problem> {
         if hyper::body::Body::is_end_stream(request.body()) {
             return Ok(Self(T::default()));
         }
         let media_type = check_media_type(request.headers());
-        let body = read(request, app).await?;
+        let body = read(request, &**limits).await?;
         if body.is_empty() {
             return Ok(Self(T::default()));
         }
@@ -113,10 +119,10 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     json.then_some(()).ok_or_else(refuse)
 }
 
-async fn read(request: Request, app: &App) -> Result<Bytes, Problem> {
-    let bytes_max = app.config.server.body_bytes_max;
+async fn read(request: Request, limits: &impl BodyLimits) -> Result<Bytes, Problem> {
+    let bytes_max = limits.body_bytes_max();
     let body = Limited::new(request.into_body(), bytes_max).collect();
-    match tokio::time::timeout(app.config.server.request_timeout(), body).await {
+    match tokio::time::timeout(limits.body_timeout(), body).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
             ProblemKind::TooLarge,

@@ -1,4 +1,4 @@
-//! What operators observe of a node: whoever wires engine and ledger says it, `/readyz` and `/metrics` show it.
+//! What operators observe of a node: the node implements it, `/readyz` and `/metrics` show it.
 
 use qiang_core::{
     event::{PartitionId, Seq},

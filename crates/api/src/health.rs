@@ -1,9 +1,6 @@
 //! Whether the service lives, whether it can grant, and what it measures.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use axum::{
     Json,
@@ -12,20 +9,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde::Serialize;
-use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
-use super::App;
-use crate::Gauges;
-
-/// A probe costs a commit: its result serves for this long.
-const PROBE_KEPT: Duration = Duration::from_secs(1);
-/// A probe that takes longer has failed.
-const PROBE_MAX: Duration = Duration::from_secs(3);
-
-/// The last probe, and when it was made. The lock is held while probing, so that callers share one probe.
-#[derive(Debug, Default)]
-pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), String>)>>);
+use crate::{app::App, gauges::Gauges};
 
 /// Whether grants can be made.
 #[derive(Debug, Serialize, ToSchema)]
@@ -38,27 +24,27 @@ pub(crate) struct ReadyBody {
     reason: Option<String>,
     /// Claims and commands that wait for the engine.
     queue_length: usize,
-    /// Log entries that are not yet in the ledger's books.
+    /// Log entries that are not yet in the ledger.
     settlement_lag: u64,
-    /// Why settlement does not go on, while it does not. Granting goes on meanwhile, up to a bound.
+    /// Why settlement is stuck, while it is. Granting goes on meanwhile, up to a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_stuck: Option<String>,
-    /// What the ledger has set aside, if anything is: the books lack it until it is settled after all.
+    /// What the ledger has quarantined, if anything: it lacks these entries until they are settled.
     #[serde(skip_serializing_if = "Option::is_none")]
-    settlement_set_aside: Option<AsideBody>,
+    settlement_set_aside: Option<QuarantineBody>,
 }
 
-/// How many entries are set aside, over all partitions.
+/// How many entries are quarantined, over all partitions.
 #[derive(Debug, Default, Serialize, ToSchema)]
-#[schema(as = QuarantinedEntry)]
-pub(crate) struct AsideBody {
+#[schema(as = SetAside)]
+pub(crate) struct QuarantineBody {
     /// Entries that the ledger refused.
     refused: u64,
-    /// Entries that wait for one of these.
+    /// Entries that wait for these.
     waiting: u64,
 }
 
-impl AsideBody {
+impl QuarantineBody {
     fn of(gauges: &dyn Gauges) -> Option<Self> {
         let counts = gauges.quarantine();
         let sum = counts.iter().fold(Self::default(), |sum, (_, count)| Self {
@@ -76,18 +62,18 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Whether a claim could be granted: goes the way of a grant, up to and including a commit, at most once a second.
+/// Test-writes every partition and explains failures, at most once a second. Block it publicly.
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, Json<ReadyBody>) {
-    let probed = app.probe().await;
+    let probed = app.readiness.check(&*app.gauges, &*app.engine).await;
     let (committed, settled) = app.gauges.positions();
     let body = ReadyBody {
         status: if probed.is_ok() { "ready" } else { "not_ready" },
         queue_length: app.gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
         settlement_stuck: app.gauges.stuck(),
-        settlement_set_aside: AsideBody::of(&*app.gauges),
+        settlement_set_aside: QuarantineBody::of(&*app.gauges),
         reason: probed.err(),
     };
     let status = if body.reason.is_none() {
@@ -111,25 +97,4 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
         text,
     )
         .into_response()
-}
-
-impl App {
-    async fn probe(&self) -> Result<(), String> {
-        if let Some(reason) = self.gauges.stopped() {
-            return Err(reason);
-        }
-        let mut last = self.readiness.0.lock().await;
-        if let Some((at, result)) = &*last
-            && at.elapsed() < PROBE_KEPT
-        {
-            return result.clone();
-        }
-        let result = match tokio::time::timeout(PROBE_MAX, self.engine.probe()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the engine does not answer".to_owned()),
-        };
-        *last = Some((Instant::now(), result.clone()));
-        result
-    }
 }

@@ -5,6 +5,7 @@
 mod accounts;
 mod app;
 mod auth;
+mod campaign_cache;
 mod campaigns;
 mod claims;
 pub mod config;
@@ -15,6 +16,7 @@ mod health;
 mod metrics;
 mod orders;
 mod problem;
+mod readiness;
 mod red_packets;
 mod router;
 mod sales;
@@ -23,10 +25,6 @@ mod throttle;
 mod token;
 mod wire;
 
-use self::{
-    app::App,
-    problem::{Problem, ProblemKind},
-};
 pub use self::{
     app::{Ports, id_at},
     auth::{Scope, check_key},

@@ -1,4 +1,4 @@
-//! What the server counts and measures, for Prometheus. Handles are made once: the rush looks nothing up.
+//! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
 
 mod transport;
 
@@ -8,9 +8,10 @@ use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use qiang_core::outcome::Outcome;
+use utoipa::openapi::OpenApi;
 
 use self::transport::TransportMetrics;
-use crate::{gauges::Gauges, router::document};
+use crate::gauges::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 /// Bounds of the latency histogram, in seconds.
@@ -49,7 +50,8 @@ struct Template {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    /// For the routes of the OpenAPI document.
+    pub(crate) fn new(document: &OpenApi) -> Self {
         let builder = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS);
         // Only an empty list of buckets is refused.
         let recorder = builder
@@ -70,7 +72,7 @@ impl Metrics {
                 .collect()
         };
         Self {
-            routes: templates(&recorder),
+            routes: templates(&recorder, document),
             outcomes: claims(&Outcome::NAMES),
             undecided: claims(&UNDECIDED),
             responses: CLASSES
@@ -166,7 +168,7 @@ fn describe(recorder: &impl Recorder) {
         ),
         (
             "qiang_settlement_lag_entries",
-            "Log entries that are not yet in the ledger's books",
+            "Log entries that are not yet in the ledger",
         ),
         (
             "qiang_engine_stopped",
@@ -178,7 +180,7 @@ fn describe(recorder: &impl Recorder) {
         ),
         (
             "qiang_settlement_set_aside",
-            "Entries that the ledger refused, or that wait for one of these, by partition",
+            "Entries that the ledger refused and quarantined, or that wait for these, by partition",
         ),
         ("qiang_http_connections", "Open connections"),
     ];
@@ -193,9 +195,8 @@ fn describe(recorder: &impl Recorder) {
     );
 }
 
-/// The routes of the OpenAPI document, those of the rush first.
-fn templates(recorder: &impl Recorder) -> Vec<Template> {
-    let document = document();
+/// The routes of the OpenAPI document, those of claims first.
+fn templates(recorder: &impl Recorder, document: &OpenApi) -> Vec<Template> {
     let mut routes = vec![(Method::POST, "/v1/noop/{id}/claims".to_owned())];
     for (path, item) in &document.paths.paths {
         let methods = [(&item.get, Method::GET), (&item.post, Method::POST)];
@@ -254,7 +255,7 @@ mod tests {
 
     #[test]
     fn requests_find_their_template() {
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(&crate::document());
         let check = |method: Method, path: &str, template: &str| {
             assert_eq!(
                 metrics.routes[metrics.route(&method, path).0].path,

@@ -1,4 +1,4 @@
-//! Orders: looking, paying, giving back.
+//! Orders: reading, paying, cancelling.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use qiang_core::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::{Caller, Scope},
     extract::{self, Key, Param, fingerprint},
-    problem::ProblemBody,
+    problem::{Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text},
 };
 
@@ -74,8 +74,8 @@ impl App {
         let view = self.engine.order(id).await?;
         let mine = |view: &OrderView| view.user == caller.user || caller.may(Scope::Operate);
         let view = view.filter(mine).ok_or_else(missing)?;
-        let facts = self.facts(id.campaign).await?.ok_or_else(missing)?;
-        Ok((view, facts.currency))
+        let meta = self.meta(id.campaign).await?.ok_or_else(missing)?;
+        Ok((view, meta.currency))
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn get(
     Ok(Json(OrderBody::new(&view, currency)))
 }
 
-/// Tells that a payment arrived. The payment service calls this.
+/// Records a payment that arrived. The payment service calls this.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),

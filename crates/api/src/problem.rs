@@ -17,7 +17,7 @@ use qiang_core::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::wire::When;
+use crate::wire::When;
 
 /// A claim that meets an engine in trouble may come again after this long.
 const RETRY_AFTER_S: u32 = 1;
@@ -152,7 +152,7 @@ impl Problem {
         self
     }
 
-    /// No token, or one that does not hold. `detail` must not contain any of it.
+    /// No token, or an invalid one. `detail` must not contain any of it.
     pub(crate) fn unauthenticated(detail: &'static str, token_given: bool) -> Self {
         let mut problem = Self::new(ProblemKind::Unauthenticated, detail);
         let challenge = if token_given {
@@ -196,7 +196,7 @@ impl Problem {
     }
 }
 
-/// The answer to a claim that was not granted. `ms_to_start` tells how long a `not_started` still has to wait.
+/// The answer to a claim that was not granted. `ms_to_start` is how long a `not_started` has to wait.
 pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     let mut problem = match outcome {
         Outcome::SoldOut { remaining: 0 } => return sold_out(),
@@ -232,7 +232,7 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     problem.into_response()
 }
 
-/// What almost everybody hears in a rush; written once.
+/// The most frequent answer under peak load; written once.
 fn sold_out() -> Response {
     const BODY: &str = concat!(
         r#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"#,
@@ -281,7 +281,7 @@ impl From<EngineError> for Problem {
             EngineError::Stopping => ProblemKind::Stopping,
             EngineError::Refused(refusal) => return (*refusal).into(),
         };
-        // The reason is for the operator: it stands in the engine's log and on /readyz.
+        // The reason is for the operator: the engine logs it, and /readyz shows it.
         Self::new(kind, "").retry_after(RETRY_AFTER_S)
     }
 }

@@ -1,4 +1,4 @@
-//! Red packets: sending, looking, and who got what.
+//! Red packets: creating and reading them, and their claims.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use qiang_core::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param, Params},
-    problem::ProblemBody,
+    problem::{Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -45,7 +45,8 @@ pub(crate) struct RedPacketRequest {
     /// Default: 24 hours after the start.
     #[schema(value_type = Option<String>, format = DateTime)]
     ends_at: Option<When>,
-    /// What a grant survives before it is acknowledged; default: fsync.
+    /// What a grant survives before it is acknowledged; default: fsync on the embedded engine; on Redis memory, or
+    /// replica where replicas are configured.
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
 }
@@ -132,8 +133,8 @@ impl RedPacketBody {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             commitment: commit(&packet.seed, &packet.split).to_string(),
-            // By the ledger's word, which follows from committed entries alone: a close that was decided and could
-            // not be kept must not have told the seed of a packet that goes on.
+            // As the ledger has it, which follows committed entries alone: a close that was decided and could not be
+            // kept must not reveal the seed of a packet that goes on.
             seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             created_at: When(campaign.created_at),
@@ -166,7 +167,7 @@ pub(crate) struct SharesBody {
     /// Where the next page begins: its `after`. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u32>,
-    /// Whether everything granted before this request is in the books. If not, ask again.
+    /// Whether everything granted before this request is in the ledger. If not, ask again.
     settled: bool,
 }
 
@@ -242,7 +243,7 @@ pub(crate) async fn create(
     Ok((status, Json(RedPacketBody::new(record, &tally, &app)?)))
 }
 
-/// A red packet: its promise, and how it stands.
+/// A red packet: its commitment and its state.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id")),
     responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody)))]
@@ -277,11 +278,11 @@ pub(crate) async fn list(
             format!("a limit is 1 to {PAGE_MAX}"),
         ));
     }
-    let facts = app
-        .facts(id)
+    let meta = app
+        .meta(id)
         .await?
-        .filter(|facts| facts.kind == CampaignKind::RedPacket);
-    let facts = facts.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+        .filter(|meta| meta.kind == CampaignKind::RedPacket)
+        .ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
     let settled = app.settled().await?;
     let grants = app.ledger.grants(id, page.after, limit).await?;
     let next = grants
@@ -291,7 +292,7 @@ pub(crate) async fn list(
     let claims = grants.into_iter().map(|grant| ShareBody {
         number: grant.number,
         user: grant.user.to_string(),
-        amount: MoneyBody::new(grant.amount_minor, facts.currency),
+        amount: MoneyBody::new(grant.amount_minor, meta.currency),
         granted_at: When(grant.granted_at),
     });
     Ok(Json(SharesBody {

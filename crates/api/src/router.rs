@@ -17,8 +17,12 @@ use utoipa::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::SwaggerUi;
 
-use super::{
-    App, Problem, ProblemKind, accounts, campaigns, claims, health, orders, red_packets, sales,
+use crate::{
+    accounts,
+    app::App,
+    campaigns, claims, health, orders,
+    problem::{Problem, ProblemKind},
+    red_packets, sales,
 };
 
 /// The document, before the routes are added.

@@ -1,4 +1,4 @@
-//! Flash sales: offering and looking.
+//! Flash sales: creating and reading them.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use qiang_core::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{
-    App, Problem, ProblemKind,
+use crate::{
+    app::App,
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param},
-    problem::ProblemBody,
+    problem::{Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -45,7 +45,8 @@ pub(crate) struct SaleRequest {
     /// Default: 24 hours after the start.
     #[schema(value_type = Option<String>, format = DateTime)]
     ends_at: Option<When>,
-    /// What a grant survives before it is acknowledged; default: fsync.
+    /// What a grant survives before it is acknowledged; default: fsync on the embedded engine; on Redis memory, or
+    /// replica where replicas are configured.
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
 }
@@ -137,7 +138,7 @@ pub(crate) async fn create(
     Ok((status, Json(SaleBody::new(record, &tally, &app)?)))
 }
 
-/// A sale, and how it stands.
+/// A sale and its state.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     params(("id" = String, Path, description = "The sale's id")),
     responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody)))]

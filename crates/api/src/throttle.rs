@@ -1,5 +1,5 @@
-//! How often one user may claim. The memory for it is bounded: users who have been quiet are forgotten, and past the
-//! bound nobody is metered until then. Supply is the engine's to guard, not this file's.
+//! How often one user may claim. Its memory is bounded: inactive users are forgotten, and above the bound nobody is
+//! limited until then. The engine protects the supply, not this file.
 
 use std::{
     num::NonZeroU32,
@@ -9,8 +9,7 @@ use std::{
 use governor::{DefaultKeyedRateLimiter, Quota, clock::Clock as _};
 use qiang_core::id::UserId;
 
-use super::problem::Problem;
-use crate::config::LimitsConfig;
+use crate::{config::LimitsConfig, problem::Problem};
 
 pub(crate) struct Throttle(Option<Metered>);
 
@@ -18,7 +17,7 @@ struct Metered {
     limiter: DefaultKeyedRateLimiter<UserId>,
     clock: governor::clock::DefaultClock,
     users_max: usize,
-    /// No more users are taken up until some have been forgotten.
+    /// No more users are metered until some have been forgotten.
     full: AtomicBool,
 }
 

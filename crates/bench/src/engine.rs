@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use qiang_core::{
     book::Claim,
-    campaign::CampaignKind,
+    campaign::{AckLevel, CampaignKind},
     id::{CampaignId, UserId},
     outcome::Outcome,
     ports::{Claimed, Engine, Ticket},
@@ -98,7 +98,8 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     let path = folder.path().join("qiang.db");
     let embedded = Embedded::open(&path, Arc::new(SystemClock))
         .with_context(|| format!("cannot open {}", path.display()))?;
-    let campaign = fixture::red_packet(&embedded, args.shares).await?;
+    let campaign =
+        fixture::red_packet(&embedded, Some(&embedded), args.shares, AckLevel::Fsync).await?;
 
     let started = Instant::now();
     let workers: Vec<_> = (0..args.workers)

@@ -9,7 +9,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, UserId},
     money::{Currency, Money},
-    ports::{Clock as _, Engine, EventLog as _, Ledger},
+    ports::{Clock as _, Engine, EventLog as _, Ledger, SettlementStore as _},
     split::{Seed, Split, SplitRule},
     time::Window,
 };
@@ -41,23 +41,21 @@ impl Folder {
     }
 }
 
-/// Funds a sender and opens a red packet of `shares` shares, ¥1.00 on average.
-pub(crate) async fn red_packet(embedded: &Embedded, shares: u32) -> anyhow::Result<CampaignId> {
-    red_packet_on(embedded, embedded, shares, AckLevel::Fsync).await
-}
-
-/// The same on any engine and ledger.
-pub(crate) async fn red_packet_on(
+/// Funds a sender and opens a red packet of `shares` shares, ¥1.00 on average. Without a ledger, the engine is all
+/// there is.
+pub(crate) async fn red_packet(
     engine: &dyn Engine,
-    ledger: &dyn Ledger,
+    ledger: Option<&dyn Ledger>,
     shares: u32,
     ack: AckLevel,
 ) -> anyhow::Result<CampaignId> {
     let currency: Currency = "CNY".parse()?;
     let total = Money::new(i64::from(shares) * 100, currency);
     let sender = UserId::new("sender")?;
-    let id = qiang_node::id_at(SystemClock.now());
-    ledger.deposit(id, &sender, total).await?;
+    if let Some(ledger) = ledger {
+        let id = qiang_node::id_at(SystemClock.now());
+        ledger.deposit(id, &sender, total).await?;
+    }
     let split = Split::new(total.minor, shares, SplitRule::DoubleAverage { min: 1 })?;
     let rules = Rules::RedPacket(RedPacket {
         split,
@@ -68,7 +66,7 @@ pub(crate) async fn red_packet_on(
 }
 
 /// Opens a sale of `units` units at ¥1.00, one a user.
-pub(crate) async fn sale_on(
+pub(crate) async fn sale(
     engine: &dyn Engine,
     ledger: &dyn Ledger,
     units: u32,
@@ -80,12 +78,12 @@ pub(crate) async fn sale_on(
         Money::new(100, "CNY".parse()?),
         3_600_000,
     )?);
-    open(engine, ledger, UserId::new("seller")?, rules, ack).await
+    open(engine, Some(ledger), UserId::new("seller")?, rules, ack).await
 }
 
 async fn open(
     engine: &dyn Engine,
-    ledger: &dyn Ledger,
+    ledger: Option<&dyn Ledger>,
     owner: UserId,
     rules: Rules,
     ack: AckLevel,
@@ -95,7 +93,7 @@ async fn open(
         id: CampaignId::new(qiang_node::id_at(now))?,
         owner,
         title: "bench".to_owned(),
-        // Another machine's clock may decide.
+        // The clock of another machine may decide.
         window: Window::new(now.plus_millis(-3_600_000), now.plus_millis(24 * 3_600_000))?,
         ack,
         created_at: now,
@@ -106,7 +104,9 @@ async fn open(
         shares: campaign.shares(),
         campaign,
     };
-    ledger.create(&setup).await?;
+    if let Some(ledger) = ledger {
+        ledger.create(&setup).await?;
+    }
     engine.submit(Command::Open(Box::new(setup))).await?;
     Ok(id)
 }

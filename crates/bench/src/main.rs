@@ -1,6 +1,5 @@
 //! The `qiang-bench` program: measurements that anybody can repeat.
 
-mod baseline;
 mod engine;
 mod fixture;
 mod http;
@@ -33,14 +32,14 @@ enum Bench {
     Http(http::HttpArgs),
     /// A start with many grants in the file, and the memory of a grant.
     Rebuild(rebuild::RebuildArgs),
-    /// The published schemes and ours on one Redis, under the same crowd, compared.
+    /// The published schemes and ours on one Redis, under the same load, compared.
     ///
     /// Start a Redis for it, such as `redis-server --port 6400 --save ''`. The benchmark flushes nothing: its keys
     /// have a prefix of their own and are removed. Redis's processor time is what INFO says, so nobody else should
     /// use that Redis meanwhile.
     ///
     /// Exit code 1: a scheme that must be exact was not. It gave more units than there were, or two to one user, or
-    /// left units behind although enough users asked, or its records differ from what users were told.
+    /// left units behind although enough users asked, or its records differ from what users were answered.
     Schemes(Box<schemes::SchemesArgs>),
     /// Settlement: how fast a log on Redis goes into a ledger, and what rate of grants it keeps up with.
     Settlement(settlement::SettlementArgs),

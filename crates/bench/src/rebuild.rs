@@ -8,7 +8,12 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use qiang_core::{book::Claim, campaign::CampaignKind, id::UserId, ports::Engine as _};
+use qiang_core::{
+    book::Claim,
+    campaign::{AckLevel, CampaignKind},
+    id::UserId,
+    ports::Engine as _,
+};
 use qiang_embedded::{Embedded, SystemClock};
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +92,7 @@ pub(crate) fn run(args: &RebuildArgs) -> anyhow::Result<ExitCode> {
 
 async fn fill(file: &Path, grants: u32) -> anyhow::Result<()> {
     let embedded = Embedded::open(file, Arc::new(SystemClock))?;
-    let campaign = fixture::red_packet(&embedded, grants).await?;
+    let campaign = fixture::red_packet(&embedded, Some(&embedded), grants, AckLevel::Fsync).await?;
     let mut next = 0;
     while next < grants {
         let window = WINDOW.min(grants - next);

@@ -1,5 +1,5 @@
 //! `qiang-bench settlement`: how fast a log on Redis goes into a ledger, beside single rows; and whether settlement
-//! keeps up with a steady rush, all on the machine at hand.
+//! keeps up with a steady load, all on the machine at hand.
 //!
 //! An order of a sale is one row of the ledger. A share of a red packet is three: the share, the user's account, and
 //! the posting. What both are held against is one row a grant, inserted by itself, which is the least that a design
@@ -27,7 +27,7 @@ use qiang_node::{Backend, Config, scratch::Scratch};
 const WAITING: usize = 4_000;
 /// How long settlement may take before the benchmark gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(600);
-/// How often a steady rush is topped up.
+/// How often a steady load is topped up.
 const STEP: Duration = Duration::from_millis(10);
 
 /// What to measure.
@@ -57,10 +57,10 @@ pub(crate) struct SettlementArgs {
     /// Rows that are inserted one by one, each in a transaction of its own, for comparison.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     single: u32,
-    /// Grants a second of the steady rush.
+    /// Grants a second of the steady load.
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     rate: u32,
-    /// Seconds of the steady rush; 0 leaves it out.
+    /// Seconds of the steady load; 0 leaves it out.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=600))]
     seconds: u32,
     /// Print one JSON object.
@@ -95,9 +95,9 @@ impl Of {
     async fn open(self, backend: &Backend, units: u32) -> anyhow::Result<CampaignId> {
         let (engine, ledger) = (&*backend.engine, &*backend.ledger);
         match self {
-            Self::Sale => fixture::sale_on(engine, ledger, units, AckLevel::Memory).await,
+            Self::Sale => fixture::sale(engine, ledger, units, AckLevel::Memory).await,
             Self::RedPacket => {
-                fixture::red_packet_on(engine, ledger, units, AckLevel::Memory).await
+                fixture::red_packet(engine, Some(ledger), units, AckLevel::Memory).await
             }
         }
     }
@@ -128,7 +128,7 @@ struct Measured {
     audit_ok: bool,
 }
 
-/// How a steady rush went.
+/// How a steady load went.
 #[derive(Debug, Serialize)]
 struct Steady {
     asked_per_second: u32,
@@ -192,7 +192,7 @@ fn print_text(report: &Report) {
         }
         if let Some(steady) = &load.steady {
             println!(
-                "  a steady rush of {:.0} grants/s (asked {}): lag at most {}, at its end {}, caught up in {:.2} s",
+                "  a steady load of {:.0} grants/s (asked {}): lag at most {}, at its end {}, caught up in {:.2} s",
                 steady.granted_per_second,
                 steady.asked_per_second,
                 steady.lag_max,
@@ -213,7 +213,7 @@ async fn measure(args: &SettlementArgs, of: Of) -> anyhow::Result<Measured> {
     };
     let measured = measure_on(args, of, &name, folder.path(), scratch.as_ref()).await;
     if let Some(scratch) = scratch {
-        scratch.drop_it().await?;
+        scratch.drop_database().await?;
     }
     measured
 }
@@ -264,7 +264,7 @@ async fn measure_on(
     let steady = if args.seconds == 0 {
         None
     } else {
-        Some(rush(args, of, &settling).await?)
+        Some(steady_load(args, of, &settling).await?)
     };
     settling.close().await?;
     settling.erase().await?;
@@ -315,7 +315,7 @@ async fn grab(
 }
 
 /// Claims at a steady rate, and watches how far settlement is behind.
-async fn rush(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow::Result<Steady> {
+async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow::Result<Steady> {
     let total = args.rate * args.seconds;
     let campaign = of.open(backend, total).await?;
     let (mut asked, mut lag_max) = (0_u32, 0);

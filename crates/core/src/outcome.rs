@@ -11,7 +11,8 @@ use crate::{
 pub struct Grant {
     /// The campaign that granted.
     pub campaign: CampaignId,
-    /// The grant's number in its campaign, from 1, without gaps.
+    /// The grant's number in its campaign, unique there and from 1. Without gaps in one partition; the parts of a
+    /// campaign that is spread over several each number their own grants, so that numbers of others may be missing.
     pub number: u32,
     /// Units granted; 1 for a share.
     pub quantity: u32,

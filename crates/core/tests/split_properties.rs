@@ -274,7 +274,7 @@ fn extremes_hold() {
     assert_eq!(same.shares(&seed), [7; 10]);
 }
 
-/// A quadratic algorithm would not come back from this within anybody's patience.
+/// A quadratic algorithm would take hours for this.
 #[test]
 fn a_million_shares() {
     let seed = Seed::from_bytes([6; 32]);

@@ -96,7 +96,7 @@ fn no_claim_expects_more_in_lazy() {
     check_positions(27, 20, SplitRule::Lazy { min: 1 }, 20_000);
 }
 
-/// Neighbours in the list know nothing of each other beyond what the fixed sum tells.
+/// Neighbours in the list are independent apart from the fixed sum.
 #[test]
 fn neighbours_are_not_correlated() {
     let (total, count) = (1_000_000, 1000);

@@ -20,7 +20,7 @@ use crate::{
     error::StoreError,
     ledger::{accounts, campaigns, keys, quarantine, settle},
     reader::{self, Readers},
-    task::{Desk, Job, LedgerJob},
+    task::{Job, JobContext, LedgerJob},
 };
 
 /// A file with the ledger's tables, its one writer, and its readers.
@@ -35,7 +35,7 @@ pub(crate) trait Books: Sync {
 async fn job<T: Send + 'static>(
     books: &impl Books,
     entries: usize,
-    work: impl FnMut(&mut Desk<'_>) -> Result<T, StoreError> + Send + 'static,
+    work: impl FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let (job, receiver) = Job::boxed(entries, work);
     books.push_job(job);
@@ -54,8 +54,9 @@ pub(crate) async fn bind_key(
     id: Uuid,
 ) -> Result<KeyBinding, LedgerError> {
     let (scope, key) = (scope.to_owned(), key.clone());
-    let bind =
-        move |desk: &mut Desk<'_>| keys::bind(desk.conn, desk.now, &scope, &key, &fingerprint, id);
+    let bind = move |context: &mut JobContext<'_>| {
+        keys::bind(context.conn, context.now, &scope, &key, &fingerprint, id)
+    };
     job(books, 0, bind).await
 }
 
@@ -66,14 +67,16 @@ pub(crate) async fn deposit(
     amount: Money,
 ) -> Result<(), LedgerError> {
     let user = user.clone();
-    let deposit =
-        move |desk: &mut Desk<'_>| accounts::deposit(desk.conn, desk.now, id, &user, amount);
+    let deposit = move |context: &mut JobContext<'_>| {
+        accounts::deposit(context.conn, context.now, id, &user, amount)
+    };
     job(books, 0, deposit).await
 }
 
 pub(crate) async fn create(books: &impl Books, setup: &Setup) -> Result<(), LedgerError> {
     let setup = setup.clone();
-    let create = move |desk: &mut Desk<'_>| campaigns::create(desk.conn, desk.now, &setup);
+    let create =
+        move |context: &mut JobContext<'_>| campaigns::create(context.conn, context.now, &setup);
     job(books, 0, create).await
 }
 
@@ -85,9 +88,9 @@ pub(crate) async fn settle(
     let entries = entries.to_vec();
     // To settle nothing is to settle all the same: it waits for its turn.
     let count = entries.len().max(1);
-    let settle = move |desk: &mut Desk<'_>| {
-        let position = settle::settle(desk.conn, desk.refs, partition, &entries)?;
-        desk.moved.push((partition, position));
+    let settle = move |context: &mut JobContext<'_>| {
+        let position = settle::settle(context.conn, context.refs, partition, &entries)?;
+        context.moved.push((partition, position));
         Ok(position)
     };
     job(books, count, settle).await
@@ -100,9 +103,10 @@ pub(crate) async fn quarantine(
     reason: &str,
 ) -> Result<Seq, LedgerError> {
     let (entry, reason) = (entry.clone(), reason.to_owned());
-    let keep = move |desk: &mut Desk<'_>| {
-        let position = quarantine::quarantine(desk.conn, desk.now, partition, &entry, &reason)?;
-        desk.moved.push((partition, position));
+    let keep = move |context: &mut JobContext<'_>| {
+        let position =
+            quarantine::quarantine(context.conn, context.now, partition, &entry, &reason)?;
+        context.moved.push((partition, position));
         Ok(position)
     };
     job(books, 1, keep).await
@@ -113,8 +117,9 @@ pub(crate) async fn redrive(
     partition: PartitionId,
     seq: Seq,
 ) -> Result<bool, LedgerError> {
-    let redrive =
-        move |desk: &mut Desk<'_>| quarantine::redrive(desk.conn, desk.refs, partition, seq);
+    let redrive = move |context: &mut JobContext<'_>| {
+        quarantine::redrive(context.conn, context.refs, partition, seq)
+    };
     job(books, 1, redrive).await
 }
 

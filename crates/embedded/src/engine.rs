@@ -8,26 +8,19 @@ use qiang_core::{
     ports::{Answer, Claimed, Engine, EngineError, Ticket},
 };
 
-use crate::{Embedded, queue::Full, task::Task};
+use crate::{Embedded, task::Task};
 
 impl Embedded {
-    pub(crate) fn enqueue<T>(
-        &self,
-        ticket: (Answer<T>, Ticket<T>),
-        task: impl FnOnce(Answer<T>) -> Task,
-    ) -> Ticket<T> {
-        let (answer, ticket) = ticket;
+    fn enqueue<T>(&self, task: impl FnOnce(Answer<T>) -> Task) -> Ticket<T> {
+        let (answer, ticket) = Ticket::new();
         self.push(task(answer));
         ticket
     }
 
-    /// Queues a task, or answers it at once that it cannot be.
+    /// Queues a task, or refuses it at once.
     pub(crate) fn push(&self, task: Task) {
-        if let Err((full, task)) = self.shared.queue.push(task) {
-            task.refuse(&match full {
-                Full::Overloaded => EngineError::Overloaded,
-                Full::Closed => EngineError::Stopping,
-            });
+        if let Err((error, task)) = self.shared.queue.push(task) {
+            task.refuse(&error.into());
         }
     }
 
@@ -43,14 +36,14 @@ impl Embedded {
 
 impl Engine for Embedded {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        self.enqueue(Ticket::new(), |answer| Task::Claim(claim, answer))
+        self.enqueue(|answer| Task::Claim(claim, answer))
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        self.enqueue(Ticket::new(), |answer| Task::Command(command, answer))
+        self.enqueue(|answer| Task::Command(command, answer))
     }
 
-    /// Looks into the book, unless the writer is at it: then the claim may as well go to the writer.
+    /// Reads the book, unless the writer is changing it: then the claim goes to the writer.
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();
         let book = self.shared.book.try_read()?;
@@ -77,7 +70,7 @@ impl Engine for Embedded {
     }
 
     fn probe(&self) -> Ticket<()> {
-        self.enqueue(Ticket::new(), Task::Probe)
+        self.enqueue(Task::Probe)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

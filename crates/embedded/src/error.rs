@@ -55,8 +55,8 @@ impl StoreError {
         }
     }
 
-    /// Whether the file could not be read or written, as opposed to rows that refuse each other.
-    pub(crate) fn is_of_the_disk(&self) -> bool {
+    /// Whether the file could not be read or written, as opposed to rows that contradict each other.
+    pub(crate) fn is_io(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
             OutOfMemory, ReadOnly, SystemIoFailure,
@@ -85,8 +85,8 @@ impl StoreError {
         }
     }
 
-    /// Whether rows refuse each other, or are missing: trying again does not help.
-    fn is_of_the_rows(&self) -> bool {
+    /// Whether rows contradict each other or are missing: trying again does not help.
+    fn is_contradiction(&self) -> bool {
         match self {
             Self::Sqlite(rusqlite::Error::QueryReturnedNoRows) => true,
             Self::Sqlite(error) => {
@@ -113,7 +113,7 @@ impl From<StoreError> for LedgerError {
         match error {
             StoreError::Refused(refusal) => refusal,
             StoreError::Damaged { reason } => Self::Damaged { reason },
-            error if error.is_of_the_rows() => Self::Damaged {
+            error if error.is_contradiction() => Self::Damaged {
                 reason: error.chain(),
             },
             other => Self::Unavailable {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::StoreError;
@@ -19,8 +20,8 @@ const MIGRATIONS: [&str; 3] = [
 /// The migration that made kinds of files.
 const KIND_SINCE: u32 = 2;
 
-/// Pages in the write-ahead log after which SQLite carries them into the file: 64 MiB at 4 KiB a page. Fewer would
-/// stop a rush more often; more would make the first start after a crash slower.
+/// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
+/// interrupt peak load more often; more would make the first start after a crash slower.
 const CHECKPOINT_PAGES: u32 = 16_384;
 /// Page cache, in KiB. The system caches the file too, and a larger one costs more than it saves: after a slice of
 /// settlement that split pages of an index, SQLite walks through all of it.
@@ -57,7 +58,7 @@ impl FileKind {
     }
 }
 
-/// Held for as long as the process may write: two writers would each hand out the same units.
+/// Held for as long as the process may write: two writers would each grant the same units.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     _file: File,
@@ -93,6 +94,13 @@ pub(crate) fn reopen_writer(path: &Path, kind: FileKind) -> Result<Connection, S
     // On a full disk the write-ahead log may be what fills it. Where this fails, the probe that follows says why.
     drop(conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     Ok(conn)
+}
+
+/// Changes the row that is there for this: a commit of it shows that the file can be written.
+pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
+        .execute([now.as_millis()])?;
+    Ok(())
 }
 
 fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {

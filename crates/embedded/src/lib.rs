@@ -11,7 +11,6 @@
 mod alone;
 mod books;
 mod clock;
-mod delivery;
 mod engine;
 mod error;
 mod file;
@@ -37,7 +36,7 @@ use std::{
 use parking_lot::RwLock;
 use qiang_core::{
     book::Book,
-    event::Seq,
+    event::{PartitionId, Seq},
     ports::{Clock, EngineError},
 };
 use tokio::sync::watch;
@@ -48,17 +47,19 @@ pub use self::{
     error::StoreError,
 };
 use self::{
-    delivery::Delivery, file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task,
-    thread::WriterThread, writer::Writer,
+    file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task, thread::WriterThread,
+    writer::Writer,
 };
 
-/// Claims and commands that may wait for the writer; more are turned away as overload.
+/// Claims and commands that may wait for the writer; more are refused as overload.
 pub const QUEUED_TASKS_MAX: usize = 65_536;
+
+/// The only partition of the embedded engine.
+const PARTITION: PartitionId = PartitionId(0);
 
 /// What the writer and the callers share.
 struct Shared {
     queue: Queue<Task>,
-    delivery: Arc<Delivery>,
     /// Changed by the writer alone. Between a decision and its commit it is ahead of the file.
     book: RwLock<Book>,
     /// The last log entry that is committed.
@@ -95,7 +96,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, creating or migrating it as needed, makes the book again from its log, and starts the writer.
+    /// Opens the file, creating or migrating it as needed, rebuilds the book from its log, and starts the writer.
     ///
     /// # Errors
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
@@ -106,7 +107,6 @@ impl Embedded {
         let book = rebuild::rebuild(&conn, &mut refs)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_TASKS_MAX),
-            delivery: Arc::default(),
             committed: AtomicU64::new(book.head()),
             book: RwLock::new(book),
             settled: watch::Sender::new(0),
@@ -125,8 +125,8 @@ impl Embedded {
         let writer = WriterThread::start(
             lock,
             move || {
-                thread::go_first();
-                writer.run_to_the_end();
+                thread::raise_priority();
+                writer.run_until_closed();
             },
             move || queue.queue.close(),
         )?;
@@ -143,20 +143,13 @@ impl Embedded {
         self.writer.stop();
     }
 
-    /// Refuses everything that still waits, and stops the writer at the end of its turn. Blocks meanwhile. What was
-    /// answered is kept as ever; what is not settled yet is settled after the next start.
+    /// Refuses everything that still waits, and stops the writer at the end of its turn. Blocks meanwhile. Grants that
+    /// were answered are kept; entries that are not settled yet are settled after the next start.
     pub fn abort(&self) {
         for task in self.shared.queue.abort() {
             task.refuse(&EngineError::Stopping);
         }
         self.writer.stop();
-    }
-
-    /// Hands out the answers of large batches in portions, until the engine is closed. The callers' runtime, which
-    /// has to be Tokio's, gets more out of its caches if it runs one of these for each of its threads. Nobody needs
-    /// to: without them the writer answers all.
-    pub fn courier(&self) -> impl Future<Output = ()> + Send + 'static {
-        Arc::clone(&self.shared.delivery).courier()
     }
 
     /// Tasks that wait for the writer.

@@ -1,32 +1,32 @@
-//! How the writer divides its time: how long it gathers, and when it settles.
+//! How the writer divides its time: how long it gathers tasks, and when it settles.
 //!
-//! A commit costs the same for one claim as for a hundred, so where a crowd is there it is worth a moment's wait for
-//! those who were just served: they are coming back. Settlement costs about ten times what a grant costs, and both need
-//! the one writer. So claims come first: under a crowd settlement gets a very small share of the time, under a few
-//! claims a larger one, and when it is quiet all of it; and past a bound of unsettled entries it takes turns with the
-//! batches, so that the log cannot run away from the ledger.
+//! A commit costs the same for one claim as for a hundred. Under load it is worth a short wait for the callers of the
+//! last batch, who are about to ask again. Settlement costs about ten times what a grant costs, and both need the one
+//! writer. So claims come first: under load settlement gets a very small share of the time, with few claims a larger
+//! one, and all of it when there are none. Past a bound of unsettled entries it takes turns with the batches, so that
+//! the log cannot run away from the ledger.
 
 use std::time::{Duration, Instant};
 
-/// A batch of this many tasks or more means that a crowd is there.
-const CROWD_MIN: usize = 16;
-/// Under a crowd, a slice of settlement that took `t` is followed by at least this many `t` without one. Whoever is
-/// connected waits for a slice, and the cores idle meanwhile.
-const CROWD_PER_SETTLE: u32 = 199;
+/// A batch of this many tasks or more counts as load.
+const LOAD_MIN: usize = 16;
+/// Under load, a slice of settlement that took `t` is followed by at least this many `t` without one: all callers wait
+/// for a slice, and the cores idle meanwhile.
+const LOAD_PER_SETTLE: u32 = 199;
 /// The same where claims come singly, and the writer has time to spare.
 const FEW_PER_SETTLE: u32 = 9;
-/// Entries carried into the ledger in one transaction when it is quiet. Larger slices cost less an entry.
-const QUIET_SLICE: usize = 512;
-/// The same under a crowd: about a millisecond.
-const CROWD_SLICE: usize = 64;
-/// The same where claims come singly: a claim that comes in between waits hardly longer than for another's commit.
+/// Entries settled in one transaction by an idle writer. Larger slices cost less an entry.
+const IDLE_SLICE: usize = 512;
+/// The same under load: about a millisecond.
+const LOAD_SLICE: usize = 64;
+/// The same where claims come singly: a claim in between waits hardly longer than for another's commit.
 const FEW_SLICE: usize = 16;
 /// Unsettled entries past which every batch is followed by a slice.
 pub(crate) const BACKLOG_MAX: u64 = 2_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Pace {
-    quiet: bool,
+    idle: bool,
     last_batch: usize,
     last_slice_ended: Instant,
     last_slice_took: Duration,
@@ -35,7 +35,7 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new() -> Self {
         Self {
-            quiet: false,
+            idle: false,
             last_batch: 0,
             last_slice_ended: Instant::now(),
             last_slice_took: Duration::ZERO,
@@ -44,49 +44,49 @@ impl Pace {
 
     /// A batch of that many tasks was served.
     pub(crate) fn served(&mut self, tasks: usize) {
-        self.quiet = false;
+        self.idle = false;
         self.last_batch = tasks;
     }
 
-    /// How many tasks are worth a moment's wait, beside those who came during the commit: most of those who were just
-    /// served. With all of them the crowd would come to wait as one, and leave the cores idle during each commit.
-    pub(crate) fn coming(&self) -> usize {
-        self.last_batch * 15 / 16
+    /// How many tasks are worth a short wait, beside those that came during the commit: seven eighths of the last batch.
+    /// If the writer waited for all, all callers would wait for each commit at once and leave the cores idle.
+    pub(crate) fn expected(&self) -> usize {
+        self.last_batch * 7 / 8
     }
 
-    /// Nobody came for a while.
-    pub(crate) fn quiet(&mut self) {
-        self.quiet = true;
+    /// No task came for a while.
+    pub(crate) fn idle(&mut self) {
+        self.idle = true;
         self.last_batch = 0;
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle
     }
 
     pub(crate) fn may_settle(&self, backlog: u64) -> bool {
-        let serve_per_settle = if self.is_crowded() {
-            CROWD_PER_SETTLE
+        let serve_per_settle = if self.is_loaded() {
+            LOAD_PER_SETTLE
         } else {
             FEW_PER_SETTLE
         };
         let rested = self.last_slice_ended.elapsed() >= self.last_slice_took * serve_per_settle;
-        self.quiet || rested || backlog > BACKLOG_MAX
+        self.idle || rested || backlog > BACKLOG_MAX
     }
 
-    /// How many entries the next slice may carry.
+    /// How many entries the next slice may settle.
     pub(crate) fn slice(&self) -> usize {
-        if self.quiet {
-            QUIET_SLICE
-        } else if self.is_crowded() {
-            CROWD_SLICE
+        if self.idle {
+            IDLE_SLICE
+        } else if self.is_loaded() {
+            LOAD_SLICE
         } else {
             FEW_SLICE
         }
     }
 
-    fn is_crowded(&self) -> bool {
-        self.last_batch >= CROWD_MIN
+    fn is_loaded(&self) -> bool {
+        self.last_batch >= LOAD_MIN
     }
 
     /// A slice was settled.
@@ -101,22 +101,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settlement_yields_to_whoever_waits() {
+    fn settlement_yields_to_waiting_claims() {
         let took = Duration::from_secs(60);
-        let check = |batch: usize, slice: usize, coming: usize| {
+        let check = |batch: usize, slice: usize, expected: usize| {
             let mut pace = Pace::new();
             pace.served(batch);
-            assert_eq!((pace.slice(), pace.coming()), (slice, coming), "{batch}");
+            assert_eq!(
+                (pace.slice(), pace.expected()),
+                (slice, expected),
+                "{batch}"
+            );
             pace.settled(took);
             assert!(!pace.may_settle(BACKLOG_MAX), "{batch}: it has not rested");
             assert!(pace.may_settle(BACKLOG_MAX + 1), "{batch}: past the bound");
-            pace.quiet();
-            assert!(pace.may_settle(1), "{batch}: nobody waits");
-            assert_eq!((pace.slice(), pace.coming()), (QUIET_SLICE, 0), "{batch}");
+            pace.idle();
+            assert!(pace.may_settle(1), "{batch}: no claim waits");
+            assert_eq!((pace.slice(), pace.expected()), (IDLE_SLICE, 0), "{batch}");
         };
         check(1, FEW_SLICE, 0);
-        check(CROWD_MIN - 1, FEW_SLICE, 14);
-        check(CROWD_MIN, CROWD_SLICE, 15);
-        check(4_096, CROWD_SLICE, 3_840);
+        check(LOAD_MIN - 1, FEW_SLICE, 13);
+        check(LOAD_MIN, LOAD_SLICE, 14);
+        check(4_096, LOAD_SLICE, 3_584);
     }
 }

@@ -8,18 +8,20 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
-    ports::{Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError},
+    ports::{
+        AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
+        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+    },
 };
 use uuid::Uuid;
 
 use crate::{
-    Embedded,
+    Embedded, PARTITION,
     books::{self, Books},
     log,
     log::Refs,
     reader::{self, Readers},
     task::{LedgerJob, Task},
-    writer::PARTITION,
 };
 
 /// How long a sender with too little money waits for what was just claimed to be settled.
@@ -36,7 +38,7 @@ impl Books for Embedded {
 }
 
 #[async_trait]
-impl Ledger for Embedded {
+impl KeyStore for Embedded {
     async fn bind_key(
         &self,
         scope: &str,
@@ -46,7 +48,10 @@ impl Ledger for Embedded {
     ) -> Result<KeyBinding, LedgerError> {
         books::bind_key(self, scope, key, fingerprint, id).await
     }
+}
 
+#[async_trait]
+impl AccountStore for Embedded {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
         books::deposit(self, id, user, amount).await
     }
@@ -54,7 +59,10 @@ impl Ledger for Embedded {
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
         books::balances(self, user).await
     }
+}
 
+#[async_trait]
+impl CampaignStore for Embedded {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         match books::create(self, setup).await {
             // The missing money may have been claimed and not settled yet.
@@ -83,7 +91,10 @@ impl Ledger for Embedded {
     ) -> Result<Vec<GrantRecord>, LedgerError> {
         books::grants(self, id, after, limit).await
     }
+}
 
+#[async_trait]
+impl SettlementStore for Embedded {
     async fn settled(&self, _partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.positions().1)
     }
@@ -108,12 +119,50 @@ impl Ledger for Embedded {
     }
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
-        if partition != PARTITION {
-            let reason = format!("this file has partition 0 alone, and not {}", partition.0);
-            return Err(LedgerError::Damaged { reason });
-        }
+        own(partition)?;
         books::settle(self, partition, entries).await
     }
+}
+
+#[async_trait]
+impl QuarantineStore for Embedded {
+    async fn quarantine(
+        &self,
+        partition: PartitionId,
+        entry: &Entry,
+        reason: &str,
+    ) -> Result<Seq, LedgerError> {
+        own(partition)?;
+        books::quarantine(self, partition, entry, reason).await
+    }
+
+    async fn count_quarantined(
+        &self,
+        partition: PartitionId,
+    ) -> Result<QuarantineCount, LedgerError> {
+        books::count_quarantined(self, partition).await
+    }
+
+    async fn list_quarantined(
+        &self,
+        after: Option<(PartitionId, Seq)>,
+        limit: u32,
+    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
+        books::list_quarantined(self, after, limit).await
+    }
+
+    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        books::redrive(self, partition, seq).await
+    }
+}
+
+/// Refuses partitions that the file does not have.
+fn own(partition: PartitionId) -> Result<(), LedgerError> {
+    if partition == PARTITION {
+        return Ok(());
+    }
+    let reason = format!("this file has partition 0 alone, and not {}", partition.0);
+    Err(LedgerError::Damaged { reason })
 }
 
 #[async_trait]

@@ -1,32 +1,42 @@
 //! The bounded queue between the callers and the writer thread.
 //!
-//! Callers push one by one and never wait; the writer takes everything that has gathered since it last looked, in
-//! one exchange of buffers. That is the whole of batching, and an idle engine waits for nobody. Only where the last
-//! batch shows that a crowd is there does the writer let a part of it come back first, for a bounded moment: a commit
-//! costs the same for one task as for a hundred, and with two cores every commit too many is taken from the crowd.
+//! Callers push one by one and never wait; the writer takes everything that has gathered since its last turn, in one
+//! exchange of buffers. That is the whole of batching, and an idle engine waits for nobody. Only when the last batch was
+//! large does the writer wait for a bounded time until most of those callers have asked again: a commit costs the same
+//! for one task as for a hundred, and with two cores every superfluous commit takes time from the callers.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use qiang_core::ports::EngineError;
 
-/// How long the writer waits for each of a crowd that it expects back: a little longer than two cores need for a
-/// claim over HTTP. Who comes more slowly is not worth waiting for.
+/// How long the writer waits for each task that it expects: a little longer than two cores need for a claim over HTTP.
+/// Slower callers are not worth the wait.
 const GATHER_PER_TASK: Duration = Duration::from_micros(25);
 /// How long it waits for all of them.
 const GATHER_MAX: Duration = Duration::from_millis(2);
 /// No more tasks than this are worth waiting for: past it, a commit's cost is spread thinly enough.
 const WORTHWHILE_MAX: usize = 256;
 
-/// Why a task was not taken.
+/// Why a task was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Full {
+pub(crate) enum PushError {
     /// The bound is reached.
-    Overloaded,
+    Full,
     /// The queue is closed.
     Closed,
 }
 
-/// What the writer finds.
+impl From<PushError> for EngineError {
+    fn from(error: PushError) -> Self {
+        match error {
+            PushError::Full => Self::Overloaded,
+            PushError::Closed => Self::Stopping,
+        }
+    }
+}
+
+/// What [`Queue::take`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// At least one task.
@@ -68,13 +78,13 @@ impl<T> Queue<T> {
     }
 
     /// Adds a task, or gives it back with the reason.
-    pub(crate) fn push(&self, task: T) -> Result<(), (Full, T)> {
+    pub(crate) fn push(&self, task: T) -> Result<(), (PushError, T)> {
         let mut inner = self.inner.lock();
         if inner.closed {
-            return Err((Full::Closed, task));
+            return Err((PushError::Closed, task));
         }
         if inner.tasks.len() >= self.tasks_max {
-            return Err((Full::Overloaded, task));
+            return Err((PushError::Full, task));
         }
         inner.tasks.push(task);
         if inner.wake_at > 0 && inner.tasks.len() >= inner.wake_at {
@@ -85,14 +95,14 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Exchanges the gathered tasks for the empty `inbox`, waiting up to `wait_max` for a first one, and before that a
-    /// moment for as many as are `coming` beside those who are here.
-    pub(crate) fn take(&self, inbox: &mut Vec<T>, coming: usize, wait_max: Duration) -> Taken {
+    /// Exchanges the gathered tasks for the empty `inbox`. Waits up to `wait_max` for a first one, and before that for
+    /// as many as are `expected` beside those that have gathered, at most [`GATHER_MAX`].
+    pub(crate) fn take(&self, inbox: &mut Vec<T>, expected: usize, wait_max: Duration) -> Taken {
         debug_assert!(inbox.is_empty(), "the last batch was not finished");
         let mut inner = self.inner.lock();
         let here = inner.tasks.len();
-        let worthwhile = (here + coming).min(WORTHWHILE_MAX);
-        if coming > 1 && here < worthwhile {
+        let worthwhile = (here + expected).min(WORTHWHILE_MAX);
+        if expected > 1 && here < worthwhile {
             let gather = GATHER_PER_TASK.saturating_mul((worthwhile - here) as u32);
             self.wait(&mut inner, worthwhile, gather.min(GATHER_MAX).min(wait_max));
         }
@@ -143,9 +153,9 @@ mod tests {
         let queue = Queue::new(2);
         assert_eq!(queue.push(1), Ok(()));
         assert_eq!(queue.push(2), Ok(()));
-        assert_eq!(queue.push(3), Err((Full::Overloaded, 3)));
+        assert_eq!(queue.push(3), Err((PushError::Full, 3)));
         queue.close();
-        assert_eq!(queue.push(4), Err((Full::Closed, 4)));
+        assert_eq!(queue.push(4), Err((PushError::Closed, 4)));
         let mut inbox = Vec::new();
         assert_eq!(queue.take(&mut inbox, 0, Duration::ZERO), Taken::Tasks);
         assert_eq!(inbox, [1, 2]);
@@ -157,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn those_who_do_not_come_are_not_waited_for_long() {
+    fn the_wait_for_expected_tasks_is_bounded() {
         let queue = Queue::new(2);
         assert_eq!(queue.push(1), Ok(()));
         let mut inbox = Vec::new();
-        // It would hang here, were it to wait for all who may come.
+        // It would hang here if it waited for all that are expected.
         let taken = queue.take(&mut inbox, 4_096, Duration::MAX);
         assert_eq!((taken, &*inbox), (Taken::Tasks, &[1][..]));
     }

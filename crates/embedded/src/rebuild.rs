@@ -1,4 +1,4 @@
-//! Making the book again from the file.
+//! Rebuilding the book from the file.
 
 use qiang_core::{
     book::Book,
@@ -8,18 +8,18 @@ use qiang_core::{
 use rusqlite::Connection;
 
 use crate::{
+    PARTITION,
     error::StoreError,
     ledger::{campaigns, settle},
     log,
     log::Refs,
-    writer::PARTITION,
 };
 
-/// Puts every campaign of the ledger in place, then replays the whole log. What contradicts itself is damage.
+/// Restores every campaign of the ledger, then replays the whole log. A contradiction is damage.
 pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreError> {
     let mut book = Book::new();
-    campaigns::each_setup(conn, campaigns::Which::Opened, |r, setup| {
-        refs.insert(setup.campaign.id, r);
+    campaigns::each_setup(conn, campaigns::Which::Opened, |campaign_ref, setup| {
+        refs.insert(setup.campaign.id, campaign_ref);
         book.restore(setup);
     })?;
     let mut damage = None;

@@ -1,4 +1,4 @@
-//! What travels from the callers to the writer thread, and back.
+//! Requests to the writer thread and their answers.
 
 use qiang_core::{
     book::{Claim, Command, Reply},
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::{error::StoreError, log::Refs};
 
-/// Something for the writer thread to do. Each carries the way back to whoever waits.
+/// Something for the writer thread to do, and where to send its answer.
 pub(crate) enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
@@ -25,17 +25,17 @@ pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
 /// A change to the ledger's tables: done in the batch's transaction, answered after its commit.
 pub(crate) trait LedgerJob: Send {
     /// Makes the change, inside a savepoint that is undone if it returns an error.
-    fn run(&mut self, desk: &mut Desk<'_>) -> Result<(), StoreError>;
+    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError>;
 
     /// How many entries it settles; 0 for a job that settles none.
     fn entries(&self) -> usize;
 
-    /// Tells the caller.
+    /// Sends the result to the caller.
     fn answer(self: Box<Self>, committed: Committed<'_>);
 }
 
-/// What a ledger job works with.
-pub(crate) struct Desk<'a> {
+/// What a ledger job works with: the transaction, and what the writer keeps between transactions.
+pub(crate) struct JobContext<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) refs: &'a mut Refs,
     pub(crate) now: Timestamp,
@@ -44,11 +44,16 @@ pub(crate) struct Desk<'a> {
 }
 
 /// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
-pub(crate) fn run_job(job: &mut dyn LedgerJob, desk: &mut Desk<'_>) -> Result<(), StoreError> {
-    desk.conn.execute_batch("SAVEPOINT job")?;
-    match job.run(desk) {
-        Ok(()) => desk.conn.execute_batch("RELEASE job")?,
-        Err(StoreError::Refused(_)) => desk.conn.execute_batch("ROLLBACK TO job; RELEASE job")?,
+pub(crate) fn run_job(
+    job: &mut dyn LedgerJob,
+    context: &mut JobContext<'_>,
+) -> Result<(), StoreError> {
+    context.conn.execute_batch("SAVEPOINT job")?;
+    match job.run(context) {
+        Ok(()) => context.conn.execute_batch("RELEASE job")?,
+        Err(StoreError::Refused(_)) => {
+            context.conn.execute_batch("ROLLBACK TO job; RELEASE job")?
+        }
         Err(error) => return Err(error),
     }
     Ok(())
@@ -65,9 +70,9 @@ pub(crate) struct Job<T, F> {
 impl<T, F> Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut Desk<'_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
 {
-    /// A job that settles so many entries, and where its result will be.
+    /// A job that settles so many entries, and the receiver of its result.
     pub(crate) fn boxed(
         entries: usize,
         work: F,
@@ -89,15 +94,15 @@ where
 impl<T, F> LedgerJob for Job<T, F>
 where
     T: Send + 'static,
-    F: FnMut(&mut Desk<'_>) -> Result<T, StoreError> + Send + 'static,
+    F: FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
 {
-    fn run(&mut self, desk: &mut Desk<'_>) -> Result<(), StoreError> {
-        match (self.work)(desk) {
+    fn run(&mut self, context: &mut JobContext<'_>) -> Result<(), StoreError> {
+        match (self.work)(context) {
             Ok(value) => {
                 self.result = Some(Ok(value));
                 Ok(())
             }
-            Err(error) if error.is_of_the_disk() => Err(error),
+            Err(error) if error.is_io() => Err(error),
             // A rule of the ledger: this job's change is undone, the batch goes on.
             Err(error) => {
                 let refusal = LedgerError::from(error);
@@ -125,6 +130,6 @@ where
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => unavailable(&EngineError::Stopping),
         };
-        drop(self.answer.send(result)); // whoever asked may be gone
+        drop(self.answer.send(result)); // the caller may have stopped waiting
     }
 }

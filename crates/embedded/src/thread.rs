@@ -10,10 +10,10 @@ use crate::file::WriterLock;
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = -5;
 
-/// A running writer. Its thread has the file's lock and keeps it until its last word: whoever opens the file next
-/// finds nobody else writing.
+/// A running writer. Its thread holds the file's lock until it ends, so that whoever opens the file next is the only
+/// writer.
 pub(crate) struct WriterThread {
-    /// Tells the writer to come to its end.
+    /// Asks the writer to end.
     close: Box<dyn Fn() + Send + Sync>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -36,7 +36,7 @@ impl WriterThread {
         })
     }
 
-    /// Tells the writer to come to its end, and waits for it.
+    /// Asks the writer to end, and waits for it.
     pub(crate) fn stop(&self) {
         (self.close)();
         if let Some(thread) = self.thread.lock().take() {
@@ -46,11 +46,11 @@ impl WriterThread {
     }
 }
 
-/// Asks the system to let this thread go first when it has something to do. It works little and the whole crowd waits
-/// for it, but after each of its short sleeps the system may leave it waiting for a core for milliseconds. Without the
-/// right to ask (`CAP_SYS_NICE`, or a limit on niceness) everything goes on as before, only later.
+/// Asks the system to run this thread before others. It uses little time and all callers wait for it, but after each of
+/// its short sleeps the system may leave it without a core for milliseconds. Without the right to ask (`CAP_SYS_NICE`,
+/// or a limit on niceness) it keeps its normal priority.
 #[cfg(target_os = "linux")]
-pub(crate) fn go_first() {
+pub(crate) fn raise_priority() {
     use rustix::{process::setpriority_process, thread::gettid};
 
     // On Linux niceness belongs to a thread.
@@ -61,7 +61,7 @@ pub(crate) fn go_first() {
 
 /// Elsewhere niceness belongs to the process.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn go_first() {}
+pub(crate) fn raise_priority() {}
 
 impl Drop for WriterThread {
     fn drop(&mut self) {

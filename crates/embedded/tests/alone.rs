@@ -13,7 +13,7 @@ use qiang_core::{
     book::{Book, Command, Setup},
     event::{Entry, Event, PartitionId},
     money::Money,
-    ports::{Engine, Ledger, LedgerError},
+    ports::{AccountStore as _, CampaignStore as _, Engine, LedgerError, SettlementStore as _},
 };
 use qiang_embedded::{Embedded, SqliteLedger, StoreError};
 use qiang_testkit::{
@@ -225,8 +225,8 @@ async fn what_is_settled_was_opened_there() {
     );
 }
 
-/// Somebody holds the file's write lock for longer than the writer has patience: nobody is told that a change was made,
-/// and when the lock is gone, the same entries are settled once.
+/// Another connection holds the file's write lock for longer than the writer waits: no change is confirmed, and once the
+/// lock is released, the same entries are settled once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
     let folder = TempDir::new().unwrap();
@@ -260,7 +260,7 @@ async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
     assert_eq!(record.granted, 3);
 }
 
-/// What kill -9 leaves: the files as they are, with the write-ahead log that nobody has carried over.
+/// What kill -9 leaves: the files as they are, with a write-ahead log that was never checkpointed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_is_in_the_files_at_once() {
     let folder = TempDir::new().unwrap();

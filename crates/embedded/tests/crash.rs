@@ -6,9 +6,9 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -19,19 +19,23 @@ use qiang_core::{
     event::PartitionId,
     id::PaymentRef,
     outcome::Outcome,
-    ports::{Engine, EventLog, Ledger},
+    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_testkit::{
     auditor::{History, assert_sound},
     campaign::{Builder, Target, red_packet, sale, user},
+    conformance::settled::compare,
+    servers::{Process, wait_for},
 };
 
 /// In the child: the file to grant from, and the number of the round.
 const FILE: &str = "QIANG_TEST_CRASH_FILE";
 const ROUND: &str = "QIANG_TEST_CRASH_ROUND";
 const KILLS: u64 = 10;
+/// How long a child may take until it grants.
+const BEGIN_MAX: Duration = Duration::from_secs(30);
 /// Claims under way at once in the child.
 const BATCH: u64 = 64;
 /// Open whenever the test runs, and for longer than it does.
@@ -107,38 +111,23 @@ type Printed = BTreeMap<(u64, u64), (u32, i64, bool)>;
 
 /// Starts a child, kills it `after` its first answer, and reads what it had printed.
 fn run_and_kill(path: &Path, round: u64, after: Duration, printed: &mut Printed) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "what_was_answered_survives_sigkill",
-            "--nocapture",
-        ])
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "what_was_answered_survives_sigkill"])
+        .arg("--nocapture")
         .env(FILE, path)
-        .env(ROUND, round.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let out = BufReader::new(child.stdout.take().unwrap());
+        .env(ROUND, round.to_string());
+    let output = path.with_extension(format!("output-{round}"));
+    let child = Process::start(&command, &output);
     let before = printed.len();
-    let (first, begun) = std::sync::mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        let mut lines = Vec::new();
-        for line in out.lines() {
-            let line = line.unwrap();
-            if line.starts_with("granted ") {
-                first.send(()).ok();
-                lines.push(line);
-            }
-        }
-        lines
+    wait_for("the child's first grant", BEGIN_MAX, || {
+        assert!(child.ended().is_none(), "{}", child.output());
+        child.output().contains("\ngranted ").then_some(())
     });
-    begun
-        .recv_timeout(Duration::from_secs(30))
-        .expect("the child grants");
     std::thread::sleep(after);
-    child.kill().unwrap(); // SIGKILL
-    child.wait().unwrap();
-    for line in reader.join().unwrap() {
+    child.kill();
+    let output = child.output();
+    for line in output.lines().filter(|line| line.starts_with("granted ")) {
         let words: Vec<&str> = line.split(' ').collect();
         // The last line may have been cut.
         let [_, round, n, number, minor, paid, "."] = words[..] else {
@@ -218,12 +207,7 @@ fn what_was_answered_survives_sigkill() {
     let started = Instant::now();
     let settled = embedded.await_settled(PartitionId(0), head, Duration::from_secs(60));
     assert_eq!(block_on(settled), Ok(true), "after {:?}", started.elapsed());
-    let books = assert_sound(&history);
-    for setup in &history.setups {
-        let id = setup.campaign.id;
-        let record = block_on(embedded.campaign(id)).unwrap().unwrap();
-        assert_eq!(i64::from(record.granted), books.accounts[&id].granted());
-    }
+    block_on(compare(&embedded, &assert_sound(&history)));
     println!("{} answers survived {KILLS} kills", printed.len());
     embedded.close();
 }

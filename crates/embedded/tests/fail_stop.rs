@@ -18,7 +18,9 @@ use qiang_core::{
     event::{Event, PartitionId},
     money::Money,
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, EventLog, Ledger, Ticket},
+    ports::{
+        AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog, Ticket,
+    },
     split::SplitRule,
 };
 use qiang_embedded::Embedded;
@@ -35,7 +37,7 @@ const DISK_BYTES: usize = 48 << 20;
 /// What is taken away from the disk, and given back.
 const BALLAST_BYTES: usize = DISK_BYTES - (640 << 10);
 /// Claims at once: their commit alone is more than the ballast leaves.
-const CROWD: u64 = 12_000;
+const CLAIMS: u64 = 12_000;
 
 fn open(path: &Path) -> Embedded {
     let opened = Embedded::open(path, ManualClock::new(OPENS));
@@ -67,13 +69,13 @@ fn claims(embedded: &Embedded, claims: impl Iterator<Item = book::Claim>) -> Vec
     claims.map(|claim| embedded.claim(claim)).collect()
 }
 
-/// Asks for everything again, at once as a crowd does: one by one, each would be a commit of its own.
+/// Asks for everything again, all at once: one by one, each would be a commit of its own.
 fn retry(embedded: &Embedded, again: impl Iterator<Item = book::Claim>) -> Vec<Claimed> {
     let tickets = claims(embedded, again).into_iter();
     tickets.map(|ticket| block_on(ticket).unwrap()).collect()
 }
 
-/// Keeps the writer from committing: whoever holds the file's write lock holds it up, for as long as it has patience.
+/// Keeps the writer from committing by holding the file's write lock, for as long as the writer waits for it.
 fn hold_up(path: &Path, embedded: &Embedded) -> rusqlite::Connection {
     while embedded.positions().0 != embedded.positions().1 && embedded.stopped().is_none() {
         std::thread::sleep(Duration::from_millis(1)); // let it settle, so that nothing else is under way
@@ -136,19 +138,19 @@ fn small_disk(test: &str) -> Option<PathBuf> {
     disk
 }
 
-/// What claims and their retries came to while the disk was full.
+/// The answers to claims while the disk was full.
 #[derive(Default)]
-struct Rush {
+struct Answers {
     granted: Vec<(book::Claim, u32, i64)>,
     failed: Vec<book::Claim>,
     uncertain: usize,
     unavailable: usize,
 }
 
-impl Rush {
-    fn round(&mut self, embedded: &Embedded, target: Target, round: u64, crowd: u64) {
+impl Answers {
+    fn round(&mut self, embedded: &Embedded, target: Target, round: u64, users: u64) {
         let claim = |n| target.one(&format!("user-{round}-{n}"));
-        let asked: Vec<_> = (0..crowd).map(claim).collect();
+        let asked: Vec<_> = (0..users).map(claim).collect();
         let tickets = claims(embedded, asked.iter().cloned());
         self.collect(asked, tickets);
     }
@@ -179,14 +181,20 @@ impl Rush {
     }
 }
 
-/// A crowd whose commit cannot fit, and whoever comes right after it. Tells whether the engine was still down when
-/// all had asked.
-fn fill(embedded: &Embedded, path: &Path, sale: Target, attempt: u64, rush: &mut Rush) -> bool {
+/// Sends claims whose commit cannot fit, and more right after them. Returns whether the engine was still down when all
+/// had been sent.
+fn fill(
+    embedded: &Embedded,
+    path: &Path,
+    sale: Target,
+    attempt: u64,
+    answers: &mut Answers,
+) -> bool {
     let buyer = user("a");
-    let user = |n| sale.one(&format!("crowd-{attempt}-{n}"));
+    let user = |n| sale.one(&format!("full-{attempt}-{n}"));
     let other = hold_up(path, embedded);
-    let crowd: Vec<_> = (0..CROWD).map(user).collect();
-    let tickets = claims(embedded, crowd.iter().cloned());
+    let first: Vec<_> = (0..CLAIMS).map(user).collect();
+    let tickets = claims(embedded, first.iter().cloned());
     let_go(&other);
     let deadline = Instant::now() + Duration::from_secs(20);
     while embedded.stopped().is_none() {
@@ -196,7 +204,7 @@ fn fill(embedded: &Embedded, path: &Path, sale: Target, attempt: u64, rush: &mut
         );
         std::thread::sleep(Duration::from_millis(1));
     }
-    let late: Vec<_> = (CROWD..CROWD + 100).map(user).collect();
+    let late: Vec<_> = (CLAIMS..CLAIMS + 100).map(user).collect();
     let late_tickets = claims(embedded, late.iter().cloned());
     let (id, funds) = (Uuid::from_u128(1), Money::new(1, currency()));
     let gets_through = [
@@ -208,8 +216,8 @@ fn fill(embedded: &Embedded, path: &Path, sale: Target, attempt: u64, rush: &mut
     if still_down {
         assert_eq!(gets_through, [false; 3]);
     }
-    rush.collect(crowd, tickets);
-    rush.collect(late, late_tickets);
+    answers.collect(first, tickets);
+    answers.collect(late, late_tickets);
     still_down
 }
 
@@ -235,15 +243,15 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     let packet = enter(&embedded, 1, packet, &mut history);
     let sale = enter(&embedded, 2, sale(100_000), &mut history);
 
-    let mut rush = Rush::default();
-    rush.round(&embedded, packet, 0, 100);
-    rush.round(&embedded, sale, 1, 100);
+    let mut answers = Answers::default();
+    answers.round(&embedded, packet, 0, 100);
+    answers.round(&embedded, sale, 1, 100);
     // The disk takes small commits until its last page is used, so that the engine may be up again before anybody
     // has looked. Then it is filled once more.
-    let seen_down = (0..20).any(|attempt| fill(&embedded, &path, sale, attempt, &mut rush));
-    assert!(seen_down && rush.uncertain > 0 && rush.unavailable > 0);
+    let seen_down = (0..20).any(|attempt| fill(&embedded, &path, sale, attempt, &mut answers));
+    assert!(seen_down && answers.uncertain > 0 && answers.unavailable > 0);
     assert!(
-        rush.granted.len() >= 200,
+        answers.granted.len() >= 200,
         "the disk was not full from the start"
     );
 
@@ -260,22 +268,22 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     });
     let granted: HashMap<_, _> = granted.collect();
     let kept = |claim: &book::Claim| granted.get(&(claim.campaign, claim.user.clone())).copied();
-    for (claim, number, minor) in &rush.granted {
+    for (claim, number, minor) in &answers.granted {
         assert_eq!(kept(claim), Some((*number, *minor)));
     }
 
     std::fs::remove_file(&ballast).unwrap();
     until_repaired(&embedded);
-    let again = rush.granted.iter().map(|granted| granted.0.clone());
-    for (claimed, (_, number, minor)) in retry(&embedded, again).iter().zip(&rush.granted) {
+    let again = answers.granted.iter().map(|granted| granted.0.clone());
+    for (claimed, (_, number, minor)) in retry(&embedded, again).iter().zip(&answers.granted) {
         let Outcome::AlreadyGranted(grant) = claimed.outcome else {
             panic!("it was granted, and now {:?}", claimed.outcome)
         };
         assert_eq!((grant.number, grant.amount_minor), (*number, *minor));
     }
     // Whoever heard of a failure asks again: if the grant was kept all the same, it is that one.
-    let claimed = retry(&embedded, rush.failed.iter().cloned());
-    for (claim, claimed) in rush.failed.iter().zip(claimed) {
+    let claimed = retry(&embedded, answers.failed.iter().cloned());
+    for (claim, claimed) in answers.failed.iter().zip(claimed) {
         let grant = claimed.outcome.grant().copied().unwrap();
         if let Some(kept) = kept(claim) {
             assert_eq!((grant.number, grant.amount_minor), kept);
@@ -298,15 +306,18 @@ fn grants_that_wait_for_the_ledger_are_not_lost_on_a_full_disk() {
     let mut history = History::default();
     let target = sale(100_000).ack(AckLevel::Ledger);
     let target = enter(&embedded, 1, target, &mut history);
-    let mut rush = Rush::default();
+    let mut answers = Answers::default();
     for round in 0..5 {
-        rush.round(&embedded, target, round, CROWD / 5);
+        answers.round(&embedded, target, round, CLAIMS / 5);
     }
-    assert!(rush.uncertain + rush.unavailable > 0, "the disk was full");
+    assert!(
+        answers.uncertain + answers.unavailable > 0,
+        "the disk was full"
+    );
     std::fs::remove_file(&ballast).unwrap();
     until_repaired(&embedded);
-    let granted = rush.granted.into_iter().map(|granted| granted.0);
-    for claimed in retry(&embedded, rush.failed.into_iter().chain(granted)) {
+    let granted = answers.granted.into_iter().map(|granted| granted.0);
+    for claimed in retry(&embedded, answers.failed.into_iter().chain(granted)) {
         assert!(claimed.outcome.grant().is_some(), "{claimed:?}");
         assert_eq!(claimed.ack, AckLevel::Ledger);
     }

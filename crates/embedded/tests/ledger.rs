@@ -5,7 +5,7 @@ use std::sync::Arc;
 use qiang_core::ports::Ledger;
 use qiang_embedded::SqliteLedger;
 use qiang_testkit::{
-    ManualClock, aside_conformance, conformance::alone::LedgerSubject, ledger_conformance,
+    ManualClock, conformance::standalone::LedgerSubject, ledger_conformance, quarantine_conformance,
 };
 
 struct OneFile {
@@ -47,4 +47,4 @@ impl LedgerSubject for OneFile {
 }
 
 ledger_conformance!(OneFile);
-aside_conformance!(OneFile);
+quarantine_conformance!(OneFile);

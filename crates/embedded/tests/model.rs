@@ -13,7 +13,10 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use qiang_core::{
     book::{Book, Claim, Command, Reply},
     event::{Entry, PartitionId},
-    ports::{Claimed, Engine, EngineError, EventLog, Ledger, Ticket},
+    ports::{
+        AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog,
+        SettlementStore as _, Ticket,
+    },
     time::Timestamp,
 };
 use qiang_embedded::Embedded;

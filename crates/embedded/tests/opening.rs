@@ -6,7 +6,7 @@ use std::path::Path;
 use qiang_core::{
     book::{CampaignAction, Command},
     event::PartitionId,
-    ports::{Engine, EventLog, Ledger},
+    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
 use qiang_embedded::{Embedded, StoreError};
@@ -199,9 +199,9 @@ fn two_hundred_thousand_grants_are_the_same_after_a_restart() {
     embedded.abort();
 }
 
-/// Left alone, SQLite would carry its write-ahead log into the file once it is 64 MiB long, in the middle of a rush.
+/// SQLite by itself checkpoints its write-ahead log once it is 64 MiB long, which would be under peak load.
 #[test]
-fn what_is_settled_is_carried_into_the_file_while_it_is_quiet() {
+fn an_idle_writer_checkpoints_what_is_settled() {
     const GRANTS: u32 = 12_000;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("qiang.db");
@@ -219,19 +219,19 @@ fn what_is_settled_is_carried_into_the_file_while_it_is_quiet() {
     let (head, _) = embedded.positions();
     let settled = embedded.await_settled(PartitionId(0), head, std::time::Duration::from_secs(60));
     assert_eq!(block_on(settled), Ok(true));
-    // Behind whatever the writer was at when it told that all is settled.
+    // Answered after whatever the writer was doing when it published the position.
     block_on(embedded.probe()).unwrap();
     let alone = directory.path().join("alone.db");
     std::fs::copy(&path, &alone).unwrap(); // without the write-ahead log
     let file = rusqlite::Connection::open(&alone).unwrap();
-    let carried: u32 = file
+    let checkpointed: u32 = file
         .query_row("SELECT seq FROM settled", [], |row| row.get(0))
         .unwrap();
-    assert!(carried >= 10_000, "{carried}");
+    assert!(checkpointed >= 10_000, "{checkpointed}");
 }
 
 #[test]
-fn closing_answers_what_a_courier_has_not_handed_out() {
+fn closing_answers_all_that_was_accepted() {
     let directory = tempfile::tempdir().unwrap();
     let embedded = open(&directory.path().join("qiang.db"));
     let setup = sale(500).setup(1);
@@ -239,10 +239,6 @@ fn closing_answers_what_a_courier_has_not_handed_out() {
     let target = Target::of(&setup);
     block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
 
-    // It starts, and never gets another turn.
-    let mut courier = Box::pin(embedded.courier());
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(courier.as_mut().poll(&mut context).is_pending());
     let claims = (0..200).map(|n| embedded.claim(target.one(&format!("user-{n}"))));
     let tickets: Vec<_> = claims.collect();
     embedded.close();

@@ -9,8 +9,8 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        Balance, CampaignRecord, Clock, GrantRecord, KeyBinding, Ledger, LedgerError,
-        QuarantineCount, QuarantinedEntry,
+        AccountStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord, KeyBinding,
+        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
 };
 use uuid::Uuid;
@@ -65,7 +65,7 @@ fn position_of((partition, seq): (i64, i64)) -> Result<(PartitionId, Seq), Store
 }
 
 #[async_trait]
-impl<D: Dialect> Ledger for Books<D> {
+impl<D: Dialect> KeyStore for Books<D> {
     async fn bind_key(
         &self,
         scope: &str,
@@ -82,7 +82,10 @@ impl<D: Dialect> Ledger for Books<D> {
         })
         .await
     }
+}
 
+#[async_trait]
+impl<D: Dialect> AccountStore for Books<D> {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
         let (now, user) = (self.clock.now(), Arc::new(user.clone()));
         self.write(move |conn| {
@@ -100,7 +103,10 @@ impl<D: Dialect> Ledger for Books<D> {
         })
         .await
     }
+}
 
+#[async_trait]
+impl<D: Dialect> CampaignStore for Books<D> {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         let (now, setup) = (self.clock.now(), Arc::new(setup.clone()));
         session::run(&self.desk, Mode::Enter, move |conn| {
@@ -129,7 +135,10 @@ impl<D: Dialect> Ledger for Books<D> {
         self.read(move |conn| Box::pin(campaigns::grants::<D>(conn, id, after, limit)))
             .await
     }
+}
 
+#[async_trait]
+impl<D: Dialect> SettlementStore for Books<D> {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         self.read(move |conn| {
             Box::pin(async move {
@@ -171,7 +180,10 @@ impl<D: Dialect> Ledger for Books<D> {
         self.positions.of(partition).reach(position);
         Ok(position)
     }
+}
 
+#[async_trait]
+impl<D: Dialect> QuarantineStore for Books<D> {
     async fn quarantine(
         &self,
         partition: PartitionId,

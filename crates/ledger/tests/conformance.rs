@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{MariaDb, Postgres, Server, audit::audit, open};
 use qiang_core::ports::Ledger;
 use qiang_testkit::{
-    ManualClock, aside_conformance, conformance::alone::LedgerSubject, ledger_conformance,
+    ManualClock, conformance::standalone::LedgerSubject, ledger_conformance, quarantine_conformance,
 };
 
 /// A ledger in a database of its own, on a server that the cases share.
@@ -51,11 +51,11 @@ impl<S: Server> LedgerSubject for InDatabase<S> {
 mod postgres {
     use super::*;
     ledger_conformance!(InDatabase<Postgres>);
-    aside_conformance!(InDatabase<Postgres>);
+    quarantine_conformance!(InDatabase<Postgres>);
 }
 
 mod mariadb {
     use super::*;
     ledger_conformance!(InDatabase<MariaDb>);
-    aside_conformance!(InDatabase<MariaDb>);
+    quarantine_conformance!(InDatabase<MariaDb>);
 }

@@ -17,18 +17,26 @@ type Wire = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
 
 /// An answer: its status and its whole body.
 pub struct Response {
+    /// The status.
     pub status: StatusCode,
+    /// The whole body.
     pub body: Bytes,
 }
 
 impl Response {
     /// The body as JSON.
+    ///
+    /// # Errors
+    /// When it is not JSON.
     pub fn json(&self) -> anyhow::Result<serde_json::Value> {
         serde_json::from_slice(&self.body)
             .with_context(|| format!("{} with a body that is not JSON", self.status))
     }
 
     /// The body as JSON, of an answer that must be a success.
+    ///
+    /// # Errors
+    /// When the status is no success, or the body is not JSON.
     pub fn success(&self) -> anyhow::Result<serde_json::Value> {
         if !self.status.is_success() {
             bail!("{}: {}", self.status, String::from_utf8_lossy(&self.body));
@@ -45,6 +53,10 @@ pub struct Client {
 }
 
 impl Client {
+    /// Connects to a service.
+    ///
+    /// # Errors
+    /// When it does not answer.
     pub async fn connect(addr: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(addr)
             .await
@@ -59,10 +71,18 @@ impl Client {
         })
     }
 
+    /// `GET`; no `Authorization` where the token is empty.
+    ///
+    /// # Errors
+    /// When there is no answer.
     pub async fn get(&mut self, path: &str, token: &HeaderValue) -> anyhow::Result<Response> {
         self.request(Method::GET, path, token, Bytes::new()).await
     }
 
+    /// `POST` of JSON, or of nothing; no `Authorization` where the token is empty.
+    ///
+    /// # Errors
+    /// When there is no answer.
     pub async fn post(
         &mut self,
         path: &str,

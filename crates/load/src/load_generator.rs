@@ -1,4 +1,4 @@
-//! A race: many clicks, taken by a bounded number of connections as fast as they are answered, or at set times.
+//! Load: many clicks, made over a bounded number of connections as fast as they are answered, or at set times.
 
 use std::{
     net::SocketAddr,
@@ -15,24 +15,30 @@ use hyper::{StatusCode, header::HeaderValue};
 
 use crate::client::Client;
 
-/// How long a race may take before what is left of it counts as failed.
+/// No load takes longer; clicks that are left are not made.
 const LOAD_MAX: Duration = Duration::from_secs(120);
 /// Latencies are recorded up to this, in microseconds.
 const LATENCY_US_MAX: u64 = 120_000_000;
 
 /// A user and the token that proves it.
 pub struct User {
+    /// The value of the header `Authorization`.
     pub token: HeaderValue,
 }
 
-/// What a race is about.
+/// What load to make.
 pub struct LoadPlan {
+    /// The service.
     pub addr: SocketAddr,
+    /// Where every click posts to.
     pub path: String,
+    /// What every click posts.
     pub body: Bytes,
+    /// The users.
     pub users: Arc<Vec<User>>,
     /// Which user makes which click, in order; a user may click more than once.
     pub clicks: Arc<Vec<u32>>,
+    /// Connections, which the users share.
     pub connections: usize,
     /// Closed loop: as fast as answers come. Open loop: clicks start at this rate whatever the answers do, and
     /// latency counts from when a click was due.
@@ -45,20 +51,27 @@ pub struct LoadPlan {
 
 /// A success that a user saw.
 pub struct Seen {
+    /// The index of the user.
     pub user: u32,
+    /// 201 or 200.
     pub status: StatusCode,
+    /// The grant as JSON.
     pub body: Bytes,
 }
 
-/// What came of a race.
+/// What the service answered.
 pub struct Results {
+    /// How long it took.
     pub seconds: f64,
+    /// Clicks that were made.
     pub requests: u64,
     /// How many answers had each status.
     pub statuses: std::collections::BTreeMap<u16, u64>,
+    /// The successes, if they were to be kept.
     pub seen: Vec<Seen>,
     /// Requests that got no answer.
     pub errors: u64,
+    /// Latencies in microseconds.
     pub latency_us: Histogram<u64>,
 }
 
@@ -74,16 +87,20 @@ impl Results {
         })
     }
 
+    /// Clicks a second.
+    #[must_use]
     pub fn per_second(&self) -> f64 {
         self.requests as f64 / self.seconds
     }
 
+    /// How many answers had this status.
+    #[must_use]
     pub fn count(&self, status: u16) -> u64 {
         self.statuses.get(&status).copied().unwrap_or(0)
     }
 
-    /// Adds what another race, or another connection of this one, came to.
-    pub fn add(&mut self, other: Self) -> anyhow::Result<()> {
+    /// Adds what another connection was answered.
+    fn add(&mut self, other: Self) -> anyhow::Result<()> {
         self.requests += other.requests;
         self.errors += other.errors;
         for (status, count) in other.statuses {
@@ -95,7 +112,10 @@ impl Results {
     }
 }
 
-/// Runs the race. `progress` is told of answered clicks, now and then.
+/// Makes the load. Calls `progress` with numbers of clicks that were answered since the last call.
+///
+/// # Errors
+/// When the connections cannot be made.
 pub async fn run(
     plan: LoadPlan,
     progress: impl Fn(u64) + Send + Sync + 'static,
@@ -128,10 +148,10 @@ pub async fn run(
     Ok(results)
 }
 
-/// Progress is told once for this many answers of a connection.
+/// Progress is reported once for this many answers of a connection.
 const PROGRESS_EVERY: u64 = 16;
 
-/// One connection's part in a race.
+/// One connection's part of the load.
 struct Connection {
     plan: Arc<LoadPlan>,
     next: Arc<AtomicUsize>,
@@ -192,7 +212,7 @@ impl Connection {
         Ok(results)
     }
 
-    /// Waits until a click is due, and tells when that was.
+    /// Waits until a click is due. Returns when that was.
     async fn due(&self, click: usize) -> Instant {
         let Some(per_second) = self.plan.per_second else {
             return Instant::now();

@@ -1,4 +1,4 @@
-//! What the crowd saw, held against the rules: one grant a user, one user a grant, no more grants than supply.
+//! What users saw, checked against the rules: one grant a user, one user a grant, no more grants than supply.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +10,22 @@ use crate::load_generator::Seen;
 /// A grant as its holder sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GrantBody {
+    /// Its number in the campaign, from 1.
     pub number: u32,
+    /// Units.
     pub quantity: u32,
+    /// Its money.
     pub amount: AmountBody,
 }
 
 /// Money on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AmountBody {
+    /// Minor units.
     pub amount: i64,
 }
 
-/// What the successes of a race come to.
+/// What the successes come to.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Distinct grants.
@@ -37,6 +41,9 @@ pub struct Verdict {
 }
 
 /// Judges what users saw. Each user is entitled to one grant.
+///
+/// # Errors
+/// When a success is not a grant.
 pub fn judge(seen: &[Seen], supply: u64) -> anyhow::Result<Verdict> {
     let mut verdict = Verdict::default();
     let mut of_user: HashMap<u32, GrantBody> = HashMap::new();

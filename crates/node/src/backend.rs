@@ -1,4 +1,4 @@
-//! What the API stands on: an engine, its log, a ledger, and what carries one into the other.
+//! The backend of a node: an engine, its log, a ledger, and settlement from one to the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,6 @@ use qiang_core::{
     ports::{Clock, Engine, EventLog, Ledger},
 };
 use qiang_embedded::{Embedded, SystemClock};
-use tokio::runtime::Handle;
 
 use crate::{
     close::Close,
@@ -48,7 +47,7 @@ impl Close for Embedded {
     }
 }
 
-/// What the API stands on.
+/// What the API works on, and what closes with it.
 #[derive(Clone)]
 pub struct Backend {
     /// Decides claims.
@@ -85,7 +84,7 @@ impl Backend {
                 let inside = config.settlement.inside;
                 let distributed = Distributed::start(config, ledger, inside).await?;
                 Ok(Self {
-                    engine: distributed.answering(&config.settlement),
+                    engine: distributed.with_ledger_ack(&config.settlement),
                     ledger: distributed.ledger(),
                     log: Arc::new(distributed.engine.clone()),
                     clock,
@@ -96,13 +95,9 @@ impl Backend {
         }
     }
 
-    /// The embedded engine, which is its own ledger and log. Its couriers work on the current runtime, of which there
-    /// must be one.
+    /// The embedded engine, which is its own ledger and log.
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
-        for _ in 0..Handle::current().metrics().num_workers() {
-            tokio::spawn(embedded.courier());
-        }
         let shared = Arc::new(embedded);
         Self {
             engine: shared.clone(),
@@ -114,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// What the API stands on.
+    /// What the API works on.
     #[must_use]
     pub fn ports(&self) -> Ports {
         Ports {
@@ -142,7 +137,7 @@ impl Backend {
         self.close.erase().await
     }
 
-    /// Waits until what is in the log now is in the ledger's tables; tells whether it is.
+    /// Waits until what is in the log now is in the ledger's tables. Returns whether it is.
     ///
     /// # Errors
     /// When the log or the ledger does not answer.

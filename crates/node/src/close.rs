@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-/// Goes down with the service.
+/// What a node closes when it stops.
 #[async_trait]
 pub(crate) trait Close: Send + Sync {
     /// Answers everything that was accepted and stops. Again does nothing.

@@ -1,5 +1,5 @@
-//! The engine on Redis as a service uses it: with a ledger behind it, settlement in between, and what follows from how
-//! far that is.
+//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends on
+//! how far that is.
 
 use std::{sync::Arc, time::Duration};
 
@@ -79,14 +79,14 @@ impl LedgerBackend {
     }
 }
 
-/// The engine on Redis, and what follows its log.
+/// The engine on Redis, its ledger, and settlement.
 pub(crate) struct Distributed {
     pub(crate) engine: RedisEngine,
     settlement: Option<Settlement>,
     transport: &'static str,
     ledger_backend: LedgerBackend,
     monitor: Arc<SettlementMonitor>,
-    watching: JoinHandle<()>,
+    monitoring: JoinHandle<()>,
 }
 
 impl Distributed {
@@ -108,14 +108,14 @@ impl Distributed {
             None
         };
         let monitor = Arc::<SettlementMonitor>::default();
-        let watching = tokio::spawn(Arc::clone(&monitor).watch(log, ledger));
+        let monitoring = tokio::spawn(Arc::clone(&monitor).run(log, ledger));
         Ok(Arc::new(Self {
             engine,
             settlement,
             transport: config.settlement.transport.name(),
             ledger_backend,
             monitor,
-            watching,
+            monitoring,
         }))
     }
 
@@ -124,9 +124,9 @@ impl Distributed {
     }
 
     /// The engine as the API uses it.
-    pub(crate) fn answering(self: &Arc<Self>, config: &SettlementConfig) -> Arc<dyn Engine> {
+    pub(crate) fn with_ledger_ack(self: &Arc<Self>, config: &SettlementConfig) -> Arc<dyn Engine> {
         Arc::new(LedgerAckEngine {
-            below: Arc::clone(self),
+            distributed: Arc::clone(self),
             ledger: self.ledger(),
             unsettled_max: config.unsettled_max,
             runtime: Handle::current(),
@@ -153,7 +153,7 @@ async fn settlement(
         options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
     }
     if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
-        // A list that nobody empties, or a group that keeps the log from being trimmed, is not left behind.
+        // Leaves no list that nobody empties, and no group that keeps the log from being trimmed.
         qiang_redis::remove_transports(&config.redis.options()).await?;
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
@@ -177,7 +177,7 @@ impl Gauges for Distributed {
 
     fn stuck(&self) -> Option<String> {
         let own = self.settlement.as_ref().and_then(Settlement::stuck);
-        // Whoever has the partition may be another process.
+        // Another process may own the partition.
         own.or_else(|| self.monitor.stalled())
     }
 
@@ -210,7 +210,7 @@ impl Close for Distributed {
         if let Some(settlement) = &self.settlement {
             settlement.stop().await;
         }
-        self.watching.abort();
+        self.monitoring.abort();
         self.ledger_backend.close().await
     }
 
@@ -219,9 +219,9 @@ impl Close for Distributed {
     }
 }
 
-/// The engine, with the level `ledger`, and with a bound to what may wait for the ledger.
+/// The engine, with the acknowledgement level `ledger`, and with a bound on unsettled entries.
 struct LedgerAckEngine {
-    below: Arc<Distributed>,
+    distributed: Arc<Distributed>,
     ledger: Arc<dyn Ledger>,
     unsettled_max: u64,
     runtime: Handle,
@@ -229,10 +229,10 @@ struct LedgerAckEngine {
 
 impl Engine for LedgerAckEngine {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        if self.below.monitor.lag() >= self.unsettled_max {
+        if self.distributed.monitor.lag() >= self.unsettled_max {
             return Ticket::ready(Err(EngineError::Overloaded));
         }
-        let engine = &self.below.engine;
+        let engine = &self.distributed.engine;
         let asks = engine.asks_for(&claim);
         if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
             return engine.claim(claim);
@@ -252,27 +252,32 @@ impl Engine for LedgerAckEngine {
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        self.below.engine.submit(command)
+        self.distributed.engine.submit(command)
     }
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.below.engine.peek(claim)
+        self.distributed.engine.peek(claim)
     }
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
-        self.below.engine.tally(campaign)
+        self.distributed.engine.tally(campaign)
     }
 
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        self.below.engine.order(order)
+        self.distributed.engine.order(order)
     }
 
     fn probe(&self) -> Ticket<()> {
-        self.below.engine.probe()
+        self.distributed.engine.probe()
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {
-        if self.below.engine.ack_levels().contains(&AckLevel::Replica) {
+        if self
+            .distributed
+            .engine
+            .ack_levels()
+            .contains(&AckLevel::Replica)
+        {
             &[AckLevel::Memory, AckLevel::Replica, AckLevel::Ledger]
         } else {
             &[AckLevel::Memory, AckLevel::Ledger]
@@ -280,7 +285,7 @@ impl Engine for LedgerAckEngine {
     }
 }
 
-/// A grant of a campaign that asks for `ledger`, once the ledger has it; others as they are.
+/// Waits for the ledger to have a grant of a campaign that asks for `ledger`. Others it returns as they are.
 async fn confirmed(
     engine: &RedisEngine,
     ledger: &dyn Ledger,

@@ -1,4 +1,5 @@
-//! A service of one's own: started on a free loopback port, with its data in a temporary folder.
+//! A node for a demonstration or a benchmark: in this process, on a free loopback port, with its data in a temporary
+//! folder.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +20,7 @@ use crate::{
     server::{Running, Server},
 };
 
-/// How long the crowd's tokens hold.
+/// How long users' tokens are valid.
 const TOKEN_S: i64 = 24 * 3_600;
 
 /// Makes tokens for users of a service.
@@ -49,7 +50,7 @@ impl UserTokens {
     }
 }
 
-/// The service, and the folder that goes with it.
+/// A running node, and what it has for itself.
 pub struct LocalService {
     running: Running,
     backend: Backend,
@@ -58,24 +59,33 @@ pub struct LocalService {
     scratch: Option<Scratch>,
 }
 
-/// Where a service of one's own on Redis has everything.
+/// The servers that a local node on Redis uses.
 pub struct LocalServers<'a> {
+    /// URLs of Redis.
     pub redis: &'a str,
     /// A database server for the ledger; a file without one.
     pub ledger: Option<&'a str>,
+    /// The transport of entries to the ledger, as it is configured.
     pub transport: &'a str,
+    /// The URL of RabbitMQ, for that transport.
     pub rabbitmq: &'a str,
 }
 
 impl LocalService {
-    /// Starts it on the embedded engine; with `noop_route`, the request that does nothing is offered too.
+    /// Starts it on the embedded engine; with `noop_route`, it also offers the request that does nothing.
+    ///
+    /// # Errors
+    /// When the folder or the port cannot be used.
     pub async fn start(noop_route: bool) -> anyhow::Result<Self> {
         let mut config = Config::defaults()?;
         config.server.noop_route = noop_route;
         Self::start_with(config).await
     }
 
-    /// Starts it on Redis, where it has keys of its own until it stops.
+    /// Starts it on Redis, with keys and a database of its own that are removed when it stops.
+    ///
+    /// # Errors
+    /// When a server cannot be used.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
         let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
         let scratch = match servers.ledger {
@@ -104,7 +114,7 @@ impl LocalService {
         let secret = hex::encode(rand::random::<[u8; 32]>());
         let tokens = UserTokens(TokenIssuer::from_secret(secret.as_bytes())?);
         config.auth.hs256_secret = Secret::new(secret);
-        // The crowd is one of ours: it may come with as many connections and shares as it likes.
+        // The load is ours: no bound to connections and shares.
         config.server.connections_max = u32::from(u16::MAX);
         config.limits.shares_max = qiang_core::split::SHARES_MAX;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -119,6 +129,8 @@ impl LocalService {
         })
     }
 
+    /// Where it listens.
+    #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.running.addr()
     }
@@ -130,6 +142,7 @@ impl LocalService {
     }
 
     /// The file that holds log and ledger.
+    #[must_use]
     pub fn database(&self) -> PathBuf {
         database(&self.folder)
     }
@@ -141,6 +154,9 @@ impl LocalService {
     }
 
     /// Waits until everything granted so far is in the ledger's tables.
+    ///
+    /// # Errors
+    /// When that takes longer than `wait_max`.
     pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
         let settled = self.backend.settle(wait_max).await?;
         ensure!(
@@ -152,16 +168,23 @@ impl LocalService {
     }
 
     /// Serves until Ctrl-C.
+    ///
+    /// # Errors
+    /// As [`LocalService::stop`].
     pub async fn serve_on(self) -> anyhow::Result<()> {
         tokio::signal::ctrl_c().await?;
         self.stop().await
     }
 
+    /// Stops it, and removes its keys and its database.
+    ///
+    /// # Errors
+    /// When it does not stop, or a server does not answer.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.running.shutdown().await?;
         self.backend.erase().await?;
         match self.scratch {
-            Some(scratch) => scratch.drop_it().await,
+            Some(scratch) => scratch.drop_database().await,
             None => Ok(()),
         }
     }

@@ -1,5 +1,5 @@
-//! What a node sees of the way from the log to the ledger, whoever settles: how far both are, which partition stands
-//! still, and what the ledger has set aside.
+//! Observes settlement from outside, whichever process settles: how far log and ledger are, which partition is stalled,
+//! and what the ledger has quarantined.
 
 use std::{
     collections::BTreeMap,
@@ -16,19 +16,19 @@ use qiang_core::{
     ports::{EventLog, Ledger, LedgerError, QuarantineCount},
 };
 
-/// How often heads and positions are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often what is set aside is counted.
+/// How often heads and positions are read.
+const POLL_EVERY: Duration = Duration::from_millis(250);
+/// How often quarantined entries are counted.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
-/// A partition with entries to settle whose position has not moved for this long stands still.
+/// A partition with entries to settle whose position has not moved for this long is stalled.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// How far the log is, and how far the ledger, over all partitions; and what the ledger has set aside of each.
+/// How far log and ledger are, over all partitions, and what the ledger has quarantined of each.
 #[derive(Debug, Default)]
 pub(crate) struct SettlementMonitor {
     head: AtomicU64,
     settled: AtomicU64,
-    aside: Mutex<Vec<(PartitionId, QuarantineCount)>>,
+    quarantine: Mutex<Vec<(PartitionId, QuarantineCount)>>,
     stalled: Mutex<Option<String>>,
 }
 
@@ -44,24 +44,24 @@ impl SettlementMonitor {
         head.saturating_sub(self.settled())
     }
 
-    /// How much is set aside of each partition.
+    /// How many entries are quarantined of each partition.
     pub(crate) fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
-        self.aside.lock().clone()
+        self.quarantine.lock().clone()
     }
 
-    /// Which partition stands still, if one does.
+    /// Which partition is stalled, if one is.
     pub(crate) fn stalled(&self) -> Option<String> {
         self.stalled.lock().clone()
     }
 
-    /// Looks again and again. Who does not answer is taken to stand still.
-    pub(crate) async fn watch(self: Arc<Self>, log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>) {
+    /// Polls log and ledger for ever. One that does not answer counts as not moving.
+    pub(crate) async fn run(self: Arc<Self>, log: Arc<dyn EventLog>, ledger: Arc<dyn Ledger>) {
         let mut counted = None::<Instant>;
         let mut stalls = Stalls::default();
         loop {
             if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
-                if let Ok(aside) = count_quarantined(&*ledger, &log.partitions()).await {
-                    *self.aside.lock() = aside;
+                if let Ok(counts) = count_quarantined(&*ledger, &log.partitions()).await {
+                    *self.quarantine.lock() = counts;
                 }
                 counted = Some(Instant::now());
             }
@@ -78,7 +78,7 @@ impl SettlementMonitor {
                     Ok(head) => {
                         sum += head;
                         let settled = positions.get(&partition).copied();
-                        stalls.look(partition, head, settled, Instant::now());
+                        stalls.observe(partition, head, settled, Instant::now());
                     }
                     Err(_) => whole = false,
                 }
@@ -87,12 +87,12 @@ impl SettlementMonitor {
                 self.head.store(sum, Ordering::Relaxed);
             }
             *self.stalled.lock() = stalls.stalled(Instant::now());
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 }
 
-/// Since when partitions stand still.
+/// Since when positions have not moved.
 #[derive(Debug, Default)]
 struct Stalls(BTreeMap<PartitionId, Stall>);
 
@@ -103,8 +103,8 @@ struct Stall {
 }
 
 impl Stalls {
-    /// Notes where a log ends and how far it is settled; none where that is not known, or nothing is.
-    fn look(&mut self, partition: PartitionId, head: Seq, settled: Option<Seq>, now: Instant) {
+    /// Records where a log ends and how far it is settled: none where nothing is, or that is unknown.
+    fn observe(&mut self, partition: PartitionId, head: Seq, settled: Option<Seq>, now: Instant) {
         let last = self.0.get(&partition).map(|stall| stall.settled);
         let settled = settled.or(last).unwrap_or(0);
         if settled >= head || last != Some(settled) {
@@ -117,7 +117,7 @@ impl Stalls {
         let long = |stall: &Stall| now.saturating_duration_since(stall.since) >= STALL_MAX;
         let (partition, stall) = self.0.iter().find(|(_, stall)| long(stall))?;
         Some(format!(
-            "partition {}: nothing behind entry {} has been settled for {} s; whoever settles it says why",
+            "partition {}: nothing behind entry {} has been settled for {} s; the process that settles it logs why",
             partition.0,
             stall.settled,
             STALL_MAX.as_secs()
@@ -125,7 +125,7 @@ impl Stalls {
     }
 }
 
-/// How much is set aside of each partition. Where nothing is at all, that is one look.
+/// How many entries are quarantined of each partition. Where nothing is at all, that takes one query.
 async fn count_quarantined(
     ledger: &dyn Ledger,
     partitions: &[PartitionId],
@@ -147,17 +147,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partition_that_does_not_move_is_said() {
+    fn a_partition_that_does_not_move_is_reported() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut stalls = Stalls::default();
-        let mut check = |seconds, looks: [(u64, Option<u64>); 2], stalled: Option<&str>| {
-            for (partition, (head, settled)) in (0..).zip(looks) {
-                stalls.look(PartitionId(partition), head, settled, at(seconds));
+        let mut check = |seconds, seen: [(u64, Option<u64>); 2], stalled: Option<&str>| {
+            for (partition, (head, settled)) in (0..).zip(seen) {
+                stalls.observe(PartitionId(partition), head, settled, at(seconds));
             }
-            let said = stalls.stalled(at(seconds));
-            let begins = said.as_deref().and_then(|said| said.split(':').next());
-            assert_eq!(begins, stalled, "{seconds} s: {said:?}");
+            let reported = stalls.stalled(at(seconds));
+            let begins = reported.as_deref().and_then(|text| text.split(':').next());
+            assert_eq!(begins, stalled, "{seconds} s: {reported:?}");
         };
         check(0, [(0, None), (0, None)], None);
         check(99, [(0, None), (0, None)], None);

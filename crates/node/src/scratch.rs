@@ -1,4 +1,4 @@
-//! A database of one's own on somebody's server, for a demonstration or a benchmark.
+//! A database that is made for one demonstration or benchmark, and dropped at its end.
 
 use std::time::Instant;
 
@@ -17,22 +17,28 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes a database of that name, which has letters, digits and `_` only.
+    ///
+    /// # Errors
+    /// When `server` is not the URL of a database server, or it refuses.
     pub async fn make(server: &str, name: &str) -> anyhow::Result<Self> {
         let scratch = Self {
             server: server.to_owned(),
             name: name.to_owned(),
             url: url_of(server, name)?,
         };
-        let made = scratch.say(&format!("CREATE DATABASE {name}")).await;
+        let made = scratch.execute(&format!("CREATE DATABASE {name}")).await;
         made.context("make a database for this run")?;
         Ok(scratch)
     }
 
+    /// The URL of the database.
+    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// What kind of server a URL is about.
+    #[must_use]
     pub fn kind_of(server: &str) -> &'static str {
         if is_postgres(server) {
             "PostgreSQL"
@@ -41,7 +47,10 @@ impl Scratch {
         }
     }
 
-    /// Rows inserted one by one over one connection, each in a transaction of its own: a second.
+    /// Inserts rows one by one over one connection, each in a transaction of its own. Returns rows per second.
+    ///
+    /// # Errors
+    /// When the database refuses.
     pub async fn single_rows(&self, rows: u32) -> anyhow::Result<f64> {
         const TABLE: &str = "CREATE TABLE single (number BIGINT PRIMARY KEY, buyer VARCHAR(128) NOT NULL UNIQUE, \
                              amount BIGINT NOT NULL)";
@@ -73,20 +82,23 @@ impl Scratch {
         Ok(f64::from(rows) / started.elapsed().as_secs_f64())
     }
 
-    /// Drops it.
-    pub async fn drop_it(self) -> anyhow::Result<()> {
+    /// Drops the database.
+    ///
+    /// # Errors
+    /// When the server does not.
+    pub async fn drop_database(self) -> anyhow::Result<()> {
         let force = if is_postgres(&self.server) {
             " WITH (FORCE)"
         } else {
             ""
         };
         let dropped = self
-            .say(&format!("DROP DATABASE {}{force}", self.name))
+            .execute(&format!("DROP DATABASE {}{force}", self.name))
             .await;
         dropped.context("drop the database of this run")
     }
 
-    async fn say(&self, sql: &str) -> anyhow::Result<()> {
+    async fn execute(&self, sql: &str) -> anyhow::Result<()> {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql));
         if is_postgres(&self.server) {
             let options: sqlx::postgres::PgConnectOptions = self.server.parse()?;

@@ -14,7 +14,7 @@ use qiang_core::{
     event::{PartitionId, Seq},
     money::Money,
     outcome::Outcome,
-    ports::{Engine, EventLog, Ledger},
+    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
     split::SplitRule,
 };
 use qiang_embedded::SqliteLedger;

@@ -3,6 +3,7 @@
 mod audit;
 mod backend;
 mod demo;
+mod histogram;
 mod migrate;
 mod openapi;
 mod serve;

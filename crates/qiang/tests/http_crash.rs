@@ -12,7 +12,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -26,62 +26,57 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use qiang_testkit::servers::{Resources, ServerProcess};
 use rand::RngExt as _;
 use serde_json::json;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, task::block_in_place};
 
+const QIANG: &str = env!("CARGO_BIN_EXE_qiang");
 const KILLS: usize = 20;
 const CONNECTIONS: usize = 16;
 /// Far later than any test runs: the service reads the system's clock.
 const EXP: i64 = 4_000_000_000;
 const READY_MAX: Duration = Duration::from_secs(30);
 
-/// A started service, killed if the test fails.
+/// A started service, with its data in the file `qiang.db` of its folder.
 struct Served {
-    child: Child,
-    addr: SocketAddr,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+    server: ServerProcess,
 }
 
 impl Served {
-    /// Starts `command`, which must serve at `addr`, and waits until it does.
-    async fn start(mut command: Command, addr: SocketAddr) -> Self {
-        command
-            .env("QIANG__AUTH__HS256_SECRET", SECRET)
-            .env("QIANG__LOG__LEVEL", "off")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        let mut served = Self {
-            child: command.spawn().unwrap(),
-            addr,
+    /// Starts `program`, which takes the program's arguments and runs it in the folder.
+    fn start(program: impl Fn() -> Command + Send + Sync + 'static) -> Self {
+        let command = move |at: &Resources| {
+            let mut command = program();
+            command
+                .args(["serve", "--data", "qiang.db", "--listen"])
+                .arg(at.addr().to_string())
+                .env("QIANG__AUTH__HS256_SECRET", SECRET)
+                .env("QIANG__LOG__LEVEL", "off");
+            command
         };
-        let started = Instant::now();
-        while TcpStream::connect(addr).await.is_err() {
-            assert!(
-                served.child.try_wait().unwrap().is_none(),
-                "the service ended at its start"
-            );
-            assert!(started.elapsed() < READY_MAX, "the service does not listen");
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        Self {
+            server: block_in_place(|| ServerProcess::builder(command).start()),
         }
-        served
     }
 
     async fn open_packet(&self, shares: u32) -> String {
         let token = token("sam", "send operate");
         let money = json!({ "amount": shares * 10, "currency": "CNY" });
         let path = "/v1/accounts/sam/deposits";
-        let deposited = call(self.addr, "POST", path, Some(&token), &[], Some(money)).await;
+        let deposited = call(
+            self.server.addr(),
+            "POST",
+            path,
+            Some(&token),
+            &[],
+            Some(money),
+        )
+        .await;
         assert_eq!(deposited.status, 201, "{deposited:?}");
         let body = packet(i64::from(shares) * 10, shares);
         let opened = call(
-            self.addr,
+            self.server.addr(),
             "POST",
             "/v1/red-packets",
             Some(&token),
@@ -92,25 +87,6 @@ impl Served {
         assert_eq!(opened.status, 201, "{opened:?}");
         opened.text("id")
     }
-}
-
-fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-}
-
-fn serve(folder: &Path, addr: SocketAddr) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
-    command.current_dir(folder).args([
-        "serve",
-        "--data",
-        "qiang.db",
-        "--listen",
-        &addr.to_string(),
-    ]);
-    command
 }
 
 fn token(user: &str, scope: &str) -> String {
@@ -255,7 +231,7 @@ async fn settled(addr: SocketAddr) {
 }
 
 fn audit(database: &Path) {
-    let output = Command::new(env!("CARGO_BIN_EXE_qiang"))
+    let output = Command::new(QIANG)
         .args(["audit", "--db"])
         .arg(database)
         .output()
@@ -269,9 +245,8 @@ fn audit(database: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_kills_under_load_lose_and_double_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let addr = free_address();
-    let mut served = Served::start(serve(folder.path(), addr), addr).await;
+    let served = Served::start(|| Command::new(QIANG));
+    let addr = served.server.addr();
     let packet = served.open_packet(100_000).await;
     let crowd = Crowd::new(&packet);
     let mut before = 0;
@@ -279,12 +254,11 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
         let rush = crowd.rush(addr);
         let wait = rand::rng().random_range(5..120);
         tokio::time::sleep(Duration::from_millis(wait)).await;
-        served.child.kill().unwrap();
-        served.child.wait().unwrap();
+        block_in_place(|| served.server.kill());
         for task in rush {
             task.await.unwrap();
         }
-        served = Served::start(serve(folder.path(), addr), addr).await;
+        block_in_place(|| served.server.start_again());
         let last: Vec<u64> = crowd
             .granted
             .lock()
@@ -304,8 +278,9 @@ async fn twenty_kills_under_load_lose_and_double_nothing() {
         before = granted;
     }
     settled(addr).await;
-    crowd.check_ledger(&folder.path().join("qiang.db"));
-    audit(&folder.path().join("qiang.db"));
+    let database = served.server.resources().folder().join("qiang.db");
+    crowd.check_ledger(&database);
+    audit(&database);
 }
 
 /// Bytes of the small disk.
@@ -313,27 +288,18 @@ const DISK_BYTES: u64 = 24 << 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_grants_nothing_it_cannot_keep_and_heals_without_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let addr = free_address();
     // The disk is mounted in a namespace of the service's own, where it takes no rights to do so.
-    let mut command = Command::new("unshare");
-    let script = format!(
-        "mount -t tmpfs -o size={DISK_BYTES} small-disk . && cd \"$PWD\" && exec \"$0\" \"$@\""
-    );
-    command
-        .current_dir(folder.path())
-        .args([
-            "--map-root-user",
-            "--mount",
-            "--",
-            "sh",
-            "-c",
-            &script,
-            env!("CARGO_BIN_EXE_qiang"),
-        ])
-        .args(["serve", "--data", "qiang.db", "--listen", &addr.to_string()]);
-    let served = Served::start(command, addr).await;
-    let disk = PathBuf::from(format!("/proc/{}/cwd", served.child.id()));
+    let served = Served::start(|| {
+        let script = format!(
+            "mount -t tmpfs -o size={DISK_BYTES} small-disk . && cd \"$PWD\" && exec \"$0\" \"$@\""
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "--"]);
+        command.args(["sh", "-c", &script, QIANG]);
+        command
+    });
+    let addr = served.server.addr();
+    let disk = PathBuf::from(format!("/proc/{}/cwd", served.server.pid()));
     let crowd = Crowd::new(&served.open_packet(100_000).await);
 
     let rush = crowd.rush(addr);

@@ -10,11 +10,11 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-/// When the built campaigns open, unless told otherwise: an instant in 2027.
+/// When the built campaigns open, by default: an instant in 2027.
 pub const OPENS: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-/// How long they stay open, unless told otherwise: an hour.
+/// How long they stay open, by default: an hour.
 pub const OPEN_MS: i64 = 3_600_000;
-/// How long a sale holds unpaid orders, unless told otherwise: a minute.
+/// How long a sale holds unpaid orders, by default: a minute.
 pub const HOLD_MS: i64 = 60_000;
 /// Who sends the packets and sells the stock.
 pub const OWNER: &str = "owner";

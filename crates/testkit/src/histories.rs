@@ -10,6 +10,7 @@ use qiang_core::{
 use crate::campaign::{OPENS, Target, red_packet, sale};
 
 const MINUTE_MS: i64 = 60_000;
+
 /// The campaigns of every history; each may or may not be opened at some time.
 #[must_use]
 pub fn setups() -> Vec<Setup> {
@@ -30,8 +31,8 @@ pub fn setups() -> Vec<Setup> {
 
 /// One command of a batch. Campaigns, users, orders, keys and payments are few, so that they meet often.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the fields of the command, by small numbers")]
-pub enum Step {
+#[expect(missing_docs, reason = "the fields of the command, as small numbers")]
+pub enum CommandDraft {
     Claim {
         campaign: usize,
         mistaken: bool,
@@ -60,7 +61,7 @@ pub enum Transition {
     /// An engine takes up the campaign of this place.
     Open(usize),
     /// Commands that come together.
-    Batch(Vec<Step>),
+    Batch(Vec<CommandDraft>),
     /// Moves the clock, by milliseconds.
     Wait(i64),
     /// The engine goes down and comes up again.
@@ -71,11 +72,11 @@ fn campaign() -> impl Strategy<Value = usize> {
     0..setups().len()
 }
 
-fn claim() -> impl Strategy<Value = Step> {
+fn claim() -> impl Strategy<Value = CommandDraft> {
     let mistaken = prop::bool::weighted(0.05);
     let key = prop::option::of(0..3_u8);
     (campaign(), mistaken, 0..6_u8, 1..4_u32, key).prop_map(
-        |(campaign, mistaken, user, quantity, key)| Step::Claim {
+        |(campaign, mistaken, user, quantity, key)| CommandDraft::Claim {
             campaign,
             mistaken,
             user,
@@ -90,18 +91,18 @@ fn claim() -> impl Strategy<Value = Step> {
     )
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = CommandDraft> {
     let action = prop_oneof![3 => Just(CampaignAction::Pause), 5 => Just(CampaignAction::Resume), 1 => Just(CampaignAction::Close)];
     prop_oneof![
         12 => claim(),
-        4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| Step::Pay {
+        4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| CommandDraft::Pay {
             campaign,
             number,
             payment,
         }),
         3 => (campaign(), 1..8_u32)
-            .prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
-        1 => (campaign(), action).prop_map(|(campaign, action)| Step::Act { campaign, action }),
+            .prop_map(|(campaign, number)| CommandDraft::Cancel { campaign, number }),
+        1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
     ]
 }
 
@@ -142,43 +143,50 @@ impl From<Command> for Request {
     }
 }
 
-/// The request that a step stands for.
-///
-/// # Panics
-/// Never: its texts are well-formed.
+impl CommandDraft {
+    /// The request, with the campaign of each place as its target.
+    ///
+    /// # Panics
+    /// Never: its texts are well-formed.
+    #[must_use]
+    pub fn request(&self, target: impl Fn(usize) -> Target) -> Request {
+        Request::Command(match *self {
+            Self::Claim {
+                campaign,
+                mistaken,
+                user,
+                quantity,
+                key,
+            } => {
+                let target = target(campaign);
+                let target = if mistaken { target.mistaken() } else { target };
+                let name = format!("u{user}");
+                return Request::Claim(match key {
+                    Some(key) => target.keyed(&name, quantity, &format!("k{key}")),
+                    None => target.units(&name, quantity),
+                });
+            }
+            Self::Pay {
+                campaign,
+                number,
+                payment,
+            } => Command::Pay {
+                order: target(campaign).order(number),
+                payment: PaymentRef::new(&format!("p{payment}")).expect("well-formed"),
+            },
+            Self::Cancel { campaign, number } => Command::Cancel {
+                order: target(campaign).order(number),
+            },
+            Self::Act { campaign, action } => Command::Act {
+                campaign: target(campaign).id,
+                action,
+            },
+        })
+    }
+}
+
+/// The request of a draft whose places are those of `setups`.
 #[must_use]
-pub fn request(setups: &[Setup], step: Step) -> Request {
-    let target = |campaign: usize| Target::of(&setups[campaign]);
-    Request::Command(match step {
-        Step::Claim {
-            campaign,
-            mistaken,
-            user,
-            quantity,
-            key,
-        } => {
-            let target = target(campaign);
-            let target = if mistaken { target.mistaken() } else { target };
-            let name = format!("u{user}");
-            return Request::Claim(match key {
-                Some(key) => target.keyed(&name, quantity, &format!("k{key}")),
-                None => target.units(&name, quantity),
-            });
-        }
-        Step::Pay {
-            campaign,
-            number,
-            payment,
-        } => Command::Pay {
-            order: target(campaign).order(number),
-            payment: PaymentRef::new(&format!("p{payment}")).expect("well-formed"),
-        },
-        Step::Cancel { campaign, number } => Command::Cancel {
-            order: target(campaign).order(number),
-        },
-        Step::Act { campaign, action } => Command::Act {
-            campaign: target(campaign).id,
-            action,
-        },
-    })
+pub fn request(setups: &[Setup], draft: CommandDraft) -> Request {
+    draft.request(|campaign| Target::of(&setups[campaign]))
 }

@@ -1,6 +1,6 @@
 //! A TCP proxy that fails on command: what lies between a client and a server when a network misbehaves.
 //!
-//! A connection that has lost bytes never carries any again in that direction: a stream with a hole would hand a
+//! A connection that has lost bytes never forwards any again in that direction: a stream with a hole would hand a
 //! client the answer to another question, which no network does.
 
 use std::io;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::servers::Port;
 
-/// How many bytes are carried at once.
+/// How many bytes are forwarded at once.
 const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
 /// How many chunks may be under way in a direction; then reading waits.
@@ -48,7 +48,7 @@ impl Faults {
     }
 }
 
-/// A proxy on a loopback port of its own. It passes everything until it is told otherwise. Each fault replaces the one
+/// A proxy on a loopback port of its own. It forwards everything until a fault is set. Each fault replaces the one
 /// before, cuts the connections that had lost bytes by that one, and holds from the moment its call returns. With the
 /// value the port and all connections are gone.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct FaultProxy {
     port: Port,
     target: SocketAddr,
     faults: watch::Sender<Faults>,
-    lines: Arc<Mutex<Vec<Line>>>,
+    connections: Arc<Mutex<Vec<Connection>>>,
     /// None while connections are refused.
     acceptor: sync::Mutex<Option<Acceptor>>,
 }
@@ -71,7 +71,7 @@ struct Acceptor {
 
 /// An accepted connection. It is cut when the sender is used or dropped.
 #[derive(Debug)]
-struct Line {
+struct Connection {
     cut: oneshot::Sender<()>,
     /// Bytes were swallowed.
     holed: Arc<AtomicBool>,
@@ -88,7 +88,7 @@ impl FaultProxy {
             port: Port::free(),
             target,
             faults: watch::Sender::default(),
-            lines: Arc::default(),
+            connections: Arc::default(),
             acceptor: sync::Mutex::default(),
         };
         proxy.accept().await;
@@ -102,9 +102,9 @@ impl FaultProxy {
 
     /// How many connections are open.
     pub fn connections(&self) -> usize {
-        let mut lines = lock(&self.lines);
-        lines.retain(|line| !line.task.is_finished());
-        lines.len()
+        let mut connections = lock(&self.connections);
+        connections.retain(|connection| !connection.task.is_finished());
+        connections.len()
     }
 
     /// Ends all faults.
@@ -112,7 +112,7 @@ impl FaultProxy {
         self.set(Flow::default(), Flow::default()).await;
     }
 
-    /// Carries every byte so much later, in each direction. What is under way when the fault ends stays late.
+    /// Delays every byte by this much, in each direction. What is under way when the fault ends stays late.
     pub async fn delay(&self, requests: Duration, responses: Duration) {
         let flow = |delay| Flow {
             delay,
@@ -121,7 +121,7 @@ impl FaultProxy {
         self.set(flow(requests), flow(responses)).await;
     }
 
-    /// Carries at most so many bytes a second in each direction of each connection.
+    /// Forwards at most so many bytes a second in each direction of each connection.
     ///
     /// # Panics
     /// When that is 0: see [`half_open`](Self::half_open).
@@ -140,7 +140,7 @@ impl FaultProxy {
         self.set(SWALLOW, SWALLOW).await;
     }
 
-    /// Carries requests and swallows responses: the outcome of every request is unknown.
+    /// Forwards requests and swallows responses: the outcome of every request is unknown.
     pub async fn drop_responses(&self) {
         self.set(Flow::default(), SWALLOW).await;
     }
@@ -159,7 +159,7 @@ impl FaultProxy {
                 .and_then(|()| TcpStream::from_std(waiting));
             reset(&waiting.expect("a socket for the runtime"));
         }
-        self.cut_lines(|_| true).await;
+        self.cut_connections(|_| true).await;
         *acceptor = listener.map(|listener| self.take_from(listener));
     }
 
@@ -181,15 +181,15 @@ impl FaultProxy {
             requests,
             responses,
         });
-        self.cut_lines(|line| line.holed.load(Ordering::Acquire))
+        self.cut_connections(|connection| connection.holed.load(Ordering::Acquire))
             .await;
     }
 
-    async fn cut_lines(&self, which: impl Fn(&Line) -> bool) {
-        let cut: Vec<Line> = lock(&self.lines)
-            .extract_if(.., |line| which(line))
+    async fn cut_connections(&self, which: impl Fn(&Connection) -> bool) {
+        let cut: Vec<Connection> = lock(&self.connections)
+            .extract_if(.., |connection| which(connection))
             .collect();
-        for Line { cut, task, .. } in cut {
+        for Connection { cut, task, .. } in cut {
             // It may have ended by itself.
             let _ = cut.send(());
             task.await.expect("a connection's task does not panic");
@@ -213,14 +213,14 @@ impl FaultProxy {
         let shared = listener.try_clone().and_then(TcpListener::from_std);
         let shared = shared.unwrap_or_else(|error| panic!("share a listener: {error}"));
         let (target, faults) = (self.target, self.faults.subscribe());
-        let lines = Arc::clone(&self.lines);
+        let connections = Arc::clone(&self.connections);
         let task = tokio::spawn(async move {
             // Accepting fails when a client has given up already, or files run out, which clients notice.
             loop {
                 if let Ok((client, _)) = shared.accept().await {
-                    let mut lines = lock(&lines);
-                    lines.retain(|line| !line.task.is_finished());
-                    lines.push(Line::start(client, target, faults.clone()));
+                    let mut connections = lock(&connections);
+                    connections.retain(|connection| !connection.task.is_finished());
+                    connections.push(Connection::start(client, target, faults.clone()));
                 }
             }
         });
@@ -252,20 +252,20 @@ impl Drop for FaultProxy {
     }
 }
 
-impl Line {
+impl Connection {
     fn start(client: TcpStream, target: SocketAddr, faults: watch::Receiver<Faults>) -> Self {
         let (cut, cut_received) = oneshot::channel();
         let holed = Arc::new(AtomicBool::new(false));
         let shared = Arc::clone(&holed);
         let task = tokio::spawn(async move {
-            carry(client, target, &faults, &shared, cut_received).await;
+            forward(client, target, &faults, &shared, cut_received).await;
         });
         Self { cut, holed, task }
     }
 }
 
-/// Carries bytes both ways until both have ended, one has failed, or it is cut.
-async fn carry(
+/// Forwards bytes both ways until both have ended, one has failed, or it is cut.
+async fn forward(
     mut client: TcpStream,
     target: SocketAddr,
     faults: &watch::Receiver<Faults>,
@@ -299,8 +299,8 @@ async fn carry(
         let mut responses = Direction::new(faults, |faults| faults.responses, holed);
         let both = async {
             tokio::try_join!(
-                requests.carry(from_client, to_server),
-                responses.carry(from_server, to_client),
+                requests.forward(from_client, to_server),
+                responses.forward(from_server, to_client),
             )
         };
         tokio::select! {
@@ -337,7 +337,7 @@ struct Direction<'a> {
     faults: &'a watch::Receiver<Faults>,
     flow: fn(&Faults) -> Flow,
     /// Shared by both directions, for whoever ends the faults.
-    line_holed: &'a AtomicBool,
+    connection_holed: &'a AtomicBool,
     holed: bool,
 }
 
@@ -345,24 +345,24 @@ impl<'a> Direction<'a> {
     fn new(
         faults: &'a watch::Receiver<Faults>,
         flow: fn(&Faults) -> Flow,
-        line_holed: &'a AtomicBool,
+        connection_holed: &'a AtomicBool,
     ) -> Self {
         Self {
             faults,
             flow,
-            line_holed,
+            connection_holed,
             holed: false,
         }
     }
 
-    /// Carries bytes until the source has ended, and the end with them. Reading goes on while earlier bytes are late.
-    async fn carry(&mut self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> io::Result<()> {
+    /// Forwards bytes until the source has ended, and the end with them. Reading goes on while earlier bytes are late.
+    async fn forward(&mut self, mut from: ReadHalf<'_>, to: WriteHalf<'_>) -> io::Result<()> {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let (faults, flow) = (self.faults, self.flow);
         let read = async move {
             let mut buffer = vec![0; CHUNK_BYTES_MAX];
             loop {
-                // A reset is carried like an end, late or not at all.
+                // A reset is forwarded like an end, late or not at all.
                 let read = from.read(&mut buffer).await;
                 let due = Instant::now() + flow(&faults.borrow()).delay;
                 let over = !matches!(read, Ok(1..));
@@ -419,7 +419,7 @@ impl<'a> Direction<'a> {
         let faults = self.faults.borrow();
         if (self.flow)(&faults).swallow {
             self.holed = true;
-            self.line_holed.store(true, Ordering::Release);
+            self.connection_holed.store(true, Ordering::Release);
         }
         self.holed
     }

@@ -43,7 +43,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Gives the book's next grant to a part, and tells its published number. Sales number part by part: part 2 of 3
+    /// Gives the book's next grant to a part, and returns its published number. Sales number part by part: part 2 of 3
     /// has 2, 5, 8. A packet's shares have their numbers already.
     fn number(&mut self, part: usize, parts: usize) -> u32 {
         let booked = self.grants.len() as u32 + 1;
@@ -142,9 +142,8 @@ impl SpreadBook {
         for entry in entries {
             self.publish(entry);
         }
-        match &mut reply {
-            Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) => self.publish_order(view),
-            _ => {}
+        if let Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) = &mut reply {
+            self.publish_order(view);
         }
         reply
     }
@@ -241,8 +240,8 @@ impl SpreadBook {
                 *number = published;
                 self.append(part, entry);
             }
-            Event::Opened { parts: told } => {
-                *told = parts as u16;
+            Event::Opened { parts: opened } => {
+                *opened = parts as u16;
                 self.append_to_all(&entry);
             }
             Event::Paused | Event::Resumed | Event::Ended => self.append_to_all(&entry),

@@ -6,12 +6,13 @@ use anyhow::{Result, bail};
 
 use super::Breach;
 use super::tree::Tree;
-use crate::steps::{Call, Done};
+use crate::command;
+use crate::steps::Done;
 
 /// What the comment at the top of a script explains, each at the start of a line.
 const HEADER: [&str; 3] = ["KEYS", "ARGV", "Replies"];
 
-/// A script cannot be called rightly without knowing what it takes, and its compiler does not say.
+/// Every script has such a header. Whoever calls the script needs it, because no compiler checks the call.
 pub(super) fn check_headers(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (path, text) in scripts(tree) {
         let header: Vec<&str> = text
@@ -31,28 +32,21 @@ pub(super) fn check_headers(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// Runs luacheck over all scripts. Where it is missing that is a failure if it is `required`.
-pub(super) fn lint(root: &Path, tree: &Tree, required: bool) -> Result<Done> {
-    lint_with("luacheck", root, tree, required)
+/// Runs luacheck over all scripts. Where it is missing, that is an error if it is `required`.
+pub(super) fn lint(root: &Path, required: bool) -> Result<Done> {
+    lint_with("luacheck", root, required)
 }
 
-fn lint_with(program: &str, root: &Path, tree: &Tree, required: bool) -> Result<Done> {
-    let paths: Vec<&str> = scripts(tree).map(|(path, _)| path).collect();
-    if paths.is_empty() {
-        return Ok(Done::Skipped("there is no Lua".to_owned()));
-    }
-    if !Call::new(&format!("{program} --version")).succeeds(root) {
-        let missing = format!("{program} is missing (its Debian package: lua-check)");
+fn lint_with(program: &str, root: &Path, required: bool) -> Result<Done> {
+    if !command::succeeds(&format!("{program} --version"), root) {
+        let missing = format!("{program} is missing: install the Debian package lua-check");
         if required {
             bail!(missing);
         }
         return Ok(Done::Skipped(missing));
     }
-    let mut call = Call::new(&format!(
-        "{program} --quiet --no-color --codes --config .luacheckrc"
-    ));
-    call.words.extend(paths.into_iter().map(str::to_owned));
-    call.run(root).map(|()| Done::Passed)
+    let lint = format!("{program} --quiet --no-color --codes crates");
+    command::run(&lint, root).map(|()| Done::Passed)
 }
 
 fn scripts(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
@@ -62,7 +56,7 @@ fn scripts(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steps::script;
+    use crate::command::script;
 
     const GOOD: &str =
         "-- Takes one.\n-- KEYS[1] stock\n-- ARGV[1] user\n-- Replies: 1\nreturn 1\n";
@@ -87,7 +81,7 @@ mod tests {
         check("return 1\n", &HEADER);
         check(&GOOD.replace("ARGV[1]", "the user's ARGV[1]"), &["ARGV"]);
         check(&GOOD.replace("Replies", "Repliesx"), &["Replies"]);
-        // What comes after the first line of code is no header.
+        // Comments after the first line of code are not the header.
         check(&format!("local x\n{GOOD}"), &HEADER);
         let mut breaches = Vec::new();
         check_headers(&Tree::of(&[("a/b.rs", "")]), &mut breaches);
@@ -95,16 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn without_scripts_there_is_nothing_to_lint() {
-        let none = Tree::of(&[("a.rs", "")]);
-        let done = lint_with("no-such-program-here", Path::new("."), &none, true);
-        assert!(matches!(done, Ok(Done::Skipped(_))));
-    }
-
-    #[test]
-    fn a_missing_linter_is_a_failure_only_where_it_is_required() {
-        let tree = Tree::of(&[("a.lua", GOOD)]);
-        let lint = |required| lint_with("no-such-program-here", Path::new("."), &tree, required);
+    fn a_missing_linter_is_an_error_only_where_it_is_required() {
+        let lint = |required| lint_with("no-such-program-here", Path::new("."), required);
         let Ok(Done::Skipped(why)) = lint(false) else {
             panic!("not skipped");
         };
@@ -114,21 +100,17 @@ mod tests {
     }
 
     #[test]
-    fn the_linter_gets_every_script_and_its_word_is_taken() {
-        let tree = Tree::of(&[("a.lua", GOOD), ("b.rs", ""), ("c/d.lua", GOOD)]);
+    fn what_the_linter_finds_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let linter = root.path().join("linter");
         script(
             &linter,
-            "echo $* >> calls\nif [ -f broken ]; then test $1 = --version; fi",
+            "echo $* >> calls; test $1 = --version || test ! -f broken",
         );
-        let lint = || lint_with(&linter.display().to_string(), root.path(), &tree, true);
+        let lint = || lint_with(&linter.display().to_string(), root.path(), true);
         assert_eq!(lint().unwrap(), Done::Passed);
         let calls = std::fs::read_to_string(root.path().join("calls")).unwrap();
-        assert!(
-            calls.trim_end().ends_with(".luacheckrc a.lua c/d.lua"),
-            "{calls}"
-        );
+        assert!(calls.trim_end().ends_with(" crates"), "{calls}");
         std::fs::write(root.path().join("broken"), "").unwrap();
         assert!(lint().is_err());
     }

@@ -6,35 +6,40 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::Breach;
-use super::tree::Tree;
-use crate::steps::Call;
+use super::rust::Crate;
+use super::tree::{Tree, parent};
+use crate::command;
 
-const CORE: &str = "qiang-core";
-const TESTKIT: &str = "qiang-testkit";
+/// What each crate may depend on among our own, without the `qiang-` of their names. Engines and ledgers meet through
+/// the traits of `core`. A new word here is the rarest kind of change; docs/decisions/ says why it came.
+///
+/// `qiang` may use all of them until crates/server is split. Then it is `qiang: api audit core load node`.
+const ALLOWED: &str = "
+    api: core
+    audit: core
+    bench: api audit core embedded ledger load node redis
+    broker: core
+    client:
+    control: core
+    core:
+    embedded: core
+    ledger: core
+    load: core
+    node: api broker control core embedded ledger redis
+    qiang: api audit broker control core embedded ledger load node redis
+    redis: core
+    testkit: core
+    xtask:
+";
 
-/// The star: a crate, and the crates of ours that it may depend on. Siblings meet through the core's traits.
-/// A new line here is the rarest kind of change; docs/decisions/ says why it came.
-const STAR: &[(&str, &[&str])] = &[
-    (CORE, &[]),
-    ("qiang-embedded", &[CORE]),
-    ("qiang-redis", &[CORE]),
-    ("qiang-ledger", &[CORE]),
-    ("qiang-broker", &[CORE]),
-    ("qiang-control", &[CORE]),
-    (
-        "qiang",
-        &[
-            CORE,
-            "qiang-embedded",
-            "qiang-redis",
-            "qiang-ledger",
-            "qiang-broker",
-            "qiang-control",
-        ],
-    ),
-    (TESTKIT, &[CORE]),
-    ("xtask", &[]),
-];
+/// What the tests of a crate may use besides; `testkit` is for the tests of every crate and for nothing else.
+const ALLOWED_IN_TESTS: &str = "
+    api: embedded node
+    qiang: broker control redis
+";
+
+const CORE: &str = "core";
+const TESTKIT: &str = "testkit";
 
 /// IO, SQL, Redis, HTTP and async runtimes stay out of the core; so does what comes with them under a longer name
 /// (`tokio-util`).
@@ -58,16 +63,19 @@ const NOT_IN_CORE: &[&str] = &[
     "tower",
 ];
 
-/// What `cargo metadata` says about the workspace's own packages.
+/// What `cargo metadata` says about the workspace's own packages. Paths are below the root.
 #[derive(Deserialize)]
 pub(super) struct Metadata {
-    packages: Vec<Package>,
+    pub(super) packages: Vec<Package>,
+    workspace_root: String,
 }
 
 #[derive(Deserialize)]
-struct Package {
+pub(super) struct Package {
     name: String,
     dependencies: Vec<Dependency>,
+    pub(super) manifest_path: String,
+    targets: Vec<Target>,
 }
 
 #[derive(Deserialize)]
@@ -75,65 +83,150 @@ struct Dependency {
     name: String,
     /// `dev` or `build`; none for an ordinary one.
     kind: Option<String>,
+    /// The version that is asked for.
+    req: String,
+    /// Where it is, if it is one of ours.
+    path: Option<String>,
+}
+
+/// A library, program, test or benchmark.
+#[derive(Deserialize)]
+struct Target {
+    /// The file that the compiler reads first.
+    src_path: String,
 }
 
 impl Metadata {
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let text = Call::new("cargo metadata --no-deps --format-version 1").read(root)?;
-        serde_json::from_str(&text).context("parse the output of cargo metadata")
+        let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
+        let mut metadata: Self =
+            serde_json::from_str(&text).context("parse the output of cargo metadata")?;
+        let root = format!("{}/", metadata.workspace_root);
+        for package in &mut metadata.packages {
+            let sources = package
+                .targets
+                .iter_mut()
+                .map(|target| &mut target.src_path);
+            for path in sources.chain([&mut package.manifest_path]) {
+                *path = path.replacen(&root, "", 1);
+            }
+        }
+        Ok(metadata)
     }
 }
 
-/// Every dependency between our crates is in the star; the test kit is anybody's, but only for tests.
-pub(super) fn check_star(metadata: &Metadata, breaches: &mut Vec<Breach>) {
+impl Package {
+    /// The crates that it is compiled to.
+    pub(super) fn crates(&self, tree: &Tree) -> Vec<Crate> {
+        let roots = self.targets.iter().map(|target| target.src_path.as_str());
+        roots.map(|root| Crate::read(tree, root)).collect()
+    }
+}
+
+/// Every dependency between our crates is in the tables, and every other one names a version.
+pub(super) fn check_dependencies(metadata: &Metadata, breaches: &mut Vec<Breach>) {
+    check_with(ALLOWED, ALLOWED_IN_TESTS, metadata, breaches);
+}
+
+fn check_with(allowed: &str, in_tests: &str, metadata: &Metadata, breaches: &mut Vec<Breach>) {
     for package in &metadata.packages {
-        let Some((_, allowed)) = STAR.iter().find(|(name, _)| *name == package.name) else {
-            let what = "a crate without a place in the star (xtask/src/tidy/manifests.rs)";
-            breaches.push(Breach::file(&package.name, what));
+        let mut breach = |what: String| breaches.push(Breach::file(&package.manifest_path, what));
+        let Some(allowed) = row(allowed, &package.name) else {
+            breach(format!("add {} to the table in {}", package.name, file!()));
             continue;
         };
-        for dependency in &package.dependencies {
-            let (name, kind) = (dependency.name.as_str(), dependency.kind.as_deref());
-            let ours = metadata.packages.iter().any(|other| other.name == name);
-            let for_tests = name == TESTKIT && kind == Some("dev") && package.name != TESTKIT;
-            if ours && !allowed.contains(&name) && !for_tests {
-                let what = format!("depends on {name}, against the direction of the star");
-                breaches.push(Breach::file(&package.name, what));
+        let in_tests = row(in_tests, &package.name).unwrap_or_default();
+        for Dependency {
+            name,
+            kind,
+            req,
+            path,
+        } in &package.dependencies
+        {
+            if path.is_none() {
+                if req == "*" {
+                    breach(format!("takes any version of {name}: name one"));
+                }
+                continue;
+            }
+            let name = short(name);
+            let is_for_tests = name == TESTKIT || in_tests.contains(&name);
+            let is_test = kind.as_deref() == Some("dev");
+            let is_allowed = allowed.contains(&name) || is_test && is_for_tests;
+            if !is_allowed {
+                breach(format!(
+                    "must not depend on {name}: see the table in {}",
+                    file!()
+                ));
             }
         }
     }
 }
 
+/// The words behind a crate's name in a table.
+fn row<'a>(table: &'a str, name: &str) -> Option<Vec<&'a str>> {
+    let name = short(name);
+    let mut rows = table.lines().filter_map(|line| line.trim().split_once(':'));
+    let (_, words) = rows.find(|(first, _)| *first == name)?;
+    Some(words.split_whitespace().collect())
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("qiang-").unwrap_or(name)
+}
+
 /// The core has no IO and no async runtime, not even in its tests.
 pub(super) fn check_core(metadata: &Metadata, breaches: &mut Vec<Breach>) {
-    for package in metadata
+    let core = metadata
         .packages
         .iter()
-        .filter(|package| package.name == CORE)
-    {
-        for Dependency { name, .. } in &package.dependencies {
-            let kept_out = |banned: &&str| {
-                name.strip_prefix(*banned)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-            };
-            if NOT_IN_CORE.iter().any(kept_out) {
-                let what = format!("depends on {name}: the core has no IO and no async runtime");
-                breaches.push(Breach::file(CORE, what));
-            }
+        .filter(|package| short(&package.name) == CORE);
+    for Dependency { name, .. } in core.flat_map(|package| &package.dependencies) {
+        let is_kept_out = |banned: &&str| {
+            let rest = name.strip_prefix(*banned);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        if NOT_IN_CORE.iter().any(is_kept_out) {
+            let what = format!("depends on {name}: the core has no IO and no async runtime");
+            breaches.push(Breach::file("crates/core", what));
         }
     }
 }
 
 /// The workspace's lints hold only where a manifest asks for them.
-pub(super) fn check_lints(tree: &Tree, breaches: &mut Vec<Breach>) {
-    for (path, text) in tree.texts() {
-        let is_package = path.ends_with("Cargo.toml") && text.lines().any(|l| l == "[package]");
-        let mut lines = text.lines().skip_while(|line| *line != "[lints]").skip(1);
-        if is_package && lines.next() != Some("workspace = true") {
-            breaches.push(Breach::file(
-                path,
-                "does not inherit the lints of the workspace",
-            ));
+pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
+    for path in metadata
+        .packages
+        .iter()
+        .map(|package| &package.manifest_path)
+    {
+        let manifest = tree.text(path).unwrap_or("");
+        if !manifest.contains("\n[lints]\nworkspace = true\n") {
+            let what = "add `[lints]` with `workspace = true`, the lints of the workspace";
+            breaches.push(Breach::file(path, what));
+        }
+    }
+}
+
+/// No crate holds a fifth of all lines of Rust: one that does is several crates.
+pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
+    let lines_below = |directory: &str| -> usize {
+        let below = format!("{directory}/");
+        let is_in = |path: &str| path.starts_with(&below) && path.ends_with(".rs");
+        let texts = tree.texts().filter(|(path, _)| is_in(path));
+        texts.map(|(_, text)| text.lines().count()).sum()
+    };
+    let counts: Vec<(&String, usize)> = metadata
+        .packages
+        .iter()
+        .map(|package| &package.manifest_path)
+        .map(|manifest| (manifest, lines_below(parent(manifest))))
+        .collect();
+    let all: usize = counts.iter().map(|(_, lines)| lines).sum();
+    for (manifest, lines) in counts {
+        if lines * 5 >= all {
+            let what = format!("the crate has {lines} of {all} lines, a fifth or more: split it");
+            breaches.push(Breach::file(manifest, what));
         }
     }
 }
@@ -142,74 +235,117 @@ pub(super) fn check_lints(tree: &Tree, breaches: &mut Vec<Breach>) {
 mod tests {
     use super::*;
 
-    /// A workspace of all crates of the star and the given dependencies (of whom, on what, kind).
-    fn workspace(edges: &[(&str, &str, Option<&str>)]) -> Metadata {
-        let package = |(name, _): &(&str, &[&str])| Package {
+    /// Packages with these names, of which the first has the given dependencies.
+    fn workspace(names: &[&str], dependencies: Vec<Dependency>) -> Metadata {
+        let package = |name: &&str| Package {
             name: name.to_string(),
-            dependencies: edges
-                .iter()
-                .filter(|(from, ..)| from == name)
-                .map(|(_, to, kind)| Dependency {
-                    name: to.to_string(),
-                    kind: kind.map(str::to_owned),
-                })
-                .collect(),
+            dependencies: Vec::new(),
+            manifest_path: format!("{name}/Cargo.toml"),
+            targets: Vec::new(),
         };
+        let mut packages: Vec<Package> = names.iter().map(package).collect();
+        packages[0].dependencies = dependencies;
         Metadata {
-            packages: STAR.iter().map(package).collect(),
+            packages,
+            workspace_root: String::new(),
         }
     }
 
-    fn check(from: &str, to: &str, kind: Option<&str>, allowed: bool) {
+    /// A dependency on one of our crates, or on version `req` of another.
+    fn dependency(name: &str, kind: Option<&str>, req: Option<&str>) -> Dependency {
+        Dependency {
+            name: name.to_owned(),
+            kind: kind.map(str::to_owned),
+            req: req.unwrap_or("*").to_owned(),
+            path: req.is_none().then(|| format!("crates/{name}")),
+        }
+    }
+
+    fn check(from: &str, to: &str, kind: Option<&str>, is_allowed: bool) {
+        let metadata = workspace(&[from], vec![dependency(to, kind, None)]);
         let mut breaches = Vec::new();
-        let metadata = workspace(&[(from, to, kind)]);
-        check_star(&metadata, &mut breaches);
-        check_core(&metadata, &mut breaches);
+        check_dependencies(&metadata, &mut breaches);
         assert_eq!(
             breaches.is_empty(),
-            allowed,
-            "{from} → {to} ({kind:?}): {breaches:?}"
+            is_allowed,
+            "{from} -> {to} ({kind:?}): {breaches:?}"
         );
     }
 
     #[test]
-    fn the_star_points_to_the_core() {
-        check("qiang-embedded", CORE, None, true);
-        check("qiang", "qiang-embedded", None, true);
-        check(TESTKIT, CORE, None, true);
-        check("qiang-embedded", "serde", None, true);
-        check(CORE, "qiang-embedded", None, false);
-        check(CORE, "qiang-embedded", Some("dev"), false);
+    fn dependencies_point_to_the_core() {
+        check("qiang-embedded", "qiang-core", None, true);
+        check("qiang-node", "qiang-embedded", None, true);
+        check("qiang-testkit", "qiang-core", None, true);
+        check("qiang-core", "qiang-embedded", None, false);
+        check("qiang-core", "qiang-embedded", Some("dev"), false);
         check("qiang-redis", "qiang-ledger", None, false);
         check("qiang-control", "qiang-redis", Some("build"), false);
         check("qiang-embedded", "qiang", None, false);
-        check(TESTKIT, "qiang-embedded", None, false);
-        check("xtask", CORE, None, false);
+        check("qiang-testkit", "qiang-embedded", None, false);
+        check("qiang-load", "qiang-node", None, false);
+        check("xtask", "qiang-core", None, false);
+    }
+
+    #[test]
+    fn audit_depends_on_the_core_alone() {
+        check("qiang-audit", "qiang-core", None, true);
+        for row in ALLOWED
+            .lines()
+            .filter_map(|line| line.trim().split_once(':'))
+        {
+            let other = format!("qiang-{}", row.0);
+            if !["qiang-core", "qiang-audit"].contains(&other.as_str()) {
+                check("qiang-audit", &other, None, false);
+            }
+        }
     }
 
     #[test]
     fn the_test_kit_is_for_tests_only() {
-        check("qiang-embedded", TESTKIT, Some("dev"), true);
-        check(CORE, TESTKIT, Some("dev"), true);
-        check("qiang", TESTKIT, None, false);
-        check("qiang-embedded", TESTKIT, None, false);
-        check("qiang-embedded", TESTKIT, Some("build"), false);
+        check("qiang-embedded", "qiang-testkit", Some("dev"), true);
+        check("qiang-core", "qiang-testkit", Some("dev"), true);
+        check("qiang", "qiang-testkit", None, false);
+        check("qiang-embedded", "qiang-testkit", None, false);
+        check("qiang-embedded", "qiang-testkit", Some("build"), false);
     }
 
     #[test]
-    fn a_crate_without_a_place_is_found() {
-        let packages = vec![Package {
-            name: "qiang-extra".into(),
-            dependencies: Vec::new(),
-        }];
+    fn tests_may_use_what_the_second_table_allows() {
+        for (kind, count) in [(Some("dev"), 0), (None, 1)] {
+            let metadata = workspace(&["qiang-a"], vec![dependency("qiang-b", kind, None)]);
+            let mut breaches = Vec::new();
+            check_with("a:", "a: b", &metadata, &mut breaches);
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_found() {
         let mut breaches = Vec::new();
-        check_star(&Metadata { packages }, &mut breaches);
+        check_dependencies(&workspace(&["qiang-extra"], Vec::new()), &mut breaches);
         assert_eq!(breaches.len(), 1);
     }
 
     #[test]
+    fn a_dependency_without_a_version_is_found() {
+        for (req, count) in [("*", 1), ("^1", 0)] {
+            let metadata = workspace(&["qiang-core"], vec![dependency("hex", None, Some(req))]);
+            let mut breaches = Vec::new();
+            check_dependencies(&metadata, &mut breaches);
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        }
+    }
+
+    #[test]
     fn io_stays_out_of_the_core() {
-        for banned in [
+        let check = |from, to, kind, count| {
+            let metadata = workspace(&[from], vec![dependency(to, kind, Some("^1"))]);
+            let mut breaches = Vec::new();
+            check_core(&metadata, &mut breaches);
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        };
+        let banned = [
             "tokio",
             "tokio-util",
             "rusqlite",
@@ -218,33 +354,33 @@ mod tests {
             "axum",
             "hyper",
             "smol",
-        ] {
-            check(CORE, banned, None, false);
-            check(CORE, banned, Some("dev"), false);
-            check("qiang-embedded", banned, None, true);
+        ];
+        for banned in banned {
+            check("qiang-core", banned, None, 1);
+            check("qiang-core", banned, Some("dev"), 1);
+            check("qiang-embedded", banned, None, 0);
         }
         for fine in ["thiserror", "smol_str", "rand_chacha", "proptest"] {
-            check(CORE, fine, None, true);
+            check("qiang-core", fine, None, 0);
         }
     }
 
     #[test]
     fn metadata_is_read_as_cargo_writes_it() {
-        let metadata = Metadata::read(crate::project_root()).unwrap();
-        let core = metadata
-            .packages
-            .iter()
-            .find(|package| package.name == CORE)
+        let metadata = Metadata::read(&crate::project_root().unwrap()).unwrap();
+        let mut packages = metadata.packages.iter();
+        let core = packages
+            .find(|package| short(&package.name) == CORE)
             .unwrap();
-        assert!(!core.dependencies.is_empty());
-        let dev = |d: &Dependency| d.kind.as_deref() == Some("dev");
-        assert!(core.dependencies.iter().any(dev));
+        assert_eq!(core.manifest_path, "crates/core/Cargo.toml");
+        assert_eq!(core.targets[0].src_path, "crates/core/src/lib.rs");
+        let is_dev = |d: &Dependency| d.kind.as_deref() == Some("dev");
+        assert!(core.dependencies.iter().any(is_dev));
     }
 
     #[test]
     fn a_manifest_that_leaves_the_lints_out_is_found() {
         let tree = Tree::of(&[
-            ("Cargo.toml", "[workspace]\n"),
             (
                 "a/Cargo.toml",
                 "[package]\nname = \"a\"\n\n[lints]\nworkspace = true\n",
@@ -255,10 +391,23 @@ mod tests {
             ),
         ]);
         let mut breaches = Vec::new();
-        check_lints(&tree, &mut breaches);
-        assert_eq!(
-            breaches.iter().map(|b| b.path.as_str()).collect::<Vec<_>>(),
-            ["b/Cargo.toml"]
-        );
+        check_lints(&tree, &workspace(&["a", "b"], Vec::new()), &mut breaches);
+        let paths: Vec<&str> = breaches.iter().map(|breach| breach.path.as_str()).collect();
+        assert_eq!(paths, ["b/Cargo.toml"]);
+    }
+
+    #[test]
+    fn a_crate_with_a_fifth_of_all_lines_is_found() {
+        for (lines, count) in [(4, 0), (5, 1)] {
+            let tree = Tree::of(&[
+                ("a/src/lib.rs", &"//!\n".repeat(lines)),
+                ("a/src/data.sql", &"\n".repeat(99)),
+                ("b/src/lib.rs", &"//!\n".repeat(20)),
+            ]);
+            let mut breaches = Vec::new();
+            check_shares(&tree, &workspace(&["a", "b"], Vec::new()), &mut breaches);
+            breaches.retain(|breach| breach.path == "a/Cargo.toml");
+            assert_eq!(breaches.len(), count, "{breaches:?}");
+        }
     }
 }

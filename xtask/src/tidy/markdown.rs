@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use pulldown_cmark::{Event, Options, Parser, Tag};
+
 use super::Breach;
-use super::modules::join;
-use super::tree::Tree;
+use super::tree::{Tree, join, parent};
 
 const DECISIONS: &str = "docs/decisions/";
 
-/// Every relative link of a Markdown file names a file or directory of the repository. Sections
-/// behind `#` are not looked at.
+/// Every relative link of a Markdown file names a file or directory of the repository. What follows a `#` is not
+/// checked.
 pub(super) fn check_links(tree: &Tree, breaches: &mut Vec<Breach>) {
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
-        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         for (line, target) in targets(text) {
             let file = target.split(['#', '?']).next().unwrap_or("");
             let resolved = match file.strip_prefix('/') {
                 Some(from_root) => join("", from_root),
-                None => join(directory, file),
+                None => join(parent(path), file),
             };
             if !file.is_empty() && !tree.has(&resolved) {
                 breaches.push(Breach::line(
@@ -32,88 +32,54 @@ pub(super) fn check_links(tree: &Tree, breaches: &mut Vec<Breach>) {
 
 /// Decisions are `NNNN-title.md`, no number is used twice, and the index in README.md links each.
 pub(super) fn check_decisions(tree: &Tree, breaches: &mut Vec<Breach>) {
-    let index = tree.text(&format!("{DECISIONS}README.md")).unwrap_or("");
+    let index = tree.text(&format!("{DECISIONS}README.md"));
+    let listed = targets(index.unwrap_or(""));
     let mut numbers = BTreeMap::new();
     for (path, _) in tree.texts() {
-        let Some(name) = path
-            .strip_prefix(DECISIONS)
-            .filter(|name| name.ends_with(".md"))
-        else {
-            continue;
-        };
-        if name == "README.md" {
+        let name = path.strip_prefix(DECISIONS).unwrap_or("README.md");
+        if name == "README.md" || !name.ends_with(".md") {
             continue;
         }
+        let mut breach = |what: String| breaches.push(Breach::file(path, what));
         match name.split_once('-') {
-            Some((number, _))
-                if number.len() == 4 && number.bytes().all(|b| b.is_ascii_digit()) =>
-            {
+            Some((number, _)) if number.len() == 4 && number.parse::<u16>().is_ok() => {
                 if let Some(other) = numbers.insert(number, name) {
-                    breaches.push(Breach::file(
-                        path,
-                        format!("number {number} is taken by {other}"),
-                    ));
+                    breach(format!("number {number} is taken by {other}"));
                 }
             }
-            _ => breaches.push(Breach::file(path, "not named NNNN-title.md")),
+            _ => breach("not named NNNN-title.md".to_owned()),
         }
-        if !targets(index).iter().any(|(_, target)| *target == name) {
-            breaches.push(Breach::file(
-                path,
-                "not linked in the index, docs/decisions/README.md",
-            ));
+        if !listed.iter().any(|(_, target)| target == name) {
+            breach(format!("not linked in the index, {DECISIONS}README.md"));
         }
     }
 }
 
-/// The targets of links and images, and of `[name]: target` lines, outside code, with their lines; no outside address.
-fn targets(text: &str) -> Vec<(usize, &str)> {
-    let mut targets = Vec::new();
-    let mut fence: Option<&str> = None;
-    for (index, line) in text.lines().enumerate() {
-        let start = line.trim_start();
-        let mark = ["```", "~~~"]
-            .into_iter()
-            .find(|mark| start.starts_with(mark));
-        match (fence, mark) {
-            (None, Some(mark)) => fence = Some(mark),
-            (Some(open), Some(mark)) if open == mark => fence = None,
-            (None, None) => in_line(line, |target| targets.push((index + 1, target))),
-            _ => {}
-        }
-    }
+/// The targets of links, images and `[name]: target` lines with their line numbers, but for addresses on the web.
+fn targets(text: &str) -> Vec<(usize, String)> {
+    let parser = Parser::new_ext(text, Options::ENABLE_FOOTNOTES | Options::ENABLE_TABLES);
+    let mut targets: Vec<(usize, String)> = parser
+        .reference_definitions()
+        .iter()
+        .map(|(_, definition)| (definition.span.start, definition.dest.to_string()))
+        .collect();
+    targets.extend(
+        parser
+            .into_offset_iter()
+            .filter_map(|(event, place)| match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    // A link by name leads to a definition, which is here already.
+                    let is_inline = text[place.clone()].ends_with(')');
+                    is_inline.then(|| (place.start, dest_url.to_string()))
+                }
+                _ => None,
+            }),
+    );
     targets.retain(|(_, target)| !target.contains("://") && !target.starts_with("mailto:"));
+    for (place, _) in &mut targets {
+        *place = text[..*place].matches('\n').count() + 1;
+    }
     targets
-}
-
-fn in_line<'a>(line: &'a str, mut found: impl FnMut(&'a str)) {
-    if let Some((name, target)) = line.split_once("]: ")
-        && name.starts_with('[')
-        && !name.starts_with("[^")
-    {
-        found(bare(target));
-    }
-    // Every second piece between backquotes is code; a target never has one.
-    let mut code = false;
-    for piece in line.split('`') {
-        // The text of a link may be code: its target then starts the next piece, with the bracket.
-        let links = piece.match_indices("](").map(|(at, _)| &piece[at + 2..]);
-        for target in links.filter(|_| !code) {
-            if let Some((target, _)) = target.split_once(')') {
-                found(bare(target));
-            }
-        }
-        code = !code;
-    }
-}
-
-/// The target without its title and angle brackets.
-fn bare(target: &str) -> &str {
-    let target = target.split_whitespace().next().unwrap_or("");
-    target
-        .strip_prefix('<')
-        .and_then(|t| t.strip_suffix('>'))
-        .unwrap_or(target)
 }
 
 #[cfg(test)]
@@ -145,6 +111,8 @@ mod tests {
         check("![a](b/none.svg) and [b](c.md)", &[1, 1]);
         check("[`code`](none.md)", &[1]);
         check("[n]: none.md", &[1]);
+        check("fine\n\n[a][n] and [n]\n\n[n]: none.md", &[5]);
+        check("[text over\ntwo lines](none.md)", &[1]);
         check("[out](../../README.md)", &[1]);
         check("```\n```\n[a](<none.md>)", &[3]);
     }

@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Never part of the project, whatever lists the files.
-const SKIPPED_DIRECTORIES: &[&str] = &[".git", "target", "node_modules"];
+use crate::command;
+
+/// What git knows or would take.
+const BY_GIT: &str = "git ls-files -z --cached --others --exclude-standard";
+
+/// The same for a source archive, from which there is no checkout.
+const BY_FIND: &str =
+    "find . ( -name target -o -name node_modules ) -prune -o -type f -printf %P\\0";
 
 /// Files by their path below the root, with `/` between the parts. A file that is not text has no content.
 pub(super) struct Tree {
@@ -16,20 +21,14 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Reads what git knows or would take; outside a git checkout (a source archive) everything there is.
+    /// Reads the project's files, but not what is built.
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let paths = match listed_by_git(root) {
-            Some(paths) => paths,
-            None => {
-                let mut paths = Vec::new();
-                walk(root, "", &mut paths)?;
-                paths
-            }
-        };
+        let in_checkout = command::succeeds("git ls-files", root);
+        let list = command::read(if in_checkout { BY_GIT } else { BY_FIND }, root)?;
         let mut files = BTreeMap::new();
-        for path in paths {
-            let file = root.join(&path);
-            // Links are followed where they point to; a file that git remembers may be gone from the disk.
+        for path in list.split_terminator('\0') {
+            let file = root.join(path);
+            // Symbolic links are not followed. A file that git knows may be gone from the disk.
             if !fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_file()) {
                 continue;
             }
@@ -37,7 +36,7 @@ impl Tree {
             let text = String::from_utf8(bytes)
                 .ok()
                 .filter(|text| !text.contains('\0'));
-            files.insert(path, text);
+            files.insert(path.to_owned(), text);
         }
         Ok(Self { files })
     }
@@ -74,49 +73,27 @@ impl Tree {
     }
 }
 
-fn listed_by_git(root: &Path) -> Option<Vec<String>> {
-    let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
-        .current_dir(root)
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let list = String::from_utf8(output.stdout).ok()?;
-    Some(
-        list.split('\0')
-            .filter(|path| !path.is_empty())
-            .map(str::to_owned)
-            .collect(),
-    )
+/// The directory of a path, without a `/` at its end.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-fn walk(root: &Path, directory: &str, paths: &mut Vec<String>) -> Result<()> {
-    let entries =
-        fs::read_dir(root.join(directory)).with_context(|| format!("list {directory}"))?;
-    for entry in entries {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
-        let path = if directory.is_empty() {
-            name.clone()
-        } else {
-            format!("{directory}/{name}")
-        };
-        let kind = entry.file_type()?;
-        if kind.is_file() {
-            paths.push(path);
-        } else if kind.is_dir() && !SKIPPED_DIRECTORIES.contains(&name.as_str()) {
-            walk(root, &path, paths)?;
+/// `directory/below`, with `.` and `..` in `below` followed.
+pub(super) fn join(directory: &str, below: &str) -> String {
+    let mut parts: Vec<&str> = directory
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    for part in below.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
         }
     }
-    Ok(())
+    parts.join("/")
 }
 
 #[cfg(test)]
@@ -124,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outside_git_the_directory_is_walked_without_build_output() {
+    fn outside_git_everything_but_build_output_is_read() {
         let root = tempfile::tempdir().unwrap();
         for (path, bytes) in [
             ("a/b.rs", &b"text"[..]),
@@ -137,6 +114,13 @@ mod tests {
         let tree = Tree::read(root.path()).unwrap();
         assert_eq!(tree.texts().collect::<Vec<_>>(), [("a/b.rs", "text")]);
         assert!(tree.has("d.bin") && tree.has("a") && tree.has("") && !tree.has("target"));
+    }
+
+    #[test]
+    fn paths_are_joined_with_their_dots_followed() {
+        assert_eq!(join("a/b", "../c/./d"), "a/c/d");
+        assert_eq!(join("", "c"), "c");
+        assert_eq!(join("a", "../../c"), "../c");
     }
 
     #[test]

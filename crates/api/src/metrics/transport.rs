@@ -1,4 +1,4 @@
-//! How entries travel to the ledger, partition by partition. There are as many series as partitions, and no more.
+//! The transport of entries to the ledger, partition by partition. There are as many series as partitions, and no more.
 
 use metrics::{Counter, Gauge, Key, Label, Recorder};
 use qiang_core::ports::TransportStatus;
@@ -11,14 +11,14 @@ type Now = fn(&PartitionReport) -> u64;
 /// A number that only grows.
 type Since = fn(&TransportStatus) -> u64;
 
-/// What is said of every partition.
+/// For every partition.
 const LAG: (&str, &str, Now) = (
     "qiang_settlement_partition_lag_entries",
-    "Log entries of a partition that are not yet in the ledger's books",
+    "Log entries of a partition that are not yet in the ledger",
     |report| report.lag,
 );
 
-/// What is said where there is a transport.
+/// For every partition, where there is a transport.
 const GAUGES: [(&str, &str, Now); 5] = [
     (
         "qiang_settlement_transport_failing",
@@ -32,17 +32,17 @@ const GAUGES: [(&str, &str, Now); 5] = [
     ),
     (
         "qiang_settlement_transport_queued",
-        "What no worker was handed yet: entries of a stream, items of a list, messages of a queue",
+        "Entries of a stream, items of a list or messages of a queue that no worker has been given yet",
         |report| report.status.queued,
     ),
     (
         "qiang_settlement_transport_unacknowledged",
-        "Records, items or messages that this process was handed and has not acknowledged",
+        "Records, items or messages that this process was given and has not acknowledged",
         |report| report.status.unacknowledged,
     ),
     (
         "qiang_settlement_transport_waiting_entries",
-        "Entries that this process was handed and has not settled",
+        "Entries that this process was given and has not settled",
         |report| report.status.waiting,
     ),
 ];
@@ -50,7 +50,7 @@ const GAUGES: [(&str, &str, Now); 5] = [
 const COUNTERS: [(&str, &str, Since); 6] = [
     (
         "qiang_settlement_transport_recovered_total",
-        "Records, items or messages that came again, because whoever had them did not acknowledge them",
+        "Records, items or messages that came again, because the worker that had them did not acknowledge them",
         |status| status.recovered,
     ),
     (
@@ -75,12 +75,12 @@ const COUNTERS: [(&str, &str, Since); 6] = [
     ),
     (
         "qiang_settlement_transport_unreadable_total",
-        "Items or messages that could not be read and were put aside",
+        "Items or messages that could not be read and were quarantined",
         |status| status.unreadable,
     ),
 ];
 
-/// One partition's.
+/// The handles of one partition.
 struct Handles {
     gauges: Vec<(Gauge, Now)>,
     counters: Vec<(Counter, Since)>,
@@ -91,7 +91,7 @@ pub(super) struct TransportMetrics(Vec<Handles>);
 
 impl TransportMetrics {
     pub(super) fn new(recorder: &impl Recorder, transport_report: &TransportReport) -> Self {
-        // Read from the log itself, there is nothing in between to be said anything of.
+        // Settlement that reads the log itself has no transport to measure.
         let between = transport_report.transport != "log";
         let mut gauges = vec![LAG];
         let mut counters = Vec::new();

@@ -20,16 +20,20 @@ use tokio::{
 use tower::Service as _;
 
 use super::guard::{Guard, GuardedStream, Progress, SWEEP_EVERY};
-use crate::{App, Problem, ProblemKind};
+use crate::{
+    app::App,
+    problem::{Problem, ProblemKind},
+};
 
 /// How long to wait when the system has no more sockets to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long connections have to write what the closing engine answered them at last.
+/// How long connections have to write the last answers of the closing engine.
 const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
 /// The largest head, in bytes: it bounds what a connection can hold.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// Accepts until told to stop, then waits for the connections to end, though not for ever: what is left is returned.
+/// Accepts connections until `stop`, then waits for them to end, for at most `server.drain_timeout_ms`. Returns those
+/// that have not ended.
 pub(super) async fn serve(
     app: Arc<App>,
     router: Router,
@@ -37,7 +41,7 @@ pub(super) async fn serve(
     mut stop: watch::Receiver<bool>,
 ) -> Leftover {
     let connections_max = app.config.server.connections_max;
-    let slots = Arc::new(Semaphore::new(connections_max as usize));
+    let permits = Arc::new(Semaphore::new(connections_max as usize));
     let guard = Arc::new(Guard::new(&app.config.server));
     let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
     let (drain, draining) = watch::channel(false);
@@ -50,23 +54,23 @@ pub(super) async fn serve(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = told(&mut stop) => break,
-            accepted = accept(&listener, &slots) => accepted,
+            () = stopped(&mut stop) => break,
+            accepted = accept(&listener, &permits) => accepted,
         };
         match accepted {
-            Ok((stream, slot)) => Arc::clone(&service).spawn(stream, slot),
+            Ok((stream, permit)) => Arc::clone(&service).spawn(stream, permit),
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    // In this order: whoever sees a connection end here finds nobody listening either.
+    // In this order, so that a client whose connection ends finds no listener either.
     drop(listener);
     drain.send_replace(true);
     let timeout = Duration::from_millis(service.app.config.server.drain_timeout_ms);
     let leftover = Leftover {
-        slots,
+        permits,
         connections_max,
         guard: Arc::clone(&service.guard),
         sweeper,
@@ -81,7 +85,7 @@ pub(super) async fn serve(
 
 /// Connections that did not end while draining.
 pub(super) struct Leftover {
-    slots: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     connections_max: u32,
     guard: Arc<Guard>,
     sweeper: tokio::task::JoinHandle<()>,
@@ -89,12 +93,12 @@ pub(super) struct Leftover {
 
 impl Leftover {
     async fn ended(&self, wait_max: Duration) -> bool {
-        tokio::time::timeout(wait_max, self.slots.acquire_many(self.connections_max))
+        tokio::time::timeout(wait_max, self.permits.acquire_many(self.connections_max))
             .await
             .is_ok()
     }
 
-    /// Lets connections write what they were answered at last, and closes the rest.
+    /// Gives connections a moment to write their last answers, then closes the rest.
     pub(super) async fn finish(self) {
         if !self.ended(LAST_ANSWERS_MAX).await {
             self.guard.abort_all();
@@ -103,9 +107,9 @@ impl Leftover {
     }
 }
 
-/// Waits until the service is told to stop.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone cannot tell any more: that is a stop as well.
+/// Waits for the order to stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone cannot send it any more: that is a stop as well.
     drop(stop.wait_for(|stop| *stop).await);
 }
 
@@ -118,18 +122,18 @@ async fn sweep(guard: Arc<Guard>) {
     }
 }
 
-/// Waits for a free slot first: connections beyond the limit stay with the kernel.
+/// Waits for a permit first: connections beyond the limit stay in the queue of the kernel.
 async fn accept(
     listener: &TcpListener,
-    slots: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let slot = Arc::clone(slots)
+    let permit = Arc::clone(permits)
         .acquire_owned()
         .await
         .map_err(std::io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, slot))
+    Ok((stream, permit))
 }
 
 struct Connections {
@@ -140,7 +144,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn spawn(self: Arc<Self>, stream: TcpStream, slot: OwnedSemaphorePermit) {
+    fn spawn(self: Arc<Self>, stream: TcpStream, permit: OwnedSemaphorePermit) {
         let progress = self.guard.progress();
         let (known, watch) = tokio::sync::oneshot::channel();
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
@@ -153,7 +157,7 @@ impl Connections {
             open.app.metrics.connections.increment(1.0);
             connections.one(stream, of_task).await;
             drop(open);
-            drop(slot);
+            drop(permit);
         });
         // The task's end gives the id back, so it must have it before it starts.
         let id = self.guard.opened(progress, task.abort_handle());
@@ -168,7 +172,7 @@ impl Connections {
             progress: Arc::clone(&progress),
         });
         let mut builder = http1::Builder::new();
-        // The guard sees to slow heads and idle connections: no timer for each request.
+        // The guard closes slow and idle connections: no timer for each request.
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(None)
@@ -179,7 +183,7 @@ impl Connections {
         let ended = tokio::select! {
             biased;
             ended = connection.as_mut() => ended,
-            () = told(&mut stop) => {
+            () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -221,7 +225,7 @@ impl Connections {
     }
 }
 
-/// An open connection, taken off the books whichever way it ends.
+/// An open connection. Dropped, it is no longer counted, whichever way it ended.
 struct Opened<'a> {
     app: &'a App,
     guard: &'a Guard,

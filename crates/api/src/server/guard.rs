@@ -1,5 +1,5 @@
-//! Watches connections that take too long, without a timer for each request: a connection writes down what it is at
-//! and since when, and one sweeper looks at all of them a few times a second.
+//! Closes connections that take too long, without a timer for each request: a connection records its stage and since
+//! when, and one sweeper checks all of them a few times a second.
 
 use std::{
     collections::HashMap,

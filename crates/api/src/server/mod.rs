@@ -11,7 +11,8 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use crate::{
     app::{App, Ports},
     config::Config,
-    router::router,
+    metrics::Metrics,
+    router::{document, router},
 };
 
 /// How often metrics are folded and inactive users forgotten.
@@ -33,13 +34,14 @@ impl Server {
         listener: TcpListener,
     ) -> anyhow::Result<Running> {
         let addr = listener.local_addr()?;
-        let app = Arc::new(App::new(config, ports)?);
+        let metrics = Metrics::new(&document());
+        let app = Arc::new(App::new(config, ports, metrics)?);
         let drafts = app
             .open_drafts()
             .await
-            .context("take up the campaigns that wait for an engine")?;
+            .context("open the campaigns that wait for an engine")?;
         if drafts > 0 {
-            tracing::info!(drafts, "took up campaigns that were waiting");
+            tracing::info!(drafts, "opened campaigns that were waiting");
         }
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::clone(&app));
@@ -99,7 +101,7 @@ async fn upkeep(app: Arc<App>) {
         drop(tokio::task::spawn_blocking(move || upkeep.upkeep()).await);
         // A request that was cut off between its campaign's funding and its opening has left a draft.
         if let Err(error) = app.open_drafts().await {
-            tracing::debug!(%error, "campaigns that wait for an engine could not be taken up");
+            tracing::debug!(%error, "campaigns that wait for an engine could not be opened");
         }
     }
 }

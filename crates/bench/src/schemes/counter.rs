@@ -5,7 +5,7 @@
 //! As there: SCRIPT LOAD beforehand and EVALSHA by each claim, without a second try when Redis has lost the script;
 //! then LPUSH of the order; a module of its own takes the orders by `BRPOP orderList 0`. What it would write into its
 //! database, ours writes into memory. The article's layers in front (CDN, read replicas, a number of orders let
-//! through) sieve the crowd before this and are left out. No user is known here: who clicks twice can get two, so the
+//! through) turn users away before this and are left out. No user is known here: who clicks twice can get two, so the
 //! scheme must be exact in its supply and its orders alone.
 
 use std::{
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{
-    scheme::{About, Drive, Exact, Lane, Outcome, Recount, Scheme, Site},
+    scheme::{About, Client, Drive, Exact, Outcome, Recount, Scheme, Site},
     wire::{Script, Wire},
 };
 
@@ -116,11 +116,11 @@ impl Scheme for Counter {
         let orders = self.parts.orders.clone();
         let consumer = tokio::spawn(consume(wire, orders, Arc::clone(&self.database)));
         *self.consumer.lock() = Some(consumer);
-        let lane = |wire| CounterLane {
+        let client = |wire| CounterClient {
             wire,
             parts: Arc::clone(&self.parts),
         };
-        self.site.lanes(connections, lane).await
+        self.site.clients(connections, client).await
     }
 
     async fn finish(&self, granted: u64) -> anyhow::Result<()> {
@@ -178,13 +178,13 @@ pub(super) fn holders(orders: &[String]) -> anyhow::Result<Vec<String>> {
     orders.iter().map(holder).collect()
 }
 
-struct CounterLane {
+struct CounterClient {
     wire: Wire,
     parts: Arc<Parts>,
 }
 
 #[async_trait]
-impl Lane for CounterLane {
+impl Client for CounterClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
         let parts = &self.parts;
         let taken: u64 = self

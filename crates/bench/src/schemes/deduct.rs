@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::{
     counter::holders,
-    scheme::{About, Drive, Exact, Lane, Outcome, Recount, Scheme, Site},
+    scheme::{About, Client, Drive, Exact, Outcome, Recount, Scheme, Site},
     wire::{Script, Wire},
 };
 
@@ -90,11 +90,11 @@ impl Scheme for Deduct {
     }
 
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let lane = |wire| DeductLane {
+        let client = |wire| DeductClient {
             wire,
             parts: Arc::clone(&self.parts),
         };
-        self.site.lanes(connections, lane).await
+        self.site.clients(connections, client).await
     }
 
     async fn recount(&self) -> anyhow::Result<Recount> {
@@ -121,12 +121,12 @@ impl Scheme for Deduct {
     }
 }
 
-struct DeductLane {
+struct DeductClient {
     wire: Wire,
     parts: Arc<Parts>,
 }
 
-impl DeductLane {
+impl DeductClient {
     async fn publish(&mut self, user: &str) -> RedisResult<()> {
         let order = json!({ "userId": user, "productId": 1, "price": 1, "quantity": 1 });
         let mut push = redis::cmd("LPUSH");
@@ -136,7 +136,7 @@ impl DeductLane {
 }
 
 #[async_trait]
-impl Lane for DeductLane {
+impl Client for DeductClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
         let parts = Arc::clone(&self.parts);
         let status: Option<u64> = self.wire.ask(redis::cmd("GET").arg(&parts.status)).await?;

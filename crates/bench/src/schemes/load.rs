@@ -1,4 +1,4 @@
-//! The two loads, and the line in which their users wait: the same users, in the same order, for every scheme.
+//! The two loads, and the queue in which their users wait: the same users, in the same order, for every scheme.
 
 use std::{
     collections::VecDeque,
@@ -20,16 +20,16 @@ use qiang_core::{
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::scheme::{Drive, Lane, Opened, Outcome};
+use super::scheme::{Client, Drive, Opened, Outcome};
 
 /// How long one run of one scheme may take.
 const RUN_MAX: Duration = Duration::from_secs(600);
 /// Latencies are recorded up to this, in microseconds.
 const LATENCY_US_MAX: u64 = 600_000_000;
-/// Progress is told once for this many answers of a lane.
+/// Progress is reported once for this many answers of a client.
 const PROGRESS_EVERY: u64 = 256;
 
-/// What a crowd comes for, and how.
+/// How many users ask for how much, and how.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Load {
     pub(super) load: Name,
@@ -59,14 +59,14 @@ impl Name {
 }
 
 /// The users of a load.
-pub(super) struct Crowd {
+pub(super) struct Users {
     pub(super) names: Vec<String>,
     /// Who asks, in order. Second clicks come right after the first, so that two connections have the same user.
     clicks: Vec<u32>,
     waiting: usize,
 }
 
-impl Crowd {
+impl Users {
     pub(super) fn new(load: &Load) -> Self {
         let clicks = (0..load.users).flat_map(|user| {
             let twice = load.twice_every > 0 && user % load.twice_every == 0;
@@ -84,9 +84,9 @@ impl Crowd {
     }
 }
 
-/// The waiting crowd of one run.
-struct Line {
-    crowd: Arc<Crowd>,
+/// The waiting users of one run.
+struct WaitingQueue {
+    users: Arc<Users>,
     started: Instant,
     next: AtomicUsize,
     answered: AtomicUsize,
@@ -104,12 +104,12 @@ struct Turn {
 /// A click that has not joined.
 const NOT_YET: u64 = u64::MAX;
 
-impl Line {
-    fn new(crowd: Arc<Crowd>, progress: ProgressBar) -> Self {
-        let joined = |click| AtomicU64::new(if click < crowd.waiting { 0 } else { NOT_YET });
-        let joined_ns = (0..crowd.clicks.len()).map(joined).collect();
+impl WaitingQueue {
+    fn new(users: Arc<Users>, progress: ProgressBar) -> Self {
+        let joined = |click| AtomicU64::new(if click < users.waiting { 0 } else { NOT_YET });
+        let joined_ns = (0..users.clicks.len()).map(joined).collect();
         Self {
-            crowd,
+            users,
             started: Instant::now(),
             next: AtomicUsize::new(0),
             answered: AtomicUsize::new(0),
@@ -124,7 +124,7 @@ impl Line {
 
     fn take(&self) -> Option<Turn> {
         let click = self.next.fetch_add(1, Ordering::Relaxed);
-        let user = *self.crowd.clicks.get(click)?;
+        let user = *self.users.clicks.get(click)?;
         // A click may be taken in the instant in which it joins: then it has not waited.
         let joined_ns = self.joined_ns[click]
             .load(Ordering::Relaxed)
@@ -132,10 +132,10 @@ impl Line {
         Some(Turn { user, joined_ns })
     }
 
-    /// One has left the line, and the next one joins it.
+    /// One user leaves the queue, and the next one joins it.
     fn answered(&self) -> u64 {
         let now = self.now_ns();
-        let click = self.answered.fetch_add(1, Ordering::Relaxed) + self.crowd.waiting;
+        let click = self.answered.fetch_add(1, Ordering::Relaxed) + self.users.waiting;
         if let Some(joined) = self.joined_ns.get(click) {
             joined.store(now, Ordering::Relaxed);
         }
@@ -143,13 +143,13 @@ impl Line {
     }
 
     fn name(&self, turn: &Turn) -> &str {
-        &self.crowd.names[turn.user as usize]
+        &self.users.names[turn.user as usize]
     }
 }
 
-/// What the users were told.
-pub(super) struct Told {
-    /// Who was told of a unit, each time, and of which one.
+/// The answers to the users.
+pub(super) struct Answers {
+    /// Who was granted a unit, each time, and which one.
     pub(super) granted: Vec<(u32, Option<u64>)>,
     pub(super) already: u64,
     pub(super) sold_out: u64,
@@ -161,7 +161,7 @@ pub(super) struct Told {
     pub(super) round_trips: u64,
 }
 
-impl Told {
+impl Answers {
     pub(super) fn new() -> anyhow::Result<Self> {
         Ok(Self {
             granted: Vec::new(),
@@ -179,8 +179,8 @@ impl Told {
         self.granted.len() as u64 + self.already + self.sold_out + self.refused + self.failed
     }
 
-    fn record(&mut self, line: &Line, turn: &Turn, outcome: anyhow::Result<Outcome>) {
-        let waited_ns = line.answered().saturating_sub(turn.joined_ns);
+    fn record(&mut self, queue: &WaitingQueue, turn: &Turn, outcome: anyhow::Result<Outcome>) {
+        let waited_ns = queue.answered().saturating_sub(turn.joined_ns);
         self.latency_us.saturating_record(waited_ns / 1_000);
         match outcome {
             Ok(Outcome::Granted { unit }) => self.granted.push((turn.user, unit)),
@@ -194,7 +194,7 @@ impl Told {
         }
         let claims = self.claims();
         if claims.is_multiple_of(PROGRESS_EVERY) {
-            line.progress.inc(PROGRESS_EVERY);
+            queue.progress.inc(PROGRESS_EVERY);
         }
     }
 
@@ -213,81 +213,86 @@ impl Told {
 
 /// A run's answers, and the time from the first claim to the last answer.
 pub(super) struct Ran {
-    pub(super) told: Told,
+    pub(super) answers: Answers,
     pub(super) seconds: f64,
 }
 
-/// Lets the crowd ask until everybody has been answered.
+/// Lets the users claim until all are answered.
 pub(super) async fn run(
     drive: Drive,
-    crowd: &Arc<Crowd>,
-    lanes_of_engine: usize,
+    users: &Arc<Users>,
+    engine_clients: usize,
     progress: ProgressBar,
 ) -> anyhow::Result<Ran> {
-    let line = Arc::new(Line::new(Arc::clone(crowd), progress));
+    let queue = Arc::new(WaitingQueue::new(Arc::clone(users), progress));
     let mut tasks = JoinSet::new();
     match drive {
-        Drive::Lanes(lanes) => {
-            for lane in lanes {
-                tasks.spawn(serve(lane, Arc::clone(&line)));
+        Drive::Clients(clients) => {
+            for client in clients {
+                tasks.spawn(serve(client, Arc::clone(&queue)));
             }
         }
         Drive::Engine(opened) => {
-            let lanes = lanes_of_engine.min(crowd.waiting);
-            for lane in 0..lanes {
-                // The first lanes take what does not divide.
-                let waiting = crowd.waiting / lanes + usize::from(lane < crowd.waiting % lanes);
-                tasks.spawn(serve_tickets(opened.clone(), Arc::clone(&line), waiting));
+            let clients = engine_clients.min(users.waiting);
+            for client in 0..clients {
+                // The first clients take what does not divide.
+                let waiting =
+                    users.waiting / clients + usize::from(client < users.waiting % clients);
+                tasks.spawn(serve_tickets(opened.clone(), Arc::clone(&queue), waiting));
             }
         }
     }
-    let mut told = Told::new()?;
+    let mut answers = Answers::new()?;
     let all = async {
-        while let Some(lane) = tasks.join_next().await {
-            told.add(lane??)?;
+        while let Some(client) = tasks.join_next().await {
+            answers.add(client??)?;
         }
         Ok::<_, anyhow::Error>(())
     };
     tokio::time::timeout(RUN_MAX, all)
         .await
         .with_context(|| format!("not everybody was answered within {RUN_MAX:?}"))??;
-    let seconds = line.started.elapsed().as_secs_f64();
-    Ok(Ran { told, seconds })
+    let seconds = queue.started.elapsed().as_secs_f64();
+    Ok(Ran { answers, seconds })
 }
 
 /// One connection: one user after the other.
-async fn serve(mut lane: Box<dyn Lane>, line: Arc<Line>) -> anyhow::Result<Told> {
-    let mut told = Told::new()?;
-    let before = lane.round_trips();
-    while let Some(turn) = line.take() {
-        let outcome = lane.claim(line.name(&turn)).await;
-        told.record(&line, &turn, outcome);
+async fn serve(mut client: Box<dyn Client>, queue: Arc<WaitingQueue>) -> anyhow::Result<Answers> {
+    let mut answers = Answers::new()?;
+    let before = client.round_trips();
+    while let Some(turn) = queue.take() {
+        let outcome = client.claim(queue.name(&turn)).await;
+        answers.record(&queue, &turn, outcome);
     }
-    told.round_trips = lane.round_trips() - before;
-    Ok(told)
+    answers.round_trips = client.round_trips() - before;
+    Ok(answers)
 }
 
 /// A part of the users that wait on an engine, which has all their claims at once.
-async fn serve_tickets(opened: Opened, line: Arc<Line>, waiting: usize) -> anyhow::Result<Told> {
-    let mut told = Told::new()?;
+async fn serve_tickets(
+    opened: Opened,
+    queue: Arc<WaitingQueue>,
+    waiting: usize,
+) -> anyhow::Result<Answers> {
+    let mut answers = Answers::new()?;
     let mut tickets: VecDeque<(Turn, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
     loop {
         while tickets.len() < waiting
-            && let Some(turn) = line.take()
+            && let Some(turn) = queue.take()
         {
-            let claim = opened.claim_of(UserId::new(line.name(&turn))?);
+            let claim = opened.claim_of(UserId::new(queue.name(&turn))?);
             // As the service does it: the gate first, then the engine.
             match opened.engine.peek(&claim) {
-                Some(outcome) => told.record(&line, &turn, Ok(outcome_of(outcome))),
+                Some(outcome) => answers.record(&queue, &turn, Ok(outcome_of(outcome))),
                 None => tickets.push_back((turn, opened.engine.claim(claim))),
             }
         }
         let Some((turn, ticket)) = tickets.pop_front() else {
-            return Ok(told);
+            return Ok(answers);
         };
         let answer: Result<Claimed, EngineError> = ticket.await;
         let outcome = answer.map(|claimed| outcome_of(claimed.outcome));
-        told.record(&line, &turn, outcome.map_err(Into::into));
+        answers.record(&queue, &turn, outcome.map_err(Into::into));
     }
 }
 
@@ -327,35 +332,35 @@ mod tests {
 
     #[test]
     fn every_so_many_users_click_twice_in_a_row() {
-        assert_eq!(Crowd::new(&load(5, 5, 2)).clicks, [0, 0, 1, 2, 2, 3, 4, 4]);
-        assert_eq!(Crowd::new(&load(3, 3, 0)).clicks, [0, 1, 2]);
-        assert_eq!(Crowd::new(&load(3, 3, 10)).claims(), 4);
+        assert_eq!(Users::new(&load(5, 5, 2)).clicks, [0, 0, 1, 2, 2, 3, 4, 4]);
+        assert_eq!(Users::new(&load(3, 3, 0)).clicks, [0, 1, 2]);
+        assert_eq!(Users::new(&load(3, 3, 10)).claims(), 4);
     }
 
     #[test]
-    fn who_is_not_in_the_first_line_joins_when_somebody_is_answered() {
-        let line = Line::new(Arc::new(Crowd::new(&load(4, 2, 0))), ProgressBar::hidden());
-        let joined = |click: usize| line.joined_ns[click].load(Ordering::Relaxed);
+    fn users_beyond_the_first_join_when_others_are_answered() {
+        let queue = WaitingQueue::new(Arc::new(Users::new(&load(4, 2, 0))), ProgressBar::hidden());
+        let joined = |click: usize| queue.joined_ns[click].load(Ordering::Relaxed);
         assert_eq!(
             (joined(0), joined(1), joined(2), joined(3)),
             (0, 0, NOT_YET, NOT_YET)
         );
-        let first = line.take().unwrap();
+        let first = queue.take().unwrap();
         assert_eq!((first.user, first.joined_ns), (0, 0));
-        let now = line.answered();
+        let now = queue.answered();
         assert_eq!((joined(2), joined(3)), (now, NOT_YET));
-        assert_eq!(line.take().unwrap().joined_ns, 0);
-        assert_eq!(line.take().unwrap().joined_ns, now);
+        assert_eq!(queue.take().unwrap().joined_ns, 0);
+        assert_eq!(queue.take().unwrap().joined_ns, now);
         // Taken before it is known to have joined: it has not waited.
-        assert!(line.take().unwrap().joined_ns <= line.now_ns());
-        assert!(line.take().is_none());
+        assert!(queue.take().unwrap().joined_ns <= queue.now_ns());
+        assert!(queue.take().is_none());
     }
 
     /// Hands out two units and loses one claim.
     struct Toy(Arc<Mutex<Vec<String>>>);
 
     #[async_trait]
-    impl Lane for Toy {
+    impl Client for Toy {
         async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
             let mut asked = self.0.lock();
             asked.push(user.to_owned());
@@ -374,17 +379,24 @@ mod tests {
     #[tokio::test]
     async fn everybody_is_served_once() {
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let lanes = (0..1).map(|_| Box::new(Toy(Arc::clone(&asked))) as Box<dyn Lane>);
-        let crowd = Arc::new(Crowd::new(&load(20, 4, 0)));
-        let drive = Drive::Lanes(lanes.collect());
-        let ran = run(drive, &crowd, 1, ProgressBar::hidden()).await.unwrap();
-        let told = ran.told;
-        assert_eq!((told.granted.len(), told.failed, told.sold_out), (2, 1, 17));
+        let clients = (0..1).map(|_| Box::new(Toy(Arc::clone(&asked))) as Box<dyn Client>);
+        let users = Arc::new(Users::new(&load(20, 4, 0)));
+        let drive = Drive::Clients(clients.collect());
+        let ran = run(drive, &users, 1, ProgressBar::hidden()).await.unwrap();
+        let answers = ran.answers;
         assert_eq!(
-            (told.claims(), told.latency_us.len(), told.round_trips),
+            (answers.granted.len(), answers.failed, answers.sold_out),
+            (2, 1, 17)
+        );
+        assert_eq!(
+            (
+                answers.claims(),
+                answers.latency_us.len(),
+                answers.round_trips
+            ),
             (20, 20, 20)
         );
-        assert_eq!(told.first_error.as_deref(), Some("lost"));
-        assert_eq!(*asked.lock(), crowd.names);
+        assert_eq!(answers.first_error.as_deref(), Some("lost"));
+        assert_eq!(*asked.lock(), users.names);
     }
 }

@@ -22,7 +22,7 @@ use std::sync::{
 use async_trait::async_trait;
 
 use super::{
-    scheme::{About, Drive, Exact, Lane, Outcome, Published, Recount, Scheme, Site},
+    scheme::{About, Client, Drive, Exact, Outcome, Published, Recount, Scheme, Site},
     wire::{Script, Wire},
 };
 
@@ -114,11 +114,11 @@ impl Scheme for Lock {
     }
 
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let lane = |wire| LockLane {
+        let client = |wire| LockClient {
             wire,
             parts: Arc::clone(&self.parts),
         };
-        self.site.lanes(connections, lane).await
+        self.site.clients(connections, client).await
     }
 
     async fn recount(&self) -> anyhow::Result<Recount> {
@@ -145,12 +145,12 @@ impl Scheme for Lock {
     }
 }
 
-struct LockLane {
+struct LockClient {
     wire: Wire,
     parts: Arc<Parts>,
 }
 
-impl LockLane {
+impl LockClient {
     async fn remaining(&mut self) -> anyhow::Result<i64> {
         let mut look = redis::cmd("DECRBY");
         Ok(self.wire.ask(look.arg(&self.parts.total).arg(0)).await?)
@@ -183,7 +183,7 @@ impl LockLane {
 }
 
 #[async_trait]
-impl Lane for LockLane {
+impl Client for LockClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
         if self.remaining().await? <= 0 {
             return Ok(Outcome::SoldOut);

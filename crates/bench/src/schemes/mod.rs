@@ -24,7 +24,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub(crate) use self::plan::SchemesArgs;
 use self::{
-    load::{Crowd, Load},
+    load::{Load, Users},
     plan::Plan,
     report::{Loaded, Report, Row, Run},
     scheme::Scheme,
@@ -72,7 +72,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
     });
     let mut loaded = Vec::new();
     for load in &plan.loads {
-        let crowd = Arc::new(Crowd::new(load));
+        let users = Arc::new(Users::new(load));
         let mut rows: Vec<Row> = plan
             .names
             .iter()
@@ -81,7 +81,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
         // Scheme by scheme and again, so that a machine whose speed drifts treats all alike.
         for round in 1..=args.repeat {
             for (name, row) in plan.names.iter().zip(&mut rows) {
-                let bar = bars.add(ProgressBar::new(crowd.claims()));
+                let bar = bars.add(ProgressBar::new(users.claims()));
                 let label = format!(
                     "{} {round}/{} {}",
                     load.load.as_str(),
@@ -93,13 +93,13 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
                 )?);
                 bar.set_prefix(label);
                 let scheme = plan.build(*name).await?;
-                let run = once(&*scheme, load, &crowd, info.as_mut(), &bar).await;
+                let run = once(&*scheme, load, &users, info.as_mut(), &bar).await;
                 bar.finish_and_clear();
                 row.runs
                     .push(run.with_context(|| format!("{} failed", row.name()))?);
             }
         }
-        loaded.push(Loaded::new(*load, crowd.claims(), rows));
+        loaded.push(Loaded::new(*load, users.claims(), rows));
     }
     Ok(Report::new(version, args.repeat, loaded))
 }
@@ -108,12 +108,12 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
 async fn once(
     scheme: &dyn Scheme,
     load: &Load,
-    crowd: &Arc<Crowd>,
+    users: &Arc<Users>,
     info: Option<&mut Wire>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Run> {
     let run = tokio::select! {
-        run = Box::pin(exercise(scheme, load, crowd, info, bar)) => run,
+        run = Box::pin(exercise(scheme, load, users, info, bar)) => run,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     let cleaned = scheme.clean().await;
@@ -125,7 +125,7 @@ async fn once(
 async fn exercise(
     scheme: &dyn Scheme,
     load: &Load,
-    crowd: &Arc<Crowd>,
+    users: &Arc<Users>,
     info: Option<&mut Wire>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Run> {
@@ -138,8 +138,8 @@ async fn exercise(
         Some(info) => Some(Work::sample(info).await?),
         None => None,
     };
-    let mut ran = load::run(drive, crowd, connections, bar.clone()).await?;
-    scheme.finish(ran.told.granted.len() as u64).await?;
+    let mut ran = load::run(drive, users, connections, bar.clone()).await?;
+    scheme.finish(ran.answers.granted.len() as u64).await?;
     let work = match (info, before) {
         (Some(info), Some(before)) => Some(Work::sample(info).await?.since(&before)),
         _ => None,
@@ -147,15 +147,15 @@ async fn exercise(
     if let Some(work) = &work
         && !scheme.commands().is_empty()
     {
-        ran.told.round_trips = work.calls_of(scheme.commands());
+        ran.answers.round_trips = work.calls_of(scheme.commands());
     }
     let recount = scheme.recount().await?;
-    let tally = judge(load, crowd, &ran.told, &recount);
-    if ran.told.claims() != crowd.claims() {
+    let tally = judge(load, users, &ran.answers, &recount);
+    if ran.answers.claims() != users.claims() {
         bail!(
             "{} claims were made and {} answered",
-            crowd.claims(),
-            ran.told.claims()
+            users.claims(),
+            ran.answers.claims()
         );
     }
     Ok(Run::new(
@@ -183,14 +183,14 @@ mod tests {
         ] {
             let plan = plan(line).unwrap();
             let load = plan.loads[0];
-            let crowd = Arc::new(Crowd::new(&load));
+            let users = Arc::new(Users::new(&load));
             let scheme = plan.build(Name::Embedded).await.unwrap();
-            let run = once(&*scheme, &load, &crowd, None, &ProgressBar::hidden())
+            let run = once(&*scheme, &load, &users, None, &ProgressBar::hidden())
                 .await
                 .unwrap();
             assert_eq!(run.broken, Vec::<String>::new());
             assert_eq!(run.tally.right, u64::from(load.shares));
-            assert_eq!(run.claims, crowd.claims());
+            assert_eq!(run.claims, users.claims());
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::{
     counter, deduct,
-    load::{self, Crowd, Load},
+    load::{self, Load, Users},
     lock, qiang, queue,
     row_lock::{self, Database},
     scheme::{About, Scheme, Site},
@@ -15,7 +15,7 @@ use super::{
 };
 use qiang_node::UsageError;
 
-/// What is compared, on what, and how it is told.
+/// What is compared, on what, and how it is answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemesArgs {
     /// The Redis to use, such as redis://127.0.0.1:6400.
@@ -234,7 +234,7 @@ fn loads(args: &SchemesArgs) -> anyhow::Result<Vec<Load>> {
         });
     }
     for load in &mut loads {
-        let clicks = Crowd::new(load).claims();
+        let clicks = Users::new(load).claims();
         if load.load == load::Name::Rush && args.waiting.is_none() {
             // All at once, second clicks included.
             load.waiting = u32::try_from(clicks)?;

@@ -8,25 +8,19 @@ use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
-    book::{Command, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules},
+    campaign::{AckLevel, CampaignKind},
     event::Event,
-    id::{CampaignId, UserId},
-    money::{Currency, Money},
-    ports::{Clock, Engine, EventLog, Ledger},
-    split::{Seed, Split, SplitRule},
-    time::Window,
+    id::CampaignId,
+    ports::{Engine, EventLog, Ledger},
 };
-
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_redis::{Options, RedisEngine};
 
 use super::scheme::{About, Drive, Exact, Opened, Recount, Scheme, Site};
+use crate::fixture;
 
 /// Entries of the log that are read at a time.
 const LOG_PAGE: usize = 1_000;
-/// How long the packet is open.
-const OPEN_MS: i64 = 3_600_000;
 
 /// The engine of one process, for comparison: no Redis, and every grant on the disk before it is acknowledged.
 pub(super) const ABOUT_EMBEDDED: About = About {
@@ -53,7 +47,6 @@ pub(super) struct Subject {
     pub(super) log: Arc<dyn EventLog>,
     /// The book that the packet is funded in and entered into; without one, the engine is all there is.
     pub(super) ledger: Option<Arc<dyn Ledger>>,
-    pub(super) clock: Arc<dyn Clock>,
     /// The acknowledgement level that the packet asks for.
     pub(super) ack: AckLevel,
     /// The Redis commands by which it speaks, in small letters; their calls are its round trips.
@@ -86,15 +79,13 @@ impl Subject {
     /// The embedded engine on a file in a temporary folder.
     pub(super) fn embedded() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let clock = Arc::new(SystemClock);
-        let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone())?;
+        let embedded = Embedded::open(&folder.path().join("qiang.db"), Arc::new(SystemClock))?;
         let take_down = TakeDown::File(embedded.clone(), Mutex::new(Some(folder)));
         Ok(Self {
             about: &ABOUT_EMBEDDED,
             engine: Arc::new(embedded.clone()),
             log: Arc::new(embedded.clone()),
             ledger: Some(Arc::new(embedded)),
-            clock,
             ack: AckLevel::Fsync,
             commands: &[],
             take_down,
@@ -117,7 +108,6 @@ impl Subject {
             engine: Arc::new(engine.clone()),
             log: Arc::new(engine.clone()),
             ledger: None,
-            clock: Arc::new(SystemClock),
             ack: AckLevel::Memory,
             commands: &["evalsha"],
             take_down: TakeDown::Keys(engine),
@@ -150,39 +140,13 @@ impl Scheme for Qiang {
     }
 
     async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
-        let currency: Currency = "CNY".parse()?;
-        let total = Money::new(i64::from(supply) * 100, currency);
-        let now = self.subject.clock.now();
-        let owner = UserId::new("sender")?;
-        let rules = Rules::RedPacket(RedPacket {
-            split: Split::new(total.minor, supply, SplitRule::DoubleAverage { min: 1 })?,
-            currency,
-            seed: Seed::from_bytes(rand::random()),
-        });
-        let campaign = Campaign {
-            id: CampaignId::new(qiang_node::id_at(now))?,
-            owner,
-            title: "bench".to_owned(),
-            // Redis' clock decides, and may be a little behind.
-            window: Window::new(now.plus_millis(-OPEN_MS), now.plus_millis(OPEN_MS))?,
-            ack: self.subject.ack,
-            created_at: now,
-            rules,
-        };
-        let id = campaign.id;
-        let setup = Setup {
-            shares: campaign.shares(),
-            campaign,
-        };
-        if let Some(ledger) = &self.subject.ledger {
-            let id = qiang_node::id_at(now);
-            ledger.deposit(id, &setup.campaign.owner, total).await?;
-            ledger.create(&setup).await?;
-        }
-        self.subject
-            .engine
-            .submit(Command::Open(Box::new(setup)))
-            .await?;
+        let Subject {
+            engine,
+            ledger,
+            ack,
+            ..
+        } = &self.subject;
+        let id = fixture::red_packet(&**engine, ledger.as_deref(), supply, *ack).await?;
         *self.campaign.lock() = Some(id);
         Ok(())
     }

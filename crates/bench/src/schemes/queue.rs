@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{
-    scheme::{About, Drive, Exact, Lane, Outcome, Published, Recount, Scheme, Site},
+    scheme::{About, Client, Drive, Exact, Outcome, Published, Recount, Scheme, Site},
     wire::{PAGE, Script, Wire},
 };
 
@@ -79,11 +79,11 @@ impl Scheme for Queue {
     }
 
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let lane = |wire| QueueLane {
+        let client = |wire| QueueClient {
             wire,
             parts: Arc::clone(&self.parts),
         };
-        self.site.lanes(connections, lane).await
+        self.site.clients(connections, client).await
     }
 
     async fn recount(&self) -> anyhow::Result<Recount> {
@@ -118,13 +118,13 @@ fn number_of(share: &Value) -> anyhow::Result<u64> {
     share["id"].as_u64().context("a share without a number")
 }
 
-struct QueueLane {
+struct QueueClient {
     wire: Wire,
     parts: Arc<Parts>,
 }
 
 #[async_trait]
-impl Lane for QueueLane {
+impl Client for QueueClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
         let parts = &self.parts;
         let keys = [&*parts.waiting, &parts.consumed, &parts.users, user];

@@ -47,8 +47,8 @@ impl Run {
         tally: Tally,
         notes: BTreeMap<&'static str, u64>,
     ) -> Self {
-        let told = &ran.told;
-        let claims = told.claims();
+        let answers = &ran.answers;
+        let claims = answers.claims();
         let per = |amount: f64, count: u64| (count > 0).then(|| amount / count as f64);
         let cpu = |count| work.and_then(|work| per(work.cpu_us, count));
         Self {
@@ -56,17 +56,17 @@ impl Run {
             seconds: ran.seconds,
             claims_per_second: claims as f64 / ran.seconds,
             grants_per_second: tally.grants as f64 / ran.seconds,
-            p50_us: told.latency_us.value_at_quantile(0.5),
-            p99_us: told.latency_us.value_at_quantile(0.99),
+            p50_us: answers.latency_us.value_at_quantile(0.5),
+            p99_us: answers.latency_us.value_at_quantile(0.99),
             redis_cpu_us_per_claim: cpu(claims),
             redis_cpu_us_per_grant: cpu(tally.grants),
             redis_main_cpu_us_per_claim: work.and_then(|work| per(work.main_cpu_us, claims)),
-            round_trips_per_claim: (told.round_trips > 0)
-                .then(|| told.round_trips as f64 / claims as f64),
-            already: told.already,
-            sold_out: told.sold_out,
-            refused: told.refused,
-            first_error: told.first_error.clone(),
+            round_trips_per_claim: (answers.round_trips > 0)
+                .then(|| answers.round_trips as f64 / claims as f64),
+            already: answers.already,
+            sold_out: answers.sold_out,
+            refused: answers.refused,
+            first_error: answers.first_error.clone(),
             broken: tally.breaches(exact),
             tally,
             notes,
@@ -248,7 +248,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub(super) mod tests {
     use super::{
         super::{
-            load::{Name, Told},
+            load::{Answers, Name},
             lock, queue, unlocked,
         },
         *,
@@ -265,11 +265,11 @@ pub(super) mod tests {
 
     /// A run of one second with so many grants on 100 shares.
     fn run(about: &About, grants: u32, cpu_us: f64) -> Run {
-        let mut told = Told::new().unwrap();
-        told.granted = (0..grants).map(|user| (user, None)).collect();
-        told.sold_out = u64::from(11_000 - grants);
-        told.round_trips = 22_000;
-        told.latency_us.record(2_500).unwrap();
+        let mut answers = Answers::new().unwrap();
+        answers.granted = (0..grants).map(|user| (user, None)).collect();
+        answers.sold_out = u64::from(11_000 - grants);
+        answers.round_trips = 22_000;
+        answers.latency_us.record(2_500).unwrap();
         let tally = Tally {
             grants: u64::from(grants),
             right: 100,
@@ -282,7 +282,10 @@ pub(super) mod tests {
             main_cpu_us: cpu_us / 2.0,
             ..Work::default()
         };
-        let ran = Ran { told, seconds: 1.0 };
+        let ran = Ran {
+            answers,
+            seconds: 1.0,
+        };
         Run::new(about.exact, &ran, Some(&work), tally, BTreeMap::new())
     }
 

@@ -18,7 +18,7 @@ use sqlx::{
 };
 
 use super::{
-    scheme::{About, Drive, Exact, Lane, Outcome, Recount, Scheme},
+    scheme::{About, Client, Drive, Exact, Outcome, Recount, Scheme},
     wire::require_loopback,
 };
 use qiang_node::UsageError;
@@ -173,16 +173,16 @@ impl Scheme for RowLock {
     }
 
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let mut lanes = Vec::with_capacity(connections);
+        let mut clients = Vec::with_capacity(connections);
         for _ in 0..connections {
             let connection = self.database.connect().await?;
-            lanes.push(Box::new(RowLane {
+            clients.push(Box::new(RowClient {
                 connection,
                 statements: self.statements(),
                 round_trips: 0,
-            }) as Box<dyn Lane>);
+            }) as Box<dyn Client>);
         }
-        Ok(Drive::Lanes(lanes))
+        Ok(Drive::Clients(clients))
     }
 
     async fn recount(&self) -> anyhow::Result<Recount> {
@@ -207,7 +207,7 @@ impl Scheme for RowLock {
     }
 }
 
-struct RowLane {
+struct RowClient {
     connection: Connection,
     statements: Statements,
     round_trips: u64,
@@ -242,7 +242,7 @@ macro_rules! transaction {
 }
 
 #[async_trait]
-impl Lane for RowLane {
+impl Client for RowClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
         let (statements, round_trips) = (&self.statements, &mut self.round_trips);
         match &mut self.connection {

@@ -20,7 +20,7 @@ use super::wire::{Server, Wire};
 pub(super) enum Exact {
     /// Nothing: it is there to show what goes wrong.
     Nothing,
-    /// The supply: never a unit more, none left behind, and its records agree with what users were told. It knows
+    /// The supply: never a unit more, none left behind, and its records agree with what users were answers. It knows
     /// no users, so somebody who asks twice may get twice.
     Supply,
     /// The supply, and one unit a user.
@@ -66,7 +66,7 @@ pub(super) enum Outcome {
 
 /// One connection of a scheme: one claim at a time.
 #[async_trait]
-pub(super) trait Lane: Send {
+pub(super) trait Client: Send {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome>;
 
     /// Calls to the server that were made for claims and waited for, so far.
@@ -76,7 +76,7 @@ pub(super) trait Lane: Send {
 /// How a scheme takes claims.
 pub(super) enum Drive {
     /// As the articles' clients do: each connection serves one user at a time.
-    Lanes(Vec<Box<dyn Lane>>),
+    Clients(Vec<Box<dyn Client>>),
     /// An engine that takes many claims at once and answers each by its ticket.
     Engine(Opened),
 }
@@ -124,10 +124,10 @@ pub(super) trait Scheme: Send + Sync {
     /// Puts `supply` units in place.
     async fn prepare(&self, supply: u32) -> anyhow::Result<()>;
 
-    /// Opens what claims travel on.
+    /// Opens what claims are sent over.
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive>;
 
-    /// Waits until what goes on behind the answers is done; `granted` users were told that they have a unit.
+    /// Waits until what goes on behind the answers is done; `granted` users were granted a unit.
     async fn finish(&self, _granted: u64) -> anyhow::Result<()> {
         Ok(())
     }
@@ -137,7 +137,7 @@ pub(super) trait Scheme: Send + Sync {
     /// Removes all that it put anywhere.
     async fn clean(&self) -> anyhow::Result<()>;
 
-    /// For a scheme that is not driven by lanes: the Redis commands that are its round trips, in small letters.
+    /// For a scheme that is not driven by clients: the Redis commands that are its round trips, in small letters.
     fn commands(&self) -> &'static [&'static str] {
         &[]
     }
@@ -155,17 +155,17 @@ impl Site {
         format!("{}{name}", self.prefix)
     }
 
-    /// Lanes, each on a connection of its own.
-    pub(super) async fn lanes<L: Lane + 'static>(
+    /// Clients, each on a connection of its own.
+    pub(super) async fn clients<L: Client + 'static>(
         &self,
         connections: usize,
-        lane: impl Fn(Wire) -> L,
+        client: impl Fn(Wire) -> L,
     ) -> anyhow::Result<Drive> {
-        let mut lanes = Vec::with_capacity(connections);
+        let mut clients = Vec::with_capacity(connections);
         for _ in 0..connections {
-            lanes.push(Box::new(lane(self.server.connect().await?)) as Box<dyn Lane>);
+            clients.push(Box::new(client(self.server.connect().await?)) as Box<dyn Client>);
         }
-        Ok(Drive::Lanes(lanes))
+        Ok(Drive::Clients(clients))
     }
 
     /// Removes keys.

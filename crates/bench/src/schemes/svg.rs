@@ -47,7 +47,7 @@ fn render(text: &mut String, report: &Report) -> Drawn {
     Ok(())
 }
 
-/// What a load is about: its crowd in a rush, its shares in a drain.
+/// What a load is about: its users in a rush, its shares in a drain.
 fn figure(load: Name, median: &Median) -> f64 {
     match load {
         Name::Rush => median.claims_per_second,

@@ -1,46 +1,46 @@
-//! Whether a scheme was exact: what its users were told, held against its own records.
+//! Whether a scheme was exact: the answers to its users, compared with its own records.
 
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
 use super::{
-    load::{Crowd, Load, Told},
+    load::{Answers, Load, Users},
     scheme::{Exact, Recount},
 };
 
 /// What a run came to.
 #[derive(Debug, Default, Clone, Serialize)]
 pub(super) struct Tally {
-    /// Times that a user was told of a unit.
+    /// Times that a user was granted a unit.
     pub(super) grants: u64,
     /// Of these, the ones that were right: a user's first, in the scheme's records, within the supply.
     pub(super) right: u64,
-    /// `right`, divided by what was told or by what should have been, whichever is more.
+    /// `right`, divided by the grants that were answered or by those that should have been, whichever is more.
     pub(super) success: f64,
-    /// Units beyond the supply: told, recorded, or missing from the stock, whichever is most.
+    /// Units beyond the supply: answered, recorded, or missing from the stock, whichever is most.
     pub(super) oversold: u64,
     /// Second units of one user, and second users of one unit.
     pub(super) duplicates: u64,
-    /// Units that nobody was told of although enough users asked.
+    /// Units that nobody was granted although enough users asked.
     pub(super) stranded: u64,
-    /// Grants that a user heard of and the records do not have, and the other way round.
+    /// Grants that a user was answered and the records do not have, and the other way round.
     pub(super) mismatched: u64,
     /// Claims that were answered with an error.
     pub(super) failed: u64,
 }
 
-pub(super) fn judge(load: &Load, crowd: &Crowd, told: &Told, recount: &Recount) -> Tally {
+pub(super) fn judge(load: &Load, users: &Users, answers: &Answers, recount: &Recount) -> Tally {
     let supply = u64::from(load.shares);
     let due = supply.min(u64::from(load.users));
-    let names = told
+    let names = answers
         .granted
         .iter()
-        .map(|(user, _)| crowd.names[*user as usize].as_str());
+        .map(|(user, _)| users.names[*user as usize].as_str());
     let holders = recount.holders.iter().map(String::as_str);
-    let told_units = told.granted.iter().filter_map(|(_, unit)| *unit);
+    let answered_units = answers.granted.iter().filter_map(|(_, unit)| *unit);
 
-    let grants = told.granted.len() as u64;
+    let grants = answers.granted.len() as u64;
     let recorded = recount.holders.len() as u64;
     let taken = u64::try_from(i64::from(load.shares) - recount.left).unwrap_or(0);
     let mut balance: HashMap<&str, i64> = HashMap::new();
@@ -62,7 +62,7 @@ pub(super) fn judge(load: &Load, crowd: &Crowd, told: &Told, recount: &Recount) 
     let duplicates = [
         repeated(names),
         repeated(holders),
-        repeated(told_units),
+        repeated(answered_units),
         repeated(recount.units.iter()),
     ];
     Tally {
@@ -78,7 +78,7 @@ pub(super) fn judge(load: &Load, crowd: &Crowd, told: &Told, recount: &Recount) 
             .sum::<u64>()
             + barred_apart
             + taken.abs_diff(recorded),
-        failed: told.failed,
+        failed: answers.failed,
     }
 }
 
@@ -95,7 +95,7 @@ impl Tally {
         let checks = [
             (supply, self.oversold, "oversold"),
             (supply, self.stranded, "stranded"),
-            (supply, self.mismatched, "told and recorded otherwise"),
+            (supply, self.mismatched, "answered and recorded differently"),
             (supply, self.failed, "failed"),
             (
                 exact == Exact::SupplyAndUsers,
@@ -125,7 +125,7 @@ mod tests {
         twice_every: 0,
     };
 
-    /// A run in which these users were told of a unit, and the records have these holders and this stock.
+    /// A run in which these users were granted a unit, and the records have these holders and this stock.
     fn tally(granted: &[u32], holders: &[u32], left: i64) -> Tally {
         tally_of(granted, holders, left, None, &[])
     }
@@ -137,8 +137,8 @@ mod tests {
         barred: Option<u64>,
         units: &[u64],
     ) -> Tally {
-        let mut told = Told::new().unwrap();
-        told.granted = granted.iter().map(|user| (*user, None)).collect();
+        let mut answers = Answers::new().unwrap();
+        answers.granted = granted.iter().map(|user| (*user, None)).collect();
         let recount = Recount {
             left,
             holders: holders.iter().map(|user| format!("u{user}")).collect(),
@@ -146,7 +146,7 @@ mod tests {
             barred,
             ..Recount::default()
         };
-        judge(&LOAD, &Crowd::new(&LOAD), &told, &recount)
+        judge(&LOAD, &Users::new(&LOAD), &answers, &recount)
     }
 
     /// Expects these breaches of a scheme that promises supply and users, and these of one that promises the supply.
@@ -166,15 +166,15 @@ mod tests {
 
     #[test]
     fn oversold_is_found_on_either_side() {
-        // Four users hear of three units.
-        let told = tally(&[1, 2, 3, 4], &[1, 2, 3, 4], -1);
-        check(&told, &["1 oversold"], &["1 oversold"]);
-        assert!((told.success - 0.75).abs() < 1e-9);
-        // The stock lost one more than anybody was told of.
+        // Four users are granted three units.
+        let answers = tally(&[1, 2, 3, 4], &[1, 2, 3, 4], -1);
+        check(&answers, &["1 oversold"], &["1 oversold"]);
+        assert!((answers.success - 0.75).abs() < 1e-9);
+        // The stock lost one more than was granted.
         let stock = tally(&[1, 2, 3], &[1, 2, 3], -1);
-        let broken = ["1 oversold", "1 told and recorded otherwise"];
+        let broken = ["1 oversold", "1 answered and recorded differently"];
         check(&stock, &broken, &broken);
-        // The guard kept the stock, and the user was told all the same.
+        // The guard kept the stock, but the user was answered a grant.
         let denied = tally(&[1, 2, 3, 4], &[1, 2, 3], 0);
         check(&denied, &broken, &broken);
     }
@@ -191,10 +191,10 @@ mod tests {
         let stranded = tally(&[1, 2], &[1, 2], 1);
         check(&stranded, &["1 stranded"], &["1 stranded"]);
         assert!((stranded.success - 2.0 / 3.0).abs() < 1e-9);
-        // An order that was lost on its way, and one that nobody heard of.
-        let lost = ["2 told and recorded otherwise"];
+        // An order that was lost, and one that was answered to nobody.
+        let lost = ["2 answered and recorded differently"];
         check(&tally(&[1, 2, 3], &[1, 2, 4], 0), &lost, &lost);
-        let barred = ["1 told and recorded otherwise"];
+        let barred = ["1 answered and recorded differently"];
         check(
             &tally_of(&[1, 2, 3], &[1, 2, 3], 0, Some(4), &[]),
             &barred,

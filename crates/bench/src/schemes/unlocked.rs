@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    scheme::{About, Drive, Exact, Lane, Outcome, Published, Recount, Scheme, Site},
+    scheme::{About, Client, Drive, Exact, Outcome, Published, Recount, Scheme, Site},
     wire::Wire,
 };
 
@@ -60,11 +60,11 @@ impl Scheme for Unlocked {
     }
 
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let lane = |wire| UnlockedLane {
+        let client = |wire| UnlockedClient {
             wire,
             parts: Arc::clone(&self.parts),
         };
-        self.site.lanes(connections, lane).await
+        self.site.clients(connections, client).await
     }
 
     async fn recount(&self) -> anyhow::Result<Recount> {
@@ -83,13 +83,13 @@ impl Scheme for Unlocked {
     }
 }
 
-struct UnlockedLane {
+struct UnlockedClient {
     wire: Wire,
     parts: Arc<Parts>,
 }
 
 #[async_trait]
-impl Lane for UnlockedLane {
+impl Client for UnlockedClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
         let left: i64 = self
             .wire

@@ -13,8 +13,8 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        Balance, CampaignRecord, EventLog, GrantRecord, KeyBinding, Ledger, LedgerError,
-        QuarantineCount,
+        AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
+        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -158,7 +158,7 @@ impl FakeLedger {
 }
 
 #[async_trait]
-impl Ledger for FakeLedger {
+impl KeyStore for FakeLedger {
     async fn bind_key(
         &self,
         _: &str,
@@ -168,7 +168,10 @@ impl Ledger for FakeLedger {
     ) -> Result<KeyBinding, LedgerError> {
         Err(broken())
     }
+}
 
+#[async_trait]
+impl AccountStore for FakeLedger {
     async fn deposit(&self, _: Uuid, _: &UserId, _: Money) -> Result<(), LedgerError> {
         Err(broken())
     }
@@ -176,7 +179,10 @@ impl Ledger for FakeLedger {
     async fn balances(&self, _: &UserId) -> Result<Vec<Balance>, LedgerError> {
         Err(broken())
     }
+}
 
+#[async_trait]
+impl CampaignStore for FakeLedger {
     async fn create(&self, _: &Setup) -> Result<(), LedgerError> {
         Err(broken())
     }
@@ -192,7 +198,10 @@ impl Ledger for FakeLedger {
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
         Err(broken())
     }
+}
 
+#[async_trait]
+impl SettlementStore for FakeLedger {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.at(partition.0))
     }
@@ -229,7 +238,10 @@ impl Ledger for FakeLedger {
         self.put(partition.0, last);
         Ok(last)
     }
+}
 
+#[async_trait]
+impl QuarantineStore for FakeLedger {
     async fn quarantine(
         &self,
         partition: PartitionId,
@@ -253,5 +265,17 @@ impl Ledger for FakeLedger {
             refused,
             waiting: 0,
         })
+    }
+
+    async fn list_quarantined(
+        &self,
+        _: Option<(PartitionId, Seq)>,
+        _: u32,
+    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn redrive(&self, _: PartitionId, _: Seq) -> Result<bool, LedgerError> {
+        Err(broken())
     }
 }

@@ -1,4 +1,4 @@
-//! What a book is asked, and what it answers.
+//! Commands to a book, and its replies.
 
 use crate::{
     campaign::{Campaign, CampaignKind, Tally, TransitionError},
@@ -22,7 +22,7 @@ pub struct Claim {
     pub key: Option<IdempotencyKey>,
 }
 
-/// A campaign as an engine takes it up.
+/// A campaign as an engine opens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
     /// The campaign.
@@ -46,7 +46,7 @@ pub enum CampaignAction {
 /// [`Engine::claim`](crate::ports::Engine::claim) alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Take a campaign up. Doing it again changes nothing.
+    /// Open a campaign. Doing it again changes nothing.
     Open(Box<Setup>),
     /// A payment arrived for an order.
     Pay {
@@ -124,7 +124,7 @@ pub enum Reply {
     },
 }
 
-/// A command that cannot be carried out. Nothing changed.
+/// Why a claim or command is refused. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No such campaign.
@@ -133,7 +133,7 @@ pub enum Refusal {
     /// No such order.
     #[error("there is no such order")]
     UnknownOrder,
-    /// Nothing was asked for.
+    /// The claim is for no unit.
     #[error("a claim is for at least 1 unit")]
     NothingAsked,
     /// The idempotency key was used for another request.

@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Space is reserved for the whole supply up to this many grants, so that no rush pays for a table's growth.
+/// Space is reserved for the whole supply up to this many grants, so that tables do not grow under peak load.
 const RESERVE_MAX: usize = 1 << 20;
 /// Names of 16 bytes are expected; longer ones only make the arena grow.
 const NAME_BYTES_EXPECTED: usize = 16;

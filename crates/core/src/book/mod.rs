@@ -54,10 +54,10 @@ impl Book {
         self.head
     }
 
-    /// Carries out one command. Its entries, which may be none, are appended to `log`.
+    /// Executes one command. Its entries, which may be none, are appended to `log`.
     ///
     /// # Errors
-    /// When the command cannot be carried out; then nothing has changed.
+    /// When the command is refused; then nothing has changed.
     pub fn apply(
         &mut self,
         now: Timestamp,
@@ -132,8 +132,8 @@ impl Book {
     }
 
     /// The answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before;
-    /// `None` when only [`Book::claim`] can tell. Answers from entries up to `committed` alone, so that nobody hears
-    /// of what may yet be undone.
+    /// `None` when only [`Book::claim`] can tell. Answers only from entries up to `committed`, because a later entry may
+    /// still be undone.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
         let Some(state) = self.campaigns.get(&claim.campaign) else {
@@ -181,15 +181,15 @@ impl Book {
         self.agenda.first().map(|(due, _)| *due)
     }
 
-    /// Puts a campaign in place before its entries are replayed; makes no entry.
+    /// Adds a campaign before its entries are replayed; makes no entry.
     pub fn restore(&mut self, setup: Setup) {
         let mut state = State::new(setup);
         Self::reschedule(&mut self.agenda, &mut state);
         self.campaigns.insert(state.campaign.id, state);
     }
 
-    /// Takes over an entry that was decided before, perhaps by another book. Entries of unknown campaigns only
-    /// advance the head.
+    /// Applies an entry that was decided before, perhaps by another book. Entries of unknown campaigns only advance the
+    /// head.
     pub fn replay(&mut self, entry: &Entry) {
         self.head = entry.seq;
         if let Some(state) = self.campaigns.get_mut(&entry.campaign) {
@@ -204,7 +204,7 @@ impl Book {
         if !self.campaigns.contains_key(&id) {
             self.restore(setup.clone());
         }
-        // A campaign that was restored but never opened still owes the log this entry.
+        // A campaign that was restored but never opened still needs this entry.
         if self
             .campaigns
             .get(&id)

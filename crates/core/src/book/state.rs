@@ -269,8 +269,7 @@ impl State {
         Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
     }
 
-    /// Takes over what an event says. Deciding and replaying both end here, so that a rebuilt book equals the
-    /// one that was lost.
+    /// Applies an event. Deciding and replaying both end here, so that a rebuilt book equals the one that was lost.
     pub(super) fn evolve(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::Opened { .. } => {}

@@ -16,7 +16,7 @@ use self::{positions::Positions, writer::Writer};
 use crate::{
     error::StoreError,
     file::{self, FileKind},
-    queue::{Full, Queue},
+    queue::Queue,
     reader::Readers,
     task::LedgerJob,
     thread::WriterThread,
@@ -62,7 +62,7 @@ impl SqliteLedger {
         let queue = Arc::clone(&shared);
         let writer = WriterThread::start(
             lock,
-            move || writer.run_to_the_end(),
+            move || writer.run_until_closed(),
             move || queue.queue.close(),
         )?;
         Ok(Self {
@@ -100,11 +100,8 @@ impl SqliteLedger {
 
     /// Queues a job, or answers it at once that it cannot be.
     fn push(&self, job: Box<dyn LedgerJob>) {
-        if let Err((full, job)) = self.shared.queue.push(job) {
-            job.answer(Err(&match full {
-                Full::Overloaded => EngineError::Overloaded,
-                Full::Closed => EngineError::Stopping,
-            }));
+        if let Err((error, job)) = self.shared.queue.push(job) {
+            job.answer(Err(&error.into()));
         }
     }
 }

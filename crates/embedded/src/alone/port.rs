@@ -9,8 +9,8 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        Balance, CampaignRecord, GrantRecord, KeyBinding, Ledger, LedgerError, QuarantineCount,
-        QuarantinedEntry,
+        AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,
+        LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
 };
 use tokio::sync::watch;
@@ -43,7 +43,7 @@ impl SqliteLedger {
 }
 
 #[async_trait]
-impl Ledger for SqliteLedger {
+impl KeyStore for SqliteLedger {
     async fn bind_key(
         &self,
         scope: &str,
@@ -53,7 +53,10 @@ impl Ledger for SqliteLedger {
     ) -> Result<KeyBinding, LedgerError> {
         books::bind_key(self, scope, key, fingerprint, id).await
     }
+}
 
+#[async_trait]
+impl AccountStore for SqliteLedger {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
         books::deposit(self, id, user, amount).await
     }
@@ -61,7 +64,10 @@ impl Ledger for SqliteLedger {
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
         books::balances(self, user).await
     }
+}
 
+#[async_trait]
+impl CampaignStore for SqliteLedger {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         books::create(self, setup).await
     }
@@ -82,7 +88,10 @@ impl Ledger for SqliteLedger {
     ) -> Result<Vec<GrantRecord>, LedgerError> {
         books::grants(self, id, after, limit).await
     }
+}
 
+#[async_trait]
+impl SettlementStore for SqliteLedger {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.shared.positions.of(partition))
     }
@@ -107,7 +116,10 @@ impl Ledger for SqliteLedger {
         self.watch(partition)?; // admits it
         books::settle(self, partition, entries).await
     }
+}
 
+#[async_trait]
+impl QuarantineStore for SqliteLedger {
     async fn quarantine(
         &self,
         partition: PartitionId,

@@ -25,7 +25,7 @@ use crate::{
     ledger::settle,
     log::Refs,
     queue::Taken,
-    task::{Desk, LedgerJob, run_job},
+    task::{JobContext, LedgerJob, run_job},
 };
 
 /// How long a turn goes on taking up further settling jobs.
@@ -74,7 +74,7 @@ impl Writer {
     }
 
     /// Works until the queue is closed and empty. Should the writer itself fail, nothing is changed any more.
-    pub(super) fn run_to_the_end(self) {
+    pub(super) fn run_until_closed(self) {
         let shared = Arc::clone(&self.shared);
         if panic::catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
             let reason = "the writer failed; restart the service".to_owned();
@@ -153,20 +153,20 @@ impl Writer {
         let mut moved = Vec::new();
         let began = Instant::now();
         let tx = self.conn.unchecked_transaction()?;
-        let mut desk = Desk {
+        let mut context = JobContext {
             conn: &tx,
             refs: &mut self.refs,
             now: self.clock.now(),
             moved: &mut moved,
         };
         for job in jobs.iter_mut() {
-            run_job(job.as_mut(), &mut desk)?;
+            run_job(job.as_mut(), &mut context)?;
         }
         while let Some(job) = self.settling.pop_front() {
             // Into `jobs` first: whatever happens to it, it is answered with them.
             jobs.push(job);
             if let Some(job) = jobs.last_mut() {
-                run_job(job.as_mut(), &mut desk)?;
+                run_job(job.as_mut(), &mut context)?;
             }
             if began.elapsed() >= TURN_MAX {
                 break;
@@ -209,8 +209,7 @@ impl Writer {
     /// Opens the file anew, proves that it takes a commit, and takes over how far it is settled.
     fn repair(&mut self) -> Result<(), StoreError> {
         self.conn = file::reopen_writer(&self.path, FileKind::Ledger)?;
-        let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
-        self.conn.execute(probe, [self.clock.now().as_millis()])?;
+        file::probe(&self.conn, self.clock.now())?;
         self.refs = Refs::default();
         self.publish(&settle::positions(&self.conn)?);
         Ok(())

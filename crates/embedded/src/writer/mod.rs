@@ -1,11 +1,11 @@
 //! The writer thread: it alone changes the book and the file.
 //!
 //! One turn takes everything that has gathered, decides it in the book, writes the entries and the ledger jobs in
-//! one transaction, and answers after the commit. Between batches it settles: all the time when nobody is waiting,
-//! and a bounded share of the time when the rush is on.
+//! one transaction, and answers after the commit. Between batches it settles: all the time when no claim waits, and
+//! a bounded share of the time under load.
 //!
-//! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been made again
-//! from the file and a commit has succeeded.
+//! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been rebuilt from
+//! the file and a commit has succeeded.
 
 mod repair;
 mod settling;
@@ -20,7 +20,7 @@ use std::{
 use qiang_core::{
     book::{Command, Refusal, Reply},
     campaign::AckLevel,
-    event::{Entry, PartitionId, Seq},
+    event::{Entry, Seq},
     id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, Clock, EngineError},
@@ -30,28 +30,25 @@ use rusqlite::Connection;
 
 use self::repair::Stopped;
 use crate::{
-    Shared,
-    delivery::Decision,
+    PARTITION, Shared,
     error::StoreError,
-    ledger, log,
+    file, ledger, log,
     log::Refs,
     pace::Pace,
     queue::Taken,
-    task::{Desk, LedgerJob, Task, run_job},
+    task::{JobContext, LedgerJob, Task, run_job},
 };
-
-/// The only partition of the embedded engine.
-pub(crate) const PARTITION: PartitionId = PartitionId(0);
 
 /// Events that one tick may make before claims get their turn again.
 const TICK_EVENTS_MAX: usize = 1_024;
 /// How long the writer sleeps when there is nothing to do and nothing due.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Entries settled since the write-ahead log was last carried into the file, past which that is done when it is quiet:
-/// about a thousand pages, some six milliseconds. So a rush finds room for its first few hundred thousand claims.
+/// Entries settled since the last checkpoint of the write-ahead log, past which an idle writer makes another: about a
+/// thousand pages, some six milliseconds. It leaves room in that log for the first few hundred thousand claims of a
+/// peak.
 const CHECKPOINT_ENTRIES: u64 = 10_000;
-/// How long it waits for claims before it takes the quiet as leave to settle.
-const QUIET_BEFORE_SETTLING: Duration = Duration::from_millis(2);
+/// How long no claim may have come before the writer settles with all its time.
+const IDLE_BEFORE_SETTLING: Duration = Duration::from_millis(2);
 
 pub(crate) struct Writer {
     path: PathBuf,
@@ -60,14 +57,12 @@ pub(crate) struct Writer {
     conn: Connection,
     refs: Refs,
     settled: Seq,
-    /// How far it was settled when the write-ahead log was last carried into the file.
+    /// How far it was settled at the last checkpoint of the write-ahead log.
     checkpointed: Seq,
     pace: Pace,
     entries: Vec<Entry>,
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
     parked: std::collections::VecDeque<(Seq, Answer<Claimed>, Outcome)>,
-    /// Decisions of the batch that are left to couriers.
-    decisions: Vec<Decision>,
     last_ack: Option<(CampaignId, AckLevel)>,
     stopped: Option<Stopped>,
     /// When to try again to settle what could not be settled.
@@ -107,31 +102,25 @@ impl Writer {
             pace: Pace::new(),
             entries: Vec::new(),
             parked: std::collections::VecDeque::new(),
-            decisions: Vec::new(),
             last_ack: None,
             stopped: None,
             settle_again_at: None,
         })
     }
 
-    /// Works until the queue is closed and empty. Should the writer itself fail, nothing is granted any more and
-    /// everybody who waits is told.
-    pub(crate) fn run_to_the_end(self) {
+    /// Works until the queue is closed and empty. If the writer itself fails, it stops granting for good and refuses
+    /// every request that waits.
+    pub(crate) fn run_until_closed(self) {
         let shared = Arc::clone(&self.shared);
         if panic::catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
             let reason = "the writer failed; restart the service".to_owned();
             tracing::error!(reason, "stopped granting for good");
             shared.stop(&reason);
-            shared.queue.close();
-            let mut left = Vec::new();
-            shared.queue.take(&mut left, 0, Duration::ZERO);
-            for task in left {
-                task.refuse(&EngineError::Unavailable {
-                    reason: reason.clone(),
-                });
+            let unavailable = EngineError::Unavailable { reason };
+            for task in shared.queue.abort() {
+                task.refuse(&unavailable);
             }
         }
-        shared.delivery.close();
     }
 
     fn run(mut self) {
@@ -141,17 +130,17 @@ impl Writer {
             match self
                 .shared
                 .queue
-                .take(&mut inbox, self.pace.coming(), self.wait_max())
+                .take(&mut inbox, self.pace.expected(), self.wait_max())
             {
                 Taken::Tasks if self.stopped.is_some() || self.settlement_is_too_far_behind() => {
-                    self.turn_away(&mut inbox);
+                    self.refuse_all(&mut inbox);
                 }
                 Taken::Tasks => {
                     let tasks = inbox.len();
                     self.batch(&mut inbox, &mut decided);
                     self.pace.served(tasks);
                 }
-                Taken::Nothing => self.pace.quiet(),
+                Taken::Nothing => self.pace.idle(),
                 Taken::Closed => break,
             }
             self.housekeeping();
@@ -169,10 +158,10 @@ impl Writer {
                 .min(self.until_due());
         }
         if self.backlog() > 0 {
-            return if self.pace.is_quiet() {
+            return if self.pace.is_idle() {
                 Duration::ZERO
             } else {
-                QUIET_BEFORE_SETTLING
+                IDLE_BEFORE_SETTLING
             };
         }
         self.until_due()
@@ -201,7 +190,7 @@ impl Writer {
             let started = Instant::now();
             match self.settle_slice() {
                 Ok(()) => self.settling_goes_on(),
-                Err(error) if error.is_of_the_disk() => self.stop(&error),
+                Err(error) if error.is_io() => self.stop(&error),
                 Err(error) => self.settling_is_stuck(&error),
             }
             self.pace.settled(started.elapsed());
@@ -246,7 +235,7 @@ impl Writer {
                         Err(StoreError::Damaged { .. })
                     ) =>
                 {
-                    // Its entries would have no campaign to belong to.
+                    // Its entries would belong to no campaign of the ledger.
                     Decided::Command(Err(Refusal::UnknownCampaign), answer)
                 }
                 Task::Claim(claim, answer) => {
@@ -276,21 +265,20 @@ impl Writer {
         for task in decided {
             match task {
                 Decided::Ledger(job) => {
-                    let mut desk = Desk {
+                    let mut context = JobContext {
                         conn: &tx,
                         refs: &mut *refs,
                         now,
                         moved: &mut moved,
                     };
-                    run_job(job.as_mut(), &mut desk)?;
+                    run_job(job.as_mut(), &mut context)?;
                 }
                 Decided::Probe(_) => probe = true,
                 Decided::Claim(..) | Decided::Command(..) => {}
             }
         }
         if probe {
-            tx.prepare_cached("INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)")?
-                .execute([now.as_millis()])?;
+            file::probe(&tx, now)?;
         }
         log::append(&tx, refs, entries)?;
         tx.commit()?;
@@ -307,7 +295,6 @@ impl Writer {
 
     fn answer(&mut self, decided: &mut Vec<Decided>) {
         let head = self.shared.committed.load(Ordering::Acquire);
-        let with_couriers = self.shared.delivery.is_worth_it(decided.len());
         for task in decided.drain(..) {
             match task {
                 Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
@@ -319,13 +306,7 @@ impl Writer {
                         ack => {
                             // The commit gives more than some campaigns ask for.
                             let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
-                            let claimed = Claimed { outcome, ack };
-                            let decision = Decision { answer, claimed };
-                            if with_couriers {
-                                self.decisions.push(decision);
-                            } else {
-                                decision.send();
-                            }
+                            answer.send(Ok(Claimed { outcome, ack }));
                         }
                     }
                 }
@@ -333,9 +314,6 @@ impl Writer {
                 Decided::Probe(answer) => answer.send(Ok(())),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
-        }
-        if with_couriers {
-            self.shared.delivery.leave(self.decisions.drain(..));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Fail-stop: stopping when a commit fails, turning everybody away meanwhile, and coming back.
+//! Fail-stop: stopping when a commit fails, refusing requests meanwhile, and repairing.
 
 use std::{
     sync::atomic::Ordering,
@@ -17,7 +17,7 @@ use crate::{
     task::Task,
 };
 
-/// How often a stopped engine looks whether the disk is well again.
+/// How often a stopped engine tries to repair itself.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
 /// Why and since when nothing is granted.
@@ -44,7 +44,7 @@ impl Writer {
         });
     }
 
-    pub(super) fn turn_away(&self, inbox: &mut Vec<Task>) {
+    pub(super) fn refuse_all(&self, inbox: &mut Vec<Task>) {
         let reason = match &self.stopped {
             Some(stopped) => stopped.reason.clone(),
             None => "settlement is stuck and the log may run no further ahead of it".to_owned(),
@@ -56,34 +56,30 @@ impl Writer {
     }
 
     pub(super) fn try_repair(&mut self) {
-        let Some(stopped) = self
-            .stopped
-            .as_mut()
-            .filter(|stopped| stopped.repair_at <= Instant::now())
-        else {
+        let is_due = |stopped: &mut Stopped| stopped.repair_at <= Instant::now();
+        if self.stopped.take_if(is_due).is_none() {
             return;
-        };
-        stopped.repair_at = Instant::now() + REPAIR_EVERY;
+        }
         match self.repair() {
             Ok(()) => {
-                self.stopped = None;
-                tracing::warn!(
-                    head = self.shared.committed.load(Ordering::Acquire),
-                    "granting again"
-                );
+                let head = self.shared.committed.load(Ordering::Acquire);
+                tracing::warn!(head, "granting again");
             }
             Err(error) => {
-                tracing::debug!(reason = error.chain(), "not repaired yet");
-                stopped_reason(&mut self.stopped, error.chain());
+                let reason = error.chain();
+                tracing::debug!(reason, "not repaired yet");
+                self.stopped = Some(Stopped {
+                    reason,
+                    repair_at: Instant::now() + REPAIR_EVERY,
+                });
             }
         }
     }
 
-    /// Opens the file anew, proves that it takes a commit, and makes the book again from what it holds.
+    /// Reopens the file, proves that it takes a commit, and rebuilds the book from it.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
-        let probe = "INSERT OR REPLACE INTO probe (id, at) VALUES (0, ?1)";
-        self.conn.execute(probe, [self.clock.now().as_millis()])?;
+        file::probe(&self.conn, self.clock.now())?;
         let mut refs = Refs::default();
         let book = rebuild::rebuild(&self.conn, &mut refs)?;
         self.refs = refs;
@@ -91,11 +87,5 @@ impl Writer {
         self.shared.resume(book);
         self.shared.settled.send_replace(self.settled);
         Ok(())
-    }
-}
-
-fn stopped_reason(stopped: &mut Option<Stopped>, reason: String) {
-    if let Some(stopped) = stopped {
-        stopped.reason = reason;
     }
 }

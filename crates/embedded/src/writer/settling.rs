@@ -78,7 +78,7 @@ impl Writer {
     /// Carries the write-ahead log into the file while nobody waits for it. Left alone, SQLite does so once that log
     /// has grown to its bound, which would be in the middle of a rush.
     pub(super) fn checkpoint_in_the_quiet(&mut self) {
-        if !self.pace.is_quiet()
+        if !self.pace.is_idle()
             || self.settled.saturating_sub(self.checkpointed) < CHECKPOINT_ENTRIES
         {
             return;

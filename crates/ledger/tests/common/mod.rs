@@ -5,19 +5,21 @@ pub(crate) mod audit;
 pub(crate) mod history;
 
 use std::{
-    net::SocketAddr,
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use qiang_core::ports::{Clock, Ledger};
 use qiang_ledger::LedgerOptions;
-use qiang_testkit::servers::{mariadb, postgres};
+use qiang_testkit::servers::{ServerProcess, mariadb, postgres};
 pub(crate) use qiang_testkit::servers::{mariadb::MariaDb, postgres::Postgres};
 use sqlx::Connection as _;
 
 /// A kind of database server.
-pub(crate) trait Server: Send + Sync + Sized + 'static {
+pub(crate) trait Server:
+    Deref<Target = ServerProcess> + Send + Sync + Sized + 'static
+{
     type Stranger: Send;
     /// Whether a migration can be left half done.
     const COMMITS_EACH_STATEMENT: bool;
@@ -27,13 +29,14 @@ pub(crate) trait Server: Send + Sync + Sized + 'static {
     fn start_with(settings: &[&str]) -> Self;
     /// What spares the disk, for tests that no crash of the machine concerns: a shared server.
     const QUICK: &[&str];
-    fn kill(&self);
-    fn start_again(&self);
-    fn addr(&self) -> SocketAddr;
     /// The URL of a new database without tables.
     fn empty(&self) -> String;
+    /// The only number that each query of a database returns.
+    fn counts(url: &str, queries: &[&'static str]) -> impl Future<Output = Vec<i64>> + Send;
     /// The only number that a query of a database returns.
-    fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send;
+    fn count(url: &str, sql: &'static str) -> impl Future<Output = i64> + Send {
+        async move { Self::counts(url, &[sql]).await[0] }
+    }
     /// Carries out statements on a connection of their own.
     fn execute(url: &str, sql: &str) -> impl Future<Output = ()> + Send;
     /// A connection with an open transaction, which wins when it is in a deadlock with settlement.
@@ -112,18 +115,6 @@ impl Server for Postgres {
         )
     }
 
-    fn kill(&self) {
-        self.kill();
-    }
-
-    fn start_again(&self) {
-        self.start_again();
-    }
-
-    fn addr(&self) -> SocketAddr {
-        self.addr()
-    }
-
     fn empty(&self) -> String {
         self.create_database()
     }
@@ -134,10 +125,14 @@ impl Server for Postgres {
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
     }
 
-    async fn count(url: &str, sql: &'static str) -> i64 {
+    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
         let mut conn = sqlx::PgConnection::connect(url).await.unwrap();
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+        let mut counts = Vec::new();
+        for sql in queries.iter().copied() {
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        }
+        counts
     }
 
     async fn stranger(url: &str) -> sqlx::PgConnection {
@@ -209,18 +204,6 @@ impl Server for MariaDb {
         )
     }
 
-    fn kill(&self) {
-        self.kill();
-    }
-
-    fn start_again(&self) {
-        self.start_again();
-    }
-
-    fn addr(&self) -> SocketAddr {
-        self.addr()
-    }
-
     fn empty(&self) -> String {
         self.create_database()
     }
@@ -231,10 +214,14 @@ impl Server for MariaDb {
         sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
     }
 
-    async fn count(url: &str, sql: &'static str) -> i64 {
+    async fn counts(url: &str, queries: &[&'static str]) -> Vec<i64> {
         let mut conn = sqlx::MySqlConnection::connect(url).await.unwrap();
-        let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
-        counted.unwrap_or_else(|error| panic!("{sql}: {error}"))
+        let mut counts = Vec::new();
+        for sql in queries.iter().copied() {
+            let counted = sqlx::query_scalar(sql).fetch_one(&mut conn).await;
+            counts.push(counted.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        }
+        counts
     }
 
     async fn stranger(url: &str) -> sqlx::MySqlConnection {

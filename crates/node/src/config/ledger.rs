@@ -76,7 +76,7 @@ impl TransportKind {
 }
 
 impl SettlementConfig {
-    /// This worker's name.
+    /// This worker's name: as configured, or a random one.
     fn worker(&self) -> String {
         if self.worker.is_empty() {
             format!("{:016x}", rand::random::<u64>())
@@ -85,7 +85,7 @@ impl SettlementConfig {
         }
     }
 
-    /// What the transport over RabbitMQ is told, where that is the one; queues begin with `prefix`.
+    /// Options of the transport over RabbitMQ, if it is configured. The names of its queues begin with `prefix`.
     #[must_use]
     pub fn broker(&self, prefix: &str) -> Option<qiang_broker::Options> {
         (self.transport == TransportKind::RabbitMq).then(|| {
@@ -96,7 +96,7 @@ impl SettlementConfig {
         })
     }
 
-    /// What the transport on Redis is told, where one of these is the one.
+    /// Options of the transport on Redis, if one of these is configured.
     #[must_use]
     pub fn transport_options(&self) -> Option<TransportOptions> {
         let transport_kind = match self.transport {

@@ -52,7 +52,7 @@ pub enum WaitKind {
 }
 
 impl RedisConfig {
-    /// What the engine is told.
+    /// Options of the engine.
     #[must_use]
     pub fn options(&self) -> Options {
         let text = |text: &String| (!text.is_empty()).then(|| text.clone());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use qiang_audit::Report as Audit;
 use qiang_load::{load_generator::Results, verdict::Verdict};
 
-use crate::split::histogram::Histogram as Bars;
+use crate::histogram::Histogram as Bars;
 
 /// Most bars in the histogram of shares, and the longest bar in columns.
 const BARS_MAX: u64 = 12;

@@ -11,9 +11,8 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde::Serialize;
 
-use super::histogram::{Histogram, Summary};
-use super::params::ParamArgs;
-use super::svg;
+use super::{params::ParamArgs, svg};
+use crate::histogram::{Histogram, Summary};
 
 /// Rows of the histogram in the terminal, and the width of its longest bar.
 const ROWS_MAX: u64 = 20;
@@ -75,7 +74,7 @@ pub(super) fn run(
         }
     }
     if let Some(path) = &args.svg {
-        svg::draw(path, &split, &shares).with_context(|| {
+        svg::write(path, &Title(&split).to_string(), &shares).with_context(|| {
             format!(
                 "give --svg a file that can be written, not {}",
                 path.display()
@@ -132,7 +131,7 @@ fn write_text(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) 
 }
 
 /// A split in words.
-pub(super) struct Title<'a>(pub(super) &'a Split);
+struct Title<'a>(&'a Split);
 
 impl fmt::Display for Title<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

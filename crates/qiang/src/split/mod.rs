@@ -1,7 +1,6 @@
 //! `qiang split`: split a total, look at the distribution, and check a published split.
 
 mod draw;
-pub(crate) mod histogram;
 mod params;
 mod svg;
 mod verify;
@@ -35,8 +34,7 @@ enum SplitCommand {
 
 /// Runs the subcommand.
 ///
-/// What the caller can mend is told in one line on standard error, with exit code 2; so is output that cannot be
-/// written.
+/// Prints wrong input, and output that cannot be written, in one line on standard error, with exit code 2.
 pub(crate) fn run(args: SplitArgs) -> anyhow::Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     let done = match (args.command, args.params) {
@@ -57,7 +55,7 @@ pub(crate) fn run(args: SplitArgs) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Whether the reader of standard output has gone, as `head` does; then there is nobody to complain to.
+/// Whether the reader of standard output has gone, as `head` does: then nobody reads a message either.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

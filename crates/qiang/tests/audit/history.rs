@@ -16,7 +16,10 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
     outcome::Outcome,
-    ports::{Clock, Engine, EngineError, Ledger},
+    ports::{
+        AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _,
+        SettlementStore as _,
+    },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
 };

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use qiang_core::ports::{Engine, EventLog, Ledger};
+use qiang_core::ports::{Engine, EventLog, Ledger, SettlementStore as _};
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine};
 use qiang_testkit::{ManualClock, conformance::Subject};

@@ -20,7 +20,7 @@ use qiang_core::{
 };
 use qiang_redis::{Options, RedisEngine};
 use qiang_testkit::{
-    auditor::{Books, Exchange, History, assert_sound},
+    auditor::{Exchange, ExpectedLedger, History, assert_sound},
     campaign::{Builder, Target},
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
@@ -273,12 +273,12 @@ impl Harness {
     }
 
     /// Audits the history, and checks that every grant was answered to its user.
-    pub(crate) async fn audit(&self) -> Books {
+    pub(crate) async fn audit(&self) -> ExpectedLedger {
         let logs = self.logs().await;
         self.audit_logs(logs, true).await
     }
 
-    pub(crate) async fn audit_logs(&self, logs: Vec<Vec<Entry>>, tallied: bool) -> Books {
+    pub(crate) async fn audit_logs(&self, logs: Vec<Vec<Entry>>, tallied: bool) -> ExpectedLedger {
         let mut history = History {
             setups: self.setups.clone(),
             exchanges: self.record.exchanges().clone(),

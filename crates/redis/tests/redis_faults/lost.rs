@@ -5,7 +5,10 @@ use std::time::Duration;
 use qiang_core::{
     event::{PartitionId, Seq},
     outcome::Outcome,
-    ports::{Engine as _, EngineError, EventLog as _, Ledger as _, LedgerError},
+    ports::{
+        CampaignStore as _, Engine as _, EngineError, EventLog as _, LedgerError,
+        SettlementStore as _,
+    },
 };
 use qiang_embedded::SqliteLedger;
 use qiang_redis::{Options, RedisEngine, Topology};

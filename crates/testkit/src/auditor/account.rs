@@ -26,7 +26,7 @@ pub enum RowState {
     Expired,
 }
 
-/// A grant as the log tells it.
+/// A grant as the log records it.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// Whose it is.
@@ -53,7 +53,7 @@ impl Row {
     }
 }
 
-/// A campaign as the log tells it.
+/// A campaign as the log records it.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// As it was entered.
@@ -376,8 +376,8 @@ impl Account {
         Ok(())
     }
 
-    /// Whether nobody can have had what was not there, as far as the logs tell: their heads, and that there is an order
-    /// in which they can have come.
+    /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and by
+    /// an order in which all entries can have happened.
     pub(super) fn explains(&self) -> Checked {
         self.conserves()?;
         let supply = i64::from(self.setup.campaign.supply());
@@ -399,7 +399,7 @@ impl Account {
 
     /// How a tally differs from what the log says, if it does.
     pub(super) fn differs(&self, tally: &Tally) -> Option<String> {
-        let told = [
+        let answered = [
             i64::from(tally.supply),
             i64::from(tally.remaining),
             i64::from(tally.granted),
@@ -425,7 +425,8 @@ impl Account {
             self.rows.len() as i64,
         ];
         let id = campaign.id;
-        (told != found).then(|| format!("the tally of {id} says {told:?}, its log {found:?}"))
+        (answered != found)
+            .then(|| format!("the tally of {id} says {answered:?}, its log {found:?}"))
     }
 }
 

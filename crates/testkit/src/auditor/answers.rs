@@ -1,4 +1,4 @@
-//! What people were told, held against what the log says.
+//! Checks the answers that users got against the log.
 
 use std::collections::HashMap;
 
@@ -8,56 +8,62 @@ use qiang_core::{
     outcome::{Grant, Outcome},
 };
 
-use super::{Account, Books, Exchange, Row};
+use super::{Account, Exchange, ExpectedLedger, Row};
 
 /// Every answer that the log does not bear out.
-pub(super) fn check(books: &Books, exchanges: &[Exchange], complete: bool) -> Vec<String> {
-    let mut told: HashMap<(CampaignId, u32), u32> = HashMap::new();
+pub(super) fn check(
+    expected: &ExpectedLedger,
+    exchanges: &[Exchange],
+    complete: bool,
+) -> Vec<String> {
+    let mut times_granted: HashMap<(CampaignId, u32), u32> = HashMap::new();
     let mut breaches = Vec::new();
     for exchange in exchanges {
         let checked = match exchange {
             Exchange::Claim(claim, Ok(outcome)) => {
                 if let Outcome::Granted(grant) = outcome {
-                    *told.entry((claim.campaign, grant.number)).or_default() += 1;
+                    *times_granted
+                        .entry((claim.campaign, grant.number))
+                        .or_default() += 1;
                 }
-                claimed(books, claim, outcome)
+                claimed(expected, claim, outcome)
             }
-            Exchange::Command(command, Ok(reply)) => answer(books, command, reply),
+            Exchange::Command(command, Ok(reply)) => answer(expected, command, reply),
             Exchange::Claim(_, Err(_)) | Exchange::Command(_, Err(_)) => Ok(()),
         };
         if let Err(what) = checked {
             breaches.push(format!("{exchange:?}: {what}"));
         }
     }
-    for ((id, number), times) in &told {
+    for ((id, number), times) in &times_granted {
         if *times > 1 {
             breaches.push(format!("grant {number} of {id} was made {times} times"));
         }
     }
     if complete {
-        for (id, account) in &books.accounts {
+        for (id, account) in &expected.accounts {
             let silent = account
                 .rows
                 .keys()
-                .filter(|n| !told.contains_key(&(*id, **n)));
-            breaches.extend(silent.map(|n| format!("nobody was told of grant {n} of {id}")));
+                .filter(|n| !times_granted.contains_key(&(*id, **n)));
+            breaches.extend(silent.map(|n| format!("nobody was answered with grant {n} of {id}")));
         }
     }
     breaches
 }
 
-fn answer(books: &Books, command: &Command, reply: &Reply) -> Result<(), String> {
+fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result<(), String> {
     match (command, reply) {
         (Command::Pay { order, payment }, Reply::Payment(outcome, view)) => {
-            paid(books, *order, payment, *outcome, view)
+            paid(expected, *order, payment, *outcome, view)
         }
         (Command::Cancel { order }, Reply::Cancelled(view)) => {
-            let row = row(books, *order)?;
+            let row = row(expected, *order)?;
             same("user", &row.user, &view.user)?;
             same_grant(row, &view.grant)
         }
         (Command::Act { campaign, .. }, Reply::Acted(tally)) => {
-            account(books, *campaign)?;
+            account(expected, *campaign)?;
             same("sum", &tally.conserves(), &true)
         }
         (Command::Open(_), Reply::Opened) | (Command::Tick { .. }, Reply::Ticked { .. }) => Ok(()),
@@ -65,11 +71,11 @@ fn answer(books: &Books, command: &Command, reply: &Reply) -> Result<(), String>
     }
 }
 
-fn claimed(books: &Books, claim: &Claim, outcome: &Outcome) -> Result<(), String> {
+fn claimed(expected: &ExpectedLedger, claim: &Claim, outcome: &Outcome) -> Result<(), String> {
     if matches!(outcome, Outcome::UnknownCampaign) {
         return Ok(()); // it may not have been opened yet
     }
-    let account = account(books, claim.campaign)?;
+    let account = account(expected, claim.campaign)?;
     let campaign = &account.setup.campaign;
     same("kind", &claim.kind, &campaign.kind())?;
     let limit = campaign.per_user_limit();
@@ -85,8 +91,11 @@ fn claimed(books: &Books, claim: &Claim, outcome: &Outcome) -> Result<(), String
             let why = by_key && row.quantity == claim.quantity || limit == 1;
             same("reason to replay", &why, &true)
         }
-        Outcome::LimitReached { limit: told, held } => {
-            same("limit", told, &limit)?;
+        Outcome::LimitReached {
+            limit: answered,
+            held,
+        } => {
+            same("limit", answered, &limit)?;
             same("holding within the limit", &(*held <= limit), &true)
         }
         Outcome::SoldOut { remaining } => same("shortage", &(claim.quantity > *remaining), &true),
@@ -110,26 +119,26 @@ fn same_grant(row: &Row, grant: &Grant) -> Result<(), String> {
 }
 
 fn paid(
-    books: &Books,
+    expected: &ExpectedLedger,
     order: OrderId,
     payment: &PaymentRef,
     outcome: PaymentOutcome,
     view: &OrderView,
 ) -> Result<(), String> {
-    let row = row(books, order)?;
+    let row = row(expected, order)?;
     same("user", &row.user, &view.user)?;
     same_grant(row, &view.grant)?;
     let recorded = row.payments.get(payment.as_str());
     same("outcome", &recorded.copied(), &Some(outcome.name()))
 }
 
-fn account(books: &Books, id: CampaignId) -> Result<&Account, String> {
-    let account = books.accounts.get(&id);
+fn account(expected: &ExpectedLedger, id: CampaignId) -> Result<&Account, String> {
+    let account = expected.accounts.get(&id);
     account.ok_or_else(|| "there is no such campaign".to_owned())
 }
 
-fn row(books: &Books, order: OrderId) -> Result<&Row, String> {
-    let row = account(books, order.campaign)?.rows.get(&order.number);
+fn row(expected: &ExpectedLedger, order: OrderId) -> Result<&Row, String> {
+    let row = account(expected, order.campaign)?.rows.get(&order.number);
     row.ok_or_else(|| "the log does not have this order".to_owned())
 }
 

@@ -55,7 +55,7 @@ pub struct History {
     pub deposits: Vec<(UserId, i64)>,
     /// Claims and commands with their answers, in any order.
     pub exchanges: Vec<Exchange>,
-    /// Whether every claim of the history is among the exchanges; then each grant was told to somebody.
+    /// Whether every claim of the history is among the exchanges; then every grant was answered to somebody.
     pub complete: bool,
     /// The log of each partition, from its first entry to its head.
     pub logs: Vec<Vec<Entry>>,
@@ -68,7 +68,7 @@ pub struct History {
 
 /// What follows from a sound history.
 #[derive(Debug, Default)]
-pub struct Books {
+pub struct ExpectedLedger {
     /// Every campaign that was opened.
     pub accounts: HashMap<CampaignId, Account>,
     /// What each user has once all is settled: spendable minor units, and minor units owed back.
@@ -79,11 +79,11 @@ pub struct Books {
 ///
 /// # Errors
 /// Every breach that was found, one sentence each.
-pub fn audit(history: &History) -> Result<Books, Vec<String>> {
+pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
     let mut audit = Audit::default();
     for setup in &history.setups {
         let account = Account::new(setup.clone());
-        audit.books.accounts.insert(setup.campaign.id, account);
+        audit.expected.accounts.insert(setup.campaign.id, account);
         audit.move_money(&setup.campaign.owner, -setup.campaign.funded_minor());
     }
     for (user, minor) in &history.deposits {
@@ -98,7 +98,7 @@ pub fn audit(history: &History) -> Result<Books, Vec<String>> {
             audit.enter(number, entry);
         }
     }
-    for (id, account) in &audit.books.accounts {
+    for (id, account) in &audit.expected.accounts {
         if let Err(what) = account.explains()
             && !history.cut
         {
@@ -106,16 +106,16 @@ pub fn audit(history: &History) -> Result<Books, Vec<String>> {
         }
     }
     for (id, tally) in &history.tallies {
-        let breach = match audit.books.accounts.get(id) {
+        let breach = match audit.expected.accounts.get(id) {
             Some(account) => account.differs(tally),
             None => Some(format!("{id} has a tally and was never entered")),
         };
         audit.breaches.extend(breach);
     }
-    let found = answers::check(&audit.books, &history.exchanges, history.complete);
+    let found = answers::check(&audit.expected, &history.exchanges, history.complete);
     audit.breaches.extend(found);
     if audit.breaches.is_empty() {
-        Ok(audit.books)
+        Ok(audit.expected)
     } else {
         Err(audit.breaches)
     }
@@ -126,13 +126,13 @@ pub fn audit(history: &History) -> Result<Books, Vec<String>> {
 /// # Panics
 /// With every breach.
 #[must_use]
-pub fn assert_sound(history: &History) -> Books {
+pub fn assert_sound(history: &History) -> ExpectedLedger {
     audit(history).unwrap_or_else(|breaches| panic!("{}", breaches.join("\n")))
 }
 
 #[derive(Default)]
 struct Audit {
-    books: Books,
+    expected: ExpectedLedger,
     breaches: Vec<String>,
 }
 
@@ -142,11 +142,11 @@ impl Audit {
     }
 
     fn move_money(&mut self, user: &UserId, minor: i64) {
-        self.books.balances.entry(user.clone()).or_default().0 += minor;
+        self.expected.balances.entry(user.clone()).or_default().0 += minor;
     }
 
     fn enter(&mut self, log: usize, entry: &Entry) {
-        let Some(account) = self.books.accounts.get_mut(&entry.campaign) else {
+        let Some(account) = self.expected.accounts.get_mut(&entry.campaign) else {
             let (seq, id) = (entry.seq, entry.campaign);
             return self.breach(format!(
                 "entry {seq} belongs to {id}, which was never entered"
@@ -171,7 +171,7 @@ impl Audit {
             Event::RefundDue { number, .. } => {
                 if let Some(row) = account.rows.get(number) {
                     let (buyer, minor) = (row.user.clone(), row.amount_minor);
-                    self.books.balances.entry(buyer).or_default().1 += minor;
+                    self.expected.balances.entry(buyer).or_default().1 += minor;
                 }
             }
             _ => {}

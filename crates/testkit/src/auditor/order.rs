@@ -1,6 +1,6 @@
 //! Whether the entries of several logs can have happened in some order without anybody taking what was not there.
 //!
-//! Each log gives a sequence of takings and returns. What they take from is one stock for all, and nothing tells
+//! Each log gives a sequence of takings and returns. What they take from is one stock for all, and nothing says
 //! which of two logs was first, so what can be proved is that no order explains them. It is found without trying
 //! orders: a stretch that returns at least what it takes is done as soon as the stock lasts for it, since it leaves no
 //! less. Where every log only loses from here on, the same is done from the end backwards.
@@ -43,7 +43,7 @@ impl Left<'_> {
     }
 }
 
-/// Does all stretches for which the stock lasts, and tells what it is then.
+/// Applies all stretches for which the stock suffices, and returns what is left.
 fn grow(mut stock: i64, logs: &mut [Left<'_>]) -> i64 {
     loop {
         let mut done = false;

@@ -94,9 +94,9 @@ fn a_sound_history_passes_in_any_order_of_its_logs() {
     let mut history = sound();
     assert!(history.logs.iter().all(|log| log.len() > 15));
     for _ in 0..3 {
-        let books = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
+        let expected = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
         for setup in &history.setups {
-            assert_eq!(books.accounts[&setup.campaign.id].phase(), Phase::Closed);
+            assert_eq!(expected.accounts[&setup.campaign.id].phase(), Phase::Closed);
         }
         history.logs.rotate_left(1);
     }
@@ -198,7 +198,7 @@ fn overselling_that_was_taken_back_is_found() {
         let reply = book.apply(OPENS, &Command::Cancel { order });
         assert!(reply.is_ok(), "{order:?}: {reply:?}");
     }
-    let told = |stock: u32| {
+    let audit_with_stock = |stock: u32| {
         audit(&History {
             setups: vec![sale(stock).limit(2).setup(1)],
             logs: book.logs().to_vec(),
@@ -207,8 +207,8 @@ fn overselling_that_was_taken_back_is_found() {
     };
     // With three units one part may have been first. With two, they cannot both have had two, though in the end two
     // are had.
-    assert!(told(3).is_ok());
-    let breaches = told(2).expect_err("two is not enough");
+    assert!(audit_with_stock(3).is_ok());
+    let breaches = audit_with_stock(2).expect_err("two is not enough");
     assert!(
         breaches[0].contains("no order of its parts' entries"),
         "{breaches:?}"

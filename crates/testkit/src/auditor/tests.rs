@@ -121,14 +121,14 @@ fn nth_granted(history: &mut History, n: usize) -> &mut Event {
 #[test]
 fn a_sound_history_passes() {
     let history = sound();
-    let books = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
-    let packet = &books.accounts[&history.setups[0].campaign.id];
+    let expected = audit(&history).unwrap_or_else(|breaches| panic!("{breaches:#?}"));
+    let packet = &expected.accounts[&history.setups[0].campaign.id];
     assert_eq!(packet.returned(), 3);
     assert_eq!(packet.phase(), Phase::Closed);
     // All was spent on packets; then came what was left of one, and two payments for three units.
-    let owner = books.balances[&user("owner")];
+    let owner = expected.balances[&user("owner")];
     assert_eq!(owner, (packet.refunded_minor() + 300, 0));
-    assert_eq!(books.balances[&user("a")].1, 200);
+    assert_eq!(expected.balances[&user("a")].1, 200);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_lost_grant_is_found() {
             });
         history.exchanges.extend(lost);
     });
-    finds("nobody was told of grant 1", |history| {
+    finds("nobody was answered with grant 1", |history| {
         let granted =
             |exchange: &Exchange| matches!(exchange, Exchange::Claim(_, Ok(Outcome::Granted(_))));
         let place = history.exchanges.iter().position(granted);
@@ -207,7 +207,7 @@ fn a_retry_with_another_amount_is_found() {
 }
 
 #[test]
-fn a_grant_told_twice_is_found() {
+fn a_grant_answered_twice_is_found() {
     finds("was made 2 times", |history| {
         for exchange in &mut history.exchanges {
             if let Exchange::Claim(_, Ok(outcome)) = exchange

@@ -2,46 +2,45 @@
 
 use qiang_core::{book::CampaignAction, campaign::Phase, order::OrderState, split::SplitRule};
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
 
 /// Claims, payments and cancellations while the clock goes to and fro; the auditor does the sums.
-pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(stage: &mut Stage<S>) {
-    let packet = stage
+pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(case: &mut Scenario<S>) {
+    let packet = case
         .open(red_packet(10_000, 50, SplitRule::Lazy { min: 1 }))
         .await;
-    let sale = stage.open(sale(30).limit(3)).await;
+    let sale = case.open(sale(30).limit(3)).await;
     let minutes = [0, 5, -1, 0, 59, 1, 30, -60, 2, 58, 3, 3, 1];
     for (step, minute) in (0_u32..).zip(minutes) {
-        stage.at(OPENS.plus_millis(minute * 60_000)).await;
+        case.at(OPENS.plus_millis(minute * 60_000)).await;
         for n in 0..3 {
             let user = format!("u{}", (step + n) % 7);
-            stage.claim(packet.one(&user)).await;
-            stage
-                .claim(sale.keyed(&user, 1 + n % 2, &format!("k{step}")))
+            case.claim(packet.one(&user)).await;
+            case.claim(sale.keyed(&user, 1 + n % 2, &format!("k{step}")))
                 .await;
         }
-        let order = stage.nth(sale, 1 + step as usize);
-        if stage.order(order).await.is_some() {
+        let order = case.nth(sale, 1 + step as usize);
+        if case.order(order).await.is_some() {
             if step % 2 == 0 {
-                stage.pay(order, "p").await;
+                case.pay(order, "p").await;
             } else {
                 // Refused where it is no longer held: that is an answer too.
-                drop(stage.try_cancel(order).await);
+                drop(case.try_cancel(order).await);
             }
         }
         for target in [packet, sale] {
-            assert!(stage.tally(target.id).await.conserves());
+            assert!(case.tally(target.id).await.conserves());
         }
     }
     // Far beyond everything no order is left waiting, and nothing in stock.
-    stage.at(OPENS.plus_millis(100 * OPEN_MS)).await;
+    case.at(OPENS.plus_millis(100 * OPEN_MS)).await;
     for target in [packet, sale] {
-        let tally = stage.tally(target.id).await;
+        let tally = case.tally(target.id).await;
         assert_eq!((tally.phase, tally.remaining), (Phase::Closed, 0));
     }
     for n in 1.. {
-        let Some(view) = stage.order(stage.nth(sale, n)).await else {
+        let Some(view) = case.order(case.nth(sale, n)).await else {
             break;
         };
         let state = view.grant.order.map(|order| order.state);
@@ -50,24 +49,24 @@ pub async fn a_clock_that_jumps_breaks_nothing<S: Subject>(stage: &mut Stage<S>)
 }
 
 /// What is closed has been refunded. No clock opens it again.
-pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(stage: &mut Stage<S>) {
-    let packet = stage.open(red_packet(100, 10, SplitRule::Equal)).await;
-    let early = stage
+pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(case: &mut Scenario<S>) {
+    let packet = case.open(red_packet(100, 10, SplitRule::Equal)).await;
+    let early = case
         .open(sale(5).window(OPENS.plus_millis(HOLD_MS), OPEN_MS))
         .await;
-    stage.granted(packet.one("a")).await;
-    stage.act(early.id, CampaignAction::Close).await;
-    stage.at(OPENS.plus_millis(OPEN_MS)).await;
+    case.granted(packet.one("a")).await;
+    case.act(early.id, CampaignAction::Close).await;
+    case.at(OPENS.plus_millis(OPEN_MS)).await;
     for back in [
         OPENS,
         OPENS.plus_millis(-OPEN_MS),
         OPENS.plus_millis(HOLD_MS),
     ] {
-        stage.at(back).await;
-        assert_eq!(stage.outcome(packet.one("b")).await, "ended");
+        case.at(back).await;
+        assert_eq!(case.outcome(packet.one("b")).await, "ended");
         // Closed before it ever started: it will not, so that is the answer on both sides of the start.
-        assert_eq!(stage.outcome(early.one("b")).await, "ended");
-        assert_eq!(stage.tally(packet.id).await.refunded_minor, 90);
-        stage.replayed(packet.one("a")).await;
+        assert_eq!(case.outcome(early.one("b")).await, "ended");
+        assert_eq!(case.tally(packet.id).await.refunded_minor, 90);
+        case.replayed(packet.one("a")).await;
     }
 }

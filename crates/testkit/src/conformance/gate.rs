@@ -2,22 +2,22 @@
 
 use qiang_core::{book::CampaignAction, event::Event, outcome::Outcome, split::SplitRule};
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::{OPEN_MS, OPENS, Target, red_packet, sale};
 
-/// Through the life of a campaign: if the gate answers, the claim answers the same. `Stage::claim` compares.
-pub async fn the_gate_says_what_a_claim_would<S: Subject>(stage: &mut Stage<S>) {
+/// Through the life of a campaign: if the gate answers, the claim answers the same. `Scenario::claim` compares.
+pub async fn the_gate_says_what_a_claim_would<S: Subject>(case: &mut Scenario<S>) {
     let packet = red_packet(300, 3, SplitRule::Lazy { min: 1 });
     for builder in [packet, sale(3).limit(2)] {
-        stage.at(OPENS).await;
-        let target = stage.open(builder).await;
+        case.at(OPENS).await;
+        let target = case.open(builder).await;
         for now in [OPENS.plus_millis(-1), OPENS] {
-            stage.set_clock(now);
+            case.set_clock(now);
             for user in ["a", "a", "b", "c", "d"] {
-                stage.claim(target.one(user)).await;
-                stage.claim(target.units(user, 2)).await;
-                stage.claim(target.keyed(user, 1, "k")).await;
-                stage.claim(target.mistaken().one(user)).await;
+                case.claim(target.one(user)).await;
+                case.claim(target.units(user, 2)).await;
+                case.claim(target.keyed(user, 1, "k")).await;
+                case.claim(target.mistaken().one(user)).await;
             }
         }
         for action in [
@@ -25,55 +25,55 @@ pub async fn the_gate_says_what_a_claim_would<S: Subject>(stage: &mut Stage<S>) 
             CampaignAction::Resume,
             CampaignAction::Close,
         ] {
-            stage.act(target.id, action).await;
+            case.act(target.id, action).await;
             for user in ["a", "d"] {
-                stage.claim(target.one(user)).await;
+                case.claim(target.one(user)).await;
             }
         }
-        stage.at(OPENS.plus_millis(OPEN_MS)).await;
-        stage.claim(target.one("a")).await;
+        case.at(OPENS.plus_millis(OPEN_MS)).await;
+        case.claim(target.one("a")).await;
     }
     let unknown = Target::of(&sale(5).setup(1_000_000));
-    assert_eq!(stage.outcome(unknown.one("a")).await, "unknown_campaign");
+    assert_eq!(case.outcome(unknown.one("a")).await, "unknown_campaign");
     // A gate never grants.
-    let fresh = stage.open(sale(3).window(OPENS, 2 * OPEN_MS)).await;
+    let fresh = case.open(sale(3).window(OPENS, 2 * OPEN_MS)).await;
     for _ in 0..3 {
-        assert_eq!(stage.engine().peek(&fresh.one("a")), None);
+        assert_eq!(case.engine().peek(&fresh.one("a")), None);
     }
 }
 
-/// While a rush is on, whatever the gate tells of a grant or of an empty stock stands in the log already.
-pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(stage: &mut Stage<S>) {
+/// During concurrent claims, whatever the gate says about a grant or an empty stock is in the log already.
+pub async fn the_gate_keeps_to_itself_what_is_not_kept<S: Subject>(case: &mut Scenario<S>) {
     const ROUNDS: u32 = 30;
     for round in 0..ROUNDS {
-        let target = stage.open(sale(20)).await;
+        let target = case.open(sale(20)).await;
         let claims: Vec<_> = (0..20).map(|n| target.one(&format!("u{n}"))).collect();
         let tickets: Vec<_> = claims
             .iter()
-            .map(|claim| stage.engine().claim(claim.clone()))
+            .map(|claim| case.engine().claim(claim.clone()))
             .collect();
         // Nobody has waited for an answer yet: what the gate says now comes from the middle of it.
         for _ in 0..20 {
             for claim in [&claims[0], &claims[19], &target.one("late")] {
-                if let Some(outcome) = stage.engine().peek(claim) {
-                    in_the_log(stage, target, claim.user.as_str(), outcome).await;
+                if let Some(outcome) = case.engine().peek(claim) {
+                    in_the_log(case, target, claim.user.as_str(), outcome).await;
                 }
             }
             tokio::task::yield_now().await;
         }
         for (claim, ticket) in claims.into_iter().zip(tickets) {
-            let claimed = ticket.await.expect("a claim is answered");
+            let claimed = ticket.await.unwrap();
             assert_eq!(claimed.outcome.name(), "granted", "round {round}");
-            stage.replayed(claim).await;
+            case.replayed(claim).await;
         }
     }
-    stage.answers_may_be_lost();
+    case.answers_may_be_lost();
 }
 
-async fn in_the_log<S: Subject>(stage: &Stage<S>, target: Target, user: &str, outcome: Outcome) {
+async fn in_the_log<S: Subject>(case: &Scenario<S>, target: Target, user: &str, outcome: Outcome) {
     let mut granted = 0;
     let mut own = None;
-    for entry in stage.logs().await.into_iter().flatten() {
+    for entry in case.logs().await.into_iter().flatten() {
         if let Event::Granted {
             number, user: of, ..
         } = &entry.event
@@ -91,11 +91,11 @@ async fn in_the_log<S: Subject>(stage: &Stage<S>, target: Target, user: &str, ou
 }
 
 /// The probe goes the way of a grant and grants nothing.
-pub async fn a_probe_is_answered_and_leaves_no_trace<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(3)).await;
-    let before = (stage.logs().await, stage.tally(target.id).await);
+pub async fn a_probe_is_answered_and_leaves_no_trace<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(3)).await;
+    let before = (case.logs().await, case.tally(target.id).await);
     for _ in 0..3 {
-        assert_eq!(stage.engine().probe().await, Ok(()));
+        assert_eq!(case.engine().probe().await, Ok(()));
     }
-    assert_eq!((stage.logs().await, stage.tally(target.id).await), before);
+    assert_eq!((case.logs().await, case.tally(target.id).await), before);
 }

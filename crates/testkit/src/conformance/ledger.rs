@@ -1,5 +1,5 @@
-//! Settlement and the books. That rows and balances follow from the log is compared at the end of every case; here
-//! stands what only the ledger does.
+//! Settlement. Every case compares rows and balances with the log at its end; these cases test what only the ledger
+//! does.
 
 use std::time::Duration;
 
@@ -13,282 +13,282 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::{HOLD_MS, OPENS, OWNER, Target, currency, red_packet, sale, user};
 
 /// A history with something of everything.
-async fn bustle<S: Subject>(stage: &mut Stage<S>) -> [Target; 2] {
+async fn varied_history<S: Subject>(case: &mut Scenario<S>) -> [Target; 2] {
     let packet = red_packet(10_001, 30, SplitRule::DoubleAverage { min: 1 });
-    let packet = stage.open(packet.owner("sender")).await;
-    let sale = stage.open(sale(30).limit(3)).await;
+    let packet = case.open(packet.owner("sender")).await;
+    let sale = case.open(sale(30).limit(3)).await;
     for n in 0..12 {
         let name = format!("u{n}");
-        stage.granted(packet.one(&name)).await;
-        stage.granted(sale.keyed(&name, 1 + n % 3, "k")).await;
+        case.granted(packet.one(&name)).await;
+        case.granted(sale.keyed(&name, 1 + n % 3, "k")).await;
     }
     for number in 1..=4 {
-        stage.pay(stage.nth(sale, number), "p").await;
-        stage.pay(stage.nth(sale, number), "q").await;
+        case.pay(case.nth(sale, number), "p").await;
+        case.pay(case.nth(sale, number), "q").await;
     }
     for number in 5..=7 {
-        stage
-            .try_cancel(stage.nth(sale, number))
-            .await
-            .expect("it is held");
+        case.try_cancel(case.nth(sale, number)).await.unwrap();
     }
-    stage.act(sale.id, CampaignAction::Pause).await;
-    stage.at(OPENS.plus_millis(HOLD_MS)).await;
-    stage.act(sale.id, CampaignAction::Resume).await;
-    stage.pay(stage.nth(sale, 8), "late").await;
-    stage.act(packet.id, CampaignAction::Close).await;
+    case.act(sale.id, CampaignAction::Pause).await;
+    case.at(OPENS.plus_millis(HOLD_MS)).await;
+    case.act(sale.id, CampaignAction::Resume).await;
+    case.pay(case.nth(sale, 8), "late").await;
+    case.act(packet.id, CampaignAction::Close).await;
     [packet, sale]
 }
 
 /// Phases, counts and balances in the ledger are what the log says.
-pub async fn the_ledger_follows_the_log<S: Subject>(stage: &mut Stage<S>) {
-    let targets = bustle(stage).await;
-    stage.settle().await;
+pub async fn the_ledger_follows_the_log<S: Subject>(case: &mut Scenario<S>) {
+    let targets = varied_history(case).await;
+    case.settle().await;
     for target in targets {
-        let tally = stage.tally(target.id).await;
-        let record = stage.ledger().campaign(target.id).await;
-        let record = record.expect("the ledger answers").expect("it was entered");
+        let tally = case.tally(target.id).await;
+        let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
         assert_eq!(record.granted, tally.granted);
         assert_eq!(record.returned, tally.returned);
         assert_eq!(record.refunded_minor, tally.refunded_minor);
         assert_eq!(record.phase == Phase::Closed, tally.phase == Phase::Closed);
     }
-    let settled = stage.balance(OWNER).await;
+    let settled = case.balance(OWNER).await;
     // Orders 1 to 4 of 1, 2, 3 and 1 units were paid, and order 8 of 2 units, at 100 each.
     assert_eq!(settled, (900, 0));
-    assert_eq!(stage.balance("u3").await.1, 100);
+    assert_eq!(case.balance("u3").await.1, 100);
 }
 
 /// Entries that come twice, or in runs that overlap, count once.
-pub async fn settling_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
-    bustle(stage).await;
-    let partitions = stage.log().partitions();
-    let logs: Vec<_> = partitions.into_iter().zip(stage.logs().await).collect();
+pub async fn settling_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+    varied_history(case).await;
+    let partitions = case.log().partitions();
+    let logs: Vec<_> = partitions.into_iter().zip(case.logs().await).collect();
     for (partition, log) in &logs {
         let head = log.last().map_or(0, |entry| entry.seq);
         let mut from = 0;
         while from < log.len() {
             let to = (from + 7).min(log.len());
-            // Three entries more than were carried over before, and the whole run once again. Whoever else settles
+            // Three entries that were settled before, and the whole run once again. Whoever else settles
             // at the same time may be ahead: then all of it is old.
             for run in [&log[from.saturating_sub(3)..to], &log[..to]] {
-                let settled = stage.ledger().settle(*partition, run).await;
+                let settled = case.ledger().settle(*partition, run).await;
                 assert!(settled.is_ok_and(|seq| seq >= to as u64 && seq <= head));
             }
             from = to;
         }
     }
-    let before = (stage.balance("sender").await, stage.balance(OWNER).await);
+    let before = (case.balance("sender").await, case.balance(OWNER).await);
     for (partition, log) in &logs {
         let head = log.last().map_or(0, |entry| entry.seq);
         for run in [&log[..], &[]] {
-            let settled = stage.ledger().settle(*partition, run).await;
+            let settled = case.ledger().settle(*partition, run).await;
             assert_eq!(settled, Ok(head));
         }
-        assert_eq!(stage.ledger().settled(*partition).await, Ok(head));
-        let after = (stage.balance("sender").await, stage.balance(OWNER).await);
+        assert_eq!(case.ledger().settled(*partition).await, Ok(head));
+        let after = (case.balance("sender").await, case.balance(OWNER).await);
         assert_eq!(before, after);
     }
 }
 
 /// Entries that do not follow the position are turned away, and grants go on.
-pub async fn settling_with_a_gap_is_refused<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(10)).await;
-    stage.granted(target.one("a")).await;
-    stage.settle().await;
-    for (partition, log) in stage.log().partitions().into_iter().zip(stage.logs().await) {
+pub async fn settling_with_a_gap_is_refused<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(10)).await;
+    case.granted(target.one("a")).await;
+    case.settle().await;
+    for (partition, log) in case.log().partitions().into_iter().zip(case.logs().await) {
         let Some(last) = log.last() else { continue };
         let mut later = last.clone();
         later.seq += 2;
-        let settled = stage.ledger().settle(partition, &[later]).await;
+        let settled = case.ledger().settle(partition, &[later]).await;
         assert!(settled.is_err(), "{settled:?}");
-        assert_eq!(stage.ledger().settled(partition).await, Ok(last.seq));
+        assert_eq!(case.ledger().settled(partition).await, Ok(last.seq));
     }
-    stage.granted(target.one("b")).await;
+    case.granted(target.one("b")).await;
 }
 
 /// Without the money there is no packet, no debt, and no trace.
-pub async fn a_sender_without_the_money_sends_nothing<S: Subject>(stage: &mut Stage<S>) {
-    stage.deposit("sender", 999).await;
-    let n = stage.next_id();
+pub async fn a_sender_without_the_money_sends_nothing<S: Subject>(case: &mut Scenario<S>) {
+    case.deposit("sender", 999).await;
+    let n = case.next_id();
     let setup = red_packet(1_000, 10, SplitRule::Equal)
         .owner("sender")
         .setup(n);
     let money = |minor| Money::new(minor, currency());
     let (held, needed) = (money(999), money(1_000));
     let refused = Err(LedgerError::InsufficientFunds { held, needed });
-    assert_eq!(stage.ledger().create(&setup).await, refused);
-    assert_eq!(stage.ledger().campaign(setup.campaign.id).await, Ok(None));
-    assert_eq!(stage.balance("sender").await, (999, 0));
+    assert_eq!(case.ledger().create(&setup).await, refused);
+    assert_eq!(case.ledger().campaign(setup.campaign.id).await, Ok(None));
+    assert_eq!(case.balance("sender").await, (999, 0));
 
-    let n = stage.next_id();
+    let n = case.next_id();
     let setup = red_packet(1, 1, SplitRule::Equal).owner("nobody").setup(n);
     let (held, needed) = (money(0), money(1));
     let refused = Err(LedgerError::InsufficientFunds { held, needed });
-    assert_eq!(stage.ledger().create(&setup).await, refused);
+    assert_eq!(case.ledger().create(&setup).await, refused);
 }
 
 /// A refusal for lack of money is not the last word on that id.
-pub async fn a_failed_campaign_can_be_entered_later<S: Subject>(stage: &mut Stage<S>) {
-    let n = stage.next_id();
+pub async fn a_failed_campaign_can_be_entered_later<S: Subject>(case: &mut Scenario<S>) {
+    let n = case.next_id();
     let setup = red_packet(1_000, 10, SplitRule::Equal)
         .owner("sender")
         .setup(n);
-    assert!(stage.ledger().create(&setup).await.is_err());
-    stage.deposit("sender", 1_000).await;
-    assert_eq!(stage.ledger().create(&setup).await, Ok(()));
-    stage.entered(&setup);
-    stage.take_up(&setup).await;
-    stage.granted(Target::of(&setup).one("a")).await;
-    assert_eq!(stage.balance("sender").await, (0, 0));
+    assert!(case.ledger().create(&setup).await.is_err());
+    case.deposit("sender", 1_000).await;
+    assert_eq!(case.ledger().create(&setup).await, Ok(()));
+    case.entered(&setup);
+    case.open_entered(&setup).await;
+    case.granted(Target::of(&setup).one("a")).await;
+    assert_eq!(case.balance("sender").await, (0, 0));
 }
 
 /// A packet is funded once, however often it is entered.
-pub async fn entering_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
-    stage.deposit("sender", 500).await;
+pub async fn entering_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+    case.deposit("sender", 500).await;
     let packet = red_packet(1_000, 10, SplitRule::Equal).owner("sender");
-    let setup = stage.enter(packet).await;
-    assert_eq!(stage.ledger().create(&setup).await, Ok(()));
-    stage.take_up(&setup).await;
-    stage.granted(Target::of(&setup).one("a")).await;
-    assert_eq!(stage.ledger().create(&setup).await, Ok(()));
-    assert_eq!(stage.balance("sender").await, (500, 0));
+    let setup = case.enter(packet).await;
+    assert_eq!(case.ledger().create(&setup).await, Ok(()));
+    case.open_entered(&setup).await;
+    case.granted(Target::of(&setup).one("a")).await;
+    assert_eq!(case.ledger().create(&setup).await, Ok(()));
+    assert_eq!(case.balance("sender").await, (500, 0));
 }
 
 /// A deposit is its id: repeated, it is the same one, also when other deposits came between.
-pub async fn a_deposit_counts_once<S: Subject>(stage: &mut Stage<S>) {
+pub async fn a_deposit_counts_once<S: Subject>(case: &mut Scenario<S>) {
     let first = Uuid::from_u128(1 << 90);
     let amount = Money::new(70, currency());
     for other in 0..3 {
-        let made = stage.ledger().deposit(first, &user("a"), amount).await;
+        let made = case.ledger().deposit(first, &user("a"), amount).await;
         assert_eq!(made, Ok(()));
-        assert_eq!(stage.balance("a").await, (70 + 5 * other, 0));
-        stage.deposit("a", 5).await;
+        assert_eq!(case.balance("a").await, (70 + 5 * other, 0));
+        case.deposit("a", 5).await;
     }
     // Nothing, less than nothing, and more than there can be are refused.
     for minor in [i64::MIN, -1, 0, AMOUNT_MINOR_MAX + 1, i64::MAX] {
         let amount = Money::new(minor, currency());
-        let made = stage
+        let made = case
             .ledger()
             .deposit(Uuid::from_u128(2 << 90), &user("a"), amount)
             .await;
         assert_eq!(made, Err(LedgerError::AmountOutOfRange), "{minor}");
     }
-    assert_eq!(stage.balance("a").await, (85, 0));
-    let gone = stage.ledger().balances(&user("b")).await;
+    assert_eq!(case.balance("a").await, (85, 0));
+    let gone = case.ledger().balances(&user("b")).await;
     assert_eq!(gone, Ok(Vec::new()));
-    stage.deposited("a", 70);
+    case.deposited("a", 70);
 }
 
 /// What a key stands for is decided once.
-pub async fn a_key_is_bound_for_good<S: Subject>(stage: &mut Stage<S>) {
+pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
     let key = IdempotencyKey::new("k").expect("well-formed");
     let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
     for restarts in 0..2 {
-        let bound = stage
+        let bound = case
             .ledger()
             .bind_key("a POST /x", &key, [1; 32], one)
             .await;
         assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, restarts == 0)));
-        let bound = stage
+        let bound = case
             .ledger()
             .bind_key("a POST /x", &key, [1; 32], two)
             .await;
         assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, false)));
-        let other = stage
+        let other = case
             .ledger()
             .bind_key("a POST /x", &key, [2; 32], two)
             .await;
         assert_eq!(other, Err(LedgerError::KeyReused));
-        let elsewhere = stage
+        let elsewhere = case
             .ledger()
             .bind_key("b POST /x", &key, [2; 32], two)
             .await;
         assert_eq!(elsewhere.map(|b| (b.id, b.fresh)), Ok((two, restarts == 0)));
-        stage.restart().await;
+        case.restart().await;
     }
 }
 
 /// Campaigns that were entered and not opened can be found and opened, as they were.
-pub async fn drafts_are_found_until_they_are_opened<S: Subject>(stage: &mut Stage<S>) {
-    assert_eq!(stage.ledger().drafts().await, Ok(Vec::new()));
+pub async fn drafts_are_found_until_they_are_opened<S: Subject>(case: &mut Scenario<S>) {
+    assert_eq!(case.ledger().drafts().await, Ok(Vec::new()));
     let rules = [
         SplitRule::Lazy { min: 1 },
         SplitRule::Normal { min: 1, max: 90 },
     ];
-    let mut setups = vec![stage.enter(sale(4)).await];
+    let mut setups = vec![case.enter(sale(4)).await];
     for rule in rules {
-        setups.push(stage.enter(red_packet(100, 5, rule)).await);
+        setups.push(case.enter(red_packet(100, 5, rule)).await);
     }
-    assert_eq!(stage.ledger().drafts().await.as_ref(), Ok(&setups));
+    assert_eq!(case.ledger().drafts().await.as_ref(), Ok(&setups));
     while let Some(setup) = setups.pop() {
-        stage.take_up(&setup).await;
-        stage.settle().await;
-        assert_eq!(stage.ledger().drafts().await.as_ref(), Ok(&setups));
+        case.open_entered(&setup).await;
+        case.settle().await;
+        assert_eq!(case.ledger().drafts().await.as_ref(), Ok(&setups));
     }
 }
 
 /// Grants are listed in the order of their numbers, any page of them.
-pub async fn grants_are_read_in_pages<S: Subject>(stage: &mut Stage<S>) {
+pub async fn grants_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
     let packet = red_packet(1_000, 10, SplitRule::Equal);
-    for target in [stage.open(packet).await, stage.open(sale(10)).await] {
+    for target in [case.open(packet).await, case.open(sale(10)).await] {
         let mut numbers = Vec::new();
         for n in 0..7 {
-            numbers.push(stage.granted(target.one(&format!("u{n}"))).await.number);
+            numbers.push(case.granted(target.one(&format!("u{n}"))).await.number);
         }
         numbers.sort_unstable();
-        stage.settle().await;
+        case.settle().await;
         let mut after = 0;
         for expected in numbers.chunks(3).chain([&[][..]]) {
-            let page = stage.ledger().grants(target.id, after, 3).await;
-            let page = page.expect("the ledger lists grants").into_iter();
+            let page = case
+                .ledger()
+                .grants(target.id, after, 3)
+                .await
+                .unwrap()
+                .into_iter();
             assert!(page.map(|grant| grant.number).eq(expected.iter().copied()));
             after = expected.last().copied().unwrap_or(after);
         }
     }
     let unknown = sale(1).setup(1_000_000).campaign.id;
-    assert_eq!(stage.ledger().grants(unknown, 0, 3).await, Ok(Vec::new()));
-    assert_eq!(stage.ledger().campaign(unknown).await, Ok(None));
+    assert_eq!(case.ledger().grants(unknown, 0, 3).await, Ok(Vec::new()));
+    assert_eq!(case.ledger().campaign(unknown).await, Ok(None));
 }
 
 /// Where an engine offers the level `ledger`, a grant at that level is in the ledger when it is answered; a replay
 /// too.
-pub async fn the_level_of_the_ledger_is_answered_from_the_ledger<S: Subject>(stage: &mut Stage<S>) {
-    if !stage.engine().ack_levels().contains(&AckLevel::Ledger) {
+pub async fn the_level_of_the_ledger_is_answered_from_the_ledger<S: Subject>(
+    case: &mut Scenario<S>,
+) {
+    if !case.engine().ack_levels().contains(&AckLevel::Ledger) {
         return;
     }
     let packet = red_packet(10_000, 100, SplitRule::Lazy { min: 1 });
-    let packet = stage.open(packet.ack(AckLevel::Ledger)).await;
-    let sale = stage.open(sale(100).ack(AckLevel::Ledger)).await;
+    let packet = case.open(packet.ack(AckLevel::Ledger)).await;
+    let sale = case.open(sale(100).ack(AckLevel::Ledger)).await;
     for target in [packet, sale] {
         let claims = (0..200).map(|n| target.one(&format!("u{}", n % 50)));
         let claims: Vec<_> = claims.collect();
-        let ask = |claim: &_| stage.engine().claim(Clone::clone(claim));
+        let ask = |claim: &_| case.engine().claim(Clone::clone(claim));
         let tickets: Vec<_> = claims.iter().map(ask).collect();
         for ticket in tickets {
-            let claimed = ticket.await.expect("a claim is answered");
+            let claimed = ticket.await.unwrap();
             let grant = claimed.outcome.grant().expect("there is enough");
             assert_eq!(claimed.ack, AckLevel::Ledger);
             let after = grant.number - 1;
-            let rows = stage.ledger().grants(target.id, after, 1).await;
-            let rows = rows.expect("the ledger lists grants");
+            let rows = case.ledger().grants(target.id, after, 1).await.unwrap();
             assert_eq!(rows.first().map(|row| row.number), Some(grant.number));
         }
     }
-    stage.answers_may_be_lost();
+    case.answers_may_be_lost();
 }
 
 /// Each level that an engine offers is reached when it is asked for.
-pub async fn the_level_asked_for_is_reached<S: Subject>(stage: &mut Stage<S>) {
-    for level in stage.engine().ack_levels() {
-        let target = stage.open(sale(3).ack(*level)).await;
+pub async fn the_level_asked_for_is_reached<S: Subject>(case: &mut Scenario<S>) {
+    for level in case.engine().ack_levels() {
+        let target = case.open(sale(3).ack(*level)).await;
         for name in ["granted", "already_granted"] {
-            let claimed = stage.engine().claim(target.one("a")).await;
-            let claimed = claimed.expect("a claim is answered");
+            let claimed = case.engine().claim(target.one("a")).await.unwrap();
             assert_eq!(claimed.outcome.name(), name);
             assert!(
                 claimed.ack >= *level,
@@ -297,33 +297,33 @@ pub async fn the_level_asked_for_is_reached<S: Subject>(stage: &mut Stage<S>) {
             );
         }
     }
-    stage.answers_may_be_lost();
+    case.answers_may_be_lost();
 }
 
 /// Any run of the log is in order and without gaps, up to its head and not beyond.
-pub async fn the_log_is_read_without_gaps<S: Subject>(stage: &mut Stage<S>) {
-    bustle(stage).await;
-    for (partition, log) in stage.log().partitions().into_iter().zip(stage.logs().await) {
+pub async fn the_log_is_read_without_gaps<S: Subject>(case: &mut Scenario<S>) {
+    varied_history(case).await;
+    for (partition, log) in case.log().partitions().into_iter().zip(case.logs().await) {
         let head = log.len() as u64;
         assert!(log.iter().map(|entry| entry.seq).eq(1..=head));
         for after in 0..head + 2 {
             for limit in [1, 5, 1_000] {
-                let run = stage.log().read(partition, after, limit).await;
+                let run = case.log().read(partition, after, limit).await;
                 let from = (after as usize).min(log.len());
                 let to = (from + limit).min(log.len());
                 assert_eq!(run.as_deref(), Ok(&log[from..to]));
             }
         }
-        let reached = stage
+        let reached = case
             .ledger()
             .await_settled(partition, head + 1, Duration::ZERO)
             .await;
         assert_eq!(reached, Ok(false), "nobody settles what has not happened");
     }
-    stage.settle().await;
-    for (partition, log) in stage.log().partitions().into_iter().zip(stage.logs().await) {
+    case.settle().await;
+    for (partition, log) in case.log().partitions().into_iter().zip(case.logs().await) {
         let seq = log.len() as u64;
-        let reached = stage
+        let reached = case
             .ledger()
             .await_settled(partition, seq, Duration::from_secs(5))
             .await;
@@ -332,19 +332,19 @@ pub async fn the_log_is_read_without_gaps<S: Subject>(stage: &mut Stage<S>) {
 }
 
 /// What a user was granted is money like any other, once settled.
-pub async fn claimed_money_can_be_sent_on<S: Subject>(stage: &mut Stage<S>) {
-    let first = stage.open(red_packet(1_000, 1, SplitRule::Equal)).await;
-    stage.granted(first.one("a")).await;
-    stage.settle().await;
-    let n = stage.next_id();
+pub async fn claimed_money_can_be_sent_on<S: Subject>(case: &mut Scenario<S>) {
+    let first = case.open(red_packet(1_000, 1, SplitRule::Equal)).await;
+    case.granted(first.one("a")).await;
+    case.settle().await;
+    let n = case.next_id();
     let setup = red_packet(1_000, 2, SplitRule::Equal).owner("a").setup(n);
-    assert_eq!(stage.ledger().create(&setup).await, Ok(()));
-    stage.entered(&setup);
-    stage.take_up(&setup).await;
+    assert_eq!(case.ledger().create(&setup).await, Ok(()));
+    case.entered(&setup);
+    case.open_entered(&setup).await;
     let second = Target::of(&setup);
-    stage.granted(second.one("b")).await;
-    stage.act(second.id, CampaignAction::Close).await;
-    stage.settle().await;
-    assert_eq!(stage.balance("a").await, (500, 0));
-    assert_eq!(stage.balance("b").await, (500, 0));
+    case.granted(second.one("b")).await;
+    case.act(second.id, CampaignAction::Close).await;
+    case.settle().await;
+    assert_eq!(case.balance("a").await, (500, 0));
+    assert_eq!(case.balance("b").await, (500, 0));
 }

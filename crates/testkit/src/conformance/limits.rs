@@ -9,13 +9,13 @@ use qiang_core::{
     split::SplitRule,
 };
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::{red_packet, sale};
 
 /// Claims of one user that arrive at once.
 const CLAIMS: usize = 1_000;
 
-/// One is granted, the others are told of that grant.
+/// One is granted, and the others are answered with the same grant.
 fn one_grant(outcomes: &[Outcome]) -> Grant {
     let granted = |outcome: &&Outcome| matches!(outcome, Outcome::Granted(_));
     assert_eq!(outcomes.iter().filter(granted).count(), 1);
@@ -28,46 +28,48 @@ fn one_grant(outcomes: &[Outcome]) -> Grant {
     *grants[0]
 }
 
-/// A finger that never rests: 1,000 claims, one grant, 999 replays of it; for both kinds.
-pub async fn a_thousand_claims_of_one_user_are_one_grant<S: Subject>(stage: &mut Stage<S>) {
-    let packet = stage
+/// 1,000 claims of one user: one grant and 999 replays of it, for both kinds.
+pub async fn a_thousand_claims_of_one_user_are_one_grant<S: Subject>(case: &mut Scenario<S>) {
+    let packet = case
         .open(red_packet(5_000, 50, SplitRule::Lazy { min: 1 }))
         .await;
-    let sale = stage.open(sale(50)).await;
+    let sale = case.open(sale(50)).await;
     for target in [packet, sale] {
-        let outcomes = stage.crowd(vec![target.one("u"); CLAIMS]).await;
+        let outcomes = case.claim_all(vec![target.one("u"); CLAIMS]).await;
         one_grant(&outcomes);
-        assert_eq!(stage.tally(target.id).await.remaining, 49);
+        assert_eq!(case.tally(target.id).await.remaining, 49);
     }
 }
 
 /// The same where the limit would allow more: one key is one order.
-pub async fn a_thousand_claims_under_one_key_are_one_order<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(50).limit(50)).await;
-    let outcomes = stage.crowd(vec![target.keyed("u", 3, "k"); CLAIMS]).await;
+pub async fn a_thousand_claims_under_one_key_are_one_order<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(50).limit(50)).await;
+    let outcomes = case
+        .claim_all(vec![target.keyed("u", 3, "k"); CLAIMS])
+        .await;
     assert_eq!(one_grant(&outcomes).quantity, 3);
-    assert_eq!(stage.tally(target.id).await.remaining, 47);
+    assert_eq!(case.tally(target.id).await.remaining, 47);
 }
 
 /// Orders of one user add up to the limit, whatever keys they come under.
 pub async fn several_orders_of_one_user_reach_the_limit_and_no_further<S: Subject>(
-    stage: &mut Stage<S>,
+    case: &mut Scenario<S>,
 ) {
-    let target = stage.open(sale(100).limit(5)).await;
+    let target = case.open(sale(100).limit(5)).await;
     for key in ["a", "b"] {
-        stage.granted(target.keyed("u", 2, key)).await;
+        case.granted(target.keyed("u", 2, key)).await;
     }
     let full = Outcome::LimitReached { limit: 5, held: 4 };
-    assert_eq!(stage.claim(target.keyed("u", 2, "c")).await, full);
-    stage.granted(target.keyed("u", 1, "c")).await;
+    assert_eq!(case.claim(target.keyed("u", 2, "c")).await, full);
+    case.granted(target.keyed("u", 1, "c")).await;
     let full = Outcome::LimitReached { limit: 5, held: 5 };
-    assert_eq!(stage.claim(target.one("u")).await, full);
+    assert_eq!(case.claim(target.one("u")).await, full);
 
     // And at once: of 40 single units, exactly as many as the limit allows.
     let claims = (0..40)
         .map(|n| target.keyed("v", 1, &format!("k{n}")))
         .collect();
-    let outcomes = stage.crowd(claims).await;
+    let outcomes = case.claim_all(claims).await;
     let numbers: BTreeSet<_> = outcomes
         .iter()
         .filter_map(Outcome::grant)
@@ -82,52 +84,52 @@ pub async fn several_orders_of_one_user_reach_the_limit_and_no_further<S: Subjec
 }
 
 /// A key stands for one order: the same request replays it, another quantity is refused, and nothing is taken.
-pub async fn a_key_replays_its_order_and_no_other<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(100).limit(10)).await;
-    let first = stage.granted(target.keyed("u", 2, "a")).await;
-    let second = stage.granted(target.keyed("u", 3, "b")).await;
-    assert_eq!(stage.replayed(target.keyed("u", 2, "a")).await, first);
-    assert_eq!(stage.replayed(target.keyed("u", 3, "b")).await, second);
+pub async fn a_key_replays_its_order_and_no_other<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(100).limit(10)).await;
+    let first = case.granted(target.keyed("u", 2, "a")).await;
+    let second = case.granted(target.keyed("u", 3, "b")).await;
+    assert_eq!(case.replayed(target.keyed("u", 2, "a")).await, first);
+    assert_eq!(case.replayed(target.keyed("u", 3, "b")).await, second);
     let reused = Err(EngineError::Refused(Refusal::KeyReused));
-    assert_eq!(stage.try_claim(target.keyed("u", 3, "a")).await, reused);
+    assert_eq!(case.try_claim(target.keyed("u", 3, "a")).await, reused);
     // Without a key every claim is a new order, up to the limit.
     for _ in 0..2 {
-        stage.granted(target.units("u", 2)).await;
+        case.granted(target.units("u", 2)).await;
     }
-    assert_eq!(stage.tally(target.id).await.granted, 9);
+    assert_eq!(case.tally(target.id).await.granted, 9);
 
     // A cancelled order is still what its key stands for.
-    let cancelled = stage.try_cancel(stage.nth(target, 1)).await;
-    let replayed = stage.replayed(target.keyed("u", 2, "a")).await;
+    let cancelled = case.try_cancel(case.nth(target, 1)).await;
+    let replayed = case.replayed(target.keyed("u", 2, "a")).await;
     assert_eq!(cancelled.map(|view| view.grant), Ok(replayed));
-    assert_eq!(stage.tally(target.id).await.granted, 7);
+    assert_eq!(case.tally(target.id).await.granted, 7);
 }
 
 /// Keys are a user's own, and a campaign's own.
-pub async fn a_key_means_nothing_to_another_user_or_campaign<S: Subject>(stage: &mut Stage<S>) {
-    let one = stage.open(sale(10).limit(5)).await;
-    let other = stage.open(sale(10).limit(5)).await;
+pub async fn a_key_means_nothing_to_another_user_or_campaign<S: Subject>(case: &mut Scenario<S>) {
+    let one = case.open(sale(10).limit(5)).await;
+    let other = case.open(sale(10).limit(5)).await;
     for target in [one, other] {
         for user in ["u", "v"] {
-            stage.granted(target.keyed(user, 1, "k")).await;
+            case.granted(target.keyed(user, 1, "k")).await;
         }
     }
 }
 
 /// Where a user may have one, the user is the key: whatever key comes, the grant is the same.
-pub async fn a_limit_of_one_needs_no_key<S: Subject>(stage: &mut Stage<S>) {
-    let packet = stage.open(red_packet(100, 5, SplitRule::Equal)).await;
-    let sale = stage.open(sale(5)).await;
+pub async fn a_limit_of_one_needs_no_key<S: Subject>(case: &mut Scenario<S>) {
+    let packet = case.open(red_packet(100, 5, SplitRule::Equal)).await;
+    let sale = case.open(sale(5)).await;
     for target in [packet, sale] {
-        let grant = stage.granted(target.keyed("u", 1, "a")).await;
+        let grant = case.granted(target.keyed("u", 1, "a")).await;
         for claim in [
             target.keyed("u", 1, "a"),
             target.keyed("u", 1, "b"),
             target.one("u"),
         ] {
-            assert_eq!(stage.replayed(claim).await, grant);
+            assert_eq!(case.replayed(claim).await, grant);
         }
-        assert_eq!(stage.outcome(target.units("v", 2)).await, "limit_reached");
-        stage.granted(target.one("v")).await;
+        assert_eq!(case.outcome(target.units("v", 2)).await, "limit_reached");
+        case.granted(target.one("v")).await;
     }
 }

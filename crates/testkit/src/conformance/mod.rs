@@ -1,11 +1,12 @@
 //! The suite that every engine passes together with its log and its ledger, whatever they are made of.
 //!
 //! An engine's tests implement [`Subject`] and call [`engine_conformance!`](crate::engine_conformance), which makes
-//! one `#[test]` of every case. Cases move the time by a [`ManualClock`] and let an engine do what has become due by
-//! [`Command::Tick`](qiang_core::book::Command::Tick), so that none waits for a timer. Whatever a case does is
-//! recorded; at its end the auditor goes over it, and the ledger is compared with the log.
+//! one `#[test]` of every case. Cases set a [`ManualClock`] and let the engine do what is due with
+//! [`Command::Tick`](qiang_core::book::Command::Tick), so that none waits for a timer. Everything that a case does is
+//! recorded; at its end the auditor checks it, and the ledger is compared with the log.
 
-pub mod alone;
+#![allow(clippy::unwrap_used, reason = "a panic is a report here")]
+
 pub mod clock;
 pub mod gate;
 pub mod ledger;
@@ -15,22 +16,31 @@ pub mod orders;
 pub mod outcomes;
 pub mod packets;
 pub mod restart;
+mod scenario;
 pub mod settled;
-mod stage;
+pub mod standalone;
 pub mod stock;
 pub mod transport;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use qiang_core::ports::{Engine, EventLog, Ledger};
+use qiang_core::{
+    book::Setup,
+    money::Money,
+    ports::{Engine, EventLog, Ledger},
+};
 
-pub use self::stage::Stage;
-use crate::{ManualClock, campaign::OPENS};
+pub use self::scenario::Scenario;
+use crate::{
+    ManualClock,
+    auditor::History,
+    campaign::{OPENS, currency},
+};
 
 /// How long a case may take; it takes a second or two.
 const CASE_MAX: Duration = Duration::from_secs(120);
 
-/// What is put to the test: an engine, its log and a ledger, wired as in production.
+/// What is tested: an engine, its log and a ledger, wired as in production.
 pub trait Subject: Sized + Send + Sync + 'static {
     /// Starts one in which nothing has happened, by this clock.
     fn start(clock: Arc<ManualClock>) -> impl Future<Output = Self> + Send;
@@ -44,16 +54,16 @@ pub trait Subject: Sized + Send + Sync + 'static {
     /// The engine's log.
     fn log(&self) -> &dyn EventLog;
 
-    /// Whether somebody carries the log into the ledger by itself. Otherwise the cases do.
+    /// Whether the subject settles by itself. Otherwise the cases do.
     fn settles(&self) -> bool {
         false
     }
 
-    /// Goes down without a farewell, with nothing settled that was not settled before, and comes up again on what
-    /// was kept. Everything that was answered must still be there.
+    /// Stops without a clean shutdown and without settling anything further, and starts again on what was kept.
+    /// Everything that was answered must still be there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
-    /// Goes down for good.
+    /// Stops for good.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }
     }
@@ -63,14 +73,28 @@ pub trait Subject: Sized + Send + Sync + 'static {
 ///
 /// # Panics
 /// When the case fails.
-pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Stage<S>)) {
+pub fn run<S: Subject>(case: impl AsyncFnOnce(&mut Scenario<S>)) {
     to_its_end(async {
         let clock = ManualClock::new(OPENS);
         let subject = S::start(Arc::clone(&clock)).await;
-        let mut stage = Stage::new(subject, clock);
-        case(&mut stage).await;
-        stage.finish().await;
+        let mut scenario = Scenario::new(subject, clock);
+        case(&mut scenario).await;
+        scenario.finish().await;
     });
+}
+
+/// Enters a campaign in the ledger, after a deposit of the money that its owner needs for it, and records both.
+pub(crate) async fn enter(ledger: &dyn Ledger, setup: &Setup, history: &mut History) {
+    let minor = setup.campaign.funded_minor();
+    if minor > 0 {
+        let owner = &setup.campaign.owner;
+        let amount = Money::new(minor, currency());
+        let deposited = ledger.deposit(setup.campaign.id.uuid(), owner, amount);
+        deposited.await.unwrap();
+        history.deposits.push((owner.clone(), minor));
+    }
+    ledger.create(setup).await.unwrap();
+    history.setups.push(setup.clone());
 }
 
 /// Runs something on a runtime of its own, and ends everything if it hangs.
@@ -82,13 +106,13 @@ fn to_its_end(whole: impl Future<Output = ()>) {
         .expect("a runtime starts");
     runtime.block_on(async {
         if tokio::time::timeout(CASE_MAX, whole).await.is_err() {
-            give_up();
+            abort_case();
         }
     });
 }
 
-/// A subject that hangs would hang the whole run, going down included: says which case it was, and ends everything.
-fn give_up() -> ! {
+/// Names the case and ends the process: a subject that hangs might hang at its stop as well, and with it the whole run.
+fn abort_case() -> ! {
     let thread = std::thread::current();
     let case = thread.name().unwrap_or("a case");
     eprintln!("{case} has not ended within {CASE_MAX:?}");
@@ -96,7 +120,7 @@ fn give_up() -> ! {
 }
 
 /// Makes a test of every case of the suite, for one [`Subject`](crate::conformance::Subject); with `settling` before
-/// it, of those in which the ledger has something to say: every kind of entry, restarts, and what is read from it.
+/// it, of those that test the ledger: every kind of entry, restarts, and reads.
 #[macro_export]
 macro_rules! engine_conformance {
     ($subject:ty) => {
@@ -111,8 +135,8 @@ macro_rules! engine_conformance {
             limits::a_key_replays_its_order_and_no_other,
             limits::a_key_means_nothing_to_another_user_or_campaign,
             limits::a_limit_of_one_needs_no_key,
-            stock::a_crowd_gets_the_stock_and_no_more,
-            stock::a_crowd_with_quantities_gets_the_stock_and_no_more,
+            stock::concurrent_claims_get_the_stock_and_no_more,
+            stock::concurrent_quantities_get_the_stock_and_no_more,
             stock::the_last_unit_is_sold_once,
             stock::asking_for_too_much_is_no_ones_loss,
             orders::a_hold_expires_and_its_units_are_sold_again,
@@ -137,7 +161,7 @@ macro_rules! engine_conformance {
             lifecycle::the_end_of_the_window_closes,
             lifecycle::units_given_back_after_the_close_are_the_owners,
             packets::every_rule_hands_out_its_total,
-            packets::every_rule_hands_out_its_total_to_a_crowd,
+            packets::every_rule_hands_out_its_total_to_concurrent_users,
             packets::a_user_has_one_share_and_the_same_one,
             packets::what_nobody_took_is_refunded,
             packets::a_single_share_is_the_whole_packet,
@@ -169,14 +193,14 @@ macro_rules! engine_conformance {
     };
     (settling $subject:ty) => {
         $crate::engine_conformance! { $subject:
-            stock::a_crowd_with_quantities_gets_the_stock_and_no_more,
+            stock::concurrent_quantities_get_the_stock_and_no_more,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_late_payment_reinstates_while_units_are_left,
             orders::a_late_payment_above_the_limit_is_owed_back,
             orders::cancelling_returns_the_units_once,
             lifecycle::a_close_returns_what_is_left_exactly_once,
             lifecycle::units_given_back_after_the_close_are_the_owners,
-            packets::every_rule_hands_out_its_total_to_a_crowd,
+            packets::every_rule_hands_out_its_total_to_concurrent_users,
             packets::what_nobody_took_is_refunded,
             ledger::the_ledger_follows_the_log,
             ledger::settling_again_changes_nothing,

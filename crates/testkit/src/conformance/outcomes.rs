@@ -9,7 +9,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::{OPENS, Target, red_packet, sale};
 
 /// Milliseconds from one row's window to the next one's, and the length of each window.
@@ -73,12 +73,12 @@ impl Row {
 }
 
 /// Every combination of reasons: the one that stands first is the answer.
-pub async fn the_earlier_outcome_wins<S: Subject>(stage: &mut Stage<S>) {
+pub async fn the_earlier_outcome_wins<S: Subject>(case: &mut Scenario<S>) {
     let rows = (0..1 << NAMES.len()).map(Row::of);
     for (place, row) in (0..).zip(rows.filter(|row| row.is_possible())) {
         let opens = OPENS.plus_millis(place * STEP_MS);
-        let (target, claim) = prepare(stage, row, opens).await;
-        let outcome = stage.claim(claim).await;
+        let (target, claim) = prepare(case, row, opens).await;
+        let outcome = case.claim(claim).await;
         assert_eq!(outcome.name(), row.expected(), "{row:?} of {target:?}");
         match outcome {
             Outcome::NotStarted { starts_at } => assert_eq!(starts_at, opens),
@@ -90,41 +90,45 @@ pub async fn the_earlier_outcome_wins<S: Subject>(stage: &mut Stage<S>) {
 }
 
 /// A sale of which the row is true, and a claim to it.
-async fn prepare<S: Subject>(stage: &mut Stage<S>, row: Row, opens: Timestamp) -> (Target, Claim) {
+async fn prepare<S: Subject>(
+    case: &mut Scenario<S>,
+    row: Row,
+    opens: Timestamp,
+) -> (Target, Claim) {
     let builder = sale(4).limit(2).hold_ms(OPEN_MS).window(opens, OPEN_MS);
-    stage.at(opens).await;
-    let target = stage.open(builder).await;
+    case.at(opens).await;
+    let target = case.open(builder).await;
     match (row.granted_before, row.at_limit) {
         (true, true) => {
-            stage.granted(target.keyed("u", 1, "first")).await;
-            stage.granted(target.keyed("u", 1, "second")).await;
+            case.granted(target.keyed("u", 1, "first")).await;
+            case.granted(target.keyed("u", 1, "second")).await;
         }
         (true, false) => {
-            stage.granted(target.keyed("u", 1, "first")).await;
+            case.granted(target.keyed("u", 1, "first")).await;
         }
         (false, true) => {
-            stage.granted(target.units("u", 2)).await;
+            case.granted(target.units("u", 2)).await;
         }
         (false, false) => {}
     }
     if row.sold_out {
-        let mut left = stage.tally(target.id).await.remaining;
+        let mut left = case.tally(target.id).await.remaining;
         for other in ["v", "w"] {
             let quantity = left.min(2);
             if quantity > 0 {
-                stage.granted(target.units(other, quantity)).await;
+                case.granted(target.units(other, quantity)).await;
             }
             left -= quantity;
         }
     }
     if row.paused {
-        stage.act(target.id, CampaignAction::Pause).await;
+        case.act(target.id, CampaignAction::Pause).await;
     }
     if row.too_early {
-        stage.at(opens.plus_millis(-1)).await;
+        case.at(opens.plus_millis(-1)).await;
     }
     if row.too_late {
-        stage.at(opens.plus_millis(OPEN_MS)).await;
+        case.at(opens.plus_millis(OPEN_MS)).await;
     }
     let asked = if row.wrong_kind {
         target.mistaken()
@@ -136,41 +140,41 @@ async fn prepare<S: Subject>(stage: &mut Stage<S>, row: Row, opens: Timestamp) -
 }
 
 /// A sale is no red packet, and the other way round, whatever the user has.
-pub async fn a_claim_of_the_wrong_kind_knows_no_campaign<S: Subject>(stage: &mut Stage<S>) {
-    let packet = stage.open(red_packet(100, 2, SplitRule::Equal)).await;
-    let sale = stage.open(sale(2)).await;
+pub async fn a_claim_of_the_wrong_kind_knows_no_campaign<S: Subject>(case: &mut Scenario<S>) {
+    let packet = case.open(red_packet(100, 2, SplitRule::Equal)).await;
+    let sale = case.open(sale(2)).await;
     for target in [packet, sale] {
         let wrong = target.mistaken();
-        assert_eq!(stage.outcome(wrong.one("u")).await, "unknown_campaign");
-        stage.granted(target.one("u")).await;
-        assert_eq!(stage.outcome(wrong.one("u")).await, "unknown_campaign");
-        assert_eq!(stage.tally(target.id).await.granted, 1);
+        assert_eq!(case.outcome(wrong.one("u")).await, "unknown_campaign");
+        case.granted(target.one("u")).await;
+        assert_eq!(case.outcome(wrong.one("u")).await, "unknown_campaign");
+        assert_eq!(case.tally(target.id).await.granted, 1);
     }
 }
 
 /// What nobody has entered is unknown, and so is what has been entered and not opened.
-pub async fn a_campaign_is_unknown_until_it_is_opened<S: Subject>(stage: &mut Stage<S>) {
-    let setup = stage.enter(sale(2)).await;
+pub async fn a_campaign_is_unknown_until_it_is_opened<S: Subject>(case: &mut Scenario<S>) {
+    let setup = case.enter(sale(2)).await;
     let target = Target::of(&setup);
-    assert_eq!(stage.outcome(target.one("u")).await, "unknown_campaign");
-    assert_eq!(stage.engine().tally(target.id).await, Ok(None));
-    assert_eq!(stage.order(target.order(1)).await, None);
-    stage.take_up(&setup).await;
-    stage.granted(target.one("u")).await;
+    assert_eq!(case.outcome(target.one("u")).await, "unknown_campaign");
+    assert_eq!(case.engine().tally(target.id).await, Ok(None));
+    assert_eq!(case.order(target.order(1)).await, None);
+    case.open_entered(&setup).await;
+    case.granted(target.one("u")).await;
 }
 
 /// Opening is a retry like any other: it neither forgets grants nor starts anew.
-pub async fn opening_again_changes_nothing<S: Subject>(stage: &mut Stage<S>) {
-    let setup: Setup = stage.enter(sale(2)).await;
-    stage.take_up(&setup).await;
+pub async fn opening_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) {
+    let setup: Setup = case.enter(sale(2)).await;
+    case.open_entered(&setup).await;
     let target = Target::of(&setup);
-    let grant = stage.granted(target.one("u")).await;
-    stage.take_up(&setup).await;
-    assert_eq!(stage.replayed(target.one("u")).await.number, grant.number);
-    stage.act(target.id, CampaignAction::Close).await;
-    stage.take_up(&setup).await;
-    assert_eq!(stage.tally(target.id).await.phase, Phase::Closed);
-    let log: Vec<_> = stage.logs().await.into_iter().flatten().collect();
+    let grant = case.granted(target.one("u")).await;
+    case.open_entered(&setup).await;
+    assert_eq!(case.replayed(target.one("u")).await.number, grant.number);
+    case.act(target.id, CampaignAction::Close).await;
+    case.open_entered(&setup).await;
+    assert_eq!(case.tally(target.id).await.phase, Phase::Closed);
+    let log: Vec<_> = case.logs().await.into_iter().flatten().collect();
     let parts = log.iter().filter_map(|entry| match entry.event {
         Event::Opened { parts } => Some(usize::from(parts)),
         _ => None,

@@ -2,7 +2,7 @@
 
 use qiang_core::{book::CampaignAction, outcome::Outcome, split::SplitRule};
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::{OPEN_MS, OPENS, red_packet};
 
 /// One of each rule.
@@ -14,7 +14,7 @@ const RULES: [SplitRule; 4] = [
 ];
 
 /// Claimed one by one, the shares are the total, and the next user finds nothing.
-pub async fn every_rule_hands_out_its_total<S: Subject>(stage: &mut Stage<S>) {
+pub async fn every_rule_hands_out_its_total<S: Subject>(case: &mut Scenario<S>) {
     for (seed, rule) in (1..).zip(RULES) {
         let builder = red_packet(2_003, 20, rule).seed(seed);
         let planned = {
@@ -24,11 +24,11 @@ pub async fn every_rule_hands_out_its_total<S: Subject>(stage: &mut Stage<S>) {
             };
             packet.split.shares(&packet.seed)
         };
-        let target = stage.open(builder).await;
+        let target = case.open(builder).await;
         // A share keeps its number; a campaign that is spread hands them out in another order.
         let mut shares = std::collections::BTreeMap::new();
         for n in 0..20 {
-            let grant = stage.granted(target.one(&format!("u{n}"))).await;
+            let grant = case.granted(target.one(&format!("u{n}"))).await;
             shares.insert(grant.number, grant.amount_minor);
         }
         let amounts: Vec<i64> = shares.into_values().collect();
@@ -38,17 +38,19 @@ pub async fn every_rule_hands_out_its_total<S: Subject>(stage: &mut Stage<S>) {
         );
         assert_eq!(amounts.iter().sum::<i64>(), 2_003);
         let gone = Outcome::SoldOut { remaining: 0 };
-        assert_eq!(stage.claim(target.one("late")).await, gone);
-        assert_eq!(stage.tally(target.id).await.remaining_minor, 0);
+        assert_eq!(case.claim(target.one("late")).await, gone);
+        assert_eq!(case.tally(target.id).await.remaining_minor, 0);
     }
 }
 
 /// The same with everybody at once.
-pub async fn every_rule_hands_out_its_total_to_a_crowd<S: Subject>(stage: &mut Stage<S>) {
+pub async fn every_rule_hands_out_its_total_to_concurrent_users<S: Subject>(
+    case: &mut Scenario<S>,
+) {
     for (n, rule) in (1..).zip(RULES) {
-        let target = stage.open(red_packet(20_003, 200, rule).seed(n)).await;
+        let target = case.open(red_packet(20_003, 200, rule).seed(n)).await;
         let claims = (0..600).map(|n| target.one(&format!("u{}", n % 300)));
-        let outcomes = stage.crowd(claims.collect()).await;
+        let outcomes = case.claim_all(claims.collect()).await;
         let granted = |outcome: &Outcome| match outcome {
             Outcome::Granted(grant) => Some(grant.amount_minor),
             _ => None,
@@ -59,49 +61,47 @@ pub async fn every_rule_hands_out_its_total_to_a_crowd<S: Subject>(stage: &mut S
     }
 }
 
-/// Whoever has a share gets the same one again, during the rush and after the close.
-pub async fn a_user_has_one_share_and_the_same_one<S: Subject>(stage: &mut Stage<S>) {
+/// Whoever has a share gets the same one again, while the packet is open and after its close.
+pub async fn a_user_has_one_share_and_the_same_one<S: Subject>(case: &mut Scenario<S>) {
     for rule in RULES {
-        let target = stage.open(red_packet(1_000, 10, rule)).await;
-        let grant = stage.granted(target.one("a")).await;
-        stage.granted(target.one("b")).await;
-        assert_eq!(stage.replayed(target.one("a")).await, grant);
-        stage.act(target.id, CampaignAction::Close).await;
-        assert_eq!(stage.replayed(target.one("a")).await, grant);
+        let target = case.open(red_packet(1_000, 10, rule)).await;
+        let grant = case.granted(target.one("a")).await;
+        case.granted(target.one("b")).await;
+        assert_eq!(case.replayed(target.one("a")).await, grant);
+        case.act(target.id, CampaignAction::Close).await;
+        assert_eq!(case.replayed(target.one("a")).await, grant);
     }
 }
 
 /// At the end the sender has what nobody took, and the users have the rest.
-pub async fn what_nobody_took_is_refunded<S: Subject>(stage: &mut Stage<S>) {
+pub async fn what_nobody_took_is_refunded<S: Subject>(case: &mut Scenario<S>) {
     let mut paid_out = 0;
     for rule in RULES {
-        let target = stage
-            .open(red_packet(1_000, 10, rule).owner("sender"))
-            .await;
+        let target = case.open(red_packet(1_000, 10, rule).owner("sender")).await;
         for user in ["a", "b", "c"] {
-            paid_out += stage.granted(target.one(user)).await.amount_minor;
+            paid_out += case.granted(target.one(user)).await.amount_minor;
         }
     }
-    stage.at(OPENS.plus_millis(OPEN_MS)).await;
-    stage.settle().await;
-    assert_eq!(stage.balance("sender").await, (4_000 - paid_out, 0));
+    case.at(OPENS.plus_millis(OPEN_MS)).await;
+    case.settle().await;
+    assert_eq!(case.balance("sender").await, (4_000 - paid_out, 0));
     let mut received = 0;
     for user in ["a", "b", "c"] {
-        received += stage.balance(user).await.0;
+        received += case.balance(user).await.0;
     }
     assert_eq!(received, paid_out);
 }
 
 /// The smallest packets: one share of everything, and one minor unit.
-pub async fn a_single_share_is_the_whole_packet<S: Subject>(stage: &mut Stage<S>) {
+pub async fn a_single_share_is_the_whole_packet<S: Subject>(case: &mut Scenario<S>) {
     for (total, rule) in [
         (1, SplitRule::Equal),
         (1, SplitRule::Lazy { min: 1 }),
         (99, SplitRule::DoubleAverage { min: 1 }),
         (99, SplitRule::Normal { min: 1, max: 99 }),
     ] {
-        let target = stage.open(red_packet(total, 1, rule)).await;
-        assert_eq!(stage.granted(target.one("a")).await.amount_minor, total);
-        assert_eq!(stage.outcome(target.one("b")).await, "sold_out");
+        let target = case.open(red_packet(total, 1, rule)).await;
+        assert_eq!(case.granted(target.one("a")).await.amount_minor, total);
+        assert_eq!(case.outcome(target.one("b")).await, "sold_out");
     }
 }

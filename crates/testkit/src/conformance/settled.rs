@@ -1,8 +1,8 @@
-//! The ledger, once everything is settled, held against what the auditor found in the log.
+//! Compares the ledger with what the auditor found in the log.
 
 use qiang_core::ports::Ledger;
 
-use crate::auditor::{Account, Books};
+use crate::auditor::{Account, ExpectedLedger};
 
 /// Grants read at a time.
 const PAGE: u32 = 700;
@@ -11,13 +11,12 @@ const PAGE: u32 = 700;
 ///
 /// # Panics
 /// When they differ.
-pub async fn compare(ledger: &dyn Ledger, books: &Books) {
-    for account in books.accounts.values() {
+pub async fn compare(ledger: &dyn Ledger, expected: &ExpectedLedger) {
+    for account in expected.accounts.values() {
         compare_campaign(ledger, account).await;
     }
-    for (user, (available, refunds_due)) in &books.balances {
-        let balances = ledger.balances(user).await;
-        let balances = balances.expect("the ledger tells balances");
+    for (user, (available, refunds_due)) in &expected.balances {
+        let balances = ledger.balances(user).await.unwrap();
         let found: Vec<_> = balances
             .iter()
             .map(|balance| (balance.available.minor, balance.refunds_due_minor))
@@ -31,7 +30,7 @@ pub async fn compare(ledger: &dyn Ledger, books: &Books) {
 
 async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     let id = account.setup.campaign.id;
-    let record = ledger.campaign(id).await.expect("the ledger answers");
+    let record = ledger.campaign(id).await.unwrap();
     let record = record.expect("the campaign was entered");
     assert_eq!(record.campaign, account.setup.campaign);
     assert_eq!(i64::from(record.granted), account.granted(), "{id}");
@@ -42,8 +41,7 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     let mut rows = account.rows.iter();
     let mut after = 0;
     loop {
-        let page = ledger.grants(id, after, PAGE).await;
-        let page = page.expect("the ledger lists grants");
+        let page = ledger.grants(id, after, PAGE).await.unwrap();
         for grant in &page {
             let (number, row) = rows.next().expect("no grant that the log does not have");
             let expected = (

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use qiang_core::outcome::Outcome;
 
-use super::{Stage, Subject};
+use super::{Scenario, Subject};
 use crate::campaign::sale;
 
 /// More people than units: the units go, each to somebody else.
-pub async fn a_crowd_gets_the_stock_and_no_more<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(100)).await;
+pub async fn concurrent_claims_get_the_stock_and_no_more<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(100)).await;
     let claims = (0..1_000).map(|n| target.one(&format!("u{n}"))).collect();
-    let outcomes = stage.crowd(claims).await;
+    let outcomes = case.claim_all(claims).await;
     let numbers: BTreeSet<_> = outcomes
         .iter()
         .filter_map(Outcome::grant)
@@ -20,64 +20,63 @@ pub async fn a_crowd_gets_the_stock_and_no_more<S: Subject>(stage: &mut Stage<S>
     assert_eq!(numbers.len(), 100);
     let sold_out = Outcome::SoldOut { remaining: 0 };
     assert_eq!(outcomes.iter().filter(|o| **o == sold_out).count(), 900);
-    assert_eq!(stage.tally(target.id).await.remaining, 0);
+    assert_eq!(case.tally(target.id).await.remaining, 0);
 }
 
 /// With quantities from 1 to 4 and a limit of 6: the limit holds for everybody, and as single units are asked for
 /// until the end, all of the stock goes.
-pub async fn a_crowd_with_quantities_gets_the_stock_and_no_more<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(201).limit(6)).await;
+pub async fn concurrent_quantities_get_the_stock_and_no_more<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(201).limit(6)).await;
     let claim = |n: u32| {
         let (user, key) = (format!("u{}", n % 60), format!("k{n}"));
         target.keyed(&user, 1 + n % 4, &key)
     };
-    let outcomes = stage.crowd((0..600).map(claim).collect()).await;
+    let outcomes = case.claim_all((0..600).map(claim).collect()).await;
     let taken: u32 = outcomes
         .iter()
         .filter_map(Outcome::grant)
         .map(|g| g.quantity)
         .sum();
-    let left = stage.tally(target.id).await.remaining;
+    let left = case.tally(target.id).await.remaining;
     assert_eq!(taken + left, 201);
     let rest = (0..60).map(|n| target.keyed(&format!("late{n}"), 1, "k"));
-    let outcomes = stage.crowd(rest.collect()).await;
+    let outcomes = case.claim_all(rest.collect()).await;
     let granted = outcomes.iter().filter(|o| o.name() == "granted").count();
     assert_eq!(granted as u32, left.min(60));
 }
 
 /// The off-by-one: the last unit goes, and the next is not there; also when the stock is one.
-pub async fn the_last_unit_is_sold_once<S: Subject>(stage: &mut Stage<S>) {
+pub async fn the_last_unit_is_sold_once<S: Subject>(case: &mut Scenario<S>) {
     for stock in 1..=3 {
-        let target = stage.open(sale(stock)).await;
+        let target = case.open(sale(stock)).await;
         for n in 0..stock {
-            assert_eq!(stage.tally(target.id).await.remaining, stock - n);
-            stage.granted(target.one(&format!("u{n}"))).await;
+            assert_eq!(case.tally(target.id).await.remaining, stock - n);
+            case.granted(target.one(&format!("u{n}"))).await;
         }
         let sold_out = Outcome::SoldOut { remaining: 0 };
-        assert_eq!(stage.claim(target.one("late")).await, sold_out);
+        assert_eq!(case.claim(target.one("late")).await, sold_out);
     }
-    let target = stage.open(sale(4).limit(4)).await;
-    stage.granted(target.units("all", 4)).await;
-    assert_eq!(stage.tally(target.id).await.remaining, 0);
-    assert_eq!(stage.outcome(target.one("late")).await, "sold_out");
+    let target = case.open(sale(4).limit(4)).await;
+    case.granted(target.units("all", 4)).await;
+    assert_eq!(case.tally(target.id).await.remaining, 0);
+    assert_eq!(case.outcome(target.one("late")).await, "sold_out");
 }
 
 /// Whoever asks for two when one is left gets nothing, and does not make the item sold out for everybody.
-pub async fn asking_for_too_much_is_no_ones_loss<S: Subject>(stage: &mut Stage<S>) {
-    let target = stage.open(sale(3).limit(3)).await;
-    stage.granted(target.units("a", 2)).await;
+pub async fn asking_for_too_much_is_no_ones_loss<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(3).limit(3)).await;
+    case.granted(target.units("a", 2)).await;
     for _ in 0..3 {
         let short = Outcome::SoldOut { remaining: 1 };
-        assert_eq!(stage.claim(target.units("b", 2)).await, short);
+        assert_eq!(case.claim(target.units("b", 2)).await, short);
     }
     assert_eq!(
-        stage
-            .engine()
+        case.engine()
             .peek(&target.one("c"))
             .filter(|o| o.name() == "sold_out"),
         None
     );
-    stage.granted(target.one("c")).await;
+    case.granted(target.one("c")).await;
     let gone = Outcome::SoldOut { remaining: 0 };
-    assert_eq!(stage.claim(target.one("b")).await, gone);
+    assert_eq!(case.claim(target.one("b")).await, gone);
 }

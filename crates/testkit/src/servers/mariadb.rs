@@ -3,88 +3,50 @@
 use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tempfile::TempDir;
-
-use super::postgres::text_of;
-use super::process::PortTaken;
-use super::{Port, Process, program};
-
-/// How many ports are tried for a server.
-const PORTS_MAX: usize = 5;
-
-/// A server on loopback that has not greeted by now does not take connections yet.
-const GREETING_MAX: Duration = Duration::from_secs(1);
+pub use super::database::Options;
+use super::program;
+use super::server_process::{ANSWER_MAX, Resources, ServerProcess};
 
 /// The first database.
 const DATABASE: &str = "qiang";
 
-/// How a server is set up. By default as in production: a commit is on the disk.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    settings: Vec<String>,
-}
+/// Turns off the syncing of commits.
+const FSYNC_OFF: [&str; 2] = [
+    "innodb-flush-log-at-trx-commit=2",
+    "innodb-flush-method=nosync",
+];
 
-impl Options {
-    /// Commits are synced.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Faster; commits survive a kill, but not the loss of power.
-    #[must_use]
-    pub fn without_fsync(self) -> Self {
-        self.setting("innodb-flush-log-at-trx-commit=2")
-            .setting("innodb-flush-method=nosync")
-    }
-
-    /// A further `name=value`.
-    #[must_use]
-    pub fn setting(mut self, setting: &str) -> Self {
-        self.settings.push(setting.to_owned());
-        self
-    }
-}
-
-/// A MariaDB server of its own.
+/// A MariaDB server of its own; it is stopped, killed and started again as a [`ServerProcess`].
 #[derive(Debug)]
 pub struct MariaDb {
-    settings: Vec<String>,
-    port: Port,
+    server: ServerProcess,
     databases: AtomicU32,
-    process: Mutex<Process>,
-    /// Last, so that the process is gone when the folder goes.
-    folder: TempDir,
+}
+
+impl Deref for MariaDb {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.server
+    }
 }
 
 impl MariaDb {
     /// Makes a folder, starts the server and waits until it takes connections.
     pub fn start(options: &Options) -> Self {
-        let folder = super::folder();
-        initialise(folder.path());
-        for _ in 0..PORTS_MAX {
-            let port = Port::free();
-            if let Ok(process) = launch(folder.path(), &port, &options.settings) {
-                return Self {
-                    settings: options.settings.clone(),
-                    port,
-                    databases: AtomicU32::new(0),
-                    process: Mutex::new(process),
-                    folder,
-                };
-            }
+        let options = options.clone();
+        let server = ServerProcess::builder(move |at| command(at, &options))
+            .prepare(|at| initialise(at.folder()))
+            .ready(|at| greets(at.addr()));
+        Self {
+            server: server.start(),
+            databases: AtomicU32::new(0),
         }
-        panic!("{PORTS_MAX} ports were taken by others, one after the other")
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        self.port.addr()
     }
 
     /// The first database.
@@ -106,54 +68,17 @@ impl MariaDb {
     /// When it fails.
     pub fn sql(&self, statement: &str) -> String {
         let mut client = Command::new(program::find("mariadb", "mariadb-client-core"));
-        client.args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"]);
-        client.args(["--user=root", "--batch", "--skip-column-names"]);
-        client.arg(format!("--port={}", self.port.number()));
-        text_of(
-            statement,
-            client.arg(DATABASE).args(["--execute", statement]).output(),
-        )
-    }
-
-    /// The process id.
-    pub fn pid(&self) -> u32 {
-        self.process().pid()
-    }
-
-    /// Ends it with SIGKILL. Its port stays ours.
-    pub fn kill(&self) {
-        self.process().kill();
-    }
-
-    /// Halts it: connections stay open and nothing answers.
-    pub fn pause(&self) {
-        self.process().pause();
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) {
-        self.process().resume();
-    }
-
-    /// Starts it on the same port and folder, after a kill if it runs, and waits until it has recovered.
-    pub fn start_again(&self) {
-        let mut process = self.process();
-        process.kill();
-        *process = launch(self.folder.path(), &self.port, &self.settings)
-            .unwrap_or_else(|_| panic!("somebody took {}", self.addr()));
-    }
-
-    /// What it wrote since its first start.
-    pub fn output(&self) -> String {
-        self.process().output()
+        client
+            .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"])
+            .args(["--user=root", "--batch", "--skip-column-names"])
+            .arg(format!("--port={}", self.addr().port()))
+            .arg(DATABASE)
+            .args(["--execute", statement]);
+        program::run(statement, &mut client)
     }
 
     fn url_of(&self, database: &str) -> String {
         format!("mysql://root@{}/{database}", self.addr())
-    }
-
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -174,14 +99,17 @@ fn initialise(folder: &Path) {
             "--innodb-flush-method=nosync",
         ])
         .current_dir(folder);
-    text_of("mariadb-install-db", command.output());
+    program::run("mariadb-install-db", &mut command);
     let create = format!("CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4;\n");
     fs::write(folder.join("init.sql"), create).expect("write init.sql");
 }
 
-fn launch(folder: &Path, port: &Port, settings: &[String]) -> Result<Process, PortTaken> {
+fn command(at: &Resources, options: &Options) -> Command {
     let mut command = Command::new(program::find("mariadbd", "mariadb-server-core"));
-    let below = |option: &str, name: &str| format!("--{option}={}", folder.join(name).display());
+    let below = |option: &str, name: &str| {
+        let path = at.folder().join(name);
+        format!("--{option}={}", path.display())
+    };
     command
         .arg("--no-defaults")
         .arg(below("datadir", "data"))
@@ -189,27 +117,28 @@ fn launch(folder: &Path, port: &Port, settings: &[String]) -> Result<Process, Po
         .arg(below("socket", "socket"))
         .arg(below("pid-file", "pid"))
         .arg(below("init-file", "init.sql"))
-        .arg(format!("--port={}", port.number()))
+        .arg(format!("--port={}", at.port(0)))
         .args(["--bind-address=127.0.0.1", "--skip-name-resolve"])
         .args([
             "--innodb-buffer-pool-size=64M",
             "--innodb-log-file-size=16M",
         ])
         .arg("--max-connections=200")
-        .args(settings.iter().map(|setting| format!("--{setting}")))
-        .current_dir(folder);
-    // The folder is ours, and so is the server; as root it wants to be told that this is meant.
-    command.arg("--user=root");
-    let process = Process::start(&command, &folder.join("output"));
-    process.wait_until_up(|| greets(port.addr()))?;
-    Ok(process)
+        .args(
+            options
+                .settings(&FSYNC_OFF)
+                .map(|setting| format!("--{setting}")),
+        )
+        // As root it starts only if that is said explicitly. Without root it ignores this.
+        .arg("--user=root");
+    command
 }
 
 /// The server speaks first: a length, a number, and the protocol's version, 10.
 fn greets(addr: SocketAddr) -> bool {
     let greeting = || {
-        let mut stream = TcpStream::connect_timeout(&addr, GREETING_MAX)?;
-        stream.set_read_timeout(Some(GREETING_MAX))?;
+        let mut stream = TcpStream::connect_timeout(&addr, ANSWER_MAX)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
         let mut start = [0; 5];
         stream.read_exact(&mut start).map(|()| start[4])
     };

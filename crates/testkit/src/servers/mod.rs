@@ -1,10 +1,11 @@
-//! Real servers for tests: started on free loopback ports in folders of their own, and gone with the value that
-//! stands for them.
+//! Real servers for tests: started on free loopback ports in folders of their own, and ended when their
+//! value is dropped.
 //!
 //! Everything here is synchronous and may be shared between threads; in an asynchronous test call it from
 //! `spawn_blocking`, or directly where nothing else has to go on meanwhile. A server that is missing on the machine
 //! or does not come up is a panic that says why.
 
+mod database;
 pub mod mariadb;
 mod port;
 pub mod postgres;
@@ -12,6 +13,7 @@ mod process;
 mod program;
 pub mod rabbitmq;
 pub mod redis;
+mod server_process;
 mod tree;
 mod user;
 mod wait;
@@ -20,6 +22,7 @@ use std::{fs, path::Path, sync::Once, time::Duration};
 
 pub use port::Port;
 pub use process::Process;
+pub use server_process::{Builder, Resources, ServerProcess};
 pub use wait::wait_for;
 
 /// What the names of servers' folders begin with.
@@ -39,7 +42,7 @@ fn folder() -> tempfile::TempDir {
 /// Removes servers' folders in which nothing was made for so long. Others may do the same, and some are not ours.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the age of a file is told by the machine's clock"
+    reason = "the age of a file is measured by the machine's clock"
 )]
 fn sweep(place: &Path, age_max: Duration) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {

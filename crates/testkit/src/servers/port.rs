@@ -11,8 +11,8 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 22_000;
 
-/// How many ports are looked at before we give up.
-const LOOKS_MAX: u32 = 2_000;
+/// How many ports are tried before we give up.
+const TRIES_MAX: u32 = 2_000;
 
 /// A free port of 127.0.0.1, kept from every other test of this machine until it is dropped, in use or not.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ impl Port {
     /// When there is none.
     pub fn free() -> Self {
         let start = RandomState::new().hash_one(FIRST);
-        (0..LOOKS_MAX)
-            .find_map(|look| {
-                let offset = start.wrapping_add(u64::from(look)) % u64::from(COUNT);
+        (0..TRIES_MAX)
+            .find_map(|attempt| {
+                let offset = start.wrapping_add(u64::from(attempt)) % u64::from(COUNT);
                 Self::claim(FIRST + u16::try_from(offset).expect("a remainder of a u16"))
             })
             .expect("a free port")

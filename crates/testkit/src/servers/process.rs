@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::user::User;
 use super::wait::{poll, wait_for};
 use super::{program, tree};
 
@@ -21,7 +22,7 @@ const UP_MAX: Duration = Duration::from_secs(60);
 /// How long a server may take to end when it is asked to.
 const STOP_MAX: Duration = Duration::from_secs(120);
 
-/// How long the kernel may take to carry a signal out.
+/// How long the kernel may take to deliver a signal.
 const SIGNAL_MAX: Duration = Duration::from_secs(10);
 
 /// How much of a server's output is shown when it does not come up.
@@ -46,11 +47,11 @@ impl Process {
     /// # Panics
     /// When it cannot be started.
     pub fn start(command: &Command, output: &Path) -> Self {
-        Self::start_as(command, &[], output)
+        Self::start_as(command, None, output)
     }
 
-    /// Starts it through `setpriv` with further arguments, such as the user to be.
-    pub(super) fn start_as(command: &Command, setpriv: &[&str], output: &Path) -> Self {
+    /// The same as another user.
+    pub(super) fn start_as(command: &Command, user: Option<&User>, output: &Path) -> Self {
         let name = Path::new(command.get_program()).file_name();
         let name = name
             .unwrap_or(OsStr::new("?"))
@@ -59,25 +60,8 @@ impl Process {
         let open = || File::options().create(true).append(true).open(output);
         let files = open().and_then(|out| Ok((out, open()?)));
         let (out, err) = files.unwrap_or_else(|e| panic!("open {}: {e}", output.display()));
-        let mut wrapped = Command::new(program::find("setpriv", "util-linux"));
-        wrapped
-            .args(["--pdeathsig", "KILL"])
-            .args(setpriv)
-            .arg("--")
-            .arg(command.get_program())
-            .args(command.get_args())
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err);
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => wrapped.env(key, value),
-                None => wrapped.env_remove(key),
-            };
-        }
-        if let Some(directory) = command.get_current_dir() {
-            wrapped.current_dir(directory);
-        }
+        let mut wrapped = wrapped(command, user);
+        wrapped.stdin(Stdio::null()).stdout(out).stderr(err);
         let child = spawn(wrapped).unwrap_or_else(|error| panic!("start {name}: {error}"));
         Self {
             name,
@@ -187,6 +171,25 @@ impl Drop for Process {
         // Nobody could do anything about a failure here.
         let _ = tree::kill(&mut self.child());
     }
+}
+
+/// The command through `setpriv`: as another user, and killed by the kernel when whoever starts it dies.
+pub(super) fn wrapped(command: &Command, user: Option<&User>) -> Command {
+    let mut wrapped = Command::new(program::find("setpriv", "util-linux"));
+    wrapped.args(["--pdeathsig", "KILL"]);
+    wrapped.args(user.map(User::setpriv).into_iter().flatten());
+    wrapped.arg("--").arg(command.get_program());
+    wrapped.args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(key, value),
+            None => wrapped.env_remove(key),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    wrapped
 }
 
 /// Children are started by one thread that lives as long as the test process: the kernel counts the *thread* that

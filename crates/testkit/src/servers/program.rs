@@ -1,7 +1,8 @@
-//! Where the servers' programs are.
+//! The servers' programs: where they are, and running those that end by themselves.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::{env, fs};
 
 /// Servers live here, and a user's search path often leaves it out.
@@ -12,7 +13,7 @@ const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// # Panics
 /// When there is none; a missing server is a failure, never a reason to skip a test.
 pub(super) fn find(program: &str, package: &str) -> PathBuf {
-    look_in(&search_path(), program).unwrap_or_else(|| {
+    find_in(&search_path(), program).unwrap_or_else(|| {
         panic!("{program} is missing: install the package {package}, or run `cargo xtask test`")
     })
 }
@@ -24,7 +25,19 @@ pub(super) fn find_postgres(program: &str) -> PathBuf {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
     versions.sort_by_key(|path| std::cmp::Reverse(number(path)));
     let bins: Vec<PathBuf> = versions.iter().map(|path| path.join("bin")).collect();
-    look_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
+    find_in(&bins, program).unwrap_or_else(|| find(program, "postgresql"))
+}
+
+/// Runs a program to its end and returns what it wrote to its standard output.
+///
+/// # Panics
+/// With `what` it was to do and its standard error, when it fails.
+pub(super) fn run(what: &str, command: &mut Command) -> String {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+    assert!(output.status.success(), "{what}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 fn search_path() -> Vec<PathBuf> {
@@ -34,7 +47,7 @@ fn search_path() -> Vec<PathBuf> {
         .collect()
 }
 
-fn look_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
+fn find_in(directories: &[PathBuf], program: &str) -> Option<PathBuf> {
     directories
         .iter()
         .map(|directory| directory.join(program))

@@ -18,7 +18,7 @@ pub(super) fn kill(child: &mut Child) -> io::Result<()> {
     }
     let root = Pid::from_child(child);
     let mut descendants = Vec::new();
-    // Halted from the top, so that nobody starts another one or hears that one is gone.
+    // Halted from the top, so that none of them starts another or notices that one has ended.
     kill_process(root, Signal::STOP)?;
     loop {
         let new = children(&[&[root][..], &descendants].concat(), &descendants);

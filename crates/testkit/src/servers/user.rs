@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 /// An ordinary user of this machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct User {
     uid: u32,
     gid: u32,
@@ -40,7 +40,8 @@ impl User {
         ]
     }
 
-    pub(super) fn take(&self, path: &Path) {
+    /// Makes it the owner of a folder.
+    pub(super) fn own(&self, path: &Path) {
         chown(path, Some(self.uid), Some(self.gid)).expect("root gives a folder away");
     }
 }

@@ -58,11 +58,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    // `Bench` itself checks after each step that numbers add up and that a replay of the log gives the same book.
+    // `Fixture` itself checks after each step that numbers add up and that a replay of the log gives the same book.
     #[test]
     fn nothing_is_given_twice_or_lost(steps in proptest::collection::vec(step(), 1..150)) {
         let setups = setups();
-        let mut bench = Bench::with(&setups);
+        let mut fixture = Fixture::with(&setups);
         let mut grants: HashMap<(usize, u32), u8> = HashMap::new();
         for step in steps {
             match step {
@@ -70,7 +70,7 @@ proptest! {
                     let setup = &setups[campaign];
                     let quantity = if setup.campaign.kind() == CampaignKind::RedPacket { 1 } else { quantity };
                     let key = key.map(|key| format!("k{key}"));
-                    let outcome = bench.claim_with(setup, &format!("u{user}"), quantity, key.as_deref());
+                    let outcome = fixture.claim_with(setup, &format!("u{user}"), quantity, key.as_deref());
                     match outcome {
                         Ok(Outcome::Granted(grant)) => {
                             let before = grants.insert((campaign, grant.number), user);
@@ -83,30 +83,30 @@ proptest! {
                     }
                     let limit = setup.campaign.per_user_limit();
                     let mine = grants.iter().filter(|(at, owner)| at.0 == campaign && **owner == user);
-                    let held: u32 = mine.map(|((_, number), _)| units_kept(&bench, setup, *number)).sum();
+                    let held: u32 = mine.map(|((_, number), _)| units_kept(&fixture, setup, *number)).sum();
                     prop_assert!(held <= limit, "a user has {held} of {limit}");
                 }
                 Step::Pay { campaign, number, payment } => {
-                    let order = bench.order(&setups[campaign], number);
+                    let order = fixture.order(&setups[campaign], number);
                     let payment = PaymentRef::new(&format!("p{payment}")).unwrap();
-                    let first = bench.apply(Command::Pay { order, payment: payment.clone() });
-                    let again = bench.apply(Command::Pay { order, payment });
+                    let first = fixture.apply(Command::Pay { order, payment: payment.clone() });
+                    let again = fixture.apply(Command::Pay { order, payment });
                     prop_assert_eq!(first, again, "a payment's replay differs");
                 }
                 Step::Cancel { campaign, number } => {
-                    let order = bench.order(&setups[campaign], number);
-                    let _ = bench.apply(Command::Cancel { order });
+                    let order = fixture.order(&setups[campaign], number);
+                    let _ = fixture.apply(Command::Cancel { order });
                 }
-                Step::Act { campaign, action } => drop(bench.act(&setups[campaign], action)),
-                Step::Jump { millis } => bench.now = (bench.now + millis).max(0),
-                Step::Tick => bench.tick(),
+                Step::Act { campaign, action } => drop(fixture.act(&setups[campaign], action)),
+                Step::Jump { millis } => fixture.now = (fixture.now + millis).max(0),
+                Step::Tick => fixture.tick(),
             }
         }
     }
 }
 
-fn units_kept(bench: &Bench, setup: &Setup, number: u32) -> u32 {
-    match bench.book.order(bench.order(setup, number)) {
+fn units_kept(fixture: &Fixture, setup: &Setup, number: u32) -> u32 {
+    match fixture.book.order(fixture.order(setup, number)) {
         None => 1, // a share
         Some(view)
             if view

@@ -1,4 +1,4 @@
-//! What a book must hold: told by scenarios, and by random histories.
+//! What a book must guarantee, in scenarios and in random histories.
 
 mod histories;
 mod orders;
@@ -63,27 +63,29 @@ fn sale(n: u128, stock: u32, limit: u32) -> Setup {
 }
 
 /// A book with its log and its clock, and a shadow that replays the log: the two must never differ.
-struct Bench {
+struct Fixture {
     book: Book,
     shadow: Book,
     log: Vec<Entry>,
     now: i64,
 }
 
-impl Bench {
+impl Fixture {
     fn with(setups: &[Setup]) -> Self {
         let (book, shadow) = (Book::new(), Book::new());
-        let mut bench = Self {
+        let mut fixture = Self {
             book,
             shadow,
             log: Vec::new(),
             now: START,
         };
         for setup in setups {
-            bench.shadow.restore(setup.clone());
-            bench.apply(Command::Open(Box::new(setup.clone()))).unwrap();
+            fixture.shadow.restore(setup.clone());
+            fixture
+                .apply(Command::Open(Box::new(setup.clone())))
+                .unwrap();
         }
-        bench
+        fixture
     }
 
     fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
@@ -197,10 +199,10 @@ fn a_packet_is_emptied_to_the_last_share_and_the_last_minor_unit() {
     ];
     for rule in rules {
         let setup = packet(1, 200, 10, rule);
-        let mut bench = Bench::with(std::slice::from_ref(&setup));
+        let mut fixture = Fixture::with(std::slice::from_ref(&setup));
         let mut sum = 0;
         for n in 1..=10 {
-            let Outcome::Granted(grant) = bench.claim(&setup, &format!("user{n}")) else {
+            let Outcome::Granted(grant) = fixture.claim(&setup, &format!("user{n}")) else {
                 panic!("{rule:?}: {n}")
             };
             assert_eq!(grant.number, n);
@@ -208,13 +210,13 @@ fn a_packet_is_emptied_to_the_last_share_and_the_last_minor_unit() {
         }
         assert_eq!(sum, 200, "{rule:?}");
         assert_eq!(
-            bench.claim(&setup, "late"),
+            fixture.claim(&setup, "late"),
             Outcome::SoldOut { remaining: 0 }
         );
         assert_eq!(
             (
-                bench.tally(&setup).granted,
-                bench.tally(&setup).claimed_minor
+                fixture.tally(&setup).granted,
+                fixture.tally(&setup).claimed_minor
             ),
             (10, 200)
         );
@@ -224,13 +226,13 @@ fn a_packet_is_emptied_to_the_last_share_and_the_last_minor_unit() {
 #[test]
 fn lazy_shares_are_what_the_split_would_have_been() {
     let setup = packet(1, 1_000, 20, SplitRule::Lazy { min: 3 });
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     let Rules::RedPacket(packet) = &setup.campaign.rules else {
         unreachable!()
     };
     for (n, expected) in packet.split.shares(&packet.seed).into_iter().enumerate() {
         assert_eq!(
-            bench
+            fixture
                 .claim(&setup, &format!("u{n}"))
                 .grant()
                 .unwrap()
@@ -243,28 +245,28 @@ fn lazy_shares_are_what_the_split_would_have_been() {
 #[test]
 fn a_user_has_one_share_however_often_and_with_whatever_key() {
     let setup = packet(1, 100, 5, SplitRule::Equal);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    let Outcome::Granted(first) = bench.claim_with(&setup, "a", 1, Some("k1")).unwrap() else {
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    let Outcome::Granted(first) = fixture.claim_with(&setup, "a", 1, Some("k1")).unwrap() else {
         panic!()
     };
     for key in [None, Some("k1"), Some("k2")] {
         assert_eq!(
-            bench.claim_with(&setup, "a", 1, key),
+            fixture.claim_with(&setup, "a", 1, key),
             Ok(Outcome::AlreadyGranted(first))
         );
     }
     assert_eq!(
-        bench.claim_with(&setup, "a", 2, Some("k1")),
+        fixture.claim_with(&setup, "a", 2, Some("k1")),
         Err(Refusal::KeyReused)
     );
-    assert_eq!(bench.tally(&setup).granted, 1);
+    assert_eq!(fixture.tally(&setup).granted, 1);
 }
 
 #[test]
 fn a_sale_of_several_a_user_replays_by_key_and_stops_at_the_limit() {
     let setup = sale(1, 100, 3);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    let Outcome::Granted(first) = bench.claim_with(&setup, "a", 2, Some("k1")).unwrap() else {
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    let Outcome::Granted(first) = fixture.claim_with(&setup, "a", 2, Some("k1")).unwrap() else {
         panic!()
     };
     assert_eq!(
@@ -272,27 +274,27 @@ fn a_sale_of_several_a_user_replays_by_key_and_stops_at_the_limit() {
         (1, 2, 500)
     );
     assert_eq!(
-        bench.claim_with(&setup, "a", 2, Some("k1")),
+        fixture.claim_with(&setup, "a", 2, Some("k1")),
         Ok(Outcome::AlreadyGranted(first))
     );
     assert_eq!(
-        bench.claim_with(&setup, "a", 1, Some("k1")),
+        fixture.claim_with(&setup, "a", 1, Some("k1")),
         Err(Refusal::KeyReused)
     );
     assert_eq!(
-        bench.claim_with(&setup, "a", 2, Some("k2")),
+        fixture.claim_with(&setup, "a", 2, Some("k2")),
         Ok(Outcome::LimitReached { limit: 3, held: 2 })
     );
-    let Outcome::Granted(second) = bench.claim_with(&setup, "a", 1, Some("k3")).unwrap() else {
+    let Outcome::Granted(second) = fixture.claim_with(&setup, "a", 1, Some("k3")).unwrap() else {
         panic!()
     };
     assert_eq!(second.number, 2);
     assert_eq!(
-        bench.claim_with(&setup, "a", 2, Some("k1")),
+        fixture.claim_with(&setup, "a", 2, Some("k1")),
         Ok(Outcome::AlreadyGranted(first))
     );
     assert_eq!(
-        bench.claim(&setup, "a"),
+        fixture.claim(&setup, "a"),
         Outcome::LimitReached { limit: 3, held: 3 }
     );
 }
@@ -300,23 +302,26 @@ fn a_sale_of_several_a_user_replays_by_key_and_stops_at_the_limit() {
 #[test]
 fn one_who_asks_for_too_much_does_not_sell_out_everybody() {
     let setup = sale(1, 3, 3);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     assert!(matches!(
-        bench.claim_with(&setup, "a", 2, None),
+        fixture.claim_with(&setup, "a", 2, None),
         Ok(Outcome::Granted(_))
     ));
     assert_eq!(
-        bench.claim_with(&setup, "b", 2, None),
+        fixture.claim_with(&setup, "b", 2, None),
         Ok(Outcome::SoldOut { remaining: 1 })
     );
-    assert!(matches!(bench.claim(&setup, "c"), Outcome::Granted(_)));
-    assert_eq!(bench.claim(&setup, "d"), Outcome::SoldOut { remaining: 0 });
+    assert!(matches!(fixture.claim(&setup, "c"), Outcome::Granted(_)));
+    assert_eq!(
+        fixture.claim(&setup, "d"),
+        Outcome::SoldOut { remaining: 0 }
+    );
 }
 
 #[test]
 fn a_campaign_of_the_other_kind_is_unknown() {
     let setup = sale(1, 3, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     let claim = Claim {
         campaign: setup.campaign.id,
         kind: CampaignKind::RedPacket,
@@ -324,14 +329,14 @@ fn a_campaign_of_the_other_kind_is_unknown() {
         quantity: 1,
         key: None,
     };
-    assert_eq!(bench.claim_as(&claim), Ok(Outcome::UnknownCampaign));
+    assert_eq!(fixture.claim_as(&claim), Ok(Outcome::UnknownCampaign));
 }
 
 #[test]
 fn the_gate_is_silent_about_what_is_not_committed() {
     let setup = packet(1, 100, 1, SplitRule::Equal);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    assert!(matches!(bench.claim(&setup, "a"), Outcome::Granted(_)));
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    assert!(matches!(fixture.claim(&setup, "a"), Outcome::Granted(_)));
     let claim = |user: &str| Claim {
         campaign: setup.campaign.id,
         kind: CampaignKind::RedPacket,
@@ -339,23 +344,23 @@ fn the_gate_is_silent_about_what_is_not_committed() {
         quantity: 1,
         key: None,
     };
-    let head = bench.book.head();
+    let head = fixture.book.head();
     for user in ["a", "b"] {
-        assert_eq!(bench.book.peek(at(START), &claim(user), head - 1), None);
-        assert!(bench.book.peek(at(START), &claim(user), head).is_some());
+        assert_eq!(fixture.book.peek(at(START), &claim(user), head - 1), None);
+        assert!(fixture.book.peek(at(START), &claim(user), head).is_some());
     }
 }
 
 #[test]
 fn opening_twice_changes_nothing() {
     let setup = packet(1, 100, 5, SplitRule::Equal);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    let before = bench.log.len();
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    let before = fixture.log.len();
     assert_eq!(
-        bench.apply(Command::Open(Box::new(setup.clone()))),
+        fixture.apply(Command::Open(Box::new(setup.clone()))),
         Ok(Reply::Opened)
     );
-    assert_eq!(bench.log.len(), before);
-    assert_eq!(bench.tally(&setup).granted, 1);
+    assert_eq!(fixture.log.len(), before);
+    assert_eq!(fixture.tally(&setup).granted, 1);
 }

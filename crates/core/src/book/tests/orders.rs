@@ -1,11 +1,11 @@
-//! Holds, payments, and units that come back.
+//! Holds, payments, and returned units.
 
 use super::*;
 
-fn state(bench: &Bench, setup: &Setup, number: u32) -> (OrderState, u32) {
-    let order = bench
+fn state(fixture: &Fixture, setup: &Setup, number: u32) -> (OrderState, u32) {
+    let order = fixture
         .book
-        .order(bench.order(setup, number))
+        .order(fixture.order(setup, number))
         .unwrap()
         .grant
         .order
@@ -16,114 +16,120 @@ fn state(bench: &Bench, setup: &Setup, number: u32) -> (OrderState, u32) {
 #[test]
 fn unpaid_orders_expire_and_their_units_are_sold_again() {
     let setup = sale(1, 2, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    bench.now += 10;
-    bench.claim(&setup, "b");
-    assert_eq!(bench.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
-    bench.now = START + HOLD - 1;
-    bench.tick();
-    assert_eq!(state(&bench, &setup, 1), (OrderState::Held, 0));
-    bench.now = START + HOLD;
-    bench.tick();
-    assert_eq!(state(&bench, &setup, 1), (OrderState::Expired, 0));
-    bench.now = START + HOLD + 10;
-    bench.tick();
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    fixture.now += 10;
+    fixture.claim(&setup, "b");
+    assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
+    fixture.now = START + HOLD - 1;
+    fixture.tick();
+    assert_eq!(state(&fixture, &setup, 1), (OrderState::Held, 0));
+    fixture.now = START + HOLD;
+    fixture.tick();
+    assert_eq!(state(&fixture, &setup, 1), (OrderState::Expired, 0));
+    fixture.now = START + HOLD + 10;
+    fixture.tick();
     assert_eq!(
-        state(&bench, &setup, 2),
+        state(&fixture, &setup, 2),
         (OrderState::Paid, 0),
         "a paid order does not expire"
     );
-    assert_eq!(bench.claim(&setup, "c").grant().unwrap().number, 3);
-    assert_eq!(bench.claim(&setup, "d"), Outcome::SoldOut { remaining: 0 });
+    assert_eq!(fixture.claim(&setup, "c").grant().unwrap().number, 3);
+    assert_eq!(
+        fixture.claim(&setup, "d"),
+        Outcome::SoldOut { remaining: 0 }
+    );
 }
 
 #[test]
 fn a_payment_after_expiry_gets_the_units_back_or_is_owed_back() {
     let setup = sale(1, 1, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    bench.now = START + HOLD;
-    bench.tick();
-    assert_eq!(bench.pay(&setup, 1, "p1"), PaymentOutcome::Reinstated);
-    assert_eq!(state(&bench, &setup, 1), (OrderState::Paid, 0));
-    assert_eq!(bench.claim(&setup, "b"), Outcome::SoldOut { remaining: 0 });
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    fixture.now = START + HOLD;
+    fixture.tick();
+    assert_eq!(fixture.pay(&setup, 1, "p1"), PaymentOutcome::Reinstated);
+    assert_eq!(state(&fixture, &setup, 1), (OrderState::Paid, 0));
+    assert_eq!(
+        fixture.claim(&setup, "b"),
+        Outcome::SoldOut { remaining: 0 }
+    );
 
     let setup = sale(2, 1, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    bench.now = START + HOLD;
-    bench.tick();
-    assert!(matches!(bench.claim(&setup, "b"), Outcome::Granted(_)));
-    assert_eq!(bench.pay(&setup, 1, "p1"), PaymentOutcome::RefundDue);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    fixture.now = START + HOLD;
+    fixture.tick();
+    assert!(matches!(fixture.claim(&setup, "b"), Outcome::Granted(_)));
+    assert_eq!(fixture.pay(&setup, 1, "p1"), PaymentOutcome::RefundDue);
     assert_eq!(
-        bench.pay(&setup, 1, "p1"),
+        fixture.pay(&setup, 1, "p1"),
         PaymentOutcome::RefundDue,
         "a replay is not owed twice"
     );
-    assert_eq!(state(&bench, &setup, 1), (OrderState::Expired, 1));
+    assert_eq!(state(&fixture, &setup, 1), (OrderState::Expired, 1));
 }
 
 #[test]
 fn a_late_payment_does_not_lift_a_user_over_the_limit() {
     let setup = sale(1, 5, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    bench.now = START + HOLD;
-    bench.tick();
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    fixture.now = START + HOLD;
+    fixture.tick();
     assert_eq!(
-        bench.claim(&setup, "a").grant().unwrap().number,
+        fixture.claim(&setup, "a").grant().unwrap().number,
         2,
         "an expired order leaves room for another"
     );
-    assert_eq!(bench.pay(&setup, 1, "p1"), PaymentOutcome::RefundDue);
-    assert_eq!(bench.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
+    assert_eq!(fixture.pay(&setup, 1, "p1"), PaymentOutcome::RefundDue);
+    assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
 }
 
 #[test]
 fn payments_are_honoured_once() {
     let setup = sale(1, 5, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    assert_eq!(bench.pay(&setup, 1, "p1"), PaymentOutcome::Paid);
-    let length = bench.log.len();
-    assert_eq!(bench.pay(&setup, 1, "p1"), PaymentOutcome::Paid);
-    assert_eq!(bench.log.len(), length);
-    assert_eq!(bench.pay(&setup, 1, "p2"), PaymentOutcome::RefundDue);
-    assert_eq!(bench.pay(&setup, 1, "p3"), PaymentOutcome::RefundDue);
-    assert_eq!(state(&bench, &setup, 1), (OrderState::Paid, 2));
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    assert_eq!(fixture.pay(&setup, 1, "p1"), PaymentOutcome::Paid);
+    let length = fixture.log.len();
+    assert_eq!(fixture.pay(&setup, 1, "p1"), PaymentOutcome::Paid);
+    assert_eq!(fixture.log.len(), length);
+    assert_eq!(fixture.pay(&setup, 1, "p2"), PaymentOutcome::RefundDue);
+    assert_eq!(fixture.pay(&setup, 1, "p3"), PaymentOutcome::RefundDue);
+    assert_eq!(state(&fixture, &setup, 1), (OrderState::Paid, 2));
 }
 
 #[test]
 fn cancelling_gives_back_once_and_only_what_is_held() {
     let setup = sale(1, 5, 5);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim_with(&setup, "a", 3, Some("k")).unwrap();
-    let order = bench.order(&setup, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim_with(&setup, "a", 3, Some("k")).unwrap();
+    let order = fixture.order(&setup, 1);
     for _ in 0..2 {
         assert!(matches!(
-            bench.apply(Command::Cancel { order }),
+            fixture.apply(Command::Cancel { order }),
             Ok(Reply::Cancelled(_))
         ));
-        assert_eq!(bench.tally(&setup).remaining, 5);
+        assert_eq!(fixture.tally(&setup).remaining, 5);
     }
-    assert_eq!(bench.pay(&setup, 1, "p"), PaymentOutcome::RefundDue);
-    let replay = bench.claim_with(&setup, "a", 3, Some("k")).unwrap();
+    assert_eq!(fixture.pay(&setup, 1, "p"), PaymentOutcome::RefundDue);
+    let replay = fixture.claim_with(&setup, "a", 3, Some("k")).unwrap();
     assert_eq!(
         replay.grant().unwrap().number,
         1,
         "the key still means the cancelled order"
     );
-    bench.claim_with(&setup, "a", 1, Some("k2")).unwrap();
-    assert_eq!(bench.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
-    let order = bench.order(&setup, 2);
+    fixture.claim_with(&setup, "a", 1, Some("k2")).unwrap();
+    assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::Paid);
+    let order = fixture.order(&setup, 2);
     assert!(matches!(
-        bench.apply(Command::Cancel { order }),
+        fixture.apply(Command::Cancel { order }),
         Err(Refusal::Order(_))
     ));
-    let order = bench.order(&setup, 9);
+    let order = fixture.order(&setup, 9);
     assert_eq!(
-        bench.apply(Command::Cancel { order }),
+        fixture.apply(Command::Cancel { order }),
         Err(Refusal::UnknownOrder)
     );
 }
@@ -131,56 +137,56 @@ fn cancelling_gives_back_once_and_only_what_is_held() {
 #[test]
 fn after_the_close_units_go_to_the_owner() {
     let setup = sale(1, 5, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.claim(&setup, "a");
-    bench.claim(&setup, "b");
-    bench.act(&setup, CampaignAction::Close).unwrap();
-    assert_eq!(bench.tally(&setup).returned, 3);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    fixture.claim(&setup, "b");
+    fixture.act(&setup, CampaignAction::Close).unwrap();
+    assert_eq!(fixture.tally(&setup).returned, 3);
     assert_eq!(
-        bench.pay(&setup, 1, "p1"),
+        fixture.pay(&setup, 1, "p1"),
         PaymentOutcome::Paid,
         "a held order can still be paid"
     );
-    bench.now = START + HOLD;
-    bench.tick();
-    let tally = bench.tally(&setup);
+    fixture.now = START + HOLD;
+    fixture.tick();
+    let tally = fixture.tally(&setup);
     assert_eq!((tally.granted, tally.remaining, tally.returned), (1, 0, 4));
-    assert_eq!(bench.pay(&setup, 2, "p2"), PaymentOutcome::RefundDue);
+    assert_eq!(fixture.pay(&setup, 2, "p2"), PaymentOutcome::RefundDue);
 }
 
 #[test]
 fn claiming_and_cancelling_for_ever_is_stopped() {
     let setup = sale(1, 5, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
     for n in 1..=crate::gate::RETURNED_ORDERS_PER_USER_MAX as u32 {
         assert!(
-            matches!(bench.claim(&setup, "a"), Outcome::Granted(_)),
+            matches!(fixture.claim(&setup, "a"), Outcome::Granted(_)),
             "{n}"
         );
-        let order = bench.order(&setup, n);
-        bench.apply(Command::Cancel { order }).unwrap();
+        let order = fixture.order(&setup, n);
+        fixture.apply(Command::Cancel { order }).unwrap();
     }
     assert_eq!(
-        bench.claim(&setup, "a"),
+        fixture.claim(&setup, "a"),
         Outcome::LimitReached { limit: 1, held: 0 }
     );
     assert!(
-        matches!(bench.claim(&setup, "b"), Outcome::Granted(_)),
+        matches!(fixture.claim(&setup, "b"), Outcome::Granted(_)),
         "others are not concerned"
     );
 }
 
 #[test]
-fn a_clock_that_jumps_back_does_not_keep_units_from_coming_back() {
+fn a_clock_that_jumps_back_does_not_keep_units_from_returning() {
     let setup = sale(1, 2, 1);
-    let mut bench = Bench::with(std::slice::from_ref(&setup));
-    bench.now = START + 100;
-    bench.claim(&setup, "a");
-    bench.now = START;
-    bench.claim(&setup, "b");
-    bench.now = START + 100 + HOLD;
-    bench.tick();
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.now = START + 100;
+    fixture.claim(&setup, "a");
+    fixture.now = START;
+    fixture.claim(&setup, "b");
+    fixture.now = START + 100 + HOLD;
+    fixture.tick();
     for number in [1, 2] {
-        assert_eq!(state(&bench, &setup, number).0, OrderState::Expired);
+        assert_eq!(state(&fixture, &setup, number).0, OrderState::Expired);
     }
 }

@@ -1,4 +1,4 @@
-//! Redis: alone, with replicas, watched by Sentinels, and as a cluster.
+//! Redis: a single server, with replicas, with Sentinels, and as a cluster.
 
 mod cluster;
 mod resp;

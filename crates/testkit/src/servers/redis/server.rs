@@ -1,48 +1,57 @@
-//! One Redis process: its port, its folder, its configuration file.
+//! One Redis process: its ports, its folder, its configuration file.
 
-use std::io;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{fs, thread};
-
-use tempfile::TempDir;
+use std::{fs, io, thread};
 
 use super::resp::{self, Reply};
 use super::{Login, Options};
-use crate::servers::process::PortTaken;
-use crate::servers::{Port, Process, folder, program};
-
-/// How many ports are tried for one server.
-const PORTS_MAX: usize = 5;
+use crate::servers::program;
+use crate::servers::server_process::{Resources, ServerProcess};
 
 const CONFIGURATION: &str = "redis.conf";
 const ACL: &str = "users.acl";
 
+/// The connections of clients, and those of a cluster's nodes with each other.
+const CLIENT_PORT: usize = 0;
+const BUS_PORT: usize = 1;
+
 /// What survives a restart; a cluster node's `nodes.conf` is who it is and no data.
 const DATA: [&str; 2] = ["dump.rdb", "appendonlydir"];
 
-/// A Redis server (or a Sentinel) of its own.
+/// A Redis server (or a Sentinel) of its own; it is stopped, killed and started again as a [`ServerProcess`]. Without
+/// persistence it comes back empty.
 #[derive(Debug)]
 pub struct Server {
-    port: Port,
-    bus: Port,
+    server: ServerProcess,
     login: Option<Login>,
-    sentinel: bool,
-    process: Mutex<Process>,
-    /// Last, so that the process is gone when the folder goes.
-    folder: TempDir,
+}
+
+impl Deref for Server {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.server
+    }
 }
 
 impl Server {
     pub(super) fn start(options: &Options, lines: &[String]) -> Self {
-        Self::start_on_some_port(options, |port, bus| {
-            let mut all = vec![format!("port {}", port.number())];
-            all.push(format!("cluster-port {}", bus.number()));
+        let (options, lines) = (options.clone(), lines.to_vec());
+        let login = options.login.clone();
+        let prepare = move |at: &Resources| {
+            let mut all = vec![format!("cluster-port {}", at.port(BUS_PORT))];
             all.extend(options.configuration());
-            all.extend_from_slice(lines);
-            (all, false)
-        })
+            all.extend(lines.iter().cloned());
+            if let Some(acl) = &options.acl {
+                let file = at.folder().join(ACL);
+                fs::write(&file, acl).expect("write the ACL file");
+                all.push(format!("aclfile \"{}\"", file.display()));
+            }
+            write_configuration(at, all);
+        };
+        Self::start_with(login, &[], prepare)
     }
 
     /// Starts several at once.
@@ -51,53 +60,35 @@ impl Server {
     }
 
     pub(super) fn start_sentinel(lines: &[String]) -> Self {
-        Self::start_on_some_port(&Options::new(), |port, _| {
-            let mut all = vec![format!("port {}", port.number())];
-            all.extend_from_slice(lines);
-            (all, true)
-        })
+        let lines = lines.to_vec();
+        let prepare = move |at: &Resources| write_configuration(at, lines.clone());
+        Self::start_with(None, &["--sentinel"], prepare)
     }
 
-    fn start_on_some_port(
-        options: &Options,
-        configure: impl Fn(&Port, &Port) -> (Vec<String>, bool),
+    fn start_with(
+        login: Option<Login>,
+        args: &'static [&'static str],
+        prepare: impl Fn(&Resources) + Send + Sync + 'static,
     ) -> Self {
-        for _ in 0..PORTS_MAX {
-            let folder = folder();
-            let (port, bus) = (Port::free(), Port::free());
-            let (mut lines, sentinel) = configure(&port, &bus);
-            lines.push("bind 127.0.0.1".to_owned());
-            lines.push(format!("dir \"{}\"", folder.path().display()));
-            if let Some(acl) = &options.acl {
-                let file = folder.path().join(ACL);
-                fs::write(&file, acl).expect("write the ACL file");
-                lines.push(format!("aclfile \"{}\"", file.display()));
-            }
-            let text = lines.join("\n") + "\n";
-            fs::write(folder.path().join(CONFIGURATION), text).expect("write the configuration");
-            let login = options.login.clone();
-            if let Ok(process) = launch(&folder, port.addr(), login.as_ref(), sentinel) {
-                return Self {
-                    port,
-                    bus,
-                    login,
-                    sentinel,
-                    process: Mutex::new(process),
-                    folder,
-                };
-            }
+        let command = move |at: &Resources| {
+            let mut command = Command::new(program::find("redis-server", "redis-server"));
+            command.arg(at.folder().join(CONFIGURATION)).args(args);
+            command
+        };
+        let probe = login.clone();
+        let server = ServerProcess::builder(command)
+            .ports(2)
+            .prepare(prepare)
+            .ready(move |at| calls(at.addr(), probe.as_ref(), &[&["PING"]]).is_ok());
+        Self {
+            server: server.start(),
+            login,
         }
-        panic!("{PORTS_MAX} ports were taken by others, one after the other")
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        self.port.addr()
     }
 
     /// The port of the cluster's own connections.
     pub(super) fn bus(&self) -> u16 {
-        self.bus.number()
+        self.resources().port(BUS_PORT)
     }
 
     /// `redis://[user:password@]127.0.0.1:port`
@@ -108,51 +99,11 @@ impl Server {
         }
     }
 
-    /// The process id.
-    pub fn pid(&self) -> u32 {
-        self.process().pid()
-    }
-
-    /// Whether the process runs; a halted one does.
-    pub fn is_running(&self) -> bool {
-        self.process().ended().is_none()
-    }
-
-    /// Ends it with SIGKILL. Its port stays ours.
-    pub fn kill(&self) {
-        self.process().kill();
-    }
-
-    /// Asks it to end with SIGTERM, and waits.
-    pub fn stop(&self) {
-        self.process().stop();
-    }
-
-    /// Halts it: connections stay open and nothing answers.
-    pub fn pause(&self) {
-        self.process().pause();
-    }
-
-    /// Lets it go on.
-    pub fn resume(&self) {
-        self.process().resume();
-    }
-
-    /// Starts it on the same port and folder, after a kill if it runs, and waits until it has loaded its data.
-    /// Without persistence it comes back empty.
-    pub fn start_again(&self) {
-        let mut process = self.process();
-        process.kill();
-        let (addr, login) = (self.addr(), self.login.as_ref());
-        *process = launch(&self.folder, addr, login, self.sentinel)
-            .unwrap_or_else(|_| panic!("somebody took {addr} while the server was down"));
-    }
-
-    /// The same, and all its data is lost.
+    /// Starts it again as [`start_again`](ServerProcess::start_again), and all its data is lost.
     pub fn start_again_empty(&self) {
         self.kill();
         for name in DATA {
-            let path = self.folder.path().join(name);
+            let path = self.resources().folder().join(name);
             let gone = match fs::metadata(&path) {
                 Err(_) => Ok(()),
                 Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
@@ -203,32 +154,14 @@ impl Server {
         let count = reply.and_then(|reply| reply.integer());
         count.is_some_and(|count| usize::try_from(count).is_ok_and(|c| c >= replicas))
     }
-
-    /// What it wrote since its first start.
-    pub fn output(&self) -> String {
-        self.process().output()
-    }
-
-    fn process(&self) -> MutexGuard<'_, Process> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-fn launch(
-    folder: &TempDir,
-    addr: SocketAddr,
-    login: Option<&Login>,
-    sentinel: bool,
-) -> Result<Process, PortTaken> {
-    let folder = folder.path();
-    let mut command = Command::new(program::find("redis-server", "redis-server"));
-    command.arg(folder.join(CONFIGURATION)).current_dir(folder);
-    if sentinel {
-        command.arg("--sentinel");
-    }
-    let process = Process::start(&command, &folder.join("output"));
-    process.wait_until_up(|| calls(addr, login, &[&["PING"]]).is_ok())?;
-    Ok(process)
+fn write_configuration(at: &Resources, mut lines: Vec<String>) {
+    lines.push(format!("port {}", at.port(CLIENT_PORT)));
+    lines.push("bind 127.0.0.1".to_owned());
+    lines.push(format!("dir \"{}\"", at.folder().display()));
+    let text = lines.join("\n") + "\n";
+    fs::write(at.folder().join(CONFIGURATION), text).expect("write the configuration");
 }
 
 fn calls(addr: SocketAddr, login: Option<&Login>, requests: &[&[&str]]) -> io::Result<Reply> {

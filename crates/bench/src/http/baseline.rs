@@ -7,15 +7,14 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-
 use bytes::Bytes;
-use serde_json::json;
-
-use super::http::{HttpArgs, Target, users_for};
 use qiang_load::{
     client::Client,
     load_generator::{self, LoadPlan, User},
 };
+use serde_json::json;
+
+use super::{HttpArgs, target::Target, users_for};
 
 /// One round: its rate, and what it cost this process, clients and service together.
 #[derive(Clone, Copy)]
@@ -26,13 +25,13 @@ struct Round {
 
 /// One kind of round.
 #[derive(Default)]
-struct Lane {
+struct Rounds {
     rounds: Vec<Round>,
     /// Each round's rate over that of the no-op beside it.
     ratios: Vec<f64>,
 }
 
-impl Lane {
+impl Rounds {
     fn add(&mut self, round: Round, noop_per_second: f64) {
         self.rounds.push(round);
         self.ratios.push(round.per_second / noop_per_second);
@@ -65,16 +64,15 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         sold_out.rsplit('/').next().unwrap_or_default()
     );
 
-    let (mut noops, mut claim, mut sold) = (Lane::default(), Lane::default(), Lane::default());
+    let (mut noops, mut claim, mut sold) =
+        (Rounds::default(), Rounds::default(), Rounds::default());
     // The first round of each kind warms up and does not count.
     for round in 0..=args.rounds {
         let packet = target.open_packet(users.len() as u32).await?;
         let before_claim = one(args, target, &users, &noop, 201).await?;
         let claimed = one(args, target, &users, &format!("{packet}/claims"), 201).await?;
-        if let Some(local) = &target.local {
-            // What the ledger has yet to catch up on would slow the next round, which is not a claim.
-            local.settle(Duration::from_secs(600)).await?;
-        }
+        // What the ledger has yet to catch up on would slow the next round, which is not a claim.
+        target.settle().await?;
         let before_sold_out = one(args, target, &users, &noop, 201).await?;
         let refused = one(args, target, &users, &claims, 409).await?;
         if round > 0 {
@@ -87,20 +85,20 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     }
     let audited = target.audit().await?;
     let ok = audited.as_ref().is_none_or(|audit| audit.ok);
-    let lanes = [
+    let kinds = [
         ("no-op", &noops),
         ("durable claim", &claim),
         ("sold out", &sold),
     ];
     if args.json {
-        let lane = |lane: &Lane| {
+        let object = |rounds: &Rounds| {
             json!({
-                "per_second": lane.per_second().round(), "ratio": lane.ratio(), "ratios": lane.ratios,
-                "cpu_us": lane.cpu_us(),
+                "per_second": rounds.per_second().round(), "ratio": rounds.ratio(), "ratios": rounds.ratios,
+                "cpu_us": rounds.cpu_us(),
             })
         };
         let report = json!({
-            "noop": lane(&noops), "claim": lane(&claim), "sold_out": lane(&sold),
+            "noop": object(&noops), "claim": object(&claim), "sold_out": object(&sold),
             "rounds": args.rounds, "seconds": args.seconds, "connections": args.connections,
             "audit": audited.map(|audit| json!({ "ok": audit.ok })),
         });
@@ -110,12 +108,12 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
             "medians of {} rounds of {} s, {} connections",
             args.rounds, args.seconds, args.connections
         );
-        for (name, lane) in lanes {
+        for (name, rounds) in kinds {
             println!(
                 "{name:<14}{:>8.0} requests/s, {:.3} of the no-op beside it; {:.1} µs of CPU each, clients included",
-                lane.per_second(),
-                lane.ratio(),
-                lane.cpu_us(),
+                rounds.per_second(),
+                rounds.ratio(),
+                rounds.cpu_us(),
             );
         }
         println!("audit {}", if ok { "ok" } else { "BROKEN" });

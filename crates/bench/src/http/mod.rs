@@ -1,32 +1,25 @@
 //! `qiang-bench http`: the whole service under load, judged by what the users saw, the ledger, and the audit.
 
-use std::{
-    collections::HashMap, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc,
-    time::Duration,
-};
+mod baseline;
+mod target;
 
-use anyhow::{Context as _, bail};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
 use bytes::Bytes;
 use clap::builder::ArgPredicate;
-use hyper::header::HeaderValue;
-use serde::Serialize;
-use serde_json::json;
-
-use super::baseline;
 use qiang_load::{
-    client::Client,
     load_generator::{self, LoadPlan, Results, User},
     verdict::{self, Verdict},
 };
-use qiang_node::local::{LocalService, UserTokens};
+use serde::Serialize;
+use serde_json::json;
+
+use self::target::{Target, user_name};
 
 /// Tokens made for each second of load: no closed loop on the machines at hand is faster.
 const USERS_PER_SECOND_MAX: u32 = 100_000;
 /// Most shares that one packet of a benchmark gets.
 const SHARES_MAX: u32 = 5_000_000;
-/// How long the ledger may take to catch up.
-const SETTLE_MAX: Duration = Duration::from_secs(600);
-
 /// Measure the whole service over HTTP, and check every grant that a user saw.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HttpArgs {
@@ -39,7 +32,7 @@ pub(crate) struct HttpArgs {
     secret_file: Option<PathBuf>,
     /// Connections.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4_096))]
-    pub(super) connections: u32,
+    connections: u32,
     /// Seconds of each load; of each round of the baseline 2, unless given.
     #[arg(
         long,
@@ -47,7 +40,7 @@ pub(crate) struct HttpArgs {
         default_value_if("baseline", ArgPredicate::IsPresent, "2")
     )]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=30))]
-    pub(super) seconds: u32,
+    seconds: u32,
     /// Clicks a second in the open loop; without it, half of what the closed loop reached.
     #[arg(long)]
     rate: Option<f64>,
@@ -56,133 +49,10 @@ pub(crate) struct HttpArgs {
     baseline: bool,
     /// Rounds of the baseline: many and short, since the machine's speed drifts.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=50))]
-    pub(super) rounds: u32,
+    rounds: u32,
     /// Print one JSON object.
     #[arg(long)]
-    pub(super) json: bool,
-}
-
-/// The service under load: one of ours, or somebody's.
-pub(super) struct Target {
-    pub(super) addr: SocketAddr,
-    tokens: UserTokens,
-    pub(super) local: Option<LocalService>,
-    pub(super) operator: HeaderValue,
-}
-
-impl Target {
-    async fn new(args: &HttpArgs) -> anyhow::Result<Self> {
-        let (addr, tokens, local) = match (&args.url, &args.secret_file) {
-            (Some(url), Some(file)) => (address(url)?, UserTokens::from_file(file)?, None),
-            _ => {
-                let local = LocalService::start(true).await?;
-                (local.addr(), local.tokens().clone(), Some(local))
-            }
-        };
-        let operator = HeaderValue::try_from(tokens.bearer("bench", "claim send operate")?)?;
-        Ok(Self {
-            addr,
-            tokens,
-            local,
-            operator,
-        })
-    }
-
-    pub(super) fn users(&self, users: u32) -> anyhow::Result<Arc<Vec<User>>> {
-        let user = |n| {
-            Ok(User {
-                token: HeaderValue::try_from(self.tokens.bearer(&user(n), "claim")?)?,
-            })
-        };
-        Ok(Arc::new(
-            (0..users).map(user).collect::<anyhow::Result<_>>()?,
-        ))
-    }
-
-    /// Opens a packet of `shares` shares, one minor unit each, and returns the path of its claims.
-    pub(super) async fn open_packet(&self, shares: u32) -> anyhow::Result<String> {
-        let mut client = Client::connect(self.addr).await?;
-        let deposit = json!({ "amount": shares, "currency": "CNY" }).to_string();
-        let path = "/v1/accounts/bench/deposits";
-        client
-            .post(path, &self.operator, Bytes::from(deposit))
-            .await?
-            .success()
-            .context("deposit")?;
-        let packet = json!({
-            "title": "bench", "total": { "amount": shares, "currency": "CNY" }, "shares": shares,
-            "split": { "rule": "equal" },
-        });
-        let body = Bytes::from(packet.to_string());
-        let answer = client
-            .post("/v1/red-packets", &self.operator, body)
-            .await?
-            .success()
-            .context("red packet")?;
-        let id = answer["id"]
-            .as_str()
-            .context("a red packet without an id")?;
-        Ok(format!("/v1/red-packets/{id}"))
-    }
-
-    /// Grants as the ledger has them: number to user and amount.
-    async fn ledger(&self, packet: &str) -> anyhow::Result<HashMap<u32, (String, i64)>> {
-        let mut client = Client::connect(self.addr).await?;
-        let mut grants = HashMap::new();
-        let mut after = 0;
-        loop {
-            let path = format!("{packet}/claims?after={after}&limit=1000");
-            let page = client.get(&path, &self.operator).await?.success()?;
-            let page = page["claims"].as_array().context("claims without a list")?;
-            for claim in page {
-                let number = claim["number"]
-                    .as_u64()
-                    .context("a claim without a number")? as u32;
-                let user = claim["user"]
-                    .as_str()
-                    .context("a claim without a user")?
-                    .to_owned();
-                let amount = claim["amount"]["amount"]
-                    .as_i64()
-                    .context("a claim without an amount")?;
-                grants.insert(number, (user, amount));
-                after = after.max(number);
-            }
-            if page.is_empty() {
-                return Ok(grants);
-            }
-        }
-    }
-
-    /// Audits the ledger, where it is ours.
-    pub(super) async fn audit(&self) -> anyhow::Result<Option<qiang_audit::Report>> {
-        let Some(local) = &self.local else {
-            return Ok(None);
-        };
-        local.settle(SETTLE_MAX).await?;
-        let path = local.database();
-        Ok(Some(
-            tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await??,
-        ))
-    }
-}
-
-pub(super) fn user(n: u32) -> String {
-    format!("user-{n}")
-}
-
-fn address(url: &str) -> anyhow::Result<SocketAddr> {
-    let uri: hyper::Uri = url.parse().with_context(|| format!("{url} is not a URL"))?;
-    let host = uri.host().with_context(|| format!("{url} names no host"))?;
-    if uri.scheme_str() != Some("http") {
-        bail!("{url}: the benchmark speaks http only; point it at the service itself");
-    }
-    let port = uri.port_u16().unwrap_or(80);
-    let addrs = std::net::ToSocketAddrs::to_socket_addrs(&(host, port));
-    addrs
-        .with_context(|| format!("cannot resolve {host}"))?
-        .next()
-        .with_context(|| format!("{host} has no address"))
+    json: bool,
 }
 
 pub(crate) fn run(args: &HttpArgs) -> anyhow::Result<ExitCode> {
@@ -190,15 +60,13 @@ pub(crate) fn run(args: &HttpArgs) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let target = Target::new(args).await?;
+        let target = Target::new(args.url.as_deref(), args.secret_file.as_deref()).await?;
         let sound = if args.baseline {
             baseline::run(args, &target).await?
         } else {
             measure(args, &target).await?
         };
-        if let Some(local) = target.local {
-            local.stop().await?;
-        }
+        target.stop().await?;
         Ok(if sound {
             ExitCode::SUCCESS
         } else {
@@ -226,7 +94,7 @@ struct Load {
 }
 
 impl Load {
-    fn of(results: &Results, verdict: &Verdict, lost: u64) -> Self {
+    fn new(results: &Results, verdict: &Verdict, lost: u64) -> Self {
         let at = |quantile| results.latency_us.value_at_quantile(quantile);
         let answered: u64 = results.statuses.values().sum();
         Self {
@@ -293,7 +161,7 @@ async fn measure(args: &HttpArgs, target: &Target) -> anyhow::Result<bool> {
     Ok(sound)
 }
 
-pub(super) fn users_for(seconds: u32) -> u32 {
+fn users_for(seconds: u32) -> u32 {
     (seconds * USERS_PER_SECOND_MAX).min(SHARES_MAX)
 }
 
@@ -318,11 +186,10 @@ async fn load(
     };
     let results = load_generator::run(plan, |_| ()).await?;
     let verdict = verdict::judge(&results.seen, u64::from(shares))?;
-    if let Some(local) = &target.local {
-        local.settle(SETTLE_MAX).await?;
-    }
+    target.settle().await?;
     let ledger = target.ledger(&packet).await?;
-    let kept = |grant: &&(u32, u32, i64)| ledger.get(&grant.0) == Some(&(user(grant.1), grant.2));
+    let kept =
+        |grant: &&(u32, u32, i64)| ledger.get(&grant.0) == Some(&(user_name(grant.1), grant.2));
     let lost = verdict.grants.len() - verdict.grants.iter().filter(kept).count();
-    Ok(Load::of(&results, &verdict, lost as u64))
+    Ok(Load::new(&results, &verdict, lost as u64))
 }

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 /// How many shares fall into each of some equally wide ranges of amounts.
 pub(crate) struct Histogram {
     /// The smallest amount of the first bin.
-    pub(super) start: i64,
+    pub(crate) start: i64,
     /// How many amounts each bin spans; the last may reach beyond the largest share.
-    pub(super) width: u64,
+    pub(crate) width: u64,
     /// Shares in each bin.
-    pub(super) counts: Vec<u64>,
+    pub(crate) counts: Vec<u64>,
 }
 
 impl Histogram {
@@ -31,7 +31,7 @@ impl Histogram {
     }
 
     /// The amounts of a bin, both ends included.
-    pub(super) fn range(&self, bin: usize) -> (i64, i64) {
+    pub(crate) fn range(&self, bin: usize) -> (i64, i64) {
         let first = self.start.saturating_add_unsigned(self.width * bin as u64);
         (first, first.saturating_add_unsigned(self.width - 1))
     }
@@ -61,17 +61,17 @@ fn bar(count: u64, fullest: u64, width: u64) -> String {
 }
 
 /// Figures about some shares, in minor units.
-pub(super) struct Summary {
-    pub(super) min: i64,
-    pub(super) max: i64,
-    pub(super) mean: f64,
+pub(crate) struct Summary {
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+    pub(crate) mean: f64,
     /// Of these shares, not an estimate for others: divided by their number.
-    pub(super) stddev: f64,
+    pub(crate) stddev: f64,
 }
 
 impl Summary {
     /// The figures of at least one share.
-    pub(super) fn of(shares: &[i64]) -> Self {
+    pub(crate) fn of(shares: &[i64]) -> Self {
         let count = shares.len() as f64;
         let sum: i128 = shares.iter().map(|share| i128::from(*share)).sum();
         let mean = sum as f64 / count;

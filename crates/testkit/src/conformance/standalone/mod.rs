@@ -1,11 +1,11 @@
-//! The suite for a ledger alone, whatever database it is on.
+//! The suite for a ledger by itself, on any database.
 //!
 //! A ledger's tests implement [`LedgerSubject`] and call [`ledger_conformance!`](crate::ledger_conformance). That
-//! makes three groups of tests: all cases of the engines' suite on an engine in memory whose ledger it is, once with
-//! one partition and once with every campaign spread over three; and the cases in [`parts`], where the logs of several
-//! partitions are settled in any order, cut anywhere, twice, and with restarts between.
+//! makes three groups of tests: all cases of the engines' suite with an engine in memory, once with one partition and
+//! once with every campaign spread over three; and the cases in [`parts`], which settle the logs of several partitions
+//! in any order, cut anywhere, twice, and with restarts between.
 
-mod bench;
+mod fixture;
 mod histories;
 pub mod parts;
 pub mod quarantine;
@@ -18,13 +18,13 @@ use qiang_core::{
 };
 
 pub use self::{
-    bench::Bench,
+    fixture::Fixture,
     histories::{any_history_settles_in_any_order, any_history_survives_refusals},
 };
 use super::{Subject, to_its_end};
 use crate::{ManualClock, campaign::OPENS, engine::BookEngine};
 
-/// A ledger that is put to the test.
+/// A ledger that is tested.
 pub trait LedgerSubject: Sized + Send + Sync + 'static {
     /// How many random histories are tried; each has a ledger of its own.
     const HISTORIES: u32 = 32;
@@ -35,28 +35,28 @@ pub trait LedgerSubject: Sized + Send + Sync + 'static {
     /// The ledger.
     fn ledger(&self) -> &dyn Ledger;
 
-    /// Goes down without a farewell, and comes up again on what was kept. Everything that was answered must still be
+    /// Stops without a clean shutdown, and starts again on what was kept. Everything that was answered must still be
     /// there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
-    /// Goes down for good.
+    /// Stops for good.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }
     }
 }
 
-/// A ledger behind an engine in memory that spreads every campaign over so many parts.
-pub struct OnBooks<L, const PARTS: u16> {
+/// A ledger behind an engine in memory that spreads every campaign over `PARTS` parts.
+pub struct OnBookEngine<L, const PARTS: u16> {
     engine: BookEngine,
     ledger: L,
 }
 
-/// Partitions whose numbers tell nothing.
+/// Partitions with numbers that are neither in order nor without gaps.
 fn partitions(parts: u16) -> Vec<PartitionId> {
     (0..parts).map(|n| PartitionId(9 * n % 13)).collect()
 }
 
-impl<L: LedgerSubject, const PARTS: u16> Subject for OnBooks<L, PARTS> {
+impl<L: LedgerSubject, const PARTS: u16> Subject for OnBookEngine<L, PARTS> {
     async fn start(clock: Arc<ManualClock>) -> Self {
         Self {
             engine: BookEngine::new(Arc::clone(&clock), partitions(PARTS)),
@@ -92,29 +92,29 @@ impl<L: LedgerSubject, const PARTS: u16> Subject for OnBooks<L, PARTS> {
 ///
 /// # Panics
 /// When the case fails.
-pub fn run<L: LedgerSubject>(case: impl AsyncFnOnce(&mut Bench<L>)) {
+pub fn run<L: LedgerSubject>(case: impl AsyncFnOnce(&mut Fixture<L>)) {
     to_its_end(async {
         let clock = ManualClock::new(OPENS);
-        let mut bench = Bench::start(clock).await;
-        case(&mut bench).await;
-        bench.stop().await;
+        let mut fixture = Fixture::start(clock).await;
+        case(&mut fixture).await;
+        fixture.stop().await;
     });
 }
 
-/// Makes a test of every case for ledgers, for one [`LedgerSubject`](crate::conformance::alone::LedgerSubject).
+/// Makes a test of every case for ledgers, for one [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
 #[macro_export]
 macro_rules! ledger_conformance {
     ($subject:ty) => {
         /// The engines' suite, on an engine in memory.
         mod whole {
             use super::*;
-            $crate::engine_conformance!($crate::conformance::alone::OnBooks<$subject, 1>);
+            $crate::engine_conformance!($crate::conformance::standalone::OnBookEngine<$subject, 1>);
         }
 
         /// The same, with every campaign in three parts.
         mod spread {
             use super::*;
-            $crate::engine_conformance!($crate::conformance::alone::OnBooks<$subject, 3>);
+            $crate::engine_conformance!($crate::conformance::standalone::OnBookEngine<$subject, 3>);
         }
 
         $crate::ledger_conformance! { $subject:
@@ -132,44 +132,44 @@ macro_rules! ledger_conformance {
 
         #[test]
         fn any_history_settles_in_any_order() {
-            $crate::conformance::alone::any_history_settles_in_any_order::<$subject>();
+            $crate::conformance::standalone::any_history_settles_in_any_order::<$subject>();
         }
     };
     ($subject:ty: $($case:ident,)*) => {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::alone::run($crate::conformance::alone::parts::$case::<$subject>);
+                $crate::conformance::standalone::run($crate::conformance::standalone::parts::$case::<$subject>);
             }
         )*
     };
 }
 
-/// Makes a test of every case about entries that are set aside, for one
-/// [`LedgerSubject`](crate::conformance::alone::LedgerSubject).
+/// Makes a test of every case about quarantined entries, for one
+/// [`LedgerSubject`](crate::conformance::standalone::LedgerSubject).
 #[macro_export]
-macro_rules! aside_conformance {
+macro_rules! quarantine_conformance {
     ($subject:ty) => {
-        $crate::aside_conformance! { $subject:
-            money_waits_for_the_share_that_is_set_aside,
-            an_order_waits_for_itself_alone,
+        $crate::quarantine_conformance! { $subject:
+            money_waits_for_the_quarantined_share,
+            an_order_waits_only_for_itself,
             a_part_waits_for_its_opening,
-            what_is_sold_again_waits_for_its_coming_back,
-            what_is_set_aside_is_kept,
-            a_refused_entry_stays_aside,
+            units_sold_again_wait_for_their_return,
+            quarantined_entries_are_kept,
+            a_refused_entry_stays_quarantined,
             an_unknown_campaign_holds_up_no_other,
         }
 
         #[test]
         fn any_history_survives_refusals() {
-            $crate::conformance::alone::any_history_survives_refusals::<$subject>();
+            $crate::conformance::standalone::any_history_survives_refusals::<$subject>();
         }
     };
     ($subject:ty: $($case:ident,)*) => {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::alone::run($crate::conformance::alone::quarantine::$case::<$subject>);
+                $crate::conformance::standalone::run($crate::conformance::standalone::quarantine::$case::<$subject>);
             }
         )*
     };

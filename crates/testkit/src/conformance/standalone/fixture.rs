@@ -1,4 +1,4 @@
-//! What a case for ledgers works with: a ledger, a book whose logs it follows, and how far it was told them.
+//! What a case for ledgers works with: a ledger, and a book whose logs are settled in it.
 
 use std::sync::Arc;
 
@@ -7,19 +7,17 @@ use qiang_core::{
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId, PaymentRef},
-    money::Money,
     outcome::{Grant, Outcome},
-    ports::{Clock as _, Ledger},
+    ports::{CampaignRecord, Clock as _, Ledger},
     time::Timestamp,
 };
-use uuid::Uuid;
 
 use super::{LedgerSubject, partitions};
 use crate::{
     ManualClock,
-    auditor::{Books, History, assert_sound},
-    campaign::{Builder, Target, currency, user},
-    conformance::settled,
+    auditor::{ExpectedLedger, History, assert_sound},
+    campaign::{Builder, Target, user},
+    conformance::{enter, settled},
     spread::SpreadBook,
 };
 
@@ -28,17 +26,17 @@ pub(super) const PARTS: u16 = 3;
 /// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
-/// A ledger at work.
-pub struct Bench<L> {
+/// A ledger, and the book whose logs it settles.
+pub struct Fixture<L> {
     subject: Option<L>,
     clock: Arc<ManualClock>,
     book: SpreadBook,
-    /// The campaigns and the deposits; what was granted stands in the logs.
+    /// The campaigns and the deposits; the grants are in the logs.
     history: History,
     ids: u64,
 }
 
-impl<L: LedgerSubject> Bench<L> {
+impl<L: LedgerSubject> Fixture<L> {
     pub(super) async fn start(clock: Arc<ManualClock>) -> Self {
         Self {
             subject: Some(L::start(Arc::clone(&clock)).await),
@@ -91,23 +89,13 @@ impl<L: LedgerSubject> Bench<L> {
     pub async fn open(&mut self, builder: &Builder) -> Target {
         self.ids += 1;
         let setup = builder.setup(self.ids);
-        let minor = setup.campaign.funded_minor();
-        if minor > 0 {
-            let owner = setup.campaign.owner.clone();
-            let id = Uuid::from_u128(u128::from(self.ids));
-            let amount = Money::new(minor, currency());
-            let deposited = self.ledger().deposit(id, &owner, amount).await;
-            deposited.expect("a deposit is taken");
-            self.history.deposits.push((owner, minor));
-        }
-        let created = self.ledger().create(&setup).await;
-        created.expect("the campaign is entered");
-        self.history.setups.push(setup.clone());
+        let subject = self.subject.as_ref().expect("the ledger is up");
+        enter(subject.ledger(), &setup, &mut self.history).await;
         self.play(Command::Open(Box::new(setup.clone())));
         Target::of(&setup)
     }
 
-    /// Carries out a command. Nobody asks whether it was refused.
+    /// Applies a command to the book; returns nothing if the book refuses it.
     pub fn play(&mut self, command: Command) -> Option<Reply> {
         self.book.apply(self.clock.now(), &command).ok()
     }
@@ -136,7 +124,7 @@ impl<L: LedgerSubject> Bench<L> {
         self.play(Command::Cancel { order });
     }
 
-    /// Steers a campaign.
+    /// Applies an action to a campaign.
     pub fn act(&mut self, campaign: CampaignId, action: CampaignAction) {
         self.play(Command::Act { campaign, action });
     }
@@ -148,7 +136,7 @@ impl<L: LedgerSubject> Bench<L> {
         while self.play(Command::Tick { events_max }) == Some(Reply::Ticked { more: true }) {}
     }
 
-    /// Sets the clock on, and does all that is due then.
+    /// Advances the clock, and does all that is due then.
     pub fn later(&mut self, millis: i64) {
         let now = self.clock.now().plus_millis(millis);
         self.at(now);
@@ -156,16 +144,15 @@ impl<L: LedgerSubject> Bench<L> {
 
     /// How far a part is settled.
     pub async fn settled(&self, part: usize) -> Seq {
-        let settled = self.ledger().settled(self.partition(part)).await;
-        settled.expect("the ledger tells its position")
+        self.ledger().settled(self.partition(part)).await.unwrap()
     }
 
     /// Settles a part up to an entry, whose place is not beyond its log, from `overlap` entries before the position on.
     pub async fn settle(&self, part: usize, upto: Seq, overlap: u64) {
         let from = self.settled(part).await.saturating_sub(overlap).min(upto);
         let run = &self.log(part)[from as usize..upto as usize];
-        let settled = self.ledger().settle(self.partition(part), run).await;
-        let settled = settled.expect("the ledger settles");
+        let partition = self.partition(part);
+        let settled = self.ledger().settle(partition, run).await.unwrap();
         assert_eq!(settled, self.settled(part).await);
         assert!(settled >= upto, "settled up to {settled}, not {upto}");
     }
@@ -175,8 +162,8 @@ impl<L: LedgerSubject> Bench<L> {
         self.settle(part, self.log(part).len() as Seq, 0).await;
     }
 
-    /// The books that follow from what is settled of each log.
-    pub async fn books(&self) -> Books {
+    /// What the ledger must hold, given what is settled of each log.
+    pub async fn expected(&self) -> ExpectedLedger {
         let mut history = self.history.clone();
         for (part, log) in self.book.logs().iter().enumerate() {
             let settled = self.settled(part).await as usize;
@@ -185,36 +172,34 @@ impl<L: LedgerSubject> Bench<L> {
         assert_sound(&history)
     }
 
-    /// Compares the ledger with the books that follow from what is settled of each log.
+    /// Compares the ledger with what it must hold, given what is settled of each log.
     pub async fn compare(&self) {
-        let books = self.books().await;
-        settled::compare(self.ledger(), &books).await;
-        let draft = |setup: &&Setup| books.accounts[&setup.campaign.id].phase() == Phase::Draft;
+        let expected = self.expected().await;
+        settled::compare(self.ledger(), &expected).await;
+        let draft = |setup: &&Setup| expected.accounts[&setup.campaign.id].phase() == Phase::Draft;
         let drafts: Vec<_> = self.history.setups.iter().filter(draft).collect();
-        let found = self.ledger().drafts().await;
-        let found = found.expect("the ledger lists drafts");
+        let found = self.ledger().drafts().await.unwrap();
         assert!(found.iter().eq(drafts), "drafts are {found:?}");
     }
 
     /// Where a campaign stands in the ledger.
     pub async fn phase(&self, id: CampaignId) -> Phase {
-        let record = self.ledger().campaign(id).await;
-        let record = record.expect("the ledger answers");
-        record.expect("the campaign was entered").phase
+        self.record(id).await.phase
     }
 
     /// A campaign's counts in the ledger: granted, returned, refunded.
     pub async fn counts(&self, id: CampaignId) -> (u32, u32, i64) {
-        let record = self.ledger().campaign(id).await;
-        let record = record.expect("the ledger answers");
-        let record = record.expect("the campaign was entered");
+        let record = self.record(id).await;
         (record.granted, record.returned, record.refunded_minor)
+    }
+
+    async fn record(&self, id: CampaignId) -> CampaignRecord {
+        self.ledger().campaign(id).await.unwrap().unwrap()
     }
 
     /// What a user can spend.
     pub async fn balance(&self, name: &str) -> i64 {
-        let balances = self.ledger().balances(&user(name)).await;
-        let balances = balances.expect("the ledger tells balances");
+        let balances = self.ledger().balances(&user(name)).await.unwrap();
         balances.iter().map(|balance| balance.available.minor).sum()
     }
 }

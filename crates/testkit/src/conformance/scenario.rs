@@ -1,4 +1,4 @@
-//! What a case works with: a subject, its clock, and a record of everything that was asked and answered.
+//! What a case works with: a subject, its clock, and a record of every command and its answer.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,32 +14,32 @@ use qiang_core::{
 };
 use uuid::Uuid;
 
-use super::{CASE_MAX, Subject, settled};
+use super::{CASE_MAX, Subject, enter, settled};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
     campaign::{Builder, Target, currency, user},
 };
 
-/// Threads that a crowd claims from.
+/// Threads that concurrent commands are submitted from.
 const THREADS: usize = 4;
 /// Entries read from a log at a time.
 const READ_MAX: usize = 1_000;
 /// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
-/// A subject on stage. Its methods panic when the subject gives no answer: where a refusal is expected, the cases
-/// ask with `try_`.
-pub struct Stage<S> {
+/// A subject and what has happened to it. Methods panic when the subject does not answer as expected; where a case
+/// expects a refusal, it calls a method with `try_`.
+pub struct Scenario<S> {
     subject: Option<S>,
     clock: Arc<ManualClock>,
     history: History,
     ids: u64,
-    /// The grants of each campaign, in the order in which they were told.
+    /// The grants of each campaign, in the order of the answers.
     granted: HashMap<CampaignId, Vec<OrderId>>,
 }
 
-impl<S: Subject> Stage<S> {
+impl<S: Subject> Scenario<S> {
     pub(super) fn new(subject: S, clock: Arc<ManualClock>) -> Self {
         let history = History {
             complete: true,
@@ -79,7 +79,7 @@ impl<S: Subject> Stage<S> {
         self.subject = Some(subject.restart().await);
     }
 
-    /// From here on some answers may be lost: the auditor no longer asks who was told of each grant.
+    /// From here on some answers may be lost: the auditor no longer requires an answer for every grant.
     pub fn answers_may_be_lost(&mut self) {
         self.history.complete = false;
     }
@@ -94,18 +94,17 @@ impl<S: Subject> Stage<S> {
     pub async fn deposit(&mut self, to: &str, minor: i64) {
         let id = Uuid::from_u128(u128::from(self.next_id()));
         let amount = Money::new(minor, currency());
-        let deposited = self.ledger().deposit(id, &user(to), amount).await;
-        deposited.expect("a deposit is taken");
+        self.ledger().deposit(id, &user(to), amount).await.unwrap();
         self.history.deposits.push((user(to), minor));
     }
 
-    /// Tells the auditor of a deposit that a case has made itself.
+    /// Records for the auditor a deposit that the case made itself.
     pub fn deposited(&mut self, to: &str, minor: i64) {
         self.history.deposits.push((user(to), minor));
     }
 
-    /// The order that was granted as the `n`-th of its campaign, from 1; one that was never granted, if there were not
-    /// so many. Its number may be any: the parts of a spread campaign number for themselves.
+    /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants. It may
+    /// have any number: each part of a spread campaign has a series of its own.
     #[must_use]
     pub fn nth(&self, target: Target, n: usize) -> OrderId {
         let granted = self.granted.get(&target.id).and_then(|all| all.get(n - 1));
@@ -115,31 +114,25 @@ impl<S: Subject> Stage<S> {
     /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it.
     pub async fn open(&mut self, builder: Builder) -> Target {
         let setup = self.enter(builder).await;
-        self.take_up(&setup).await;
+        self.open_entered(&setup).await;
         Target::of(&setup)
     }
 
     /// Enters a campaign in the ledger, with the money that its owner needs for it, and leaves it a draft.
     pub async fn enter(&mut self, builder: Builder) -> Setup {
         let setup = builder.setup(self.next_id());
-        let owner = setup.campaign.owner.clone();
-        if setup.campaign.funded_minor() > 0 {
-            self.deposit(owner.as_str(), setup.campaign.funded_minor())
-                .await;
-        }
-        let entered = self.ledger().create(&setup).await;
-        entered.expect("a campaign is entered");
-        self.entered(&setup);
+        let subject = self.subject.as_ref().expect("the subject is up");
+        enter(subject.ledger(), &setup, &mut self.history).await;
         setup
     }
 
-    /// Tells the auditor of a campaign that a case has entered itself.
+    /// Records for the auditor a campaign that the case entered itself.
     pub fn entered(&mut self, setup: &Setup) {
         self.history.setups.push(setup.clone());
     }
 
     /// Opens a campaign that was entered.
-    pub async fn take_up(&mut self, setup: &Setup) {
+    pub async fn open_entered(&mut self, setup: &Setup) {
         let reply = self.submit(Command::Open(Box::new(setup.clone()))).await;
         assert_eq!(reply, Ok(Reply::Opened));
     }
@@ -160,7 +153,7 @@ impl<S: Subject> Stage<S> {
         self.history.exchanges.push(Exchange::Claim(claim, outcome));
     }
 
-    /// Claims, after a look at the gate: what it says must be what the claim ends in.
+    /// Asks the gate, then claims: what the gate says must be the claim's outcome.
     pub async fn try_claim(&mut self, claim: Claim) -> Result<Outcome, EngineError> {
         let peeked = self.engine().peek(&claim);
         let claimed = self.engine().claim(claim.clone()).await;
@@ -178,7 +171,7 @@ impl<S: Subject> Stage<S> {
 
     /// Claims.
     pub async fn claim(&mut self, claim: Claim) -> Outcome {
-        self.try_claim(claim).await.expect("a claim is answered")
+        self.try_claim(claim).await.unwrap()
     }
 
     /// Claims, and must be granted.
@@ -197,13 +190,13 @@ impl<S: Subject> Stage<S> {
         }
     }
 
-    /// Claims, and tells the outcome's name.
+    /// Claims, and returns the outcome's name.
     pub async fn outcome(&mut self, claim: Claim) -> &'static str {
         self.claim(claim).await.name()
     }
 
-    /// All claims at once, from several threads; the outcomes stand in the claims' order.
-    pub async fn crowd(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
+    /// Claims from several threads at once; the outcomes are in the order of the claims.
+    pub async fn claim_all(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
         let engine = self.engine();
         let answers = at_once(&claims, |claim| engine.claim(claim.clone())).await;
         let mut outcomes = Vec::with_capacity(claims.len());
@@ -215,8 +208,8 @@ impl<S: Subject> Stage<S> {
         outcomes
     }
 
-    /// All commands at once, from several threads; the replies stand in the commands' order.
-    pub async fn storm(&mut self, commands: Vec<Command>) -> Vec<Result<Reply, EngineError>> {
+    /// Submits from several threads at once; the replies are in the order of the commands.
+    pub async fn submit_all(&mut self, commands: Vec<Command>) -> Vec<Result<Reply, EngineError>> {
         let engine = self.engine();
         let replies = at_once(&commands, |command| engine.submit(command.clone())).await;
         let exchanges = commands.into_iter().zip(replies.iter().cloned());
@@ -243,7 +236,7 @@ impl<S: Subject> Stage<S> {
         }
     }
 
-    /// Steers a campaign, or is refused.
+    /// Applies an action to a campaign, or is refused.
     pub async fn try_act(
         &mut self,
         id: CampaignId,
@@ -257,10 +250,9 @@ impl<S: Subject> Stage<S> {
         }
     }
 
-    /// Steers a campaign.
+    /// Applies an action to a campaign.
     pub async fn act(&mut self, id: CampaignId, action: CampaignAction) -> Tally {
-        let acted = self.try_act(id, action).await;
-        acted.expect("the phase allows it")
+        self.try_act(id, action).await.unwrap()
     }
 
     /// Sets the clock, and lets the engine do all that is due then.
@@ -282,20 +274,14 @@ impl<S: Subject> Stage<S> {
 
     /// A campaign's numbers.
     pub async fn tally(&self, id: CampaignId) -> Tally {
-        let tally = self.engine().tally(id).await;
-        let tally = tally
-            .expect("a tally is answered")
-            .expect("the campaign is known");
+        let tally = self.engine().tally(id).await.unwrap().unwrap();
         assert!(tally.conserves(), "{tally:?}");
         tally
     }
 
     /// An order.
     pub async fn order(&self, order: OrderId) -> Option<OrderView> {
-        self.engine()
-            .order(order)
-            .await
-            .expect("an order is answered")
+        self.engine().order(order).await.unwrap()
     }
 
     /// All entries of all partitions, read in runs.
@@ -305,8 +291,7 @@ impl<S: Subject> Stage<S> {
             let mut log: Vec<Entry> = Vec::new();
             loop {
                 let after = log.last().map_or(0, |entry| entry.seq);
-                let run = self.log().read(partition, after, READ_MAX).await;
-                let run = run.expect("the log is read");
+                let run = self.log().read(partition, after, READ_MAX).await.unwrap();
                 if run.is_empty() {
                     break;
                 }
@@ -319,7 +304,7 @@ impl<S: Subject> Stage<S> {
         logs
     }
 
-    /// Carries everything into the ledger, beside whoever else does; or waits until somebody has.
+    /// Settles everything in the ledger, or waits until the subject has done so by itself.
     pub async fn settle(&self) {
         if self.subject().settles() {
             return self.all_settled().await;
@@ -327,23 +312,20 @@ impl<S: Subject> Stage<S> {
         for (partition, log) in self.log().partitions().into_iter().zip(self.logs().await) {
             let head = log.last().map_or(0, |entry| entry.seq);
             loop {
-                let settled = self.ledger().settled(partition).await;
-                let settled = settled.expect("the ledger tells its position");
+                let settled = self.ledger().settled(partition).await.unwrap();
                 if settled >= head {
                     break;
                 }
                 let run = &log[settled as usize..];
                 let run = &run[..run.len().min(READ_MAX)];
-                let settled = self.ledger().settle(partition, run).await;
-                settled.expect("the ledger settles");
+                self.ledger().settle(partition, run).await.unwrap();
             }
         }
     }
 
     async fn all_settled(&self) {
         for partition in self.log().partitions() {
-            let head = self.log().head(partition).await;
-            let head = head.expect("the log tells its head");
+            let head = self.log().head(partition).await.unwrap();
             let settled = self.ledger().await_settled(partition, head, CASE_MAX).await;
             assert_eq!(settled, Ok(true), "{partition:?}");
         }
@@ -352,7 +334,7 @@ impl<S: Subject> Stage<S> {
     /// The balance of a user: what can be spent, and what is owed back.
     pub async fn balance(&self, name: &str) -> (i64, i64) {
         let balances = self.ledger().balances(&user(name)).await;
-        match balances.expect("the ledger tells balances")[..] {
+        match balances.expect("the ledger returns balances")[..] {
             [] => (0, 0),
             [balance] => (balance.available.minor, balance.refunds_due_minor),
             ref more => panic!("{name} has {more:?}"),
@@ -365,11 +347,11 @@ impl<S: Subject> Stage<S> {
         self.history.logs = self.logs().await;
         for setup in self.history.setups.clone() {
             let id = setup.campaign.id;
-            let tally = self.engine().tally(id).await.expect("a tally is answered");
+            let tally = self.engine().tally(id).await.unwrap();
             self.history.tallies.extend(tally.map(|tally| (id, tally)));
         }
-        let books = assert_sound(&self.history);
-        settled::compare(self.ledger(), &books).await;
+        let expected = assert_sound(&self.history);
+        settled::compare(self.ledger(), &expected).await;
         self.subject.take().expect("the subject is up").stop().await;
     }
 }

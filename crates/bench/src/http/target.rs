@@ -1,0 +1,152 @@
+//! The service that is measured, and what is set up and read there.
+
+use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use qiang_load::{client::Client, load_generator::User};
+use qiang_node::local::{LocalService, UserTokens};
+use serde_json::json;
+
+/// How long the ledger may take to catch up.
+const SETTLE_MAX: Duration = Duration::from_secs(600);
+
+/// The service under load: one of ours, or somebody's.
+pub(super) struct Target {
+    pub(super) addr: SocketAddr,
+    tokens: UserTokens,
+    local: Option<LocalService>,
+    pub(super) operator: HeaderValue,
+}
+
+impl Target {
+    pub(super) async fn new(url: Option<&str>, secret_file: Option<&Path>) -> anyhow::Result<Self> {
+        let (addr, tokens, local) = match (url, secret_file) {
+            (Some(url), Some(file)) => (address(url)?, UserTokens::from_file(file)?, None),
+            _ => {
+                let local = LocalService::start(true).await?;
+                (local.addr(), local.tokens().clone(), Some(local))
+            }
+        };
+        let operator = HeaderValue::try_from(tokens.bearer("bench", "claim send operate")?)?;
+        Ok(Self {
+            addr,
+            tokens,
+            local,
+            operator,
+        })
+    }
+
+    pub(super) fn users(&self, users: u32) -> anyhow::Result<Arc<Vec<User>>> {
+        let user = |n| {
+            Ok(User {
+                token: HeaderValue::try_from(self.tokens.bearer(&user_name(n), "claim")?)?,
+            })
+        };
+        Ok(Arc::new(
+            (0..users).map(user).collect::<anyhow::Result<_>>()?,
+        ))
+    }
+
+    /// Opens a packet of `shares` shares, one minor unit each, and returns the path of its claims.
+    pub(super) async fn open_packet(&self, shares: u32) -> anyhow::Result<String> {
+        let mut client = Client::connect(self.addr).await?;
+        let deposit = json!({ "amount": shares, "currency": "CNY" }).to_string();
+        let path = "/v1/accounts/bench/deposits";
+        client
+            .post(path, &self.operator, Bytes::from(deposit))
+            .await?
+            .success()
+            .context("deposit")?;
+        let packet = json!({
+            "title": "bench", "total": { "amount": shares, "currency": "CNY" }, "shares": shares,
+            "split": { "rule": "equal" },
+        });
+        let body = Bytes::from(packet.to_string());
+        let answer = client
+            .post("/v1/red-packets", &self.operator, body)
+            .await?
+            .success()
+            .context("red packet")?;
+        let id = answer["id"]
+            .as_str()
+            .context("a red packet without an id")?;
+        Ok(format!("/v1/red-packets/{id}"))
+    }
+
+    /// Grants as the ledger has them: number to user and amount.
+    pub(super) async fn ledger(&self, packet: &str) -> anyhow::Result<HashMap<u32, (String, i64)>> {
+        let mut client = Client::connect(self.addr).await?;
+        let mut grants = HashMap::new();
+        let mut after = 0;
+        loop {
+            let path = format!("{packet}/claims?after={after}&limit=1000");
+            let page = client.get(&path, &self.operator).await?.success()?;
+            let page = page["claims"].as_array().context("claims without a list")?;
+            for claim in page {
+                let number = claim["number"]
+                    .as_u64()
+                    .context("a claim without a number")? as u32;
+                let user = claim["user"]
+                    .as_str()
+                    .context("a claim without a user")?
+                    .to_owned();
+                let amount = claim["amount"]["amount"]
+                    .as_i64()
+                    .context("a claim without an amount")?;
+                grants.insert(number, (user, amount));
+                after = after.max(number);
+            }
+            if page.is_empty() {
+                return Ok(grants);
+            }
+        }
+    }
+
+    /// Waits until everything granted is in the ledger's tables, where the service is ours.
+    pub(super) async fn settle(&self) -> anyhow::Result<()> {
+        match &self.local {
+            Some(local) => local.settle(SETTLE_MAX).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Audits the ledger, where it is ours.
+    pub(super) async fn audit(&self) -> anyhow::Result<Option<qiang_audit::Report>> {
+        self.settle().await?;
+        let Some(local) = &self.local else {
+            return Ok(None);
+        };
+        let path = local.database();
+        Ok(Some(
+            tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await??,
+        ))
+    }
+
+    /// Stops the service, where it is ours.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        match self.local {
+            Some(local) => local.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn user_name(n: u32) -> String {
+    format!("user-{n}")
+}
+
+fn address(url: &str) -> anyhow::Result<SocketAddr> {
+    let uri: hyper::Uri = url.parse().with_context(|| format!("{url} is not a URL"))?;
+    let host = uri.host().with_context(|| format!("{url} names no host"))?;
+    if uri.scheme_str() != Some("http") {
+        bail!("{url}: the benchmark speaks http only; point it at the service itself");
+    }
+    let port = uri.port_u16().unwrap_or(80);
+    let addrs = std::net::ToSocketAddrs::to_socket_addrs(&(host, port));
+    addrs
+        .with_context(|| format!("cannot resolve {host}"))?
+        .next()
+        .with_context(|| format!("{host} has no address"))
+}

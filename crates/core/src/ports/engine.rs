@@ -1,0 +1,129 @@
+//! The engine: decides claims, and answers through tickets that need no particular runtime.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::{
+    book::{Claim, Command, OrderView, Refusal, Reply},
+    campaign::{AckLevel, Tally},
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+};
+
+/// Why an engine gave no decision. Whatever it was, repeating the request is safe: a grant that was made is replayed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The queue is full; nothing was decided.
+    #[error("the engine's queue is full")]
+    Overloaded,
+    /// The engine has stopped granting until it is repaired (invariant 6); nothing was decided.
+    #[error("the engine has stopped granting: {reason}")]
+    Unavailable {
+        /// What is wrong, for the operator.
+        reason: String,
+    },
+    /// The decision's fate is unknown: it may or may not have been kept.
+    #[error("the engine cannot tell whether the decision was kept: {reason}")]
+    Uncertain {
+        /// What went wrong, for the operator.
+        reason: String,
+    },
+    /// The process is going down; nothing was decided.
+    #[error("the engine is shutting down")]
+    Stopping,
+    /// The command cannot be carried out.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// A decided claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimed {
+    /// What it ended in.
+    pub outcome: Outcome,
+    /// What the decision survives.
+    pub ack: AckLevel,
+}
+
+/// An answer that is on its way: a future that needs no particular runtime. Dropping it does not undo the command.
+#[derive(Debug)]
+pub struct Ticket<T>(TicketState<T>);
+
+#[derive(Debug)]
+enum TicketState<T> {
+    Ready(Option<Result<T, EngineError>>),
+    Waiting(oneshot::AsyncReceiver<Result<T, EngineError>>),
+}
+
+/// The other end of a [`Ticket`]. Dropped unanswered, the ticket reads [`EngineError::Uncertain`].
+#[derive(Debug)]
+pub struct Answer<T>(oneshot::Sender<Result<T, EngineError>>);
+
+impl<T> Answer<T> {
+    /// Delivers the answer; if nobody waits any more, it is dropped.
+    pub fn send(self, answer: Result<T, EngineError>) {
+        drop(self.0.send(answer));
+    }
+}
+
+impl<T> Ticket<T> {
+    /// A ticket to be answered through the returned end.
+    #[must_use]
+    pub fn new() -> (Answer<T>, Self) {
+        let (sender, receiver) = oneshot::async_channel();
+        (Answer(sender), Self(TicketState::Waiting(receiver)))
+    }
+
+    /// A ticket that has its answer.
+    #[must_use]
+    pub fn ready(answer: Result<T, EngineError>) -> Self {
+        Self(TicketState::Ready(Some(answer)))
+    }
+}
+
+impl<T: Unpin> Future for Ticket<T> {
+    type Output = Result<T, EngineError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let lost = || EngineError::Uncertain {
+            reason: "the engine dropped the request".to_owned(),
+        };
+        match &mut self.0 {
+            TicketState::Ready(answer) => Poll::Ready(answer.take().unwrap_or_else(|| Err(lost()))),
+            TicketState::Waiting(receiver) => Pin::new(receiver)
+                .poll(context)
+                .map(|answer| answer.unwrap_or_else(|_| Err(lost()))),
+        }
+    }
+}
+
+/// Decides claims and everything else that must be atomic with them.
+///
+/// Submission never blocks and never waits: a full queue answers [`EngineError::Overloaded`] at once. Engines are
+/// free to gather what is submitted while they are busy and to decide it in one step.
+pub trait Engine: Send + Sync + 'static {
+    /// Submits a claim: the only way to have one decided, so that every outcome comes with the level it reached.
+    fn claim(&self, claim: Claim) -> Ticket<Claimed>;
+
+    /// Submits a command.
+    fn submit(&self, command: Command) -> Ticket<Reply>;
+
+    /// The gate: the answer to a claim that needs no decision, from this node's memory; `None` when the engine must
+    /// be asked.
+    fn peek(&self, claim: &Claim) -> Option<Outcome>;
+
+    /// A campaign's numbers; `None` if the engine does not know it.
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>>;
+
+    /// An order and whose it is, as soon as it is granted; `None` if the engine does not know it.
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>>;
+
+    /// Goes the way of a grant, up to and including its commit, without granting anything.
+    fn probe(&self) -> Ticket<()>;
+
+    /// The acknowledgement levels that this engine can reach.
+    fn ack_levels(&self) -> &'static [AckLevel];
+}

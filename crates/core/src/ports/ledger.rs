@@ -1,0 +1,250 @@
+//! The ledger: one trait for each user of it, and [`Ledger`] for those who need all.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::{
+    book::Setup,
+    campaign::{Campaign, Phase},
+    event::{Entry, PartitionId, Seq},
+    id::{CampaignId, IdempotencyKey, UserId},
+    money::Money,
+    time::Timestamp,
+};
+
+/// Why the ledger did not do it. Nothing changed, except perhaps after [`LedgerError::Uncertain`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// The account has less than is asked for.
+    #[error("the account holds {held}, and {needed} is needed")]
+    InsufficientFunds {
+        /// What the account holds.
+        held: Money,
+        /// What is needed.
+        needed: Money,
+    },
+    /// The idempotency key was used for another request.
+    #[error("this idempotency key was used before, for a different request")]
+    KeyReused,
+    /// An amount that is not above 0, or larger than [`AMOUNT_MINOR_MAX`](crate::money::AMOUNT_MINOR_MAX).
+    #[error("an amount is 1 to {} minor units", crate::money::AMOUNT_MINOR_MAX)]
+    AmountOutOfRange,
+    /// A sum left 64 bits.
+    #[error("the account cannot hold that much")]
+    Overflow,
+    /// The database did not answer, or refused.
+    #[error("the ledger is not available: {reason}")]
+    Unavailable {
+        /// What is wrong, for the operator.
+        reason: String,
+    },
+    /// The commit failed, and may have been kept all the same.
+    #[error("the ledger cannot tell whether the change was kept: {reason}")]
+    Uncertain {
+        /// What went wrong, for the operator.
+        reason: String,
+    },
+    /// The log has lost entries that it had: a failover or a restart took it back. Nothing of it may be settled.
+    #[error("the log has lost entries, and ends at {head} now")]
+    LogLost {
+        /// Where it ends now.
+        head: Seq,
+    },
+    /// What is in the database contradicts itself.
+    #[error("the ledger is damaged: {reason}")]
+    Damaged {
+        /// What was found.
+        reason: String,
+    },
+}
+
+/// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is
+/// repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyBinding {
+    /// The id bound to the key.
+    pub id: Uuid,
+    /// Whether it was bound just now.
+    pub fresh: bool,
+}
+
+/// What an account holds in one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Balance {
+    /// What can be spent.
+    pub available: Money,
+    /// Payments owed back: they bought nothing any more.
+    pub refunds_due_minor: i64,
+}
+
+/// A campaign as the ledger has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CampaignRecord {
+    /// As it was created.
+    pub campaign: Campaign,
+    /// As settled; the engine may be ahead. A campaign that is spread over several partitions is a draft until all its
+    /// parts have opened, then paused while a part that has not ended is, ended when all have, and closed when all are.
+    pub phase: Phase,
+    /// Units that users have, as settled.
+    pub granted: u32,
+    /// Units returned at the close.
+    pub returned: u32,
+    /// Minor units refunded at the close.
+    pub refunded_minor: i64,
+}
+
+/// One settled grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantRecord {
+    /// Its number in its campaign.
+    pub number: u32,
+    /// Who has it.
+    pub user: UserId,
+    /// Units.
+    pub quantity: u32,
+    /// Minor units.
+    pub amount_minor: i64,
+    /// When it was decided.
+    pub granted_at: Timestamp,
+}
+
+/// An entry that could not be settled, and is kept until it can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuarantinedEntry {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The entry.
+    pub entry: Entry,
+    /// Why it could not be settled.
+    pub reason: String,
+    /// The entry of the same partition that it has to wait for, if it was not refused itself.
+    pub waits_for: Option<Seq>,
+    /// When it was refused, or when it was decided if it waits.
+    pub at: Timestamp,
+}
+
+/// How many entries are set aside.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QuarantineCount {
+    /// Those that were refused.
+    pub refused: u64,
+    /// Those that wait for one of these.
+    pub waiting: u64,
+}
+
+/// Idempotency keys.
+#[async_trait]
+pub trait KeyStore: Send + Sync + 'static {
+    /// Binds an idempotency key to `id`, or returns what it was bound to before. `scope` names the caller and the
+    /// route; `fingerprint` stands for the body.
+    async fn bind_key(
+        &self,
+        scope: &str,
+        key: &IdempotencyKey,
+        fingerprint: [u8; 32],
+        id: Uuid,
+    ) -> Result<KeyBinding, LedgerError>;
+}
+
+/// Users' money.
+#[async_trait]
+pub trait AccountStore: Send + Sync + 'static {
+    /// Puts money from outside into a user's account. The same `id` again changes nothing.
+    async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError>;
+
+    /// What a user has, one balance a currency.
+    async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError>;
+}
+
+/// Campaigns, and what is settled of them.
+#[async_trait]
+pub trait CampaignStore: Send + Sync + 'static {
+    /// Enters a campaign, and moves a red packet's total from the sender into escrow, in one transaction. The same
+    /// id again changes nothing.
+    async fn create(&self, setup: &Setup) -> Result<(), LedgerError>;
+
+    /// A campaign, if the ledger has it.
+    async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError>;
+
+    /// Campaigns that were entered but not yet opened in an engine.
+    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError>;
+
+    /// Up to `limit` settled grants of a campaign with numbers above `after`.
+    async fn grants(
+        &self,
+        id: CampaignId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<GrantRecord>, LedgerError>;
+}
+
+/// The positions of partitions, and the entries that move them.
+#[async_trait]
+pub trait SettlementStore: Send + Sync + 'static {
+    /// The position up to which a partition is settled; 0 for one of which nothing is.
+    async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
+
+    /// The positions of all partitions of which something is settled, in the order of their numbers.
+    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError>;
+
+    /// Waits until a partition is settled up to `seq`, at most `wait_max`; returns whether it is.
+    async fn await_settled(
+        &self,
+        partition: PartitionId,
+        seq: Seq,
+        wait_max: Duration,
+    ) -> Result<bool, LedgerError>;
+
+    /// Settles entries, in one transaction with the new position. Entries that are settled already change nothing.
+    /// Returns the position afterwards.
+    ///
+    /// Partitions are settled independently of each other, also where a campaign is spread over several: what a part
+    /// says of itself counts for that part, and what is left in escrow is refunded when the last part has closed and
+    /// all units are accounted for.
+    async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError>;
+}
+
+/// Entries in quarantine: those that the ledger refused, and those that wait for them (see
+/// [`quarantine`](crate::quarantine)).
+#[async_trait]
+pub trait QuarantineStore: Send + Sync + 'static {
+    /// Keeps the entry right behind the position with the reason why it cannot be settled, and moves the position past
+    /// it, in one transaction. From then on [`SettlementStore::settle`] quarantines by itself the entries that have to
+    /// wait for it. At or before the position nothing changes. Returns the position afterwards.
+    async fn quarantine(
+        &self,
+        partition: PartitionId,
+        entry: &Entry,
+        reason: &str,
+    ) -> Result<Seq, LedgerError>;
+
+    /// How many entries of a partition are in quarantine.
+    async fn count_quarantined(
+        &self,
+        partition: PartitionId,
+    ) -> Result<QuarantineCount, LedgerError>;
+
+    /// Up to `limit` entries in quarantine, by partition and place, behind `after`.
+    async fn list_quarantined(
+        &self,
+        after: Option<(PartitionId, Seq)>,
+        limit: u32,
+    ) -> Result<Vec<QuarantinedEntry>, LedgerError>;
+
+    /// Settles an entry that is in quarantine; false if there is none. It stays there if it is still refused, or has
+    /// to wait for another one: that is the error.
+    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
+}
+
+/// The SQL book: the durable record that people query. Whatever implements its parts is one.
+pub trait Ledger:
+    KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore
+{
+}
+
+impl<T> Ledger for T where
+    T: KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore
+{
+}

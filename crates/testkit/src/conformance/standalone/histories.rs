@@ -1,0 +1,268 @@
+//! Random histories, settled in random order: at any cut the ledger is what follows from the settled entries.
+
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use qiang_core::{
+    book::CampaignAction,
+    event::{Entry, Seq},
+    ports::LedgerError,
+    split::SplitRule,
+};
+
+use super::{Fixture, LedgerSubject, fixture::PARTS};
+use crate::{
+    ManualClock,
+    campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
+    conformance::to_its_end,
+    histories::{CommandDraft, Request},
+};
+
+/// Steps of a history.
+const STEPS_MAX: usize = 120;
+/// Users who come again and again.
+const USERS: u8 = 12;
+/// Entries settled at once, at most.
+const RUN_MAX: u64 = 30;
+
+/// Something that happens, or is settled.
+#[derive(Debug, Clone)]
+enum Step {
+    Command(CommandDraft),
+    Later {
+        millis: i64,
+    },
+    /// Some entries of one part, and some again that were settled before.
+    Settle {
+        part: usize,
+        entries: u64,
+        overlap: u64,
+    },
+    Restart,
+}
+
+fn campaigns() -> [Builder; 4] {
+    [
+        red_packet(1_000, 8, SplitRule::DoubleAverage { min: 1 }).owner("ann"),
+        red_packet(500, 7, SplitRule::Lazy { min: 10 }).owner("ben"),
+        sale(9).limit(3).owner("ann"),
+        sale(5).owner("cleo"),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let campaign = 0..campaigns().len();
+    let actions = prop_oneof![
+        4 => Just(CampaignAction::Pause),
+        4 => Just(CampaignAction::Resume),
+        1 => Just(CampaignAction::Close),
+    ];
+    prop_oneof![
+        24 => (campaign.clone(), 0..USERS, 1_u32..=2, 0_u8..3).prop_map(
+            |(campaign, user, quantity, key)| Step::Command(CommandDraft::Claim {
+                campaign,
+                mistaken: false,
+                user,
+                quantity,
+                key: Some(key),
+            })
+        ),
+        5 => (2..4_usize, 1..=20_u32, 0_u8..3)
+            .prop_map(|(campaign, number, payment)| Step::Command(CommandDraft::Pay {
+                campaign,
+                number,
+                payment,
+            })),
+        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| Step::Command(CommandDraft::Cancel { campaign, number })),
+        2 => (campaign, actions).prop_map(|(campaign, action)| Step::Command(CommandDraft::Act { campaign, action })),
+        2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),
+        14 => (0..usize::from(PARTS), 1..=RUN_MAX, 0_u64..6)
+            .prop_map(|(part, entries, overlap)| Step::Settle { part, entries, overlap }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// Whatever happens, and however the parts' logs are settled: twice, overlapping, one far ahead of another, with
+/// restarts between.
+///
+/// # Panics
+/// With the shortest history that fails.
+pub fn any_history_settles_in_any_order<L: LedgerSubject>() {
+    let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
+    for_any(L::HISTORIES, &steps, async |fixture, steps| {
+        play::<L>(fixture, &steps).await;
+    });
+}
+
+/// Runs `case` on so many values, each with a ledger of its own.
+fn for_any<L: LedgerSubject, V: std::fmt::Debug>(
+    cases: u32,
+    values: &impl Strategy<Value = V>,
+    case: impl AsyncFn(&mut Fixture<L>, V),
+) {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let tried = TestRunner::new(config).run(values, |value| {
+        to_its_end(async {
+            let mut fixture = Fixture::start(ManualClock::new(OPENS)).await;
+            case(&mut fixture, value).await;
+            fixture.stop().await;
+        });
+        Ok(())
+    });
+    tried.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+async fn open_all<L: LedgerSubject>(fixture: &mut Fixture<L>) -> Vec<Target> {
+    let mut targets = Vec::new();
+    for builder in campaigns() {
+        targets.push(fixture.open(&builder).await);
+    }
+    targets
+}
+
+async fn play<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step]) {
+    let targets = open_all(fixture).await;
+    for step in steps {
+        perform(fixture, &targets, step).await;
+    }
+    // The rest, a little of each part in turn, and then all once again.
+    let parts = usize::from(PARTS);
+    for round in 0.. {
+        let part = round % parts;
+        settle(fixture, part, RUN_MAX, 0).await;
+        let mut left = 0;
+        for part in 0..parts {
+            left += fixture.log(part).len() as Seq - fixture.settled(part).await;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    fixture.compare().await;
+    for part in 0..parts {
+        fixture
+            .settle(part, fixture.log(part).len() as Seq, Seq::MAX)
+            .await;
+    }
+    fixture.compare().await;
+}
+
+async fn perform<L: LedgerSubject>(fixture: &mut Fixture<L>, targets: &[Target], step: &Step) {
+    match step {
+        Step::Command(draft) => match draft.request(|campaign| targets[campaign]) {
+            Request::Claim(claim) => drop(fixture.claim(&claim)),
+            Request::Command(command) => drop(fixture.play(command)),
+        },
+        Step::Later { millis } => fixture.later(*millis),
+        Step::Settle {
+            part,
+            entries,
+            overlap,
+        } => {
+            settle(fixture, *part, *entries, *overlap).await;
+            fixture.compare().await;
+        }
+        Step::Restart => {
+            fixture.restart().await;
+            fixture.compare().await;
+        }
+    }
+}
+
+/// One of this many entries is refused for no reason of its own.
+const UNLUCKY: u8 = 12;
+/// Entries after which the unlucky ones repeat.
+const LUCK: usize = 61;
+
+/// Whatever is refused in a history, the rest is settled. The refused entries are redriven in the order of their places,
+/// each at the first attempt, and then the ledger is as if nothing had been refused. Where they are not redriven, the
+/// ledger still conserves units and money; the subject may check that in its `stop`.
+///
+/// # Panics
+/// With the shortest history that fails.
+pub fn any_history_survives_refusals<L: LedgerSubject>() {
+    let steps = proptest::collection::vec(step(), 1..STEPS_MAX);
+    let luck = proptest::collection::vec(0..UNLUCKY, LUCK);
+    let values = (steps, luck, any::<bool>());
+    // Each starts a ledger and settles it twice.
+    let cases = L::HISTORIES.div_ceil(2);
+    for_any(cases, &values, async |fixture, (steps, luck, mended)| {
+        refuse::<L>(fixture, &steps, &luck).await;
+        if mended {
+            redrive_all(fixture).await;
+            fixture.compare().await;
+        }
+    });
+}
+
+async fn refuse<L: LedgerSubject>(fixture: &mut Fixture<L>, steps: &[Step], luck: &[u8]) {
+    let targets = open_all(fixture).await;
+    for step in steps {
+        match step {
+            Step::Settle { part, entries, .. } => settle_some(fixture, *part, *entries, luck).await,
+            Step::Restart => fixture.restart().await,
+            step => perform(fixture, &targets, step).await,
+        }
+    }
+    for part in 0..usize::from(PARTS) {
+        settle_some(fixture, part, Seq::MAX, luck).await;
+    }
+}
+
+/// Settles some entries of a part, and quarantines those that are unlucky or that the ledger refuses.
+async fn settle_some<L: LedgerSubject>(
+    fixture: &Fixture<L>,
+    part: usize,
+    entries: u64,
+    luck: &[u8],
+) {
+    let (ledger, partition) = (fixture.ledger(), fixture.partition(part));
+    let from = fixture.settled(part).await as usize;
+    let left = &fixture.log(part)[from..];
+    let left = &left[..left
+        .len()
+        .min(usize::try_from(entries).unwrap_or(usize::MAX))];
+    let unlucky = |entry: &Entry| luck[(entry.seq as usize * 3 + part) % luck.len()] == 0;
+    for run in left.chunk_by(|one, next| unlucky(one) == unlucky(next)) {
+        let refused = unlucky(&run[0]);
+        if !refused && ledger.settle(partition, run).await.is_ok() {
+            continue;
+        }
+        // What settlement does, less the bisection.
+        for entry in run {
+            let settled = match refused {
+                true => Err("bad luck".to_owned()),
+                false => match ledger.settle(partition, std::slice::from_ref(entry)).await {
+                    Err(LedgerError::Damaged { reason }) => Err(reason),
+                    other => Ok(other),
+                },
+            };
+            let settled = match settled {
+                Ok(settled) => settled,
+                Err(reason) => ledger.quarantine(partition, entry, &reason).await,
+            };
+            assert_eq!(settled, Ok(entry.seq));
+        }
+    }
+}
+
+/// Redrives all quarantined entries, partition by partition.
+async fn redrive_all<L: LedgerSubject>(fixture: &Fixture<L>) {
+    let ledger = fixture.ledger();
+    let listed = ledger.list_quarantined(None, u32::MAX).await;
+    for row in listed.expect("the ledger lists quarantined entries") {
+        let driven = ledger.redrive(row.partition, row.entry.seq).await;
+        assert_eq!(driven, Ok(true), "{row:?}");
+    }
+}
+
+async fn settle<L: LedgerSubject>(fixture: &Fixture<L>, part: usize, entries: u64, overlap: u64) {
+    let head = fixture.log(part).len() as Seq;
+    let upto = (fixture.settled(part).await + entries).min(head);
+    fixture.settle(part, upto, overlap).await;
+}

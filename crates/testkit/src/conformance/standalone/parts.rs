@@ -1,0 +1,297 @@
+//! What a ledger makes of campaigns in parts, when each part's log is settled for itself.
+
+use std::time::Duration;
+
+use qiang_core::{
+    book::CampaignAction,
+    campaign::Phase,
+    event::{Event, Seq},
+    split::SplitRule,
+};
+
+use super::{Fixture, LedgerSubject, fixture::PARTS};
+use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
+
+const ALL: usize = PARTS as usize;
+
+/// A draft until all parts have opened; paused while one is; ended and closed when all are.
+pub async fn the_phase_follows_the_parts<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let id = case.open(&sale(10)).await.id;
+    for action in [
+        CampaignAction::Pause,
+        CampaignAction::Resume,
+        CampaignAction::Close,
+    ] {
+        case.act(id, action);
+    }
+    // Each log says: opened, paused, resumed, ended, closed.
+    let expected = [
+        ([1, 0, 0], Phase::Draft),
+        ([3, 1, 0], Phase::Draft),
+        ([3, 1, 1], Phase::Scheduled),
+        ([3, 2, 1], Phase::Paused),
+        ([4, 2, 3], Phase::Paused),
+        ([4, 3, 3], Phase::Scheduled),
+        ([5, 3, 4], Phase::Scheduled),
+        ([5, 4, 4], Phase::Ended),
+        ([5, 5, 4], Phase::Ended),
+        ([5, 5, 5], Phase::Closed),
+    ];
+    for (settled, phase) in expected {
+        for (part, upto) in settled.into_iter().enumerate() {
+            case.settle(part, upto, 0).await;
+        }
+        assert_eq!(case.phase(id).await, phase, "{settled:?}");
+        case.compare().await;
+    }
+}
+
+/// Before its part has closed, what an order gives back is in stock; after, it is the owner's. What other parts did is
+/// nothing to it.
+pub async fn units_given_back_count_where_their_part_stands<L: LedgerSubject>(
+    case: &mut Fixture<L>,
+) {
+    let sale = case.open(&sale(9).limit(3).hold_ms(2 * OPEN_MS)).await;
+    let mut orders = Vec::new();
+    for part in 0..ALL {
+        for n in 0..2 {
+            let claim = sale.units(&case.somebody(part, n), 1);
+            orders.push(case.granted(claim).order_id());
+        }
+    }
+    case.cancel(orders[0]);
+    case.act(sale.id, CampaignAction::Close);
+    case.cancel(orders[2]);
+    case.later(2 * OPEN_MS);
+    // Four units were left at the close, which the parts gave back as 2, 1 and 1.
+    case.settle_all(1).await;
+    assert_eq!(case.counts(sale.id).await, (0, 3, 0));
+    case.compare().await;
+    case.settle(0, 4, 0).await; // opened, granted twice, cancelled
+    assert_eq!(case.counts(sale.id).await, (1, 3, 0));
+    case.settle(0, 6, 0).await; // ended, closed
+    assert_eq!(case.counts(sale.id).await, (1, 5, 0));
+    case.settle_all(0).await; // expired
+    assert_eq!(case.counts(sale.id).await, (0, 6, 0));
+    case.settle(2, 5, 0).await; // opened, granted twice, ended, closed
+    assert_eq!(case.phase(sale.id).await, Phase::Closed);
+    assert_eq!(case.counts(sale.id).await, (2, 7, 0));
+    case.settle_all(2).await; // expired
+    assert_eq!(case.counts(sale.id).await, (0, 9, 0));
+    case.compare().await;
+}
+
+/// Money that no part accounts for stays in escrow until the last part has closed, and then goes to the sender, once.
+pub async fn residue_goes_home_with_the_last_close<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
+    let packet = case.open(&packet).await;
+    case.act(packet.id, CampaignAction::Close);
+    // Each part has three shares of 100; one loses sight of 30.
+    for (part, sent_home) in [(0, 270), (1, 570), (2, 900)] {
+        let mut log = case.log(part).to_vec();
+        if let (0, Event::Closed { refunded_minor, .. }) = (part, &mut log[2].event) {
+            *refunded_minor -= 30;
+        }
+        for _ in 0..2 {
+            let settled = case.ledger().settle(case.partition(part), &log).await;
+            assert_eq!(settled, Ok(3));
+            assert_eq!(case.balance("sender").await, sent_home);
+        }
+        case.restart().await;
+    }
+    assert_eq!(case.phase(packet.id).await, Phase::Closed);
+    assert_eq!(case.counts(packet.id).await, (0, 9, 870));
+}
+
+/// All parts have closed and a share is nobody's: somebody may still come with it, so its money stays.
+pub async fn units_that_are_missing_keep_the_residue<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
+    let packet = case.open(&packet).await;
+    case.act(packet.id, CampaignAction::Close);
+    for part in 0..ALL {
+        let mut log = case.log(part).to_vec();
+        if part == 1 {
+            let (returned, refunded_minor) = (2, 200);
+            log[2].event = Event::Closed {
+                returned,
+                refunded_minor,
+            };
+        }
+        let settled = case.ledger().settle(case.partition(part), &log).await;
+        assert_eq!(settled, Ok(3));
+    }
+    assert_eq!(case.counts(packet.id).await, (0, 8, 800));
+    assert_eq!(case.balance("sender").await, 800);
+}
+
+/// A unit comes back in one part and is sold again in another, and the second sale is settled first. In the end no more
+/// are sold than there are.
+pub async fn units_sold_again_elsewhere_may_be_settled_first<L: LedgerSubject>(
+    case: &mut Fixture<L>,
+) {
+    let sale = case.open(&sale(3).limit(3)).await;
+    let (first, second) = (case.somebody(0, 0), case.somebody(1, 0));
+    case.granted(sale.units(&first, 3));
+    case.later(HOLD_MS);
+    case.granted(sale.units(&second, 3));
+    case.act(sale.id, CampaignAction::Close);
+    case.settle(0, 2, 0).await;
+    case.settle_all(1).await;
+    case.compare().await;
+    case.restart().await;
+    case.settle_all(2).await;
+    case.compare().await;
+    case.settle_all(0).await;
+    case.compare().await;
+    assert_eq!(case.counts(sale.id).await, (3, 0, 0));
+    assert_eq!(case.phase(sale.id).await, Phase::Closed);
+}
+
+/// Grants are listed by their numbers, whatever is missing between them.
+pub async fn numbers_may_have_gaps<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let packet = red_packet(1_000, 10, SplitRule::DoubleAverage { min: 1 });
+    for target in [case.open(&packet).await, case.open(&sale(10)).await] {
+        let mut numbers: Vec<u32> = Vec::new();
+        for part in [0, 1, 1, 1, 2] {
+            let n = numbers.len();
+            let claim = target.one(&case.somebody(part, n));
+            let grant = case.granted(claim);
+            numbers.extend((part == 1).then_some(grant.number));
+        }
+        case.settle_all(1).await;
+        for after in 0..20 {
+            let page = case
+                .ledger()
+                .grants(target.id, after, 2)
+                .await
+                .unwrap()
+                .into_iter();
+            let expected = numbers.iter().filter(|number| **number > after).take(2);
+            assert!(
+                page.map(|grant| grant.number).eq(expected.copied()),
+                "{after}"
+            );
+        }
+        case.compare().await;
+    }
+}
+
+/// Each partition has its position, across restarts, and whoever waits for one waits for no other.
+pub async fn positions_are_kept_for_each_partition<L: LedgerSubject>(case: &mut Fixture<L>) {
+    case.open(&sale(10)).await;
+    case.open(&sale(10)).await;
+    assert_eq!(case.ledger().positions().await, Ok(Vec::new()));
+    case.settle(1, 1, 0).await;
+    case.settle(2, 2, 0).await;
+    for _ in 0..2 {
+        let mut expected = [(case.partition(1), 1), (case.partition(2), 2)];
+        expected.sort();
+        let positions = case.ledger().positions().await;
+        assert_eq!(positions.as_deref(), Ok(&expected[..]));
+        for (part, at) in [(0, 0), (1, 1), (2, 2)] {
+            assert_eq!(case.settled(part).await, at);
+            for seq in 0..3 {
+                let partition = case.partition(part);
+                let reached = case.ledger().await_settled(partition, seq, Duration::ZERO);
+                assert_eq!(reached.await, Ok(seq <= at), "part {part} up to {seq}");
+            }
+        }
+        case.restart().await;
+    }
+    let wait_max = Duration::from_secs(20);
+    let waits = case.ledger().await_settled(case.partition(0), 2, wait_max);
+    let (reached, ()) = tokio::join!(waits, case.settle_all(0));
+    assert_eq!(reached, Ok(true));
+}
+
+/// Entries that do not follow the position of their partition are turned away; the others go on.
+pub async fn a_gap_is_refused_in_its_partition_alone<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let target = case.open(&sale(10)).await;
+    for part in [0, 0, 0, 1] {
+        let n = case.log(part).len();
+        let claim = target.one(&case.somebody(part, n));
+        case.granted(claim);
+    }
+    case.settle(0, 1, 0).await;
+    let (partition, log) = (case.partition(0), case.log(0));
+    let gap = [log[0].clone(), log[1].clone(), log[3].clone()];
+    for run in [&log[2..], &gap] {
+        let settled = case.ledger().settle(partition, run).await;
+        assert!(settled.is_err(), "{settled:?}");
+        assert_eq!(case.settled(0).await, 1);
+        case.compare().await;
+    }
+    for part in 0..ALL {
+        case.settle_all(part).await;
+    }
+    case.compare().await;
+}
+
+/// Entries that come again count once, in every part, after restarts too.
+pub async fn settling_again_changes_nothing_in_any_part<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let packet = red_packet(1_001, 30, SplitRule::Lazy { min: 1 }).owner("sender");
+    let packet = case.open(&packet).await;
+    let sale = case.open(&sale(30).limit(2)).await;
+    for part in 0..ALL {
+        for n in 0..5 {
+            let name = case.somebody(part, n);
+            case.granted(packet.one(&name));
+            let order = case.granted(sale.units(&name, 2)).order_id();
+            match n {
+                0 => case.pay(order, "p"),
+                1 => case.cancel(order),
+                _ => {}
+            }
+        }
+    }
+    case.at(OPENS.plus_millis(OPEN_MS));
+    for part in 0..ALL {
+        let head = case.log(part).len() as Seq;
+        for upto in (1..=head).step_by(4).chain([head]) {
+            case.settle(part, upto, 6).await;
+            case.settle(part, upto, Seq::MAX).await;
+        }
+    }
+    case.compare().await;
+    case.restart().await;
+    for part in 0..ALL {
+        case.settle(part, 5, Seq::MAX).await;
+        case.settle(part, case.log(part).len() as Seq, Seq::MAX)
+            .await;
+    }
+    case.compare().await;
+}
+
+/// All partitions at the same time, with the same campaigns, users and sellers in all of them.
+pub async fn partitions_are_settled_at_once<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let mut targets = Vec::new();
+    for _ in 0..3 {
+        let packet = red_packet(9_000, 60, SplitRule::DoubleAverage { min: 1 });
+        targets.push(case.open(&packet.owner("sender")).await);
+        targets.push(case.open(&sale(60).owner("sender")).await);
+    }
+    for (turn, target) in (0..).zip(&targets) {
+        for part in 0..ALL {
+            for n in 0..15 {
+                // Each campaign in another order, so that rows are wanted in different orders.
+                let n = (n * 7 + turn) % 15;
+                let grant = case.granted(target.one(&case.somebody(part, n)));
+                if grant.order.is_some() {
+                    case.pay(grant.order_id(), "p");
+                }
+            }
+        }
+    }
+    case.at(OPENS.plus_millis(OPEN_MS));
+    let together = |part: usize| {
+        let case = &*case;
+        async move {
+            let head = case.log(part).len() as Seq;
+            for upto in (1..=head).step_by(10).chain([head]) {
+                case.settle(part, upto, 3).await;
+            }
+        }
+    };
+    tokio::join!(together(0), together(1), together(2));
+    case.compare().await;
+}

@@ -1,0 +1,39 @@
+//! How a test's SQL server is set up.
+
+/// How a SQL server is set up. By default as in production: a commit is on the disk.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    settings: Vec<String>,
+    skips_fsync: bool,
+}
+
+impl Options {
+    /// Commits are synced.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Faster; commits survive a kill, but not the loss of power.
+    #[must_use]
+    pub fn without_fsync(mut self) -> Self {
+        self.skips_fsync = true;
+        self
+    }
+
+    /// A further `name=value`.
+    #[must_use]
+    pub fn setting(mut self, setting: &str) -> Self {
+        self.settings.push(setting.to_owned());
+        self
+    }
+
+    /// All settings, with those that turn syncing off where it is asked for.
+    pub(super) fn settings<'a>(
+        &'a self,
+        fsync_off: &'a [&'a str],
+    ) -> impl Iterator<Item = &'a str> {
+        let fsync_off = if self.skips_fsync { fsync_off } else { &[] };
+        let settings = self.settings.iter().map(String::as_str);
+        fsync_off.iter().copied().chain(settings)
+    }
+}

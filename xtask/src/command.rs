@@ -1,0 +1,88 @@
+//! Commands given as one line, the way a person types them. They are split at blanks; there is no quoting.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a command with our output streams. Anything but exit code 0 is an error.
+pub(crate) fn run(line: &str, directory: &Path) -> Result<()> {
+    output(line, command(line, directory).stdout(Stdio::inherit())).map(drop)
+}
+
+/// Runs a command and returns what it writes to standard output.
+pub(crate) fn read(line: &str, directory: &Path) -> Result<String> {
+    let output = output(line, &mut command(line, directory))?;
+    String::from_utf8(output.stdout).with_context(|| format!("read the output of `{line}`"))
+}
+
+/// Whether a command runs and exits with 0. Its output is thrown away.
+pub(crate) fn succeeds(line: &str, directory: &Path) -> bool {
+    let mut command = command(line, directory);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn output(line: &str, command: &mut Command) -> Result<Output> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("run `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` ended with {}", output.status);
+    }
+    Ok(output)
+}
+
+fn command(line: &str, directory: &Path) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command
+        .args(words)
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    // `cargo run` describes xtask in these variables. Build scripts would run again because of them.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        let about_xtask = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"];
+        if about_xtask.iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name.as_ref());
+        }
+    }
+    command
+}
+
+/// Writes a shell script that the caller's test may run at once.
+///
+/// A child process writes it. If this process held the file open for writing, a child that another test forks at that
+/// moment would hold it open too until it starts its own program, and Linux does not run a file that is open for
+/// writing (ETXTBSY).
+#[cfg(test)]
+pub(crate) fn script(path: &Path, body: &str) {
+    let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
+    let status = Command::new("sh")
+        .args(["-c", write])
+        .arg(path)
+        .arg(body)
+        .status();
+    assert!(status.unwrap().success(), "write {}", path.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_is_an_error_with_the_command_in_it() {
+        let here = Path::new(".");
+        let error = run("false", here).unwrap_err().to_string();
+        assert!(error.starts_with("`false` ended with"), "{error}");
+        assert!(run("no-such-program-here", here).is_err());
+        assert!(run("true", here).is_ok());
+        assert!(succeeds("true", here) && !succeeds("false", here));
+    }
+
+    #[test]
+    fn a_command_does_not_see_the_variables_that_describe_xtask() {
+        let seen = read("env", Path::new(".")).unwrap();
+        assert!(!seen.contains("CARGO_PKG_NAME="), "{seen}");
+    }
+}

@@ -1,0 +1,160 @@
+//! What may be depended on: licences, banned crates and sources of all that is compiled for this platform.
+//!
+//! Security advisories are not checked: they need a database from outside.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::command;
+
+/// Permissive licences that Apache-2.0 software may ship with. A licence on this list need not be in use today.
+const LICENCES: &[&str] = &[
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    // Data: the root certificates.
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Zlib",
+];
+
+/// Crates that must not come in, not even through others, and why.
+const BANNED: &[(&str, &str)] = &[
+    ("async-std", "the runtime is tokio"),
+    ("chrono", "time is jiff's"),
+    (
+        "native-tls",
+        "TLS is rustls with aws-lc: one crypto provider",
+    ),
+    (
+        "openssl-sys",
+        "TLS is rustls with aws-lc: one crypto provider",
+    ),
+    ("ring", "aws-lc is the one crypto provider"),
+    ("rsa", "its decryption leaks timing; aws-lc has RSA"),
+];
+
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Every crate that is compiled, features considered: unlike `cargo metadata` this leaves out optional ones.
+const LIST: &str = "cargo tree --locked --workspace --all-features --prefix none --format {p}|{l}";
+
+/// Checks all dependencies and prints every breach.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let lock = fs::read_to_string(root.join("Cargo.lock")).context("read Cargo.lock")?;
+    let mut breaches = sources(&lock);
+    breaches.extend(crates(&command::read(LIST, root)?));
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    breaches.sort();
+    breaches.dedup();
+    bail!(
+        "{}\nuse another crate or fewer features (`cargo tree --invert CRATE` shows who needs it), \
+         or change the lists in xtask/src/deny.rs",
+        breaches.join("\n")
+    )
+}
+
+/// Sources in Cargo.lock other than crates.io. The workspace's own crates have none there.
+fn sources(lock: &str) -> Vec<String> {
+    lock.lines()
+        .filter_map(|line| line.strip_prefix("source = \"")?.strip_suffix('"'))
+        .filter(|source| *source != CRATES_IO)
+        .map(|source| format!("{source}: not crates.io"))
+        .collect()
+}
+
+/// Banned crates and licences in lines of `name version|licence`. A crate that comes again has a mark at the end.
+fn crates(list: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for (package, licence) in list.lines().filter_map(|line| line.split_once('|')) {
+        let name = package.split(' ').next().unwrap_or(package);
+        if let Some((_, why)) = BANNED.iter().find(|(banned, _)| *banned == name) {
+            breaches.push(format!("{package}: banned: {why}"));
+        }
+        let licence = licence.trim_end_matches(" (*)");
+        if !is_allowed(licence) {
+            breaches.push(format!(
+                "{package}: its licence is not allowed: {licence:?}"
+            ));
+        }
+    }
+    breaches
+}
+
+/// Whether the allowed licences satisfy an SPDX expression; `/` is an old way to write `OR`.
+fn is_allowed(expression: &str) -> bool {
+    let mut expression = expression.replace('/', " OR ");
+    // The innermost brackets first: an allowed licence or another one stands for what is in them.
+    while let Some((before, rest)) = expression.rsplit_once('(')
+        && let Some((inner, after)) = rest.split_once(')')
+    {
+        let result = if is_allowed(inner) {
+            LICENCES[0]
+        } else {
+            "none"
+        };
+        expression = format!("{before}{result}{after}");
+    }
+    let is_listed = |licence: &str| LICENCES.contains(&licence.trim());
+    let mut alternatives = expression.split(" OR ");
+    alternatives.any(|licences| licences.split(" AND ").all(is_listed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_passes() {
+        run(&crate::project_root().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn licences_are_read_as_expressions() {
+        for allowed in [
+            "MIT",
+            "Apache-2.0 / MIT",
+            "GPL-3.0 OR MIT",
+            "MIT AND (GPL-3.0 OR ISC)",
+            "Apache-2.0 WITH LLVM-exception OR MIT",
+            "ISC AND (Apache-2.0 OR ISC) AND Apache-2.0",
+        ] {
+            assert!(is_allowed(allowed), "{allowed}");
+        }
+        for refused in [
+            "",
+            "GPL-3.0",
+            "MIT AND GPL-3.0",
+            "(MIT",
+            "MIT)",
+            "MIT MIT",
+            "(MIT OR ISC) AND GPL-3.0",
+            "GPL-3.0 OR MIT AND GPL-3.0",
+            "Apache-2.0 WITH LLVM-exception",
+        ] {
+            assert!(!is_allowed(refused), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_banned_crate_and_a_refused_licence_are_found() {
+        assert!(crates("a v1.0.0|MIT\n\na v1.0.0|MIT (*)\nb v2 (proc-macro)|ISC").is_empty());
+        assert!(crates("ring v0.17.0|MIT")[0].contains("aws-lc"));
+        assert!(crates("a v1.0.0|GPL-3.0 (*)")[0].contains("\"GPL-3.0\""));
+        assert_eq!(crates("a v1.0.0|").len(), 1);
+    }
+
+    #[test]
+    fn a_source_other_than_crates_io_is_found() {
+        let lock = |source: &str| format!("name = \"a\"\nsource = \"{source}\"\n");
+        assert!(sources(&lock(CRATES_IO)).is_empty());
+        assert_eq!(sources(&lock("git+https://a.example/a#0")).len(), 1);
+    }
+}
