@@ -36,6 +36,7 @@ const ALLOWED: &str = "
 const ALLOWED_IN_TESTS: &str = "
     api: embedded node
     qiang: broker control redis
+    redis: embedded
 ";
 
 const CORE: &str = "core";
