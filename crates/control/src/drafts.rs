@@ -1,6 +1,7 @@
 //! Opens drafts: campaigns that are in the ledger, and that no engine has opened yet.
 //!
-//! A crash between a campaign's funding and its opening leaves one behind, and so does a request that was cut off there.
+//! A crash between a campaign's funding and its opening leaves one behind, and so does a request that was cut off
+//! there.
 
 use std::{sync::Arc, time::Duration};
 

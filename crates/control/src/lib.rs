@@ -1,4 +1,5 @@
-//! The control plane: one file a reconciler, each idempotent, each on a timer and a signal; and the host that runs them.
+//! The control plane: one file a reconciler, each idempotent, each on a timer and a signal; and the host that runs
+//! them.
 
 pub mod drafts;
 pub mod host;

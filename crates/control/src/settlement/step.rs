@@ -53,8 +53,8 @@ impl StepError {
 }
 
 /// Settles up to `limit` entries of a partition right from its log, and lets the log forget them. An entry that the
-/// ledger refuses is quarantined, and the step ends behind it.
-/// Harmless however often it is done, and by however many at once.
+/// ledger refuses is quarantined, and the step ends behind it. Harmless however often it is done, and by however many
+/// at once.
 ///
 /// # Errors
 /// [`StepError`]; a commit of the ledger whose fate is unknown is one, too.

@@ -1,7 +1,8 @@
 //! Transports on Redis: how a partition's records reach the worker that settles them.
 //!
 //! - `stream` reads the log itself through a consumer group.
-//! - `list` reads a list that the scripts append to in the same step as to the log. The items that a worker has received
+//! - `list` reads a list that the scripts append to in the same step as to the log. The items that a worker has
+//!   received
 //!   are in a second list, from which they are moved back when the worker dies.
 //!
 //! Either way one worker has a partition at a time, by a lease.

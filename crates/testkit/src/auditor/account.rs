@@ -376,8 +376,8 @@ impl Account {
         Ok(())
     }
 
-    /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and by
-    /// an order in which all entries can have happened.
+    /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and
+    /// by an order in which all entries can have happened.
     pub(super) fn explains(&self) -> Checked {
         self.conserves()?;
         let supply = i64::from(self.setup.campaign.supply());
