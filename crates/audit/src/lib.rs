@@ -98,8 +98,8 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     Books "overdrawn",
     Log "escrow",
     Books "idempotency_keys",
+    Books "nothing_aside",
     // a ledger alone: its tables against each other
-    BooksAlone "nothing_aside",
     BooksAlone "positions_known",
     BooksAlone "parts_whole",
     BooksAlone "counts_add_up",
