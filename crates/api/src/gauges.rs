@@ -17,9 +17,7 @@ pub trait Gauges: Send + Sync + 'static {
     fn stuck(&self) -> Option<String>;
 
     /// How many entries of each partition the ledger has quarantined, as counted a while ago.
-    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
-        Vec::new()
-    }
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)>;
 
     /// Why nothing is granted at the moment, if that is so.
     fn stopped(&self) -> Option<String>;

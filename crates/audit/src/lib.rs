@@ -98,8 +98,8 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     Ledger "overdrawn",
     Log "escrow",
     Ledger "idempotency_keys",
+    Ledger "nothing_aside",
     // a ledger alone: its tables against each other
-    LedgerOnly "nothing_aside",
     LedgerOnly "positions_known",
     LedgerOnly "parts_whole",
     LedgerOnly "counts_add_up",

@@ -1,5 +1,37 @@
 -- What several checks need, made once from the rows, in temporary tables: nothing is written to the file.
 
+-- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space. They are
+-- not settled, though the position is past them.
+CREATE TEMP TABLE aside (
+    partition INTEGER,
+    seq       INTEGER,
+    campaign  TEXT,
+    told      TEXT,     -- the event with its fields
+    kind      TEXT,
+    number    INTEGER,  -- of the grant or the order; closed: units returned
+    quantity  INTEGER,  -- granted: units
+    reason    TEXT,
+    waits_for INTEGER
+);
+
+INSERT INTO temp.aside
+WITH events AS (
+    SELECT *, substr(entry, instr(entry, campaign) + length(campaign) + 1) AS told FROM set_aside
+), kinds AS (
+    SELECT *, substr(told, 1, instr(told || ' ', ' ') - 1) AS kind FROM events
+), fields AS (
+    SELECT *, substr(told, length(kind) + 2) AS fields FROM kinds
+), users AS (
+    SELECT *, substr(fields, instr(fields || ' ', ' ') + 1) AS behind_number FROM fields
+)
+SELECT partition, seq, campaign, nullif(told, ''), nullif(kind, ''),
+       CASE WHEN fields <> '' AND kind <> 'opened' THEN CAST(fields AS INTEGER) END,
+       CASE kind WHEN 'granted' THEN CAST(substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS INTEGER) END,
+       reason, waits_for
+FROM users;
+
+CREATE INDEX temp.aside_of ON aside (campaign, kind, number);
+
 -- Every grant, where its number leads to it.
 CREATE TEMP TABLE grants (
     campaign INTEGER NOT NULL,
@@ -16,6 +48,7 @@ CREATE TEMP TABLE grants (
 INSERT INTO temp.grants
 SELECT campaign, coalesce(number, 0), seq, at, user, quantity, amount,
        seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
+           AND seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0)
 FROM events
 WHERE kind = 1
 ORDER BY campaign, number, seq;
@@ -47,6 +80,7 @@ SELECT e.campaign, e.seq, e.at,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
                             WHEN 4 THEN -g.quantity END, 0),
        e.seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
+           AND e.seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0)
 FROM events e
 LEFT JOIN temp.grants g ON e.kind BETWEEN 2 AND 6 AND g.campaign = e.campaign AND g.number = e.number
 ORDER BY e.campaign, e.seq;

@@ -125,6 +125,18 @@ fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connecti
     }
 }
 
+/// What a file that is there is for; `None` where it does not say so.
+pub(crate) fn kind_of(path: &Path) -> Result<Option<FileKind>, StoreError> {
+    let conn = open_reader(path)?;
+    let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if version < KIND_SINCE {
+        // Before there were kinds, all files were engines'.
+        return Ok((version > 0).then_some(FileKind::Engine));
+    }
+    let found: String = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0))?;
+    Ok(FileKind::ALL.into_iter().find(|kind| kind.name() == found))
+}
+
 /// Opens the file for reading, beside a writer or alone.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;

@@ -141,6 +141,14 @@ impl Embedded {
         })
     }
 
+    /// Whether a file that is there is an embedded engine's, and not a standalone ledger.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is no file of Qiang's.
+    pub fn is_engine(path: &Path) -> Result<bool, StoreError> {
+        Ok(file::kind_of(path)? == Some(FileKind::Engine))
+    }
+
     /// Answers everything that was accepted, refuses what comes after, and stops the writer. Blocks meanwhile.
     pub fn close(&self) {
         self.writer.stop();

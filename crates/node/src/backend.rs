@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use qiang_api::{Gauges, Ports};
-use qiang_core::{event::Seq, ports::Clock};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{Clock, EventLog as _, QuarantineCount},
+};
 use qiang_embedded::{Embedded, SystemClock};
 
 use crate::{
@@ -28,6 +31,12 @@ impl Gauges for EmbeddedGauges {
 
     fn stuck(&self) -> Option<String> {
         self.0.stuck()
+    }
+
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        let partitions = self.0.partitions();
+        let count = |partition| (partition, self.0.quarantined());
+        partitions.into_iter().map(count).collect()
     }
 
     fn stopped(&self) -> Option<String> {

@@ -22,7 +22,7 @@ use qiang_core::{
         TransportStatus,
     },
 };
-use qiang_embedded::SqliteLedger;
+use qiang_embedded::{Embedded, SqliteLedger};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
@@ -34,10 +34,12 @@ use crate::{
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The ledger behind a remote engine.
+/// The ledger behind a remote engine; or an engine's own, for those who look after it while no node serves it.
 pub enum LedgerBackend {
     /// In a file.
     File(SqliteLedger),
+    /// In the file of an embedded engine.
+    Engine(Embedded),
     /// In a database.
     Database(Arc<dyn Ledger>),
 }
@@ -58,10 +60,29 @@ impl LedgerBackend {
         Ok(Self::File(opening.await?.context(described)?))
     }
 
+    /// Opens whatever ledger the configuration names, also one in the file of an embedded engine. That file must be
+    /// there.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub async fn open_any(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if config.ledger.url().is_some() {
+            return Self::open(config, clock).await;
+        }
+        let path = config.engine.data.clone();
+        let described = format!("open {}", path.display());
+        let opening = tokio::task::spawn_blocking(move || match Embedded::is_engine(&path)? {
+            true => Embedded::open(&path, clock).map(Self::Engine),
+            false => SqliteLedger::open(&path, clock).map(Self::File),
+        });
+        opening.await?.context(described)
+    }
+
     /// The ledger.
     #[must_use]
     pub fn ledger(&self) -> Arc<dyn Ledger> {
         match self {
+            Self::Engine(engine) => Arc::new(engine.clone()),
             Self::File(file) => Arc::new(file.clone()),
             Self::Database(ledger) => Arc::clone(ledger),
         }
@@ -72,12 +93,18 @@ impl LedgerBackend {
     /// # Errors
     /// When closing fails.
     pub async fn close(&self) -> anyhow::Result<()> {
-        if let Self::File(file) = self {
-            let file = file.clone();
-            let closing = tokio::task::spawn_blocking(move || file.close());
-            closing.await.context("the ledger failed while closing")?;
-        }
-        Ok(())
+        let closing = match self {
+            Self::File(file) => {
+                let file = file.clone();
+                tokio::task::spawn_blocking(move || file.close())
+            }
+            Self::Engine(engine) => {
+                let engine = engine.clone();
+                tokio::task::spawn_blocking(move || engine.close())
+            }
+            Self::Database(_) => return Ok(()),
+        };
+        closing.await.context("the ledger failed while closing")
     }
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Opens the ledger as `qiang worker` does, but makes none.
+/// Opens the ledger as `qiang worker` does, or an embedded engine's, but makes none.
 async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
     if config.ledger.url().is_none() && !config.engine.data.is_file() {
         let line = format!(
@@ -115,7 +115,7 @@ async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
         );
         return Err(UsageError::new(line).into());
     }
-    LedgerBackend::open(config, Arc::new(SystemClock)).await
+    LedgerBackend::open_any(config, Arc::new(SystemClock)).await
 }
 
 /// The places that were asked for, each once, in order.

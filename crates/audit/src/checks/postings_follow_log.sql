@@ -8,6 +8,7 @@ WHERE p.source <> -1
   AND (p.source <> 0
        OR e.seq IS NULL
        OR e.seq > (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
+       OR e.seq IN (SELECT seq FROM temp.aside WHERE partition = 0)
        OR NOT CASE e.kind
            WHEN 1 THEN p.kind = 'grant' AND e.campaign IN (SELECT ref FROM campaigns WHERE kind = 'red_packet')
            WHEN 2 THEN p.kind = 'payment'

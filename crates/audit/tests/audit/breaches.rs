@@ -350,6 +350,13 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
                  INSERT INTO idempotency_keys
                      SELECT scope, key, fingerprint, '018f0000-0000-7000-8000-000000000000', at FROM before"),
         ),
+        (
+            "an entry in quarantine",
+            &["nothing_aside"],
+            sql("INSERT INTO set_aside
+                 SELECT 0, @head + 1, id, format('%d 0 %s ended', @head + 1, id), 'no', NULL, 0
+                 FROM campaigns WHERE ref = @rush"),
+        ),
         // the splits
         (
             "a commitment to nothing",

@@ -17,8 +17,7 @@ use super::{
 };
 
 /// The checks that only a ledger alone has, and one that it makes in its own way.
-const OWN_CHECKS: [&str; 14] = [
-    "nothing_aside",
+const OWN_CHECKS: [&str; 13] = [
     "positions_known",
     "parts_whole",
     "counts_add_up",

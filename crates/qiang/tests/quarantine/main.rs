@@ -5,6 +5,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod engine_file;
 mod node;
 
 use std::{collections::BTreeMap, time::Duration};

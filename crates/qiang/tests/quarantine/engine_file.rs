@@ -1,0 +1,102 @@
+//! The file of an embedded engine: what its own ledger refuses is listed and settled by the program, too, while no node
+//! serves it.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use qiang_core::{
+    book,
+    event::PartitionId,
+    money::Money,
+    ports::{
+        AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, SettlementStore as _,
+    },
+    split::SplitRule,
+};
+use qiang_embedded::Embedded;
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, Target, currency, red_packet, user},
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const SHARES: u32 = 9;
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+fn run(path: &Path, sql: &str) {
+    let conn = rusqlite::Connection::open(path).unwrap();
+    assert_eq!(conn.execute(sql, []).unwrap(), 1, "{sql}");
+}
+
+/// An engine that has granted all shares of a packet, one of which its ledger cannot find, and has gone down.
+async fn engine_file(path: &Path) {
+    let embedded = Embedded::open(path, ManualClock::new(OPENS)).unwrap();
+    let setup = red_packet(900, SHARES, SplitRule::Equal).setup(1);
+    let (id, owner) = (Uuid::from_u128(1), user("owner"));
+    let funds = Money::new(900, currency());
+    embedded.deposit(id, &owner, funds).await.unwrap();
+    embedded.create(&setup).await.unwrap();
+    run(
+        path,
+        "UPDATE shares SET number = number + 1000 WHERE number = 5",
+    );
+    let packet = Target::of(&setup);
+    let open = book::Command::Open(Box::new(setup));
+    embedded.submit(open).await.unwrap();
+    for n in 0..SHARES {
+        let claimed = embedded.claim(packet.one(&format!("u{n}"))).await;
+        assert!(claimed.unwrap().outcome.grant().is_some());
+    }
+    let partition = PartitionId(0);
+    let head = embedded.head(partition).await.unwrap();
+    let settled = embedded.await_settled(partition, head, WAIT_MAX).await;
+    assert_eq!(settled, Ok(true));
+    embedded.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quarantine_of_an_engine_is_listed_and_settled() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("qiang.db");
+    engine_file(&path).await;
+    let qiang = |args: &[&str]| -> (Option<i32>, Value) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
+        let output = command.args(args).arg("--json").env_clear();
+        let output = output.current_dir(folder.path()).output().unwrap();
+        let report = serde_json::from_slice(&output.stdout);
+        let report = report.unwrap_or_else(|_| {
+            panic!("{}", String::from_utf8_lossy(&output.stderr));
+        });
+        (output.status.code(), report)
+    };
+    let data = ["--data", path.to_str().unwrap()];
+    let redrive = || qiang(&[&["settlement", "redrive", "--all"], &data[..]].concat());
+    let audit = || qiang(&["audit", "--db", data[1]]);
+
+    let (code, listed) = qiang(&[&["settlement", "list"], &data[..]].concat());
+    assert_eq!(
+        (code, listed["entries"].as_array().unwrap().len()),
+        (Some(0), 1)
+    );
+    let event = listed["entries"][0]["event"].as_str().unwrap();
+    assert!(event.starts_with("granted 5 "), "{listed}");
+    assert_eq!(audit().0, Some(1));
+    let (code, driven) = redrive();
+    assert_eq!(
+        (code, driven["settled"].as_array().unwrap().len()),
+        (Some(1), 0)
+    );
+
+    run(
+        &path,
+        "UPDATE shares SET number = number - 1000 WHERE number > 1000",
+    );
+    let (code, driven) = redrive();
+    assert_eq!(
+        (code, driven["settled"].as_array().unwrap().len()),
+        (Some(0), 1)
+    );
+    let (code, report) = audit();
+    assert_eq!(code, Some(0), "{report:#}");
+}
