@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Key, Param, fingerprint},
-    problem::{Problem, ProblemBody, ProblemKind},
+    extract::{self, Key, Param},
+    problem::{Problem, ProblemBody},
     wire::{self, MoneyBody, Text},
 };
 
@@ -76,32 +76,23 @@ pub(crate) async fn deposit(
 ) -> Result<(StatusCode, Json<DepositBody>), Problem> {
     caller.require(Scope::Operate)?;
     if request.amount < 1 {
-        return Err(Problem::new(
-            ProblemKind::Invalid,
-            "a deposit is at least 1 minor unit",
-        ));
+        return Err(Problem::invalid("a deposit is at least 1 minor unit"));
     }
-    let amount = MoneyBody {
-        amount: request.amount,
-        currency: request.currency,
-    };
+    let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
     let binding = app
-        .bind(&caller, route, key.as_ref(), || {
-            fingerprint(user.as_str(), &request)
-        })
+        .bind(&caller, route, key.as_ref(), user.as_str(), &request)
         .await?;
-    app.ledger
+    app.ports
+        .ledger
         .deposit(binding.id, &user, amount.money())
         .await?;
-    Ok((
-        wire::created(binding.fresh),
-        Json(DepositBody {
-            id: Text(binding.id),
-            user: user.to_string(),
-            amount,
-        }),
-    ))
+    let body = DepositBody {
+        id: Text(binding.id),
+        user: user.to_string(),
+        amount,
+    };
+    Ok((wire::created(binding.fresh), Json(body)))
 }
 
 /// What a user has. Users see their own account, operators everybody's.
@@ -118,7 +109,7 @@ pub(crate) async fn account(
         caller.require(Scope::Operate)?;
     }
     let settled = app.settled().await?;
-    let balances = app.ledger.balances(&user).await?;
+    let balances = app.ports.ledger.balances(&user).await?;
     let balances = balances.into_iter().map(|balance| BalanceBody {
         available: balance.available.into(),
         refunds_due: MoneyBody::new(balance.refunds_due_minor, balance.available.currency),

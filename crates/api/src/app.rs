@@ -9,13 +9,14 @@ use qiang_core::{
     ports::{CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger},
     time::Timestamp,
 };
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    auth::{Authenticate, Caller, TokenFault, Verifier},
+    auth::{Caller, Verifier},
     campaign_cache::{CampaignCache, CampaignMeta},
     config::Config,
-    extract::BodyLimits,
     gauges::Gauges,
     metrics::Metrics,
     problem::{Problem, ProblemKind},
@@ -44,11 +45,7 @@ pub struct Ports {
 /// What handlers work with.
 pub(crate) struct App {
     pub(crate) config: Config,
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) log: Arc<dyn EventLog>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) gauges: Arc<dyn Gauges>,
+    pub(crate) ports: Ports,
     pub(crate) metrics: Metrics,
     pub(crate) verifier: Verifier,
     pub(crate) campaigns: CampaignCache,
@@ -66,11 +63,7 @@ impl App {
             throttle: Throttle::new(&config.limits),
             readiness: Readiness::default(),
             metrics,
-            engine: ports.engine,
-            ledger: ports.ledger,
-            log: ports.log,
-            clock: ports.clock,
-            gauges: ports.gauges,
+            ports,
             config,
         })
     }
@@ -83,31 +76,39 @@ impl App {
 
     /// A fresh id: a UUID of version 7.
     pub(crate) fn fresh_id(&self) -> Uuid {
-        id_at(self.clock.now())
+        id_at(self.ports.clock.now())
     }
 
-    /// What the caller's idempotency key stands for; a fresh id where there is no key.
+    /// What the caller's idempotency key stands for; a fresh id where there is no key. The key is for one request: the
+    /// path's parameter and the body.
     pub(crate) async fn bind(
         &self,
         caller: &Caller,
         route: &str,
         key: Option<&IdempotencyKey>,
-        fingerprint: impl FnOnce() -> [u8; 32],
+        parameter: &str,
+        body: &impl Serialize,
     ) -> Result<KeyBinding, Problem> {
         let id = self.fresh_id();
         let Some(key) = key else {
             return Ok(KeyBinding { id, fresh: true });
         };
         let scope = format!("{} {route}", caller.user);
-        Ok(self.ledger.bind_key(&scope, key, fingerprint(), id).await?)
+        let fingerprint = fingerprint(parameter, body);
+        Ok(self
+            .ports
+            .ledger
+            .bind_key(&scope, key, fingerprint, id)
+            .await?)
     }
 
     /// Waits a moment for the ledger to have everything granted so far. Returns whether it has.
     pub(crate) async fn settled(&self) -> Result<bool, Problem> {
         let mut settled = true;
-        for partition in self.log.partitions() {
-            let head = self.log.head(partition).await?;
+        for partition in self.ports.log.partitions() {
+            let head = self.ports.log.head(partition).await?;
             settled &= self
+                .ports
                 .ledger
                 .await_settled(partition, head, SETTLED_WAIT_MAX)
                 .await?;
@@ -120,7 +121,7 @@ impl App {
         if let Some(meta) = self.campaigns.get(id) {
             return Ok(Some(meta));
         }
-        let record = self.ledger.campaign(id).await?;
+        let record = self.ports.ledger.campaign(id).await?;
         Ok(record.map(|record| {
             let meta = CampaignMeta::from(&record.campaign);
             self.campaigns.insert(id, meta);
@@ -135,13 +136,11 @@ impl App {
         id: CampaignId,
         kind: CampaignKind,
     ) -> Result<(CampaignRecord, Tally), Problem> {
-        let record = self
-            .ledger
-            .campaign(id)
-            .await?
-            .filter(|record| record.campaign.kind() == kind);
-        let record = record.ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+        let record = self.ports.ledger.campaign(id).await?;
+        let record = record.filter(|record| record.campaign.kind() == kind);
+        let record = record.ok_or(ProblemKind::UnknownCampaign)?;
         let tally = self
+            .ports
             .engine
             .tally(id)
             .await?
@@ -152,25 +151,12 @@ impl App {
     /// Opens a campaign on the engine. Opening it again changes nothing.
     pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
         let (id, meta) = (setup.campaign.id, CampaignMeta::from(&setup.campaign));
-        self.engine.submit(Command::Open(Box::new(setup))).await?;
+        self.ports
+            .engine
+            .submit(Command::Open(Box::new(setup)))
+            .await?;
         self.campaigns.insert(id, meta);
         Ok(())
-    }
-}
-
-impl Authenticate for App {
-    fn authenticate(&self, token: &str) -> Result<Caller, TokenFault> {
-        self.verifier.verify(token, self.clock.now())
-    }
-}
-
-impl BodyLimits for App {
-    fn body_bytes_max(&self) -> usize {
-        self.config.server.body_bytes_max
-    }
-
-    fn body_timeout(&self) -> Duration {
-        self.config.server.request_timeout()
     }
 }
 
@@ -188,6 +174,17 @@ fn draft_tally(record: &CampaignRecord) -> Tally {
         refunded_minor: 0,
         grants: 0,
     }
+}
+
+/// What stands for a request in an idempotency key: the path's parameter and the body as understood, so that blanks
+/// and the order of fields do not matter.
+fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((parameter.len() as u64).to_be_bytes());
+    hash.update(parameter);
+    // Bodies are structs of texts and numbers, which always serialise.
+    hash.update(serde_json::to_vec(body).unwrap_or_default());
+    hash.finalize().into()
 }
 
 /// A fresh UUID of version 7.

@@ -3,22 +3,19 @@
 //! `sub` is the user, `exp` is required, `scope` is a list of words separated by blanks. The signature is checked by
 //! one algorithm, the one that belongs to the configured key: a token cannot choose.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use anyhow::Context as _;
-use axum::{
-    extract::FromRequestParts,
-    http::{header, request::Parts},
-};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, DecodingKey, crypto};
 use parking_lot::RwLock;
 use qiang_core::{id::UserId, time::Timestamp};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 
 use crate::{
     config::{AuthConfig, SECRET_BYTES_MIN, UsageError},
     problem::Problem,
+    wire::Text,
 };
 
 /// A permission that a token carries.
@@ -68,36 +65,9 @@ impl Caller {
     }
 }
 
-/// What handlers work with, as far as it says whose a token is.
-pub(crate) trait Authenticate: Send + Sync {
-    /// Who sent the token.
-    fn authenticate(&self, token: &str) -> Result<Caller, TokenFault>;
-}
-
-impl<S: Authenticate> FromRequestParts<Arc<S>> for Caller {
-    type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, state: &Arc<S>) -> Result<Self, Problem> {
-        let token = parts
-            .headers
-            .get(header::AUTHORIZATION)
-            .and_then(|value| bearer(value.to_str().ok()?))
-            .ok_or_else(|| {
-                Problem::unauthenticated("send `Authorization: Bearer <token>`", false)
-            })?;
-        state
-            .authenticate(token)
-            .map_err(|fault| Problem::unauthenticated(fault.0, true))
-    }
-}
-
-fn bearer(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
 /// Why a token is refused. Never contains any of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TokenFault(&'static str);
+pub(crate) struct TokenFault(pub(crate) &'static str);
 
 /// Checks tokens against the configured key.
 pub(crate) struct Verifier {
@@ -169,18 +139,16 @@ impl Verifier {
         if !self.issuer.is_empty() && claims.iss.as_deref() != Some(&self.issuer) {
             return Err(TokenFault("the token was issued by somebody else"));
         }
-        let audience = claims.aud.as_ref();
-        if self.audience.is_empty() && audience.is_none() {
-            return Ok(());
+        let meant = match (&claims.aud, self.audience.as_str()) {
+            (None, own) => own.is_empty(),
+            // RFC 7519, 4.1.3: a token that names its audience is refused by everybody else.
+            (Some(_), "") => false,
+            (Some(audience), own) => audience.contains(own),
+        };
+        if !meant {
+            return Err(TokenFault("the token is made out to another audience"));
         }
-        // RFC 7519, 4.1.3: a token that names its audience is refused by everybody else.
-        let meant =
-            !self.audience.is_empty() && audience.is_some_and(|aud| aud.contains(&self.audience));
-        if meant {
-            Ok(())
-        } else {
-            Err(TokenFault("the token is made out to another audience"))
-        }
+        Ok(())
     }
 }
 
@@ -221,20 +189,16 @@ fn key_of(config: &AuthConfig) -> anyhow::Result<(DecodingKey, Algorithm)> {
 fn secret_key(secret: &str) -> anyhow::Result<(DecodingKey, Algorithm)> {
     if secret.len() < SECRET_BYTES_MIN {
         let advice = "make one with `openssl rand -hex 32`";
-        return Err(UsageError::new(format!(
-            "an HS256 secret has at least {SECRET_BYTES_MIN} bytes: {advice}"
-        ))
-        .into());
+        let text = format!("an HS256 secret has at least {SECRET_BYTES_MIN} bytes: {advice}");
+        return Err(UsageError::new(text).into());
     }
-    Ok((
-        DecodingKey::from_secret(secret.as_bytes()),
-        Algorithm::HS256,
-    ))
+    let key = DecodingKey::from_secret(secret.as_bytes());
+    Ok((key, Algorithm::HS256))
 }
 
 #[derive(Deserialize)]
 struct Claims<'a> {
-    sub: User,
+    sub: Text<UserId>,
     exp: f64,
     nbf: Option<f64>,
     #[serde(default)]
@@ -244,31 +208,15 @@ struct Claims<'a> {
     aud: Option<Audience>,
 }
 
-struct User(UserId);
-
-impl<'de> Deserialize<'de> for User {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        UserId::new(&text).map(Self).map_err(de::Error::custom)
-    }
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Scopes(u8);
 
 impl<'de> Deserialize<'de> for Scopes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
-        let bit = |word| {
-            Scope::ALL
-                .iter()
-                .find(|scope| scope.name() == word)
-                .map_or(0, |scope| *scope as u8)
-        };
-        Ok(Self(
-            text.split_ascii_whitespace()
-                .fold(0, |bits, word| bits | bit(word)),
-        ))
+        let words = text.split_ascii_whitespace();
+        let known = words.filter_map(|word| Scope::ALL.iter().find(|scope| scope.name() == word));
+        Ok(Self(known.fold(0, |bits, scope| bits | *scope as u8)))
     }
 }
 

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::{HeaderValue, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::{Json, extract::State, http::header, response::IntoResponse};
 use qiang_core::{
     book::{CampaignAction, Command, Reply},
     id::{CampaignId, IdempotencyKey},
@@ -16,19 +11,10 @@ use qiang_core::{
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{Key, Param, fingerprint},
+    extract::{Key, Param},
     problem::{Problem, ProblemBody, ProblemKind},
     wire::StateBody,
 };
-
-impl App {
-    async fn state(&self, id: CampaignId) -> Result<StateBody, Problem> {
-        let unknown = || Problem::new(ProblemKind::UnknownCampaign, "");
-        let meta = self.meta(id).await?.ok_or_else(unknown)?;
-        let tally = self.engine.tally(id).await?.ok_or_else(unknown)?;
-        Ok(StateBody::new(&tally, meta.window, self.clock.now()))
-    }
-}
 
 /// A campaign's present numbers; may be asked by anybody, and kept for a second by caches.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/state", tag = "campaigns", security(()),
@@ -37,13 +23,12 @@ impl App {
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
-) -> Result<Response, Problem> {
-    let mut response = Json(app.state(id).await?).into_response();
-    response.headers_mut().insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("public, max-age=1"),
-    );
-    Ok(response)
+) -> Result<impl IntoResponse, Problem> {
+    let unknown = ProblemKind::UnknownCampaign;
+    let meta = app.meta(id).await?.ok_or(unknown)?;
+    let tally = app.ports.engine.tally(id).await?.ok_or(unknown)?;
+    let body = StateBody::new(&tally, meta.window, app.ports.clock.now());
+    Ok(([(header::CACHE_CONTROL, "public, max-age=1")], Json(body)))
 }
 
 /// Stops granting for now. Again changes nothing.
@@ -58,14 +43,7 @@ pub(crate) async fn pause(
     Param(id): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Json<StateBody>, Problem> {
-    act(
-        &app,
-        &caller,
-        id,
-        key.as_ref(),
-        ("POST /v1/campaigns/{id}/pause", CampaignAction::Pause),
-    )
-    .await
+    act(&app, &caller, id, key, CampaignAction::Pause).await
 }
 
 /// Lets a paused campaign go on. Again changes nothing.
@@ -80,14 +58,7 @@ pub(crate) async fn resume(
     Param(id): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Json<StateBody>, Problem> {
-    act(
-        &app,
-        &caller,
-        id,
-        key.as_ref(),
-        ("POST /v1/campaigns/{id}/resume", CampaignAction::Resume),
-    )
-    .await
+    act(&app, &caller, id, key, CampaignAction::Resume).await
 }
 
 /// Ends a campaign now and gives back what is left. Again changes nothing.
@@ -101,39 +72,37 @@ pub(crate) async fn close(
     Param(id): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Json<StateBody>, Problem> {
-    act(
-        &app,
-        &caller,
-        id,
-        key.as_ref(),
-        ("POST /v1/campaigns/{id}/close", CampaignAction::Close),
-    )
-    .await
+    act(&app, &caller, id, key, CampaignAction::Close).await
 }
 
 async fn act(
     app: &App,
     caller: &Caller,
     id: CampaignId,
-    key: Option<&IdempotencyKey>,
-    (route, action): (&str, CampaignAction),
+    key: Option<IdempotencyKey>,
+    action: CampaignAction,
 ) -> Result<Json<StateBody>, Problem> {
     caller.require(Scope::Operate)?;
-    app.bind(caller, route, key, || fingerprint(&id.to_string(), &()))
+    let route = match action {
+        CampaignAction::Pause => "POST /v1/campaigns/{id}/pause",
+        CampaignAction::Resume => "POST /v1/campaigns/{id}/resume",
+        CampaignAction::Close => "POST /v1/campaigns/{id}/close",
+    };
+    app.bind(caller, route, key.as_ref(), &id.to_string(), &())
         .await?;
+    let campaign = id;
     let reply = app
+        .ports
         .engine
-        .submit(Command::Act {
-            campaign: id,
-            action,
-        })
+        .submit(Command::Act { campaign, action })
         .await?;
     tracing::info!(campaign = %id, ?action, "changed by an operator");
-    let meta = app.meta(id).await?;
-    match (reply, meta) {
-        (Reply::Acted(tally), Some(meta)) => {
-            Ok(Json(StateBody::new(&tally, meta.window, app.clock.now())))
-        }
-        _ => Err(Problem::new(ProblemKind::Internal, "")),
+    match (reply, app.meta(id).await?) {
+        (Reply::Acted(tally), Some(meta)) => Ok(Json(StateBody::new(
+            &tally,
+            meta.window,
+            app.ports.clock.now(),
+        ))),
+        _ => Err(ProblemKind::Internal.into()),
     }
 }

@@ -11,7 +11,7 @@ use axum::{
 use qiang_core::{
     book::Claim,
     campaign::{AckLevel, CampaignKind},
-    id::CampaignId,
+    id::{CampaignId, IdempotencyKey},
     outcome::{Grant, Outcome},
     ports::Claimed,
 };
@@ -69,14 +69,8 @@ pub(crate) async fn claim_share(
     Param(campaign): Param<CampaignId>,
     Key(key): Key,
 ) -> Result<Response, Problem> {
-    let claim = Claim {
-        campaign,
-        kind: CampaignKind::RedPacket,
-        user: caller.user.clone(),
-        quantity: 1,
-        key,
-    };
-    decide(&app, &caller, claim).await
+    let kind = CampaignKind::RedPacket;
+    decide(&app, caller, campaign, kind, 1, key).await
 }
 
 /// Orders units of a sale.
@@ -105,19 +99,10 @@ pub(crate) async fn order_units(
     OptionalJson(OrderRequest { quantity }): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
     if quantity == 0 {
-        return Err(Problem::new(
-            ProblemKind::Invalid,
-            "an order is for at least 1 unit",
-        ));
+        return Err(Problem::invalid("an order is for at least 1 unit"));
     }
-    let claim = Claim {
-        campaign,
-        kind: CampaignKind::Sale,
-        user: caller.user.clone(),
-        quantity,
-        key,
-    };
-    decide(&app, &caller, claim).await
+    let kind = CampaignKind::Sale;
+    decide(&app, caller, campaign, kind, quantity, key).await
 }
 
 /// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
@@ -135,33 +120,41 @@ pub(crate) async fn noop(
         number: 12_345,
         quantity: 1,
         amount_minor: 100,
-        granted_at: app.clock.now(),
+        granted_at: app.ports.clock.now(),
         order: None,
     };
-    let meta = app
-        .meta(campaign)
-        .await?
-        .ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+    let meta = app.meta(campaign).await?;
+    let meta = meta.ok_or(ProblemKind::UnknownCampaign)?;
     let body = GrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
-async fn decide(app: &App, caller: &Caller, claim: Claim) -> Result<Response, Problem> {
+async fn decide(
+    app: &App,
+    caller: Caller,
+    campaign: CampaignId,
+    kind: CampaignKind,
+    quantity: u32,
+    key: Option<IdempotencyKey>,
+) -> Result<Response, Problem> {
     caller.require(Scope::Claim)?;
-    app.throttle
-        .check(&claim.user)
-        .inspect_err(|_| app.metrics.throttled())?;
-    if let Some(outcome) = app.engine.peek(&claim)
+    let passed = app.throttle.check(&caller.user);
+    passed.inspect_err(|_| app.metrics.throttled())?;
+    let claim = Claim {
+        campaign,
+        kind,
+        user: caller.user,
+        quantity,
+        key,
+    };
+    if let Some(outcome) = app.ports.engine.peek(&claim)
         && let Some(response) = gate(app, &outcome)
     {
         app.metrics.claimed(&outcome);
         return Ok(response);
     }
-    let Claimed { outcome, ack } = app
-        .engine
-        .claim(claim)
-        .await
-        .inspect_err(|_| app.metrics.failed())?;
+    let claimed = app.ports.engine.claim(claim).await;
+    let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;
     app.metrics.claimed(&outcome);
     match outcome {
         Outcome::Granted(grant) => granted(app, StatusCode::CREATED, &grant, ack).await,
@@ -185,7 +178,7 @@ fn gate(app: &App, outcome: &Outcome) -> Option<Response> {
 
 fn refused(app: &App, outcome: &Outcome) -> Response {
     let ms_to_start = match outcome {
-        Outcome::NotStarted { starts_at } => starts_at.millis_since(app.clock.now()),
+        Outcome::NotStarted { starts_at } => starts_at.millis_since(app.ports.clock.now()),
         _ => 0,
     };
     problem::outcome(outcome, ms_to_start)
@@ -201,24 +194,15 @@ async fn granted(
     let meta = app
         .meta(grant.campaign)
         .await?
-        .ok_or_else(|| Problem::new(ProblemKind::Internal, ""))?;
-    Ok(grant_response(
-        status,
-        &GrantBody::new(grant, meta.currency, Some(ack)),
-    ))
+        .ok_or(ProblemKind::Internal)?;
+    let body = GrantBody::new(grant, meta.currency, Some(ack));
+    Ok(grant_response(status, &body))
 }
 
 fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
     match serde_json::to_writer(&mut body, grant) {
-        Ok(()) => json(status, body.into()),
-        Err(_) => Problem::new(ProblemKind::Internal, "").into_response(),
+        Ok(()) => (status, [(header::CONTENT_TYPE, JSON)], Body::from(body)).into_response(),
+        Err(_) => Problem::from(ProblemKind::Internal).into_response(),
     }
-}
-
-fn json(status: StatusCode, body: Body) -> Response {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    response
 }

@@ -66,7 +66,7 @@ impl ServerConfig {
 }
 
 /// `[auth]`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct AuthConfig {
@@ -83,11 +83,8 @@ impl AuthConfig {
     pub fn use_secret(&mut self, secret: Secret) {
         *self = Self {
             hs256_secret: secret,
-            hs256_secret_file: PathBuf::new(),
-            public_key_file: PathBuf::new(),
-            issuer: String::new(),
-            audience: String::new(),
             leeway_s: self.leeway_s,
+            ..Self::default()
         };
     }
 }

@@ -5,6 +5,7 @@
 //! stored campaign, with its times and its seed, is what is opened and answered, not what the repetition would have
 //! made of it.
 
+use axum::http::StatusCode;
 use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, Rules},
@@ -16,9 +17,8 @@ use serde::Serialize;
 use crate::{
     app::App,
     auth::Caller,
-    extract::fingerprint,
     problem::{Problem, ProblemKind},
-    wire::{Text, When},
+    wire::{self, Text, When},
 };
 
 /// How long a campaign lasts when nothing else is said: 24 hours.
@@ -42,50 +42,38 @@ impl Draft {
         usual: AckLevel,
     ) -> Result<Campaign, Problem> {
         let starts_at = self.starts_at.map_or(now, |when| when.0);
-        let ends_at = self
-            .ends_at
-            .map_or(starts_at.plus_millis(LASTS_MS), |when| when.0);
-        let window = Window::new(starts_at, ends_at)
-            .map_err(|error| Problem::new(ProblemKind::Invalid, error.to_string()))?;
+        let usual_end = starts_at.plus_millis(LASTS_MS);
+        let ends_at = self.ends_at.map_or(usual_end, |when| when.0);
+        let window =
+            Window::new(starts_at, ends_at).map_err(|error| Problem::invalid(error.to_string()))?;
         if ends_at <= now {
-            return Err(Problem::new(
-                ProblemKind::Invalid,
-                "the window is over already",
-            ));
+            return Err(Problem::invalid("the window is over already"));
         }
-        let ack = self.ack.map_or(usual, |ack| ack.0);
-        let (owner, title, rules) = (self.owner, self.title, self.rules);
         let campaign = Campaign {
             id,
-            owner,
-            title,
+            owner: self.owner,
+            title: self.title,
             window,
-            ack,
+            ack: self.ack.map_or(usual, |ack| ack.0),
             created_at: now,
-            rules,
+            rules: self.rules,
         };
         campaign.check()?;
         Ok(campaign)
     }
 }
 
-/// Which campaign was created, and whether just now.
-pub(crate) struct Created {
-    pub(crate) id: CampaignId,
-    pub(crate) fresh: bool,
-}
-
 impl App {
     /// The level of a campaign that asks for none: the strongest that the engine reaches without the ledger.
     fn usual_ack(&self) -> AckLevel {
-        let offered = self.engine.ack_levels().iter().copied();
+        let offered = self.ports.engine.ack_levels().iter().copied();
         let own = offered.filter(|level| *level != AckLevel::Ledger);
         own.max().unwrap_or(AckLevel::Ledger)
     }
 
     pub(crate) fn check_ack(&self, ack: Option<Text<AckLevel>>) -> Result<(), Problem> {
         let ack = ack.map_or(self.usual_ack(), |ack| ack.0);
-        let offered = self.engine.ack_levels();
+        let offered = self.ports.engine.ack_levels();
         if offered.contains(&ack) {
             Ok(())
         } else {
@@ -93,6 +81,7 @@ impl App {
         }
     }
 
+    /// Creates a campaign and opens it; returns the status that says whether just now.
     pub(crate) async fn create(
         &self,
         caller: &Caller,
@@ -100,57 +89,34 @@ impl App {
         key: Option<&IdempotencyKey>,
         request: &impl Serialize,
         draft: Draft,
-    ) -> Result<Created, Problem> {
-        let now = self.clock.now();
-        let internal = || Problem::new(ProblemKind::Internal, "");
+    ) -> Result<(StatusCode, CampaignId), Problem> {
+        let internal = |_| Problem::from(ProblemKind::Internal);
         // Once for the checks: a key is not spent on what cannot be.
-        let unbound = CampaignId::new(self.fresh_id()).map_err(|_| internal())?;
-        let checked = draft.campaign(unbound, now, self.usual_ack());
-        let binding = match &checked {
-            Ok(_) => {
-                self.bind(caller, route, key, || fingerprint("", request))
-                    .await?
-            }
+        let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
+        let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
+        let binding = match checked {
+            Err(problem) if key.is_none() => return Err(problem),
             // A repetition may come after the window that the first attempt was in time for.
-            Err(_) if key.is_some() => {
-                self.bind(caller, route, key, || fingerprint("", request))
-                    .await?
-            }
-            Err(_) => qiang_core::ports::KeyBinding {
-                id: unbound.uuid(),
-                fresh: true,
-            },
+            _ => self.bind(caller, route, key, "", request).await?,
         };
-        let id = CampaignId::new(binding.id).map_err(|_| internal())?;
+        let id = CampaignId::new(binding.id).map_err(internal)?;
+        let ledger = &self.ports.ledger;
         if !binding.fresh
-            && let Some(record) = self.ledger.campaign(id).await?
+            && let Some(record) = ledger.campaign(id).await?
         {
             self.open(setup_of(record.campaign).await?).await?;
-            return Ok(Created { id, fresh: false });
-        }
-        let campaign = Campaign { id, ..checked? };
-        let setup = setup_of(campaign).await?;
-        self.ledger.create(&setup).await?;
-        // Under a key, somebody else may have created it in the meantime: open what is stored.
-        let setup = match key {
-            None => setup,
-            Some(_) => {
-                setup_of(
-                    self.ledger
-                        .campaign(id)
-                        .await?
-                        .ok_or_else(internal)?
-                        .campaign,
-                )
-                .await?
+        } else {
+            let mut setup = setup_of(Campaign { id, ..checked? }).await?;
+            ledger.create(&setup).await?;
+            // Under a key, somebody else may have created it in the meantime: open what is stored.
+            if key.is_some() {
+                let stored = ledger.campaign(id).await?.ok_or(ProblemKind::Internal)?;
+                setup = setup_of(stored.campaign).await?;
             }
-        };
-        self.open(setup).await?;
-        tracing::info!(campaign = %id, "created");
-        Ok(Created {
-            id,
-            fresh: binding.fresh,
-        })
+            self.open(setup).await?;
+            tracing::info!(campaign = %id, "created");
+        }
+        Ok((wire::created(binding.fresh), id))
     }
 }
 
@@ -162,6 +128,6 @@ async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
     });
     drawn.await.map_err(|error| {
         tracing::error!(%error, "the shares could not be drawn");
-        Problem::new(ProblemKind::Internal, "")
+        ProblemKind::Internal.into()
     })
 }

@@ -66,35 +66,29 @@ pub(crate) async fn healthz() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, Json<ReadyBody>) {
-    let probed = app.readiness.check(&*app.gauges, &*app.engine).await;
-    let (committed, settled) = app.gauges.positions();
+    let gauges = &*app.ports.gauges;
+    let probed = app.readiness.check(gauges, &*app.ports.engine).await;
+    let (committed, settled) = gauges.positions();
+    let (code, status) = match probed {
+        Ok(()) => (StatusCode::OK, "ready"),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+    };
     let body = ReadyBody {
-        status: if probed.is_ok() { "ready" } else { "not_ready" },
-        queue_length: app.gauges.queued(),
+        status,
+        queue_length: gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
-        settlement_stuck: app.gauges.stuck(),
-        settlement_set_aside: QuarantineBody::of(&*app.gauges),
+        settlement_stuck: gauges.stuck(),
+        settlement_set_aside: QuarantineBody::of(gauges),
         reason: probed.err(),
     };
-    let status = if body.reason.is_none() {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    (status, Json(body))
+    (code, Json(body))
 }
 
 /// Counters and measurements, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let text = app.metrics.render(&*app.gauges);
-    (
-        [(
-            header::CONTENT_TYPE,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )],
-        text,
-    )
-        .into_response()
+    let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    let text = app.metrics.render(&*app.ports.gauges);
+    ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }

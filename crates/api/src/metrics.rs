@@ -20,6 +20,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
 ];
 /// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
 const UNDECIDED: [&str; 2] = ["throttled", "failed"];
+const SET_ASIDE: &str = "qiang_settlement_set_aside";
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
@@ -57,33 +58,45 @@ impl Metrics {
         let recorder = builder
             .unwrap_or_else(|_| PrometheusBuilder::new())
             .build_recorder();
-        describe(&recorder);
-        let counter = |name: &'static str, label: &'static str, value: &'static str| {
-            recorder.register_counter(
-                &Key::from_parts(name, vec![Label::new(label, value)]),
-                &METADATA,
-            )
+        let gauge = |name, text| {
+            describe_gauge(&recorder, name, text);
+            recorder.register_gauge(&Key::from_name(name), &METADATA)
         };
-        let gauge = |name: &'static str| recorder.register_gauge(&Key::from_name(name), &METADATA);
-        let claims = |names: &[&'static str]| {
-            names
-                .iter()
-                .map(|name| counter("qiang_claims_total", "outcome", name))
-                .collect()
-        };
+        describe_gauge(
+            &recorder,
+            SET_ASIDE,
+            "Entries that the ledger refused and quarantined, or that wait for these, by partition",
+        );
+        let text = "Claims by what they ended in";
+        let claims = |ends| counters(&recorder, "qiang_claims_total", text, "outcome", ends);
         Self {
             routes: templates(&recorder, document),
             outcomes: claims(&Outcome::NAMES),
             undecided: claims(&UNDECIDED),
-            responses: CLASSES
-                .iter()
-                .map(|class| counter("qiang_http_responses_total", "class", class))
-                .collect(),
-            queue_length: gauge("qiang_engine_queue_length"),
-            settlement_lag: gauge("qiang_settlement_lag_entries"),
-            stopped: gauge("qiang_engine_stopped"),
-            stuck: gauge("qiang_settlement_stuck"),
-            connections: gauge("qiang_http_connections"),
+            responses: counters(
+                &recorder,
+                "qiang_http_responses_total",
+                "Responses by class of status",
+                "class",
+                &CLASSES,
+            ),
+            queue_length: gauge(
+                "qiang_engine_queue_length",
+                "Claims and commands that wait for the engine",
+            ),
+            settlement_lag: gauge(
+                "qiang_settlement_lag_entries",
+                "Log entries that are not yet in the ledger",
+            ),
+            stopped: gauge(
+                "qiang_engine_stopped",
+                "1 while nothing is granted, on one partition at least; /readyz says why",
+            ),
+            stuck: gauge(
+                "qiang_settlement_stuck",
+                "1 while settlement does not go on, on one partition at least; /readyz says why",
+            ),
+            connections: gauge("qiang_http_connections", "Open connections"),
             handle: recorder.handle(),
             transport: OnceLock::new(),
             recorder,
@@ -102,10 +115,8 @@ impl Metrics {
 
     pub(crate) fn answered(&self, route: Route, status: StatusCode, took: Duration) {
         self.routes[route.0].latency.record(took.as_secs_f64());
-        if let Some(counter) = self
-            .responses
-            .get(usize::from(status.as_u16() / 100).wrapping_sub(1))
-        {
+        let class = usize::from(status.as_u16() / 100).wrapping_sub(1);
+        if let Some(counter) = self.responses.get(class) {
             counter.increment(1);
         }
     }
@@ -127,10 +138,8 @@ impl Metrics {
         self.queue_length.set(gauges.queued() as f64);
         self.settlement_lag
             .set(entries.saturating_sub(settled) as f64);
-        self.stopped
-            .set(f64::from(u8::from(gauges.stopped().is_some())));
-        self.stuck
-            .set(f64::from(u8::from(gauges.stuck().is_some())));
+        self.stopped.set(f64::from(gauges.stopped().is_some()));
+        self.stuck.set(f64::from(gauges.stuck().is_some()));
         if let Some(transport_report) = gauges.transport_report() {
             let make = || TransportMetrics::new(&self.recorder, &transport_report);
             self.transport.get_or_init(make).show(&transport_report);
@@ -139,10 +148,9 @@ impl Metrics {
             for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
                 let partition = Label::new("partition", partition.0.to_string());
                 let labels = vec![partition, Label::new("state", state)];
-                let key = Key::from_parts("qiang_settlement_set_aside", labels);
-                self.recorder
-                    .register_gauge(&key, &METADATA)
-                    .set(count as f64);
+                let key = Key::from_parts(SET_ASIDE, labels);
+                let gauge = self.recorder.register_gauge(&key, &METADATA);
+                gauge.set(count as f64);
             }
         }
         self.handle.render()
@@ -153,84 +161,50 @@ impl Metrics {
     }
 }
 
-fn describe(recorder: &impl Recorder) {
-    let counters = [
-        ("qiang_claims_total", "Claims by what they ended in"),
-        ("qiang_http_responses_total", "Responses by class of status"),
-    ];
-    for (name, text) in counters {
-        recorder.describe_counter(name.into(), None, text.into());
-    }
-    let gauges = [
-        (
-            "qiang_engine_queue_length",
-            "Claims and commands that wait for the engine",
-        ),
-        (
-            "qiang_settlement_lag_entries",
-            "Log entries that are not yet in the ledger",
-        ),
-        (
-            "qiang_engine_stopped",
-            "1 while nothing is granted, on one partition at least; /readyz says why",
-        ),
-        (
-            "qiang_settlement_stuck",
-            "1 while settlement does not go on, on one partition at least; /readyz says why",
-        ),
-        (
-            "qiang_settlement_set_aside",
-            "Entries that the ledger refused and quarantined, or that wait for these, by partition",
-        ),
-        ("qiang_http_connections", "Open connections"),
-    ];
-    for (name, text) in gauges {
-        recorder.describe_gauge(name.into(), None, text.into());
-    }
-    let text = "From a request's head to its response, by route";
-    recorder.describe_histogram(
-        "qiang_http_request_duration_seconds".into(),
-        Some(Unit::Seconds),
-        text.into(),
-    );
+fn describe_gauge(recorder: &impl Recorder, name: &'static str, text: &'static str) {
+    recorder.describe_gauge(name.into(), None, text.into());
+}
+
+/// One counter for each value of a label.
+fn counters(
+    recorder: &impl Recorder,
+    name: &'static str,
+    text: &'static str,
+    label: &'static str,
+    values: &[&'static str],
+) -> Vec<Counter> {
+    recorder.describe_counter(name.into(), None, text.into());
+    let key = |value| Key::from_parts(name, vec![Label::new(label, value)]);
+    let counter = |value: &&'static str| recorder.register_counter(&key(*value), &METADATA);
+    values.iter().map(counter).collect()
 }
 
 /// The routes of the OpenAPI document, those of claims first.
 fn templates(recorder: &impl Recorder, document: &OpenApi) -> Vec<Template> {
+    let name = "qiang_http_request_duration_seconds";
+    let text = "From a request's head to its response, by route";
+    recorder.describe_histogram(name.into(), Some(Unit::Seconds), text.into());
     let mut routes = vec![(Method::POST, "/v1/noop/{id}/claims".to_owned())];
     for (path, item) in &document.paths.paths {
-        let methods = [(&item.get, Method::GET), (&item.post, Method::POST)];
-        routes.extend(
-            methods
-                .into_iter()
-                .filter(|(operation, _)| operation.is_some())
-                .map(|(_, m)| (m, path.clone())),
-        );
+        let gets = item.get.iter().map(|_| Method::GET);
+        let methods = gets.chain(item.post.iter().map(|_| Method::POST));
+        routes.extend(methods.map(|method| (method, path.clone())));
     }
     routes.sort_by_key(|(method, path)| !is_claim(method, path));
     routes.insert(0, (Method::GET, "other".to_owned()));
-    let latency = |method: &Method, path: &str| {
+    let template = |(method, path): (Method, String)| {
         let labels = vec![
             Label::new("method", method.to_string()),
-            Label::new("route", path.to_owned()),
+            Label::new("route", path.clone()),
         ];
-        recorder.register_histogram(
-            &Key::from_parts("qiang_http_request_duration_seconds", labels),
-            &METADATA,
-        )
+        Template {
+            claim: is_claim(&method, &path),
+            latency: recorder.register_histogram(&Key::from_parts(name, labels), &METADATA),
+            method,
+            path,
+        }
     };
-    routes
-        .into_iter()
-        .map(|(method, path)| {
-            let (claim, latency) = (is_claim(&method, &path), latency(&method, &path));
-            Template {
-                method,
-                path,
-                claim,
-                latency,
-            }
-        })
-        .collect()
+    routes.into_iter().map(template).collect()
 }
 
 fn is_claim(method: &Method, path: &str) -> bool {

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Key, Param, fingerprint},
+    extract::{self, Key, Param},
     problem::{Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text},
 };
@@ -71,7 +71,7 @@ impl App {
         id: OrderId,
     ) -> Result<(OrderView, Currency), Problem> {
         let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
-        let view = self.engine.order(id).await?;
+        let view = self.ports.engine.order(id).await?;
         let mine = |view: &OrderView| view.user == caller.user || caller.may(Scope::Operate);
         let view = view.filter(mine).ok_or_else(missing)?;
         let meta = self.meta(id.campaign).await?.ok_or_else(missing)?;
@@ -110,23 +110,24 @@ pub(crate) async fn pay(
     let (view, currency) = app.visible_order(&caller, order).await?;
     let price = MoneyBody::new(view.grant.amount_minor, currency);
     if request.amount.is_some_and(|amount| amount != price) {
-        return Err(Problem::new(
-            ProblemKind::AmountMismatch,
-            format!("the order's price is {}", price.money()),
-        ));
+        let detail = format!("the order's price is {}", price.money());
+        return Err(Problem::new(ProblemKind::AmountMismatch, detail));
     }
     let route = "POST /v1/orders/{id}/payment";
-    app.bind(&caller, route, key.as_ref(), || {
-        fingerprint(&order.to_string(), &request)
-    })
-    .await?;
+    app.bind(&caller, route, key.as_ref(), &order.to_string(), &request)
+        .await?;
     let payment = request.reference.0;
-    match app.engine.submit(Command::Pay { order, payment }).await? {
+    match app
+        .ports
+        .engine
+        .submit(Command::Pay { order, payment })
+        .await?
+    {
         Reply::Payment(outcome, view) => Ok(Json(PaymentBody {
             outcome: outcome.name(),
             order: OrderBody::new(&view, currency),
         })),
-        _ => Err(Problem::new(ProblemKind::Internal, "")),
+        _ => Err(ProblemKind::Internal.into()),
     }
 }
 
@@ -144,12 +145,10 @@ pub(crate) async fn cancel(
 ) -> Result<Json<OrderBody>, Problem> {
     let (_, currency) = app.visible_order(&caller, order).await?;
     let route = "POST /v1/orders/{id}/cancellation";
-    app.bind(&caller, route, key.as_ref(), || {
-        fingerprint(&order.to_string(), &())
-    })
-    .await?;
-    match app.engine.submit(Command::Cancel { order }).await? {
+    app.bind(&caller, route, key.as_ref(), &order.to_string(), &())
+        .await?;
+    match app.ports.engine.submit(Command::Cancel { order }).await? {
         Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, currency))),
-        _ => Err(Problem::new(ProblemKind::Internal, "")),
+        _ => Err(ProblemKind::Internal.into()),
     }
 }

@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignError},
@@ -78,7 +77,7 @@ kinds! {
 }
 
 /// Problem details (RFC 9457).
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemBody {
     /// Which problem; stable.
@@ -122,8 +121,8 @@ pub(crate) struct Problem(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     body: ProblemBody,
-    retry_after_s: Option<u32>,
-    challenge: Option<Cow<'static, str>>,
+    /// Beside the content type.
+    headers: HeaderMap,
 }
 
 impl Problem {
@@ -133,47 +132,52 @@ impl Problem {
             title: kind.title(),
             status: kind.status().as_u16(),
             detail: detail.into(),
-            outcome: None,
-            starts_at: None,
-            remaining: None,
-            limit: None,
-            held: None,
-            offered: Vec::new(),
+            ..ProblemBody::default()
         };
-        Self(Box::new(Inner {
-            body,
-            retry_after_s: None,
-            challenge: None,
-        }))
+        let headers = HeaderMap::new();
+        Self(Box::new(Inner { body, headers }))
+    }
+
+    /// A request that is not well formed.
+    pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemKind::BadRequest, detail)
+    }
+
+    /// A request that asks for something impossible.
+    pub(crate) fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ProblemKind::Invalid, detail)
     }
 
     fn retry_after(mut self, seconds: u32) -> Self {
-        self.0.retry_after_s = Some(seconds);
+        let headers = &mut self.0.headers;
+        headers.insert(header::RETRY_AFTER, seconds.into());
+        self
+    }
+
+    /// Says how to authenticate: with a bearer token, and `parameters`.
+    fn challenge(mut self, parameters: &str) -> Self {
+        let challenge = format!("Bearer realm=\"qiang\"{parameters}");
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            let headers = &mut self.0.headers;
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
         self
     }
 
     /// No token, or an invalid one. `detail` must not contain any of it.
     pub(crate) fn unauthenticated(detail: &'static str, token_given: bool) -> Self {
-        let mut problem = Self::new(ProblemKind::Unauthenticated, detail);
-        let challenge = if token_given {
-            "Bearer realm=\"qiang\", error=\"invalid_token\""
-        } else {
-            "Bearer realm=\"qiang\""
-        };
-        problem.0.challenge = Some(challenge.into());
-        problem
+        let problem = Self::new(ProblemKind::Unauthenticated, detail);
+        problem.challenge(match token_given {
+            true => ", error=\"invalid_token\"",
+            false => "",
+        })
     }
 
     /// A token without the scope that is needed.
     pub(crate) fn missing_scope(scope: &'static str) -> Self {
-        let mut problem = Self::new(
-            ProblemKind::Forbidden,
-            format!("the token's scope must contain `{scope}`"),
-        );
-        let challenge =
-            format!("Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"{scope}\"");
-        problem.0.challenge = Some(challenge.into());
-        problem
+        let detail = format!("the token's scope must contain `{scope}`");
+        let parameters = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
+        Self::new(ProblemKind::Forbidden, detail).challenge(&parameters)
     }
 
     pub(crate) fn ack_unavailable(asked: AckLevel, offered: &[AckLevel]) -> Self {
@@ -200,35 +204,33 @@ impl Problem {
 pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     let mut problem = match outcome {
         Outcome::SoldOut { remaining: 0 } => return sold_out(),
-        Outcome::UnknownCampaign => Problem::new(ProblemKind::UnknownCampaign, ""),
-        Outcome::Paused => Problem::new(ProblemKind::Paused, "").retry_after(RETRY_AFTER_S),
-        Outcome::NotStarted { starts_at } => {
-            let seconds =
-                u32::try_from(ms_to_start.max(0).div_euclid(1_000) + 1).unwrap_or(u32::MAX);
-            let mut problem = Problem::new(ProblemKind::NotStarted, "").retry_after(seconds);
-            problem.0.body.starts_at = Some(When(*starts_at));
-            problem
+        Outcome::UnknownCampaign => ProblemKind::UnknownCampaign.into(),
+        Outcome::Paused => Problem::from(ProblemKind::Paused).retry_after(RETRY_AFTER_S),
+        Outcome::NotStarted { .. } => {
+            let seconds = ms_to_start.max(0).div_euclid(1_000) + 1;
+            Problem::from(ProblemKind::NotStarted)
+                .retry_after(u32::try_from(seconds).unwrap_or(u32::MAX))
         }
-        Outcome::Ended => Problem::new(ProblemKind::Ended, ""),
-        Outcome::LimitReached { limit, held } => {
-            let mut problem = Problem::new(ProblemKind::LimitReached, "");
-            problem.0.body.limit = Some(*limit);
-            problem.0.body.held = Some(*held);
-            problem
-        }
-        Outcome::SoldOut { remaining } => {
-            let mut problem = Problem::new(
-                ProblemKind::SoldOut,
-                "fewer units are left than were asked for",
-            );
-            problem.0.body.remaining = Some(*remaining);
-            problem
+        Outcome::Ended => ProblemKind::Ended.into(),
+        Outcome::LimitReached { .. } => ProblemKind::LimitReached.into(),
+        Outcome::SoldOut { .. } => {
+            let detail = "fewer units are left than were asked for";
+            Problem::new(ProblemKind::SoldOut, detail)
         }
         Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
             Problem::new(ProblemKind::Internal, "a grant is no problem")
         }
     };
-    problem.0.body.outcome = Some(outcome.name());
+    let body = &mut problem.0.body;
+    body.outcome = Some(outcome.name());
+    match *outcome {
+        Outcome::NotStarted { starts_at } => body.starts_at = Some(When(starts_at)),
+        Outcome::LimitReached { limit, held } => {
+            (body.limit, body.held) = (Some(limit), Some(held))
+        }
+        Outcome::SoldOut { remaining } => body.remaining = Some(remaining),
+        _ => {}
+    }
     problem.into_response()
 }
 
@@ -238,12 +240,8 @@ fn sold_out() -> Response {
         r#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"#,
         r#""outcome":"sold_out","remaining":0}"#,
     );
-    let mut response = Response::new(Body::from(Bytes::from_static(BODY.as_bytes())));
-    *response.status_mut() = StatusCode::CONFLICT;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, PROBLEM_JSON);
-    response
+    let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
+    (StatusCode::CONFLICT, content_type, Body::from(BODY)).into_response()
 }
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -253,22 +251,14 @@ impl IntoResponse for Problem {
         let status = self.kind_status();
         // A struct of texts and numbers always serialises.
         let body = serde_json::to_vec(&self.0.body).unwrap_or_default();
-        let mut response = Response::new(Body::from(body));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
-        if let Some(seconds) = self.0.retry_after_s {
-            headers.insert(header::RETRY_AFTER, seconds.into());
-        }
-        if let Some(challenge) = self
-            .0
-            .challenge
-            .as_deref()
-            .and_then(|text| HeaderValue::from_str(text).ok())
-        {
-            headers.insert(header::WWW_AUTHENTICATE, challenge);
-        }
-        response
+        let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
+        (status, content_type, self.0.headers, Body::from(body)).into_response()
+    }
+}
+
+impl From<ProblemKind> for Problem {
+    fn from(kind: ProblemKind) -> Self {
+        Self::new(kind, "")
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     create::Draft,
     extract::{self, Key, Param, Params},
     problem::{Problem, ProblemBody, ProblemKind},
-    wire::{self, MoneyBody, StateBody, Text, When},
+    wire::{MoneyBody, StateBody, Text, When},
 };
 
 /// Claims on a page.
@@ -26,7 +26,7 @@ const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 
 /// A red packet to send.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewRedPacket)]
 pub(crate) struct RedPacketRequest {
@@ -68,7 +68,7 @@ pub(crate) struct SplitBody {
 
 impl SplitBody {
     fn rule(self) -> Result<SplitRule, Problem> {
-        let invalid = |text| Err(Problem::new(ProblemKind::Invalid, text));
+        let invalid = |text| Err(Problem::invalid(text));
         let min = self.min.unwrap_or(1);
         match (self.rule.0, self.max) {
             (RuleName::Normal, Some(max)) => Ok(SplitRule::Normal { min, max }),
@@ -122,7 +122,7 @@ impl RedPacketBody {
     fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
         let campaign = record.campaign;
         let Rules::RedPacket(packet) = &campaign.rules else {
-            return Err(Problem::new(ProblemKind::UnknownCampaign, ""));
+            return Err(ProblemKind::UnknownCampaign.into());
         };
         let money = |minor| MoneyBody::new(minor, packet.currency);
         Ok(Self {
@@ -137,7 +137,7 @@ impl RedPacketBody {
             seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             created_at: When(campaign.created_at),
-            state: StateBody::new(tally, campaign.window, app.clock.now()),
+            state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             claimed: money(tally.claimed_minor),
             remaining: money(tally.remaining_minor),
             refunded: money(tally.refunded_minor),
@@ -197,45 +197,30 @@ pub(crate) async fn create(
     app.check_ack(request.ack)?;
     let shares_max = app.config.limits.shares_max;
     if request.shares > shares_max {
-        return Err(Problem::new(
-            ProblemKind::Invalid,
-            format!("a red packet has at most {shares_max} shares here"),
-        ));
+        let detail = format!("a red packet has at most {shares_max} shares here");
+        return Err(Problem::invalid(detail));
     }
     let split = Split::new(request.total.amount, request.shares, request.split.rule()?)
-        .map_err(|error| Problem::new(ProblemKind::Invalid, error.to_string()))?;
+        .map_err(|error| Problem::invalid(error.to_string()))?;
     let rules = Rules::RedPacket(RedPacket {
         split,
         currency: request.total.currency.0,
         seed: Seed::from_bytes(rand::random()),
     });
-    let RedPacketRequest {
-        title,
-        starts_at,
-        ends_at,
-        ack,
-        ..
-    } = request.clone();
     let draft = Draft {
         owner: caller.user.clone(),
-        title,
-        starts_at,
-        ends_at,
-        ack,
+        title: request.title.clone(),
+        starts_at: request.starts_at,
+        ends_at: request.ends_at,
+        ack: request.ack,
         rules,
     };
-    let created = app
-        .create(
-            &caller,
-            "POST /v1/red-packets",
-            key.as_ref(),
-            &request,
-            draft,
-        )
+    let route = "POST /v1/red-packets";
+    let (status, id) = app
+        .create(&caller, route, key.as_ref(), &request, draft)
         .await?;
-    let (record, tally) = app.record(created.id, CampaignKind::RedPacket).await?;
-    let body = RedPacketBody::new(record, &tally, &app)?;
-    Ok((wire::created(created.fresh), Json(body)))
+    let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
+    Ok((status, Json(RedPacketBody::new(record, &tally, &app)?)))
 }
 
 /// A red packet: its commitment and its state.
@@ -268,18 +253,15 @@ pub(crate) async fn list(
 ) -> Result<Json<SharesBody>, Problem> {
     let limit = page.limit.unwrap_or(PAGE_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::new(
-            ProblemKind::BadRequest,
-            format!("a limit is 1 to {PAGE_MAX}"),
-        ));
+        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
     }
     let meta = app
         .meta(id)
         .await?
         .filter(|meta| meta.kind == CampaignKind::RedPacket)
-        .ok_or_else(|| Problem::new(ProblemKind::UnknownCampaign, ""))?;
+        .ok_or(ProblemKind::UnknownCampaign)?;
     let settled = app.settled().await?;
-    let grants = app.ledger.grants(id, page.after, limit).await?;
+    let grants = app.ports.ledger.grants(id, page.after, limit).await?;
     let next = grants
         .last()
         .filter(|_| grants.len() == limit as usize)

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::Request,
-    http::header,
-    middleware::{self, Next},
+    http::{HeaderValue, header},
+    middleware::map_response,
     response::Response,
     routing::post,
 };
@@ -87,7 +86,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .into();
     router
         .method_not_allowed_fallback(method_not_allowed)
-        .merge(docs.layer(middleware::from_fn(no_sniffing)))
+        .merge(docs.layer(map_response(no_sniffing)))
         .fallback(not_found)
         .with_state(app)
 }
@@ -97,14 +96,12 @@ async fn not_found() -> Problem {
 }
 
 async fn method_not_allowed() -> Problem {
-    Problem::new(ProblemKind::MethodNotAllowed, "")
+    ProblemKind::MethodNotAllowed.into()
 }
 
-async fn no_sniffing(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    response.headers_mut().insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        axum::http::HeaderValue::from_static("nosniff"),
-    );
+async fn no_sniffing(mut response: Response) -> Response {
+    let value = HeaderValue::from_static("nosniff");
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, value);
     response
 }

@@ -17,11 +17,11 @@ use crate::{
     create::Draft,
     extract::{self, Key, Param},
     problem::{Problem, ProblemBody, ProblemKind},
-    wire::{self, MoneyBody, StateBody, Text, When},
+    wire::{MoneyBody, StateBody, Text, When},
 };
 
 /// A sale to open.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewSale)]
 pub(crate) struct SaleRequest {
@@ -75,7 +75,7 @@ impl SaleBody {
     fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
         let campaign = record.campaign;
         let Rules::Sale(sale) = &campaign.rules else {
-            return Err(Problem::new(ProblemKind::UnknownCampaign, ""));
+            return Err(ProblemKind::UnknownCampaign.into());
         };
         Ok(Self {
             id: Text(campaign.id),
@@ -86,7 +86,7 @@ impl SaleBody {
             hold_seconds: sale.hold_ms() / 1_000,
             ack: campaign.ack.name(),
             created_at: When(campaign.created_at),
-            state: StateBody::new(tally, campaign.window, app.clock.now()),
+            state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
         })
     }
@@ -108,29 +108,20 @@ pub(crate) async fn create(
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
     let sale = Sale::new(request.stock, limit, request.unit_price.money(), hold_ms)?;
-    let SaleRequest {
-        title,
-        seller,
-        starts_at,
-        ends_at,
-        ack,
-        ..
-    } = request.clone();
-    let owner = seller.map_or_else(|| caller.user.clone(), |seller| seller.0);
+    let seller = request.seller.as_ref();
     let draft = Draft {
-        owner,
-        title,
-        starts_at,
-        ends_at,
-        ack,
+        owner: seller.map_or(&caller.user, |seller| &seller.0).clone(),
+        title: request.title.clone(),
+        starts_at: request.starts_at,
+        ends_at: request.ends_at,
+        ack: request.ack,
         rules: Rules::Sale(sale),
     };
-    let created = app
+    let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
-    let (record, tally) = app.record(created.id, CampaignKind::Sale).await?;
-    let body = SaleBody::new(record, &tally, &app)?;
-    Ok((wire::created(created.fresh), Json(body)))
+    let (record, tally) = app.record(id, CampaignKind::Sale).await?;
+    Ok((status, Json(SaleBody::new(record, &tally, &app)?)))
 }
 
 /// A sale and its state.

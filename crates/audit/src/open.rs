@@ -14,9 +14,10 @@ use std::{
     fs::Metadata,
     io,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
+use anyhow::{anyhow, bail, ensure};
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
@@ -30,24 +31,6 @@ const BUSY_MAX: Duration = Duration::from_secs(5);
 /// Why there is nothing to audit, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CannotOpen {
-    #[error("{}: there is no such file; name the ledger file with --db", .path.display())]
-    Missing { path: PathBuf },
-    #[error(
-        "{} cannot be read ({source}); check the permissions, or copy it with its -wal elsewhere",
-        .path.display()
-    )]
-    Unreadable {
-        path: PathBuf,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    #[error("{} is not a ledger of Qiang; name the ledger file with --db", .path.display())]
-    NotALedger { path: PathBuf },
-    #[error(
-        "{} has schema version {found}, and this program audits version {SCHEMA_VERSION}; \
-         use the program that wrote it",
-        .path.display()
-    )]
-    Version { path: PathBuf, found: u32 },
     #[error("{} is an engine's own file: it has its log in it, and no other engine beside it", .path.display())]
     EngineFile { path: PathBuf },
     #[error(
@@ -93,8 +76,7 @@ pub(super) struct Ledger {
 /// What a file at rest looked like.
 struct Rest {
     path: PathBuf,
-    len: u64,
-    modified: Option<SystemTime>,
+    metadata: Metadata,
 }
 
 impl Ledger {
@@ -115,37 +97,27 @@ impl Ledger {
 }
 
 impl Rest {
-    fn of(path: &Path, metadata: &Metadata) -> Self {
-        Self {
-            path: path.to_owned(),
-            len: metadata.len(),
-            modified: metadata.modified().ok(),
-        }
-    }
-
     fn is_undisturbed(&self) -> bool {
-        let same = self
-            .path
-            .metadata()
-            .is_ok_and(|now| now.len() == self.len && now.modified().ok() == self.modified);
-        same && !has_wal(&self.path)
+        let seen = |metadata: &Metadata| (metadata.len(), metadata.modified().ok());
+        let now = self.path.metadata();
+        now.is_ok_and(|now| seen(&now) == seen(&self.metadata)) && !has_wal(&self.path)
     }
 }
 
 /// Opens the file read-only, and makes sure that it is a ledger.
-pub(super) fn open(path: &Path) -> Result<Ledger, CannotOpen> {
+pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
     let metadata = path.metadata().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => CannotOpen::Missing {
-            path: path.to_owned(),
-        },
+        io::ErrorKind::NotFound => {
+            let advice = "there is no such file; name the ledger file with --db";
+            anyhow!("{}: {advice}", path.display())
+        }
         _ => unreadable(path, error),
     })?;
-    if !metadata.is_file() {
-        return Err(CannotOpen::NotALedger {
-            path: path.to_owned(),
-        });
-    }
-    let rest = (!has_wal(path)).then(|| Rest::of(path, &metadata));
+    ensure!(metadata.is_file(), not_a_ledger(path));
+    let rest = (!has_wal(path)).then(|| Rest {
+        path: path.to_owned(),
+        metadata,
+    });
     let conn = connect(path, rest.is_some())?;
     check_schema(path, &conn)?;
     let kind = kind(path, &conn)?;
@@ -157,7 +129,7 @@ pub(super) fn open(path: &Path) -> Result<Ledger, CannotOpen> {
     })
 }
 
-fn connect(path: &Path, immutable: bool) -> Result<Connection, CannotOpen> {
+fn connect(path: &Path, immutable: bool) -> anyhow::Result<Connection> {
     let absolute = std::path::absolute(path).map_err(|error| unreadable(path, error))?;
     let mode = if immutable { "&immutable=1" } else { "" };
     let uri = format!("file:{}?mode=ro{mode}", escaped(&absolute));
@@ -172,13 +144,10 @@ fn connect(path: &Path, immutable: bool) -> Result<Connection, CannotOpen> {
     open().map_err(|error: rusqlite::Error| unreadable(path, error))
 }
 
-fn check_schema(path: &Path, conn: &Connection) -> Result<(), CannotOpen> {
-    let not_a_ledger = || CannotOpen::NotALedger {
-        path: path.to_owned(),
-    };
+fn check_schema(path: &Path, conn: &Connection) -> anyhow::Result<()> {
     let found = conn.pragma_query_value(None, "user_version", |row| row.get(0));
     let found: u32 = found.map_err(|error| match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => not_a_ledger(),
+        Some(rusqlite::ErrorCode::NotADatabase) => anyhow!(not_a_ledger(path)),
         _ => unreadable(path, error),
     })?;
     let tables = "SELECT count(*) FROM sqlite_schema \
@@ -188,23 +157,22 @@ fn check_schema(path: &Path, conn: &Connection) -> Result<(), CannotOpen> {
         .map_err(|error| unreadable(path, error))?;
     match (found, tables) {
         (SCHEMA_VERSION, 4) => Ok(()),
-        (0, _) | (SCHEMA_VERSION, _) => Err(not_a_ledger()),
-        _ => Err(CannotOpen::Version {
-            path: path.to_owned(),
-            found,
-        }),
+        (0, _) | (SCHEMA_VERSION, _) => bail!(not_a_ledger(path)),
+        _ => bail!(
+            "{} has schema version {found}, and this program audits version {SCHEMA_VERSION}; use the program that \
+             wrote it",
+            path.display()
+        ),
     }
 }
 
-fn kind(path: &Path, conn: &Connection) -> Result<FileKind, CannotOpen> {
+fn kind(path: &Path, conn: &Connection) -> anyhow::Result<FileKind> {
     let said = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0));
     let said: String = said.map_err(|error| unreadable(path, error))?;
     match said.as_str() {
         "engine" => Ok(FileKind::Engine),
         "ledger" => Ok(FileKind::Ledger),
-        _ => Err(CannotOpen::NotALedger {
-            path: path.to_owned(),
-        }),
+        _ => bail!(not_a_ledger(path)),
     }
 }
 
@@ -240,11 +208,15 @@ fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
     Ok(engine::Known { settled, campaigns })
 }
 
-fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> CannotOpen {
-    CannotOpen::Unreadable {
-        path: path.to_owned(),
-        source: Box::new(error),
-    }
+fn not_a_ledger(path: &Path) -> String {
+    let advice = "name the ledger file with --db";
+    format!("{} is not a ledger of Qiang; {advice}", path.display())
+}
+
+fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
+    let advice = "check the permissions, or copy it with its -wal elsewhere";
+    let text = format!("{} cannot be read ({error}); {advice}", path.display());
+    anyhow::Error::new(error).context(text)
 }
 
 /// Whether something stands in a write-ahead log beside the file.

@@ -26,18 +26,17 @@ pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Che
          parts FROM campaigns WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
-    let mut unknown = Vec::new();
+    let mut commitments = Check::new("commitments", 0);
     while let Some(row) = rows.next()? {
-        match packet(row) {
-            Some(packet) => packets.push(packet),
-            None => unknown.push(row.get::<_, i64>(0)?),
+        commitments.examine();
+        if let Some(packet) = packet(row) {
+            packets.push(packet);
+        } else {
+            let row: i64 = row.get("ref")?;
+            commitments.offend(format!("campaign #{row}: its split is not one that can be"));
         }
     }
 
-    let mut commitments = Check::new("commitments", (packets.len() + unknown.len()) as u64);
-    for row in unknown {
-        commitments.offend(format!("campaign #{row}: its split is not one that can be"));
-    }
     for packet in &packets {
         if packet.commitment != commit(&packet.seed, &packet.split).as_bytes() {
             commitments.offend(format!(

@@ -10,16 +10,16 @@ use crate::gauges::{PartitionReport, TransportReport};
 type Now = fn(&PartitionReport) -> u64;
 /// A number that only grows.
 type Since = fn(&TransportStatus) -> u64;
+/// A name, a help text, and where the number comes from.
+type Series<T> = (&'static str, &'static str, T);
 
-/// For every partition.
-const LAG: (&str, &str, Now) = (
-    "qiang_settlement_partition_lag_entries",
-    "Log entries of a partition that are not yet in the ledger",
-    |report| report.lag,
-);
-
-/// For every partition, where there is a transport.
-const GAUGES: [(&str, &str, Now); 5] = [
+/// The first is for every partition, the others where there is a transport.
+const GAUGES: [Series<Now>; 6] = [
+    (
+        "qiang_settlement_partition_lag_entries",
+        "Log entries of a partition that are not yet in the ledger",
+        |report| report.lag,
+    ),
     (
         "qiang_settlement_transport_failing",
         "1 while the transport does not bring a partition's entries; they may come from the log meanwhile",
@@ -47,7 +47,8 @@ const GAUGES: [(&str, &str, Now); 5] = [
     ),
 ];
 
-const COUNTERS: [(&str, &str, Since); 6] = [
+/// Where there is a transport.
+const COUNTERS: [Series<Since>; 6] = [
     (
         "qiang_settlement_transport_recovered_total",
         "Records, items or messages that came again, because the worker that had them did not acknowledge them",
@@ -92,32 +93,26 @@ pub(super) struct TransportMetrics(Vec<Handles>);
 impl TransportMetrics {
     pub(super) fn new(recorder: &impl Recorder, transport_report: &TransportReport) -> Self {
         // Settlement that reads the log itself has no transport to measure.
-        let between = transport_report.transport != "log";
-        let mut gauges = vec![LAG];
-        let mut counters = Vec::new();
-        if between {
-            gauges.extend(&GAUGES);
-            counters.extend(&COUNTERS);
-        }
-        for (name, text, _) in &gauges {
+        let (gauges, counters) = match transport_report.transport {
+            "log" => (&GAUGES[..1], &COUNTERS[..0]),
+            _ => (&GAUGES[..], &COUNTERS[..]),
+        };
+        for (name, text, _) in gauges {
             recorder.describe_gauge((*name).into(), None, (*text).into());
         }
-        for (name, text, _) in &counters {
+        for (name, text, _) in counters {
             recorder.describe_counter((*name).into(), None, (*text).into());
         }
         let handles = |report: &PartitionReport| {
-            let key = |name: &'static str| {
-                let partition = report.partition.0.to_string();
-                let labels = vec![
-                    Label::new("partition", partition),
-                    Label::new("transport", transport_report.transport),
-                ];
-                Key::from_parts(name, labels)
-            };
-            let gauge = |(name, _, now): &(&'static str, _, Now)| {
+            let labels = [
+                Label::new("partition", report.partition.0.to_string()),
+                Label::new("transport", transport_report.transport),
+            ];
+            let key = |name: &'static str| Key::from_parts(name, labels.to_vec());
+            let gauge = |(name, _, now): &Series<Now>| {
                 (recorder.register_gauge(&key(name), &METADATA), *now)
             };
-            let counter = |(name, _, since): &(&'static str, _, Since)| {
+            let counter = |(name, _, since): &Series<Since>| {
                 (recorder.register_counter(&key(name), &METADATA), *since)
             };
             Handles {

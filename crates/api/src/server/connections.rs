@@ -13,13 +13,15 @@ use axum::{
 };
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use metrics::Gauge;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
 };
+use tokio_util::io::InspectReader;
 use tower::Service as _;
 
-use super::guard::{Guard, GuardedStream, Progress, SWEEP_EVERY};
+use super::guard::{Guard, Progress, SWEEP_EVERY, Stage};
 use crate::{
     app::App,
     problem::{Problem, ProblemKind},
@@ -146,31 +148,23 @@ struct Connections {
 impl Connections {
     fn spawn(self: Arc<Self>, stream: TcpStream, permit: OwnedSemaphorePermit) {
         let progress = self.guard.progress();
-        let (known, watch) = tokio::sync::oneshot::channel();
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
         let task = tokio::spawn(async move {
-            let open = Opened {
-                app: &connections.app,
-                guard: &connections.guard,
-                id: watch.await.unwrap_or(0),
-            };
-            open.app.metrics.connections.increment(1.0);
+            let counted = Counted::new(&connections.app.metrics.connections);
             connections.one(stream, of_task).await;
-            drop(open);
+            drop(counted);
             drop(permit);
         });
-        // The task's end gives the id back, so it must have it before it starts.
-        let id = self.guard.opened(progress, task.abort_handle());
-        // The task waits for it, so it is there to take it.
-        known.send(id).unwrap_or_default();
+        self.guard.opened(progress, task.abort_handle());
     }
 
     async fn one(&self, stream: TcpStream, progress: Arc<Progress>) {
         let service = service_fn(|request| self.answer(request, &progress));
-        let io = TokioIo::new(GuardedStream {
-            stream,
-            progress: Arc::clone(&progress),
-        });
+        let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
+            if !bytes.is_empty() {
+                progress.received();
+            }
+        }));
         let mut builder = http1::Builder::new();
         // The guard closes slow and idle connections: no timer for each request.
         builder
@@ -200,7 +194,7 @@ impl Connections {
         progress: &Progress,
     ) -> Result<Response, Infallible> {
         let started = Instant::now();
-        progress.busy(started);
+        progress.enter(Stage::Busy, started);
         let metrics = &self.app.metrics;
         let route = metrics.route(request.method(), request.uri().path());
         let mut router = self.router.clone();
@@ -208,33 +202,31 @@ impl Connections {
         let response = if metrics.is_claim(route) {
             answer.await?
         } else {
-            match tokio::time::timeout(
-                self.app.config.server.request_timeout() + ACCEPT_PAUSE,
-                answer,
-            )
-            .await
-            {
+            let timeout = self.app.config.server.request_timeout() + ACCEPT_PAUSE;
+            match tokio::time::timeout(timeout, answer).await {
                 Ok(answered) => answered?,
                 Err(_) => Problem::new(ProblemKind::Uncertain, "it took too long").into_response(),
             }
         };
         let now = Instant::now();
-        progress.idle(now);
+        progress.enter(Stage::Idle, now);
         metrics.answered(route, response.status(), now - started);
         Ok(response)
     }
 }
 
-/// An open connection. Dropped, it is no longer counted, whichever way it ended.
-struct Opened<'a> {
-    app: &'a App,
-    guard: &'a Guard,
-    id: u64,
+/// Counts an open connection until it is dropped, whichever way the connection ended.
+struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    fn new(open: &'a Gauge) -> Self {
+        open.increment(1.0);
+        Self(open)
+    }
 }
 
-impl Drop for Opened<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.guard.closed(self.id);
-        self.app.metrics.connections.decrement(1.0);
+        self.0.decrement(1.0);
     }
 }

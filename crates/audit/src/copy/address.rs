@@ -1,69 +1,53 @@
 //! Where a database is, and how that is said: without the password.
 
+use anyhow::{Context as _, bail};
 use qiang_core::database::DatabaseKind;
 use sqlx::{ConnectOptions as _, mysql::MySqlConnectOptions, postgres::PgConnectOptions};
 
-use super::CannotCopy;
-
-/// A database: what to call it, and how to connect to it.
-pub(super) enum Address {
-    Postgres(String, PgConnectOptions),
-    MySql(String, MySqlConnectOptions),
+/// How to connect to a database.
+pub(super) enum Options {
+    Postgres(PgConnectOptions),
+    MySql(MySqlConnectOptions),
 }
 
-impl Address {
-    /// What to call it.
-    pub(super) fn place(&self) -> &str {
-        match self {
-            Self::Postgres(place, _) | Self::MySql(place, _) => place,
-        }
-    }
-}
+const NOT_A_LEDGER: &str = "a ledger's URL begins with postgres://, postgresql://, mysql:// or mariadb://; \
+                            for a ledger in a file there is --db";
+const NOT_READABLE: &str = "the ledger's URL cannot be read: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE, \
+                            and in a name or a password the characters / ? # @ % are written %2F %3F %23 %40 %25";
 
-/// Reads a URL.
-pub(super) fn parse(url: &str) -> Result<Address, CannotCopy> {
-    let kind = DatabaseKind::of(url).ok_or(CannotCopy::Scheme)?;
-    let (scheme, rest) = url.split_once("://").ok_or(CannotCopy::Scheme)?;
+/// Reads a URL: what to call the database, and how to connect to it. Neither the name nor an error shows the password.
+pub(super) fn parse(url: &str) -> anyhow::Result<(String, Options)> {
+    let kind = DatabaseKind::of(url).context(NOT_A_LEDGER)?;
+    let (scheme, rest) = url.split_once("://").context(NOT_A_LEDGER)?;
     // A password with one of these characters in it would be taken for a host, and shown as one.
     let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     if rest[authority_end..].contains(['@', '#']) {
-        return Err(CannotCopy::Url);
+        bail!(NOT_READABLE);
     }
+    let place = |user, host, port: u16| format!("{scheme}://{user}@{host}:{port}");
     match kind {
         DatabaseKind::Postgres => {
-            let options: PgConnectOptions = url.parse().map_err(|_| CannotCopy::Url)?;
+            let options: PgConnectOptions = url.parse().ok().context(NOT_READABLE)?;
             let options = options
                 .application_name("qiang audit")
                 .disable_statement_logging();
-            let place = place(
-                scheme,
-                options.get_username(),
-                options.get_host(),
-                options.get_port(),
-            );
+            let user = options.get_username();
+            let place = place(user, options.get_host(), options.get_port());
             let named = options.get_database().filter(|name| !name.is_empty());
-            let database = named.unwrap_or(options.get_username()).to_owned();
-            Ok(Address::Postgres(format!("{place}/{database}"), options))
+            let place = format!("{place}/{}", named.unwrap_or(user));
+            Ok((place, Options::Postgres(options)))
         }
         DatabaseKind::MySql => {
-            let options: MySqlConnectOptions = url.parse().map_err(|_| CannotCopy::Url)?;
+            let options: MySqlConnectOptions = url.parse().ok().context(NOT_READABLE)?;
             let options = options.charset("utf8mb4").disable_statement_logging();
-            let place = place(
-                scheme,
-                options.get_username(),
-                options.get_host(),
-                options.get_port(),
-            );
-            match options.get_database().filter(|name| !name.is_empty()) {
-                Some(database) => Ok(Address::MySql(format!("{place}/{database}"), options)),
-                None => Err(CannotCopy::NoDatabase { place }),
-            }
+            let user = options.get_username();
+            let place = place(user, options.get_host(), options.get_port());
+            let named = options.get_database().filter(|name| !name.is_empty());
+            let missing = || format!("{place}: the ledger's URL names no database");
+            let place = format!("{place}/{}", named.with_context(missing)?);
+            Ok((place, Options::MySql(options)))
         }
     }
-}
-
-fn place(scheme: &str, user: &str, host: &str, port: u16) -> String {
-    format!("{scheme}://{user}@{host}:{port}")
 }
 
 #[cfg(test)]
@@ -72,7 +56,7 @@ mod tests {
 
     fn shown(url: &str) -> String {
         match parse(url) {
-            Ok(address) => address.place().to_owned(),
+            Ok((place, _)) => place,
             Err(error) => error.to_string(),
         }
     }

@@ -11,15 +11,15 @@ mod file;
 mod mysql;
 mod postgres;
 
-use std::{collections::BTreeMap, pin::pin, time::Duration};
+use std::{pin::pin, time::Duration};
 
-use anyhow::Context as _;
-use futures_util::StreamExt as _;
+use anyhow::{Context as _, anyhow, bail};
+use futures_util::TryStreamExt as _;
 use rusqlite::types::Value;
 use sqlx::{AssertSqlSafe, Connection as _, Database, Executor, IntoArguments};
 use tokio::{sync::mpsc, time::timeout};
 
-use self::{address::Address, file::Column};
+use self::{address::Options, file::Column};
 use super::{
     engine,
     open::{CannotOpen, Ledger},
@@ -27,6 +27,8 @@ use super::{
 
 /// The schema that the audit knows: the highest version in `schema_version`.
 const SCHEMA_VERSION: i64 = 2;
+/// What fails, most of the time.
+const READ: &str = "read the ledger";
 /// Rows that are handed over together.
 const PAGE_ROWS_MAX: usize = 2_048;
 /// Pages that have been read and not yet written.
@@ -35,48 +37,6 @@ const PAGES_MAX: usize = 4;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long the database may take for the next row, and for each statement that comes before them.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-
-/// Why there is nothing to audit, and what to do about it. No password is ever a part of it.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CannotCopy {
-    #[error(
-        "a ledger's URL begins with postgres://, postgresql://, mysql:// or mariadb://; \
-         for a ledger in a file there is --db"
-    )]
-    Scheme,
-    #[error(
-        "the ledger's URL cannot be read: it is postgres://USER:PASSWORD@HOST:PORT/DATABASE, and in a name or a \
-         password the characters / ? # @ % are written %2F %3F %23 %40 %25"
-    )]
-    Url,
-    #[error("{place}: the ledger's URL names no database")]
-    NoDatabase { place: String },
-    #[error("{place}: cannot connect: {why}")]
-    Connect { place: String, why: String },
-    #[error("{place}: no answer within {} s", .waited.as_secs())]
-    Silent { place: String, waited: Duration },
-    #[error("{place}: cannot read the ledger: {why}")]
-    Read { place: String, why: String },
-    #[error(
-        "{place} is not a ledger of Qiang: it has no schema version; `qiang migrate` makes one"
-    )]
-    NotALedger { place: String },
-    #[error(
-        "{place} has schema version {found}, and this program audits version {SCHEMA_VERSION}; \
-         use the program that migrated it, or bring it up to date with `qiang migrate`"
-    )]
-    Version { place: String, found: i64 },
-    #[error("{place}: the table {table} is not InnoDB, and cannot be read as of one moment")]
-    NoSnapshot { place: String, table: String },
-    #[error("{place}: {table}.{column} is {found}, and a ledger has {expected} there")]
-    Type {
-        place: String,
-        table: String,
-        column: String,
-        found: String,
-        expected: String,
-    },
-}
 
 /// Rows of one table, one after the other in `values`.
 struct Page {
@@ -108,18 +68,18 @@ pub(super) async fn copy(
     url: &str,
     engine: Option<&mut engine::Reader>,
 ) -> anyhow::Result<(Ledger, Option<engine::State>)> {
-    let address = address::parse(url)?;
-    let place = address.place().to_owned();
+    let (place, options) = address::parse(url)?;
     let file = file::create().context("cannot make a temporary file")?;
     let tables = file.tables.clone();
     let (pages, read) = mpsc::channel(PAGES_MAX);
     let written = tokio::task::spawn_blocking(move || file.fill(read));
-    let copied = match address {
-        Address::Postgres(place, options) => {
-            read_all::<sqlx::Postgres>(place, &options, &tables, pages, engine).await
+    let named = place.clone();
+    let copied = match options {
+        Options::Postgres(options) => {
+            read_all::<sqlx::Postgres>(named, &options, &tables, pages, engine).await
         }
-        Address::MySql(place, options) => {
-            read_all::<sqlx::MySql>(place, &options, &tables, pages, engine).await
+        Options::MySql(options) => {
+            read_all::<sqlx::MySql>(named, &options, &tables, pages, engine).await
         }
     };
     // The writer ends when the reader has; and where the writer gave up, the reader ended without an error.
@@ -145,15 +105,8 @@ where
     String: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
     usize: sqlx::ColumnIndex<D::Row>,
 {
-    let connecting = timeout(CONNECT_MAX, D::Connection::connect_with(options)).await;
-    let conn = connecting.map_err(|_| CannotCopy::Silent {
-        place: place.clone(),
-        waited: CONNECT_MAX,
-    })?;
-    let conn = conn.map_err(|error| CannotCopy::Connect {
-        place: place.clone(),
-        why: in_one_line(&error),
-    })?;
+    let connecting = D::Connection::connect_with(options);
+    let conn = answer(&place, "connect", CONNECT_MAX, connecting).await?;
     let mut reader = Reader::<D> { place, conn, pages };
     reader.begin().await?;
     reader.check().await?;
@@ -186,34 +139,16 @@ where
     String: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
     usize: sqlx::ColumnIndex<D::Row>,
 {
-    fn answered<T>(
-        &self,
-        answer: Result<sqlx::Result<T>, tokio::time::error::Elapsed>,
-    ) -> Result<T, CannotCopy> {
-        let place = || self.place.clone();
-        match answer {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(CannotCopy::Read {
-                place: place(),
-                why: in_one_line(&error),
-            }),
-            Err(_) => Err(CannotCopy::Silent {
-                place: place(),
-                waited: ANSWER_MAX,
-            }),
-        }
-    }
-
-    async fn begin(&mut self) -> Result<(), CannotCopy> {
+    async fn begin(&mut self) -> anyhow::Result<()> {
         for sql in D::BEGIN {
             self.run(sql).await?;
         }
         Ok(())
     }
 
-    async fn run(&mut self, sql: &'static str) -> Result<(), CannotCopy> {
-        let done = timeout(ANSWER_MAX, self.conn.execute(sqlx::raw_sql(sql))).await;
-        self.answered(done).map(drop)
+    async fn run(&mut self, sql: &'static str) -> anyhow::Result<()> {
+        let done = self.conn.execute(sqlx::raw_sql(sql));
+        read(&self.place, done).await.map(drop)
     }
 
     /// Reads an engine, so that it can be compared with what the transaction sees.
@@ -232,90 +167,73 @@ where
         Err(CannotOpen::Overtaken.into())
     }
 
-    async fn known(&mut self) -> Result<engine::Known, CannotCopy> {
-        let sql = format!("SELECT {0}partition{0}, seq FROM settled", D::QUOTE);
+    async fn known(&mut self) -> anyhow::Result<engine::Known> {
+        let sql = format!(
+            "SELECT {}, max(seq) FROM settled GROUP BY 1",
+            quoted::<D>("partition")
+        );
         let settled = sqlx::query_as::<_, (i64, i64)>(AssertSqlSafe(sql)).fetch_all(&mut self.conn);
-        let settled = timeout(ANSWER_MAX, settled).await;
-        let settled = self.answered(settled)?;
+        let settled = read(&self.place, settled).await?.into_iter().collect();
         let campaigns = sqlx::query_scalar::<_, String>("SELECT id FROM campaigns");
-        let campaigns = timeout(ANSWER_MAX, campaigns.fetch_all(&mut self.conn)).await;
-        let mut known = engine::Known {
-            settled: BTreeMap::new(),
-            campaigns: self.answered(campaigns)?,
-        };
-        for (partition, seq) in settled {
-            let last = known.settled.entry(partition).or_insert(seq);
-            *last = seq.max(*last);
-        }
-        Ok(known)
+        let campaigns = read(&self.place, campaigns.fetch_all(&mut self.conn)).await?;
+        Ok(engine::Known { settled, campaigns })
     }
 
     /// Makes sure that it is a ledger that the audit knows, and that it can be read as of one moment.
-    async fn check(&mut self) -> Result<(), CannotCopy> {
+    async fn check(&mut self) -> anyhow::Result<()> {
+        let place = &self.place;
         let there = sqlx::query_scalar::<_, i64>(D::HAS_VERSION).fetch_one(&mut self.conn);
-        let there = timeout(ANSWER_MAX, there).await;
-        let version = match self.answered(there)? {
-            0 => 0,
-            _ => {
-                let sql = "SELECT coalesce(max(version), 0) FROM schema_version";
-                let version = sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut self.conn);
-                let version = timeout(ANSWER_MAX, version).await;
-                self.answered(version)?
-            }
-        };
-        let place = self.place.clone();
+        let mut version = read(place, there).await?;
+        if version != 0 {
+            let sql = "SELECT coalesce(max(version), 0) FROM schema_version";
+            let highest = sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut self.conn);
+            version = read(place, highest).await?;
+        }
         match version {
-            0 => return Err(CannotCopy::NotALedger { place }),
             SCHEMA_VERSION => {}
-            found => return Err(CannotCopy::Version { place, found }),
+            0 => bail!(
+                "{place} is not a ledger of Qiang: it has no schema version; `qiang migrate` makes one"
+            ),
+            found => bail!(
+                "{place} has schema version {found}, and this program audits version {SCHEMA_VERSION}; use the \
+                 program that migrated it, or bring it up to date with `qiang migrate`"
+            ),
         }
         if let Some(sql) = D::NOT_STILL {
             let table = sqlx::query_scalar::<_, String>(sql).fetch_optional(&mut self.conn);
-            let table = timeout(ANSWER_MAX, table).await;
-            if let Some(table) = self.answered(table)? {
-                return Err(CannotCopy::NoSnapshot { place, table });
+            if let Some(table) = read(place, table).await? {
+                bail!(
+                    "{place}: the table {table} is not InnoDB, and cannot be read as of one moment"
+                );
             }
         }
         Ok(())
     }
 
     /// Reads one table. Returns whether the pages are still wanted.
-    async fn table(&mut self, number: usize, table: &file::Table) -> Result<bool, CannotCopy> {
-        let quoted = |name: &str| format!("{0}{name}{0}", D::QUOTE);
-        let columns: Vec<String> = table.columns.iter().map(|c| quoted(&c.name)).collect();
-        let sql = format!("SELECT {} FROM {}", columns.join(", "), quoted(&table.name));
+    async fn table(&mut self, number: usize, table: &file::Table) -> anyhow::Result<bool> {
+        let columns: Vec<String> = table.columns.iter().map(|c| quoted::<D>(&c.name)).collect();
+        let sql = format!(
+            "SELECT {} FROM {}",
+            columns.join(", "),
+            quoted::<D>(&table.name)
+        );
         let values_max = PAGE_ROWS_MAX * columns.len();
         let empty = || Page {
             table: number,
             values: Vec::with_capacity(values_max),
         };
         let mut page = empty();
-        let place = self.place.clone();
-        let read = |error| CannotCopy::Read {
-            place: place.clone(),
-            why: in_one_line(&error),
-        };
+        let place = &self.place;
+        let failed = |error| cannot(place, READ, &error);
         let query = sqlx::query(AssertSqlSafe(sql));
         let mut rows = pin!(query.fetch(&mut self.conn));
-        loop {
-            let row = match timeout(ANSWER_MAX, rows.next()).await {
-                Ok(None) => break,
-                Ok(Some(row)) => row.map_err(read)?,
-                Err(_) => {
-                    return Err(CannotCopy::Silent {
-                        place,
-                        waited: ANSWER_MAX,
-                    });
-                }
-            };
+        while let Some(row) = read(place, rows.try_next()).await? {
             for (index, column) in table.columns.iter().enumerate() {
-                let value = D::value(&row, index, column).map_err(read)?;
-                page.values.push(value.map_err(|found| CannotCopy::Type {
-                    place: place.clone(),
-                    table: table.name.clone(),
-                    column: column.name.clone(),
-                    found,
-                    expected: column.holds.to_string(),
+                let value = D::value(&row, index, column).map_err(failed)?;
+                page.values.push(value.map_err(|found| {
+                    let (table, Column { name, holds }) = (&table.name, column);
+                    anyhow!("{place}: {table}.{name} is {found}, and a ledger has {holds} there")
                 })?);
             }
             if page.values.len() >= values_max {
@@ -329,11 +247,37 @@ where
     }
 }
 
-/// An error of the database on one line, each thing said once.
-fn in_one_line(error: &sqlx::Error) -> String {
+fn quoted<D: Source>(name: &str) -> String {
+    format!("{0}{name}{0}", D::QUOTE)
+}
+
+/// What the database answers while it is read.
+async fn read<T>(
+    place: &str,
+    answered: impl Future<Output = sqlx::Result<T>>,
+) -> anyhow::Result<T> {
+    answer(place, READ, ANSWER_MAX, answered).await
+}
+
+/// What the database answers, in time. The error has no password in it.
+async fn answer<T>(
+    place: &str,
+    what: &str,
+    wait_max: Duration,
+    answered: impl Future<Output = sqlx::Result<T>>,
+) -> anyhow::Result<T> {
+    match timeout(wait_max, answered).await {
+        Ok(answer) => answer.map_err(|error| cannot(place, what, &error)),
+        Err(_) => bail!("{place}: no answer within {} s", wait_max.as_secs()),
+    }
+}
+
+/// An error of the database on one line.
+fn cannot(place: &str, what: &str, error: &sqlx::Error) -> anyhow::Error {
     let text = match error {
         sqlx::Error::Database(error) => error.message().to_owned(),
         other => other.to_string(),
     };
-    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    anyhow!("{place}: cannot {what}: {}", lines.join(" "))
 }

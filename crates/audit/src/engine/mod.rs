@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use redis::aio::MultiplexedConnection;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use self::{record::InFlight, servers::Servers};
 use crate::place::EnginePlace;
@@ -95,35 +95,26 @@ impl State {
         conn.execute_batch(TABLES)?;
         let mut insert = conn.prepare("INSERT INTO temp.heads VALUES (?, ?, ?, ?)")?;
         for head in &self.heads {
-            insert.execute(params![
-                head.partition,
-                head.settled,
-                head.head,
-                head.missing
-            ])?;
+            insert.execute((head.partition, head.settled, head.head, head.missing))?;
         }
         let mut insert =
             conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?)")?;
         for part in &self.parts {
-            insert.execute(params![
-                part.partition,
-                part.campaign,
-                part.granted,
-                part.returned,
-                part.upto
-            ])?;
+            let (granted, returned) = (part.granted, part.returned);
+            insert.execute((part.partition, &part.campaign, granted, returned, part.upto))?;
         }
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
         for (partition, entry) in &self.flight {
-            insert.execute(params![
+            let (number, quantity) = (entry.number, entry.quantity);
+            insert.execute((
                 partition,
                 entry.seq,
-                entry.campaign,
-                entry.kind,
-                entry.number,
-                entry.quantity
-            ])?;
+                &entry.campaign,
+                &entry.kind,
+                number,
+                quantity,
+            ))?;
         }
         Ok(())
     }
@@ -169,10 +160,6 @@ impl Reader {
         Ok(reader)
     }
 
-    fn key(&self, partition: u16, rest: &str) -> String {
-        key_of(&self.prefix, partition, rest)
-    }
-
     /// Reads all partitions.
     ///
     /// # Errors
@@ -185,7 +172,7 @@ impl Reader {
         };
         for partition in 0..self.partitions {
             let settled = known.settled_of(partition);
-            let key = self.key(partition, "partition");
+            let key = key_of(&self.prefix, partition, "partition");
             self.conn = self.servers.of(&key).await?;
             let head = self
                 .parts(partition, &known.campaigns, &mut state.parts)
@@ -221,10 +208,10 @@ impl Reader {
             let mut pipe = redis::pipe();
             pipe.atomic()
                 .cmd("HGET")
-                .arg(self.key(partition, "partition"))
+                .arg(key_of(&self.prefix, partition, "partition"))
                 .arg("seq");
             for campaign in some {
-                let key = self.key(partition, &format!("c:{campaign}"));
+                let key = key_of(&self.prefix, partition, &format!("c:{campaign}"));
                 pipe.cmd("HMGET").arg(key).arg("granted").arg("returned");
             }
             let answer: Vec<redis::Value> = pipe
@@ -268,7 +255,7 @@ impl Reader {
         let mut next = settled + 1;
         while next <= head {
             let records: Vec<(String, Vec<(String, String)>)> = redis::cmd("XRANGE")
-                .arg(self.key(partition, "log"))
+                .arg(key_of(&self.prefix, partition, "log"))
                 .arg(format!("{next}-0"))
                 .arg("+")
                 .arg("COUNT")

@@ -19,10 +19,8 @@ pub(super) struct Servers {
     clustered: bool,
     /// How to log in at servers, and by TLS or not; Sentinels may be others.
     server: ConnectionInfo,
-    /// Where one begins.
-    first: (Address, MultiplexedConnection),
-    /// Other nodes that the Cluster redirected to.
-    others: Vec<(Address, MultiplexedConnection)>,
+    /// Where one begins, and the other nodes that the Cluster redirected to.
+    nodes: Vec<(Address, MultiplexedConnection)>,
 }
 
 impl Servers {
@@ -56,12 +54,10 @@ impl Servers {
         } else {
             (place_of(seed), server.clone())
         };
-        let first = open(info).await?;
         Ok(Self {
             clustered: engine.topology == Topology::Cluster,
             server,
-            first: (place, first),
-            others: Vec::new(),
+            nodes: vec![(place, open(info).await?)],
         })
     }
 
@@ -70,7 +66,7 @@ impl Servers {
     /// # Errors
     /// When it does not answer.
     pub(super) async fn of(&mut self, key: &str) -> anyhow::Result<MultiplexedConnection> {
-        let (mut place, mut connection) = self.first.clone();
+        let (mut place, mut connection) = self.nodes[0].clone();
         if !self.clustered {
             return Ok(connection);
         }
@@ -95,11 +91,11 @@ impl Servers {
     }
 
     async fn node(&mut self, place: &Address) -> Result<MultiplexedConnection, RedisError> {
-        if let Some((_, known)) = self.others.iter().find(|(at, _)| at == place) {
+        if let Some((_, known)) = self.nodes.iter().find(|(at, _)| at == place) {
             return Ok(known.clone());
         }
         let connection = open(at(&self.server, place.clone())).await?;
-        self.others.push((place.clone(), connection.clone()));
+        self.nodes.push((place.clone(), connection.clone()));
         Ok(connection)
     }
 }
