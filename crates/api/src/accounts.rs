@@ -13,7 +13,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, Key, Param, fingerprint},
     problem::{Problem, ProblemBody, ProblemKind},
-    wire::{MoneyBody, Text},
+    wire::{self, MoneyBody, Text},
 };
 
 /// Money that comes from outside.
@@ -94,13 +94,8 @@ pub(crate) async fn deposit(
     app.ledger
         .deposit(binding.id, &user, amount.money())
         .await?;
-    let status = if binding.fresh {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
     Ok((
-        status,
+        wire::created(binding.fresh),
         Json(DepositBody {
             id: Text(binding.id),
             user: user.to_string(),

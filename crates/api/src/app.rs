@@ -156,16 +156,6 @@ impl App {
         self.campaigns.insert(id, meta);
         Ok(())
     }
-
-    /// Opens the campaigns that a crash kept from being opened. Returns how many.
-    pub(crate) async fn open_drafts(&self) -> anyhow::Result<usize> {
-        let drafts = self.ledger.drafts().await?;
-        let count = drafts.len();
-        for setup in drafts {
-            self.open(setup).await?;
-        }
-        Ok(count)
-    }
 }
 
 impl Authenticate for App {

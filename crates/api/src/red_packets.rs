@@ -18,7 +18,7 @@ use crate::{
     create::Draft,
     extract::{self, Key, Param, Params},
     problem::{Problem, ProblemBody, ProblemKind},
-    wire::{MoneyBody, StateBody, Text, When},
+    wire::{self, MoneyBody, StateBody, Text, When},
 };
 
 /// Claims on a page.
@@ -234,12 +234,8 @@ pub(crate) async fn create(
         )
         .await?;
     let (record, tally) = app.record(created.id, CampaignKind::RedPacket).await?;
-    let status = if created.fresh {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Json(RedPacketBody::new(record, &tally, &app)?)))
+    let body = RedPacketBody::new(record, &tally, &app)?;
+    Ok((wire::created(created.fresh), Json(body)))
 }
 
 /// A red packet: its commitment and its state.

@@ -17,7 +17,7 @@ use crate::{
     create::Draft,
     extract::{self, Key, Param},
     problem::{Problem, ProblemBody, ProblemKind},
-    wire::{MoneyBody, StateBody, Text, When},
+    wire::{self, MoneyBody, StateBody, Text, When},
 };
 
 /// A sale to open.
@@ -129,12 +129,8 @@ pub(crate) async fn create(
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
     let (record, tally) = app.record(created.id, CampaignKind::Sale).await?;
-    let status = if created.fresh {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Json(SaleBody::new(record, &tally, &app)?)))
+    let body = SaleBody::new(record, &tally, &app)?;
+    Ok((wire::created(created.fresh), Json(body)))
 }
 
 /// A sale and its state.

@@ -3,6 +3,7 @@
 
 use std::{fmt, io::Write as _, str::FromStr};
 
+use axum::http::StatusCode;
 use jiff::{
     Timestamp as Calendar,
     fmt::{
@@ -22,6 +23,14 @@ use utoipa::ToSchema;
 
 /// Room for an id, a time, or a code of a few letters.
 const TEXT_BYTES: usize = 64;
+
+/// The status of what was created just now, or before and is the same.
+pub(crate) fn created(fresh: bool) -> StatusCode {
+    match fresh {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    }
+}
 
 /// A type of the core that is written as its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -51,8 +51,8 @@ impl Engine for Deaf {
 async fn a_packet_that_was_paid_for_is_opened_at_the_next_start() {
     let ledger: Mutex<Option<Arc<dyn Ledger>>> = Mutex::new(None);
     let service = Service::start_with(|_, backend| {
-        *ledger.lock() = Some(backend.ledger.clone());
-        backend.engine = Arc::new(Deaf(backend.engine.clone()));
+        *ledger.lock() = Some(backend.ports.ledger.clone());
+        backend.ports.engine = Arc::new(Deaf(backend.ports.engine.clone()));
     })
     .await;
     service.deposit("sam", 1_000).await;
@@ -209,7 +209,7 @@ async fn an_engine_in_trouble_is_told_apart() {
     ];
     for (error, kind) in cases {
         let service =
-            Service::start_with(|_, backend| backend.engine = Arc::new(Ailing(error))).await;
+            Service::start_with(|_, backend| backend.ports.engine = Arc::new(Ailing(error))).await;
         let order = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1";
         let campaign = &order[..36];
         let claim = service

@@ -1,7 +1,7 @@
 //! The audit: proves every invariant again from the rows of a ledger file alone.
 //!
-//! An embedded engine's file has the log, and its tables are held against it. A ledger alone has no log: there the
-//! tables are held against each other, and what only a log can tell is reported as not applicable. A ledger in
+//! An embedded engine's file has the log, and its tables are compared with it. A ledger alone has no log: there the
+//! tables are compared with each other, and what only a log can prove is reported as not applicable. A ledger in
 //! PostgreSQL or MySQL/MariaDB is copied, row by row, into such a file first.
 //!
 //! Architecture invariant: the audit shares no logic with the engine. What it proves is written in
@@ -22,23 +22,23 @@ use rusqlite::Connection;
 
 use self::open::Ledger;
 pub use self::{
-    open::Kind,
+    open::FileKind,
     place::{EnginePlace, Topology},
-    report::{Aside, Check, Report},
+    report::{Check, QuarantineCount, Report},
 };
 
 const PRELUDE: &str = include_str!("prelude.sql");
-const BOOKS_PRELUDE: &str = include_str!("books.sql");
+const LEDGER_PRELUDE: &str = include_str!("ledger.sql");
 
 /// What a file must have for a check to mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
     /// The ledger's tables.
-    Books,
+    Ledger,
     /// A log beside them.
     Log,
     /// The ledger's tables, and nothing that says more.
-    BooksAlone,
+    LedgerOnly,
     /// The tables of a ledger in a database.
     Database,
     /// An engine beside it.
@@ -63,7 +63,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     Log "log_dense",
     Log "log_entries",
     Log "settled_position",
-    Books "campaign_rules",
+    Ledger "campaign_rules",
     Log "campaign_life",
     Log "grants_numbered",
     Log "no_oversell",
@@ -76,7 +76,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     Log "order_steps",
     // the ledger's tables, which follow from it
     Log "campaign_counts",
-    Books "shares_complete",
+    Ledger "shares_complete",
     Log "share_amounts",
     Log "lazy_bounds",
     Log "shares_follow_log",
@@ -89,30 +89,30 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     Log "payment_postings",
     Log "refund_once",
     Log "postings_follow_log",
-    Books "direct_postings",
-    Books "deposits",
-    Books "packets_funded",
-    Books "posting_accounts",
-    Books "balances",
-    Books "zero_sum",
-    Books "overdrawn",
+    Ledger "direct_postings",
+    Ledger "deposits",
+    Ledger "packets_funded",
+    Ledger "posting_accounts",
+    Ledger "balances",
+    Ledger "zero_sum",
+    Ledger "overdrawn",
     Log "escrow",
-    Books "idempotency_keys",
-    Books "nothing_aside",
+    Ledger "idempotency_keys",
+    Ledger "nothing_aside",
     // a ledger alone: its tables against each other
-    BooksAlone "positions_known",
-    BooksAlone "parts_whole",
-    BooksAlone "counts_add_up",
-    BooksAlone "numbers_dense",
-    BooksAlone "limits_kept",
-    BooksAlone "orders_sound",
-    BooksAlone "orders_paid",
-    BooksAlone "grants_posted",
-    BooksAlone "payments_posted",
-    BooksAlone "refunds_posted",
-    BooksAlone "escrow_left",
+    LedgerOnly "positions_known",
+    LedgerOnly "parts_whole",
+    LedgerOnly "counts_add_up",
+    LedgerOnly "numbers_dense",
+    LedgerOnly "limits_kept",
+    LedgerOnly "orders_sound",
+    LedgerOnly "orders_paid",
+    LedgerOnly "grants_posted",
+    LedgerOnly "payments_posted",
+    LedgerOnly "refunds_posted",
+    LedgerOnly "escrow_left",
     // what the keys of its tables keep out
-    BooksAlone "keys_unique",
+    LedgerOnly "keys_unique",
     Database "direct_counted",
     // the ledger against the engine
     Engine "engine_positions",
@@ -148,34 +148,34 @@ pub fn audit(path: &Path) -> anyhow::Result<Report> {
 /// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
 ///
 /// # Errors
-/// When there is no ledger that the audit knows, when reading it fails, and when there is no room for the copy. What is
-/// told has no password in it.
+/// When there is no ledger that the audit knows, when reading it fails, and when there is no room for the copy. The
+/// error has no password in it.
 pub async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
     let (ledger, _) = copy::copy(url, None).await?;
     examine_copy(ledger, None).await
 }
 
-/// What is held against an engine.
+/// Where a ledger is that is compared with an engine.
 #[derive(Debug, Clone, Copy)]
-pub enum Of<'a> {
+pub enum LedgerPlace<'a> {
     /// A ledger alone in a file.
     File(&'a Path),
     /// A ledger in a database, by its URL.
     Database(&'a str),
 }
 
-/// Audits a ledger alone, and holds it against the engine on Redis that it follows from.
+/// Audits a ledger alone, and compares it with the engine on Redis that it follows from.
 ///
 /// # Errors
 /// As [`audit`] and [`audit_ledger`], when Redis cannot be read, and when settlement does not let the two be compared.
-pub async fn audit_beside(of: Of<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
+pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
     let mut reader = engine::Reader::connect(place).await?;
-    match of {
-        Of::Database(url) => {
+    match ledger {
+        LedgerPlace::Database(url) => {
             let (ledger, state) = copy::copy(url, Some(&mut reader)).await?;
             examine_copy(ledger, state).await
         }
-        Of::File(path) => {
+        LedgerPlace::File(path) => {
             let ledger = open::open(path)?;
             begin(&ledger.conn)?;
             let (ledger, state) = open::beside(ledger, &mut reader).await?;
@@ -215,18 +215,20 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
     let prepared = conn
         .execute_batch(PRELUDE)
         .and_then(|()| match ledger.kind {
-            Kind::Engine => Ok(()),
-            Kind::Ledger => conn.execute_batch(BOOKS_PRELUDE),
+            FileKind::Engine => Ok(()),
+            FileKind::Ledger => conn.execute_batch(LEDGER_PRELUDE),
         })
-        .and_then(|()| engine.map_or(Ok(()), |engine| engine.tell(conn)));
+        .and_then(|()| engine.map_or(Ok(()), |engine| engine.insert_into(conn)));
     match prepared {
         Ok(()) => {
             for (needs, name, sql) in SQL_CHECKS {
                 match (needs, ledger.kind) {
-                    (Needs::BooksAlone, Kind::Engine) => {}
+                    (Needs::LedgerOnly, FileKind::Engine) => {}
                     (Needs::Database, _) if ledger.place.is_none() => {}
                     (Needs::Engine, _) if engine.is_none() => {}
-                    (Needs::Log, Kind::Ledger) => checks.push(Check::not_applicable(name, no_log)),
+                    (Needs::Log, FileKind::Ledger) => {
+                        checks.push(Check::not_applicable(name, no_log))
+                    }
                     _ => checks.push(run(conn, name, sql)?),
                 }
             }
@@ -241,7 +243,7 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
         }
         Err(error) => return Err(error).context("cannot read the ledger"),
     }
-    let set_aside = quarantine(conn)?;
+    let set_aside = count_quarantined(conn)?;
     conn.execute_batch("ROLLBACK")?;
     let in_flight = engine.map(engine::State::in_flight);
     Ok(Report::new(
@@ -253,14 +255,14 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
     ))
 }
 
-/// How much is set aside, if anything is.
-fn quarantine(conn: &Connection) -> anyhow::Result<Option<Aside>> {
+/// How many entries are quarantined, if any.
+fn count_quarantined(conn: &Connection) -> anyhow::Result<Option<QuarantineCount>> {
     let sql = "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside";
     let counted: (i64, i64) = conn
         .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .context("cannot count what is set aside")?;
+        .context("cannot count what is quarantined")?;
     let (refused, waiting) = (counted.0.unsigned_abs(), counted.1.unsigned_abs());
-    Ok((refused + waiting > 0).then_some(Aside { refused, waiting }))
+    Ok((refused + waiting > 0).then_some(QuarantineCount { refused, waiting }))
 }
 
 fn run(conn: &Connection, name: &'static str, sql: &str) -> anyhow::Result<Check> {
@@ -313,7 +315,7 @@ fn is_of_rows(error: &rusqlite::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Whoever audits may do so in a task that moves between threads.
+    /// An audit may run in a task that moves between threads.
     #[test]
     fn an_audit_can_be_spawned() {
         fn check<T: Send>(_: T) {}

@@ -61,14 +61,14 @@ pub(super) enum CannotOpen {
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FileKind {
     /// An embedded engine's, with its log.
     Engine,
     /// A ledger alone, whose logs are elsewhere.
     Ledger,
 }
 
-impl Kind {
+impl FileKind {
     /// In words.
     pub(super) fn described(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ impl Kind {
 /// A ledger that is open for reading.
 pub(super) struct Ledger {
     pub(super) conn: Connection,
-    pub(super) kind: Kind,
+    pub(super) kind: FileKind,
     /// The database that the file is a copy of.
     pub(super) place: Option<String>,
     /// For a file that is read as immutable: what it looked like before.
@@ -102,7 +102,7 @@ impl Ledger {
     pub(super) fn copied(conn: Connection, place: String) -> Self {
         Self {
             conn,
-            kind: Kind::Ledger,
+            kind: FileKind::Ledger,
             place: Some(place),
             rest: None,
         }
@@ -196,12 +196,12 @@ fn check_schema(path: &Path, conn: &Connection) -> Result<(), CannotOpen> {
     }
 }
 
-fn kind(path: &Path, conn: &Connection) -> Result<Kind, CannotOpen> {
+fn kind(path: &Path, conn: &Connection) -> Result<FileKind, CannotOpen> {
     let said = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0));
     let said: String = said.map_err(|error| unreadable(path, error))?;
     match said.as_str() {
-        "engine" => Ok(Kind::Engine),
-        "ledger" => Ok(Kind::Ledger),
+        "engine" => Ok(FileKind::Engine),
+        "ledger" => Ok(FileKind::Ledger),
         _ => Err(CannotOpen::NotALedger {
             path: path.to_owned(),
         }),
@@ -213,7 +213,7 @@ pub(super) async fn beside(
     ledger: Ledger,
     reader: &mut engine::Reader,
 ) -> anyhow::Result<(Ledger, engine::State)> {
-    if ledger.kind == Kind::Engine {
+    if ledger.kind == FileKind::Engine {
         let path = ledger.conn.path().unwrap_or_default().into();
         return Err(CannotOpen::EngineFile { path }.into());
     }
@@ -221,7 +221,7 @@ pub(super) async fn beside(
     for _ in 0..engine::ATTEMPTS_MAX {
         let known = known(&ledger.conn)?;
         let state = reader.read(&known).await?;
-        if state.stands(before.as_ref()) {
+        if state.is_complete(before.as_ref()) {
             return Ok((ledger, state));
         }
         before = Some(known);

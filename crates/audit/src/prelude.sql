@@ -1,6 +1,6 @@
 -- What several checks need, made once from the rows, in temporary tables: nothing is written to the file.
 
--- What is set aside, with what its text says: `seq at campaign event …`. Fields end at the next space. These entries are
+-- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space. They are
 -- not settled, though the position is past them.
 CREATE TEMP TABLE aside (
     partition INTEGER,

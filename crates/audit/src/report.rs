@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::Kind;
+use super::FileKind;
 
-/// Offending rows that a check tells; more are only counted.
+/// Offending rows that a check lists; more are only counted.
 const OFFENDING_MAX: usize = 20;
 
 /// What an audit found.
@@ -15,24 +15,24 @@ pub struct Report {
     /// Whether every check holds that is applicable.
     pub ok: bool,
     /// What kind of file it is.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The database that a ledger is in, without its password; none for a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<String>,
     /// Entries in the engine's log that are not settled yet; none where no engine was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u64>,
-    /// Entries that are set aside; none where nothing is.
+    /// Entries that are quarantined; none where nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub set_aside: Option<Aside>,
+    pub set_aside: Option<QuarantineCount>,
     /// All checks, in the order in which they were made.
     pub checks: Vec<Check>,
 }
 
-/// How many entries are set aside.
+/// How many entries are quarantined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Aside {
-    /// Those that the books refused.
+pub struct QuarantineCount {
+    /// Those that the ledger refused.
     pub refused: u64,
     /// Those that wait for them.
     pub waiting: u64,
@@ -58,10 +58,10 @@ pub struct Check {
 
 impl Report {
     pub(super) fn new(
-        kind: Kind,
+        kind: FileKind,
         database: Option<String>,
         in_flight: Option<u64>,
-        set_aside: Option<Aside>,
+        set_aside: Option<QuarantineCount>,
         checks: Vec<Check>,
     ) -> Self {
         Self {
@@ -134,9 +134,9 @@ impl fmt::Display for Report {
             for line in &check.offending {
                 writeln!(f, "  {line}")?;
             }
-            let untold = check.offending_total - check.offending.len() as u64;
-            if untold > 0 {
-                writeln!(f, "  and {untold} more")?;
+            let unlisted = check.offending_total - check.offending.len() as u64;
+            if unlisted > 0 {
+                writeln!(f, "  and {unlisted} more")?;
             }
         }
         if let Some(entries) = self.in_flight {
@@ -145,9 +145,9 @@ impl fmt::Display for Report {
                 "\nin flight, in the engine's log and not settled: {entries} entries"
             )?;
         }
-        if let Some(Aside { refused, waiting }) = self.set_aside {
+        if let Some(QuarantineCount { refused, waiting }) = self.set_aside {
             let entries =
-                format!("{refused} entries that the books refused, and {waiting} that wait");
+                format!("{refused} entries that the ledger refused, and {waiting} that wait");
             writeln!(
                 f,
                 "\nset aside: {entries}; `qiang settlement list` names them, `redrive` settles them"

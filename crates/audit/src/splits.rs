@@ -3,7 +3,7 @@
 use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit, lazy_amount};
 use rusqlite::{Connection, Row};
 
-use super::{Kind, is_of_rows, report::Check};
+use super::{FileKind, is_of_rows, report::Check};
 
 /// How many checks there are here.
 pub(super) const CHECKS: usize = 3;
@@ -19,7 +19,7 @@ struct Packet {
 
 /// What is published before a packet opens binds its split; its shares, or the amounts of its
 /// grants, follow from the seed.
-pub(super) fn checks(conn: &Connection, kind: Kind) -> rusqlite::Result<[Check; CHECKS]> {
+pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Check; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
@@ -125,7 +125,7 @@ fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> ru
 /// The amounts drawn at the claims are those that the seed gives, each from what was then left.
 fn recompute_draws(
     conn: &Connection,
-    kind: Kind,
+    kind: FileKind,
     packet: &Packet,
     min: i64,
     check: &mut Check,
@@ -133,11 +133,11 @@ fn recompute_draws(
     let mut left = packet.split.total();
     let mut to_come = packet.split.count();
     let mut statement = conn.prepare_cached(match kind {
-        Kind::Engine => {
+        FileKind::Engine => {
             "SELECT number, amount FROM temp.log WHERE campaign = ?1 AND kind = 'granted' ORDER BY seq"
         }
         // Without a log, the numbers tell the order.
-        Kind::Ledger => {
+        FileKind::Ledger => {
             "SELECT number, amount FROM shares WHERE campaign = ?1 AND user IS NOT NULL ORDER BY number"
         }
     })?;

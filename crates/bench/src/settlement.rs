@@ -93,7 +93,7 @@ impl Of {
     }
 
     async fn open(self, backend: &Backend, units: u32) -> anyhow::Result<CampaignId> {
-        let (engine, ledger) = (&*backend.engine, &*backend.ledger);
+        let (engine, ledger) = (&*backend.ports.engine, &*backend.ports.ledger);
         match self {
             Self::Sale => fixture::sale(engine, ledger, units, AckLevel::Memory).await,
             Self::RedPacket => {
@@ -239,14 +239,13 @@ async fn measure_on(
         ("settlement.inside", "false".to_owned()),
     ];
     if let Some(scratch) = scratch {
-        qiang_ledger::migrate(scratch.url()).await?;
         flags.push(("ledger.url", scratch.url().to_owned()));
     }
     // The log first, with nobody settling.
-    let quiet = Backend::open(&Config::defaults_with(&flags)?).await?;
-    let campaign = of.open(&quiet, args.entries).await?;
-    grab(&quiet.engine, of, campaign, 0..args.entries).await?;
-    quiet.close().await?;
+    let idle = Backend::open(&Config::defaults_with(&flags)?).await?;
+    let campaign = of.open(&idle, args.entries).await?;
+    grab(&idle.ports.engine, of, campaign, 0..args.entries).await?;
+    idle.close().await?;
 
     let single_per_second = match scratch {
         Some(scratch) => scratch.single_rows(args.single).await?,
@@ -320,7 +319,7 @@ async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow
     let campaign = of.open(backend, total).await?;
     let (mut asked, mut lag_max) = (0_u32, 0);
     let lag = || {
-        let (head, settled) = backend.gauges.positions();
+        let (head, settled) = backend.ports.gauges.positions();
         head.saturating_sub(settled)
     };
     let started = Instant::now();
@@ -331,7 +330,7 @@ async fn steady_load(args: &SettlementArgs, of: Of, backend: &Backend) -> anyhow
         let due = (started.elapsed().as_secs_f64() * f64::from(args.rate)) as u32;
         let due = due.min(total);
         if due > asked {
-            let engine = Arc::clone(&backend.engine);
+            let engine = Arc::clone(&backend.ports.engine);
             let users = asked..due;
             rounds.spawn(async move { grab(&engine, of, campaign, users).await });
             asked = due;

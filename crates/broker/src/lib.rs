@@ -8,7 +8,7 @@
 //! ledger's position. The relay keeps no position of its own for the same reason. It starts at the ledger's, and what
 //! it publishes twice changes nothing.
 
-mod line;
+mod consumer;
 mod link;
 mod message;
 mod options;

@@ -35,7 +35,7 @@ pub struct Options {
     /// How often both sides say that they are alive.
     pub heartbeat_seconds: u16,
     /// How long entries that are in the log may take to come before they are read from it; and how long RabbitMQ is
-    /// left alone when it has failed for that long.
+    /// not asked again when it has failed for that long.
     pub patience: Duration,
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct Relay {
     pub(crate) log: Arc<dyn EventLog>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) partition: PartitionId,
-    /// Told when the queue was lost with what was in it.
-    pub(crate) again: Arc<Notify>,
+    /// Notified when the queue was lost with what was in it.
+    pub(crate) queue_lost: Arc<Notify>,
     pub(crate) shown: Arc<Mutex<TransportStatus>>,
 }
 
@@ -52,8 +52,8 @@ struct Progress {
 enum Stopped {
     /// Another process relays the partition.
     NotOwner,
-    /// What is in the queue is to be published again.
-    Again,
+    /// The queue was lost: what was in it is to be published again.
+    QueueLost,
     Failed(String),
 }
 
@@ -78,7 +78,7 @@ impl Relay {
         loop {
             match self.relay(&mut progress).await {
                 Stopped::NotOwner => tokio::time::sleep(LOCK_POLL).await,
-                Stopped::Again => {
+                Stopped::QueueLost => {
                     tracing::warn!(
                         partition,
                         "the queue was lost: relaying from the ledger's position"
@@ -130,8 +130,8 @@ impl Relay {
                 if !channel.status().connected() {
                     return Ok(Stopped::Failed("the channel is closed".to_owned()));
                 }
-                if self.told(POLL_EVERY).await {
-                    return Ok(Stopped::Again);
+                if self.is_queue_lost(POLL_EVERY).await {
+                    return Ok(Stopped::QueueLost);
                 }
                 continue;
             }
@@ -142,15 +142,15 @@ impl Relay {
             self.shown.lock().republished += again.count() as u64;
             progress.published = progress.published.max(position);
             confirm(&mut unconfirmed, UNCONFIRMED_MAX).await?;
-            if self.told(Duration::ZERO).await {
-                return Ok(Stopped::Again);
+            if self.is_queue_lost(Duration::ZERO).await {
+                return Ok(Stopped::QueueLost);
             }
         }
     }
 
-    async fn told(&self, wait_max: Duration) -> bool {
-        let told = tokio::time::timeout(wait_max, self.again.notified());
-        told.await.is_ok()
+    async fn is_queue_lost(&self, wait_max: Duration) -> bool {
+        let lost = tokio::time::timeout(wait_max, self.queue_lost.notified());
+        lost.await.is_ok()
     }
 
     /// Makes sure that nobody else relays the partition.

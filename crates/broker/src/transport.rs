@@ -13,67 +13,70 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{EventLog, Ledger, LedgerError, Taken, Transport, TransportStatus},
+    ports::{DeliveryTag, EventLog, Ledger, LedgerError, Received, Transport, TransportStatus},
 };
 use tokio::{sync::Notify, task::JoinHandle};
 
 use crate::{
-    line::Line,
+    consumer::QueueConsumer,
     link::{BrokerError, Link},
     options::Options,
     relay::Relay,
 };
 
-/// Relays and consumes all partitions of a log. Dropped, it stops at once; what it had is handed to others.
+/// Relays and consumes all partitions of a log. Dropped, it stops at once; others receive what it had.
 pub struct RabbitTransport {
     link: Arc<Link>,
-    lines: BTreeMap<PartitionId, tokio::sync::Mutex<Line>>,
+    consumers: BTreeMap<PartitionId, tokio::sync::Mutex<QueueConsumer>>,
     shown: BTreeMap<PartitionId, Arc<Mutex<TransportStatus>>>,
     relays: Mutex<Vec<JoinHandle<()>>>,
-    left: AtomicBool,
+    released: AtomicBool,
 }
 
 impl RabbitTransport {
     /// Starts a relay for every partition, on the current runtime. `ledger` tells them where to begin.
     ///
     /// # Errors
-    /// When the URL is none; RabbitMQ need not be there yet.
+    /// When the URL cannot be read; RabbitMQ need not be there yet.
     pub fn start(
         options: Options,
         log: Arc<dyn EventLog>,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, BrokerError> {
         let link = Arc::new(Link::new(options)?);
-        let (mut lines, mut shown, mut relays) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut consumers, mut shown, mut relays) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for partition in log.partitions() {
-            let again = Arc::new(Notify::new());
+            let queue_lost = Arc::new(Notify::new());
             let show: Arc<Mutex<TransportStatus>> = Arc::default();
             let relay = Relay {
                 link: Arc::clone(&link),
                 log: Arc::clone(&log),
                 ledger: Arc::clone(&ledger),
                 partition,
-                again: Arc::clone(&again),
+                queue_lost: Arc::clone(&queue_lost),
                 shown: Arc::clone(&show),
             };
             relays.push(tokio::spawn(relay.run()));
-            let (link, log) = (Arc::clone(&link), Arc::clone(&log));
-            let line = Line::new(link, log, partition, again, Arc::clone(&show));
-            lines.insert(partition, tokio::sync::Mutex::new(line));
+            let consumer =
+                QueueConsumer::new(Arc::clone(&link), partition, queue_lost, Arc::clone(&show));
+            consumers.insert(partition, tokio::sync::Mutex::new(consumer));
             shown.insert(partition, show);
         }
         Ok(Self {
             link,
-            lines,
+            consumers,
             shown,
             relays: Mutex::new(relays),
-            left: AtomicBool::new(false),
+            released: AtomicBool::new(false),
         })
     }
 
-    fn line(&self, partition: PartitionId) -> Result<&tokio::sync::Mutex<Line>, LedgerError> {
-        let line = self.lines.get(&partition);
-        line.ok_or_else(|| LedgerError::Damaged {
+    fn consumer(
+        &self,
+        partition: PartitionId,
+    ) -> Result<&tokio::sync::Mutex<QueueConsumer>, LedgerError> {
+        let consumer = self.consumers.get(&partition);
+        consumer.ok_or_else(|| LedgerError::Damaged {
             reason: format!("there is no partition {}", partition.0),
         })
     }
@@ -88,25 +91,33 @@ impl RabbitTransport {
 #[async_trait]
 impl Transport for RabbitTransport {
     fn partitions(&self) -> Vec<PartitionId> {
-        self.lines.keys().copied().collect()
+        self.consumers.keys().copied().collect()
     }
 
-    async fn take(
+    async fn receive(
         &self,
         partition: PartitionId,
-        after: Seq,
+        _settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Taken, LedgerError> {
-        let mut line = self.line(partition)?.lock().await;
-        if self.left.load(Ordering::Acquire) {
-            return Ok(Taken::NotOwner);
+    ) -> Result<Received, LedgerError> {
+        let mut consumer = self.consumer(partition)?.lock().await;
+        if self.released.load(Ordering::Acquire) {
+            return Ok(Received::NotOwner);
         }
-        line.take(after, limit, wait_max).await
+        Ok(consumer.receive(limit, wait_max).await?)
     }
 
-    async fn done(&self, partition: PartitionId, settled: Seq) -> Result<(), LedgerError> {
-        self.line(partition)?.lock().await.done(settled).await
+    async fn ack(
+        &self,
+        partition: PartitionId,
+        tags: &mut Vec<DeliveryTag>,
+    ) -> Result<(), LedgerError> {
+        Ok(self.consumer(partition)?.lock().await.ack(tags).await?)
+    }
+
+    fn delay_max(&self) -> Option<Duration> {
+        Some(self.link.options.patience)
     }
 
     fn status(&self, partition: PartitionId) -> TransportStatus {
@@ -114,11 +125,11 @@ impl Transport for RabbitTransport {
         shown.map(|shown| shown.lock().clone()).unwrap_or_default()
     }
 
-    async fn leave(&self) {
-        self.left.store(true, Ordering::Release);
+    async fn release_ownership(&self) {
+        self.released.store(true, Ordering::Release);
         self.stop_relays();
-        for line in self.lines.values() {
-            line.lock().await.leave();
+        for consumer in self.consumers.values() {
+            consumer.lock().await.release();
         }
         self.link.close().await;
     }

@@ -1,3 +1,6 @@
-//! The control plane: one file a reconciler, each idempotent, each on a timer and a signal.
+//! The control plane: one file a reconciler, each idempotent, each on a timer and a signal; and the host that runs
+//! them.
 
+pub mod drafts;
+pub mod host;
 pub mod settlement;

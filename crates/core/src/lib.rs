@@ -11,7 +11,6 @@ pub mod database;
 pub mod event;
 pub mod gate;
 pub mod id;
-pub mod inbox;
 pub mod money;
 pub mod order;
 pub mod outcome;

@@ -48,8 +48,8 @@ impl Pace {
         self.last_batch = tasks;
     }
 
-    /// How many tasks are worth a short wait, beside those that came during the commit: seven eighths of the last batch.
-    /// If the writer waited for all, all callers would wait for each commit at once and leave the cores idle.
+    /// How many tasks are worth a short wait, beside those that came during the commit: seven eighths of the last
+    /// batch. If the writer waited for all, all callers would wait for each commit at once and leave the cores idle.
     pub(crate) fn expected(&self) -> usize {
         self.last_batch * 7 / 8
     }

@@ -1,9 +1,9 @@
 //! The bounded queue between the callers and the writer thread.
 //!
 //! Callers push one by one and never wait; the writer takes everything that has gathered since its last turn, in one
-//! exchange of buffers. That is the whole of batching, and an idle engine waits for nobody. Only when the last batch was
-//! large does the writer wait for a bounded time until most of those callers have asked again: a commit costs the same
-//! for one task as for a hundred, and with two cores every superfluous commit takes time from the callers.
+//! exchange of buffers. That is the whole of batching, and an idle engine waits for nobody. Only when the last batch
+//! was large does the writer wait for a bounded time until most of those callers have asked again: a commit costs the
+//! same for one task as for a hundred, and with two cores every superfluous commit takes time from the callers.
 
 use std::time::Duration;
 

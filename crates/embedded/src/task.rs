@@ -19,6 +19,18 @@ pub(crate) enum Task {
     Ledger(Box<dyn LedgerJob>),
 }
 
+impl Task {
+    /// Answers it with an error.
+    pub(crate) fn refuse(self, error: &EngineError) {
+        match self {
+            Self::Claim(_, answer) => answer.send(Err(error.clone())),
+            Self::Command(_, answer) => answer.send(Err(error.clone())),
+            Self::Probe(answer) => answer.send(Err(error.clone())),
+            Self::Ledger(job) => job.answer(Err(error)),
+        }
+    }
+}
+
 /// How the commit that a task belonged to went.
 pub(crate) type Committed<'a> = Result<(), &'a EngineError>;
 

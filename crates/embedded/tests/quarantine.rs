@@ -151,8 +151,8 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_after_all() {
     embedded.close();
 }
 
-/// After so many refusals something else must be wrong: settlement stops and says so, while granting goes on. It goes on
-/// by itself once entries have left the quarantine.
+/// After so many refusals something else must be wrong: settlement stops and says so, while granting goes on. It goes
+/// on by itself once entries have left the quarantine.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_quarantine_is_an_alarm() {
     let (_folder, path, embedded, packet) = with_packet().await;

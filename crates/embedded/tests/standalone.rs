@@ -225,8 +225,8 @@ async fn what_is_settled_was_opened_there() {
     );
 }
 
-/// Another connection holds the file's write lock for longer than the writer waits: no change is confirmed, and once the
-/// lock is released, the same entries are settled once.
+/// Another connection holds the file's write lock for longer than the writer waits: no change is confirmed, and once
+/// the lock is released, the same entries are settled once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_commit_is_uncertain_and_the_ledger_comes_back() {
     let folder = TempDir::new().unwrap();

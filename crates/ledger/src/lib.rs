@@ -1,8 +1,9 @@
 //! The ledger on PostgreSQL and on MySQL/MariaDB.
 //!
-//! What is to be written is decided once for both: `settle.rs` executes the plans of [`qiang_core::settlement`], and the
-//! other modules do the rest of the [`Ledger`] port. A dialect is the way to run one statement (`dialect.rs`, `postgres/`,
-//! `mysql/`); the statements lie in `.sql` files. Work on a connection runs in tasks that nobody cancels (`pool.rs`).
+//! What is to be written is decided once for both: `settle.rs` executes the plans of [`qiang_core::settlement`], and
+//! the other modules do the rest of the [`Ledger`] port. A dialect is the way to run one statement (`dialect.rs`,
+//! `postgres/`, `mysql/`); the statements lie in `.sql` files. Work on a connection runs in tasks that nobody cancels
+//! (`pool.rs`).
 //!
 //! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
 

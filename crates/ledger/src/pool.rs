@@ -1,5 +1,5 @@
-//! Work on a connection of the pool: in a task of its own that nobody cancels, in a transaction, within a bound of time,
-//! and again if the database rolled it back to let another transaction go on.
+//! Work on a connection of the pool: in a task of its own that nobody cancels, in a transaction, within a bound of
+//! time, and again if the database rolled it back to let another transaction go on.
 
 use std::{
     pin::Pin,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use qiang_api::{Gauges, Ports};
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Clock, Engine, EventLog, Ledger, QuarantineCount},
+    ports::{Clock, EventLog as _, QuarantineCount},
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -56,16 +56,8 @@ impl Close for Embedded {
 /// What the API works on, and what closes with it.
 #[derive(Clone)]
 pub struct Backend {
-    /// Decides claims.
-    pub engine: Arc<dyn Engine>,
-    /// The durable record.
-    pub ledger: Arc<dyn Ledger>,
-    /// What the ledger follows from.
-    pub log: Arc<dyn EventLog>,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// What operators observe.
-    pub gauges: Arc<dyn Gauges>,
+    /// Engine, ledger, log, clock and gauges.
+    pub ports: Ports,
     close: Arc<dyn Close>,
 }
 
@@ -89,12 +81,15 @@ impl Backend {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
                 let inside = config.settlement.inside;
                 let distributed = Distributed::start(config, ledger, inside).await?;
-                Ok(Self {
+                let ports = Ports {
                     engine: distributed.with_ledger_ack(&config.settlement),
                     ledger: distributed.ledger(),
                     log: Arc::new(distributed.engine.clone()),
                     clock,
                     gauges: distributed.clone(),
+                };
+                Ok(Self {
+                    ports,
                     close: distributed,
                 })
             }
@@ -105,25 +100,16 @@ impl Backend {
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(embedded);
-        Self {
+        let ports = Ports {
             engine: shared.clone(),
             ledger: shared.clone(),
             log: shared.clone(),
             gauges: Arc::new(EmbeddedGauges(Arc::clone(&shared))),
             clock,
+        };
+        Self {
+            ports,
             close: shared,
-        }
-    }
-
-    /// What the API works on.
-    #[must_use]
-    pub fn ports(&self) -> Ports {
-        Ports {
-            engine: Arc::clone(&self.engine),
-            ledger: Arc::clone(&self.ledger),
-            log: Arc::clone(&self.log),
-            clock: Arc::clone(&self.clock),
-            gauges: Arc::clone(&self.gauges),
         }
     }
 
@@ -148,9 +134,10 @@ impl Backend {
     /// # Errors
     /// When the log or the ledger does not answer.
     pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<bool> {
-        for partition in self.log.partitions() {
-            let head = self.log.head(partition).await?;
-            if !self.ledger.await_settled(partition, head, wait_max).await? {
+        let Ports { log, ledger, .. } = &self.ports;
+        for partition in log.partitions() {
+            let head = log.head(partition).await?;
+            if !ledger.await_settled(partition, head, wait_max).await? {
                 return Ok(false);
             }
         }

@@ -1,5 +1,5 @@
-//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends on
-//! how far that is.
+//! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends
+//! on how far that is.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,10 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use qiang_api::{Gauges, PartitionReport, TransportReport};
 use qiang_broker::RabbitTransport;
-use qiang_control::settlement::{Options as SettlementOptions, Position, Settlement};
+use qiang_control::{
+    host::Host,
+    settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
+};
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
@@ -21,12 +24,11 @@ use qiang_core::{
 };
 use qiang_embedded::{Embedded, SqliteLedger};
 use qiang_redis::{RedisEngine, RedisTransport};
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::runtime::Handle;
 
 use crate::{
     close::Close,
     config::{Config, SettlementConfig},
-    monitor::SettlementMonitor,
 };
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
@@ -113,7 +115,7 @@ pub(crate) struct Distributed {
     transport: &'static str,
     ledger_backend: LedgerBackend,
     monitor: Arc<SettlementMonitor>,
-    monitoring: JoinHandle<()>,
+    monitoring: Host,
 }
 
 impl Distributed {
@@ -135,7 +137,9 @@ impl Distributed {
             None
         };
         let monitor = Arc::<SettlementMonitor>::default();
-        let monitoring = tokio::spawn(Arc::clone(&monitor).run(log, ledger));
+        let monitoring = Host::new("monitor");
+        let reconciler = monitor.reconciler(log, ledger);
+        monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
         Ok(Arc::new(Self {
             engine,
             settlement,

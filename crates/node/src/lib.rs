@@ -6,12 +6,13 @@ pub mod config;
 mod distributed;
 pub mod local;
 mod logging;
-mod monitor;
 pub mod run;
 pub mod scratch;
 mod server;
 
 pub use qiang_api::{Scope, TokenIssuer, UsageError, document, id_at};
+pub use qiang_embedded::SystemClock;
+pub use qiang_ledger::migrate;
 
 pub use self::{
     backend::Backend,

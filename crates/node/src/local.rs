@@ -100,7 +100,6 @@ impl LocalService {
             ("settlement.rabbitmq_url", servers.rabbitmq.to_owned()),
         ];
         if let Some(scratch) = &scratch {
-            qiang_ledger::migrate(scratch.url()).await?;
             flags.push(("ledger.url", scratch.url().to_owned()));
         }
         let mut local = Self::start_with(Config::defaults_with(&flags)?).await?;

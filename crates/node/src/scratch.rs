@@ -16,7 +16,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a database of that name, which has letters, digits and `_` only.
+    /// Makes a database with the tables of a ledger. Its name has letters, digits and `_` only.
     ///
     /// # Errors
     /// When `server` is not the URL of a database server, or it refuses.
@@ -28,6 +28,10 @@ impl Scratch {
         };
         let made = scratch.execute(&format!("CREATE DATABASE {name}")).await;
         made.context("make a database for this run")?;
+        if let Err(error) = qiang_ledger::migrate(&scratch.url).await {
+            scratch.drop_database().await?;
+            return Err(error.into());
+        }
         Ok(scratch)
     }
 

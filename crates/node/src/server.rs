@@ -1,8 +1,9 @@
 //! A node that serves: the backend and the API on it, which stop together.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use qiang_control::{drafts::DraftOpener, host::Host};
 use tokio::net::TcpListener;
 
 use crate::{backend::Backend, config::Config};
@@ -16,25 +17,35 @@ impl Server {
     /// caller's business and not looked at.
     ///
     /// # Errors
-    /// When there is no key for tokens, or campaigns that wait for an engine cannot be opened.
+    /// When there is no key to check tokens with, or a draft cannot be opened.
     pub async fn start(
         config: Config,
         backend: Backend,
         listener: TcpListener,
     ) -> anyhow::Result<Running> {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
-        let api = qiang_api::Server::start(config.api(), backend.ports(), listener).await?;
+        let ports = backend.ports.clone();
+        let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
+        let drafts = opener.open_all().await.context("open the drafts")?;
+        if drafts > 0 {
+            tracing::info!(drafts, "opened the campaigns that were drafts");
+        }
+        let api = qiang_api::Server::start(config.api(), ports, listener)?;
+        let upkeep = Host::new("upkeep");
+        upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         Ok(Running {
             api,
+            upkeep,
             backend,
             close_timeout,
         })
     }
 }
 
-/// A running node. Dropped, it goes on until its runtime ends.
+/// A running node. Dropped, it serves until its runtime ends.
 pub struct Running {
     api: qiang_api::Running,
+    upkeep: Host,
     backend: Backend,
     close_timeout: Duration,
 }
@@ -52,10 +63,13 @@ impl Running {
     /// # Errors
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
-        // The engine answers everything that it has accepted before it closes.
-        let closing = tokio::time::timeout(self.close_timeout, self.backend.close());
-        self.api
-            .shutdown(async { closing.await.context("the engine did not close in time")? })
-            .await
+        let close = async {
+            self.upkeep.abort();
+            // The engine answers everything that it has accepted before it closes.
+            tokio::time::timeout(self.close_timeout, self.backend.close())
+                .await
+                .context("the engine did not close in time")?
+        };
+        self.api.shutdown(close).await
     }
 }

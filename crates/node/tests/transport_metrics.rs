@@ -65,7 +65,7 @@ impl World {
             config.settlement.rabbitmq_url = Secret::new(rabbitmq.url());
         }
         let backend = Backend::open(&config).await.unwrap();
-        let exp = backend.clock.now().as_millis() / 1_000 + 3_600;
+        let exp = backend.ports.clock.now().as_millis() / 1_000 + 3_600;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let running = Server::start(config, backend, listener).await.unwrap();
         let token = sign(&json!({ "sub": "olga", "scope": "operate", "exp": exp }));

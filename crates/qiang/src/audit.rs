@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use qiang_audit::{EnginePlace, Of, Report, Topology};
+use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
 use qiang_node::config::{Config, Secret, TopologyKind};
 
 /// Something is broken.
@@ -87,9 +87,11 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
         match (&args.ledger, &engine) {
             (None, None) => qiang_audit::audit(&args.db),
             (Some(url), None) => qiang_audit::audit_ledger(url.expose()).await,
-            (None, Some(engine)) => qiang_audit::audit_beside(Of::File(&args.db), engine).await,
+            (None, Some(engine)) => {
+                qiang_audit::audit_beside(LedgerPlace::File(&args.db), engine).await
+            }
             (Some(url), Some(engine)) => {
-                qiang_audit::audit_beside(Of::Database(url.expose()), engine).await
+                qiang_audit::audit_beside(LedgerPlace::Database(url.expose()), engine).await
             }
         }
     })

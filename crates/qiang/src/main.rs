@@ -36,10 +36,10 @@ enum Command {
     Worker(worker::WorkerArgs),
     /// Make the ledger's tables in a database, or bring them up to date.
     Migrate(migrate::MigrateArgs),
-    /// List what the ledger refused and set aside, and settle it after all.
+    /// List what the ledger refused and quarantined, and settle it later.
     #[command(subcommand)]
     Settlement(settlement::Settlement),
-    /// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
+    /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
     Demo(demo::DemoArgs),
     /// Prove every invariant again from the rows of a ledger.
     Audit(audit::AuditArgs),

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let migrated = runtime.block_on(qiang_ledger::migrate(url))?;
+    let migrated = runtime.block_on(qiang_node::migrate(url))?;
     if migrated.from == migrated.to {
         println!("the schema is at version {} already", migrated.to);
     } else {

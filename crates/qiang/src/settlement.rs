@@ -1,4 +1,4 @@
-//! `qiang settlement`: what the books refused, and settling it after all.
+//! `qiang settlement`: what the ledger refused, and settling it later.
 
 use std::{
     collections::BTreeSet,
@@ -12,15 +12,14 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::{Ledger, LedgerError, QuarantinedEntry},
 };
-use qiang_embedded::SystemClock;
-use qiang_node::{Config, LedgerBackend, UsageError};
+use qiang_node::{Config, LedgerBackend, SystemClock, UsageError};
 use serde::Serialize;
 
 use crate::backend::BackendArgs;
 
 /// Entries that are read from the ledger at a time.
 const PAGE_MAX: u32 = 500;
-/// Entries that are listed unless told otherwise, and at most.
+/// Entries that are listed by default, and at most.
 const LIST_DEFAULT: u32 = 100;
 const LIST_MAX: u32 = 100_000;
 /// A place behind all others, in a form that databases can hold.
@@ -28,16 +27,16 @@ const SEQ_MAX: Seq = i64::MAX as Seq;
 /// Something is left refused.
 const LEFT: u8 = 1;
 
-/// Entries that the ledger refused, with those that wait for them: set aside with the reason, while the rest goes on.
+/// Entries that the ledger refused, with those that wait for them: quarantined with the reason, while the rest goes on.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Settlement {
-    /// List what is set aside.
+    /// List what is quarantined.
     List(ListArgs),
-    /// Settle what is set aside, once the cause is mended.
+    /// Settle what is quarantined, once the cause is repaired.
     Redrive(RedriveArgs),
 }
 
-/// List what is set aside, in the order of partitions and places.
+/// List what is quarantined, in the order of partitions and entries.
 ///
 /// A ledger in a file is open in one process at a time: stop the node that has it first.
 #[derive(Debug, clap::Args)]
@@ -56,8 +55,8 @@ pub(crate) struct ListArgs {
     json: bool,
 }
 
-/// Settle what is set aside, in the order of partitions and places. What is refused again, or waits for such an entry,
-/// stays where it is.
+/// Settle what is quarantined, in the order of partitions and entries. What is refused again, or waits for such an
+/// entry, stays where it is.
 ///
 /// A ledger in a file is open in one process at a time: stop the node that has it first. In a database, nodes and
 /// workers may go on meanwhile.
@@ -137,7 +136,7 @@ fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
     })
 }
 
-/// An entry that is set aside, as it is printed.
+/// A quarantined entry, as it is printed.
 #[derive(Debug, Serialize)]
 struct Row {
     partition: u16,
@@ -152,18 +151,21 @@ struct Row {
 }
 
 impl Row {
-    fn of(aside: &QuarantinedEntry) -> Self {
-        let text = aside.entry.to_text();
-        let at = Calendar::from_millisecond(aside.at.as_millis());
+    fn of(quarantined: &QuarantinedEntry) -> Self {
+        let text = quarantined.entry.to_text();
+        let at = Calendar::from_millisecond(quarantined.at.as_millis());
         Self {
-            partition: aside.partition.0,
-            seq: aside.entry.seq,
-            campaign: aside.entry.campaign.to_string(),
-            // Place, instant and campaign come before it.
+            partition: quarantined.partition.0,
+            seq: quarantined.entry.seq,
+            campaign: quarantined.entry.campaign.to_string(),
+            // Sequence number, instant and campaign come before it.
             event: text.splitn(4, ' ').nth(3).unwrap_or_default().to_owned(),
-            at: at.map_or_else(|_| aside.at.as_millis().to_string(), |at| at.to_string()),
-            reason: aside.reason.clone(),
-            waits_for: aside.waits_for,
+            at: at.map_or_else(
+                |_| quarantined.at.as_millis().to_string(),
+                |at| at.to_string(),
+            ),
+            reason: quarantined.reason.clone(),
+            waits_for: quarantined.waits_for,
         }
     }
 }
@@ -187,15 +189,15 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
     };
     'pages: loop {
         let page = ledger.list_quarantined(after, PAGE_MAX).await?;
-        for aside in &page {
-            if args.partition.is_some_and(|only| only != aside.partition.0) {
+        for row in &page {
+            if args.partition.is_some_and(|only| only != row.partition.0) {
                 break 'pages;
             }
             if listed.entries.len() == wanted {
                 listed.more = true;
                 break 'pages;
             }
-            listed.entries.push(Row::of(aside));
+            listed.entries.push(Row::of(row));
         }
         match page.last() {
             Some(last) => after = Some((last.partition, last.entry.seq)),
@@ -285,9 +287,8 @@ impl Driven {
                 return Ok(());
             };
             after = Some((last.partition, last.entry.seq));
-            for aside in &page {
-                self.drive(ledger, (aside.partition, aside.entry.seq))
-                    .await?;
+            for row in &page {
+                self.drive(ledger, (row.partition, row.entry.seq)).await?;
             }
         }
     }

@@ -3,8 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use qiang_core::{id::UserId, ports::Clock as _};
-use qiang_embedded::SystemClock;
-use qiang_node::{Scope, TokenIssuer, UsageError};
+use qiang_node::{Scope, SystemClock, TokenIssuer, UsageError};
 
 /// What to put into a token, and what to sign it with.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `qiang audit`: its exit codes, where it prints, and how it takes its flags. What it proves is tested in `qiang-audit`.
+//! `qiang audit`: its exit codes, where it prints, and how it takes its flags. `qiang-audit` tests what it proves.
 #![allow(
     clippy::unwrap_used,
     missing_docs,

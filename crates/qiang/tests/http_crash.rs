@@ -1,5 +1,5 @@
-//! The whole service against kill -9 and a full disk, under load: what a user was answered is kept, what a user repeats is
-//! replayed, and the audit finds nothing.
+//! The whole service against kill -9 and a full disk, under load: what a user was answered is kept, what a user repeats
+//! is replayed, and the audit finds nothing.
 #![allow(
     clippy::unwrap_used,
     missing_docs,

@@ -12,9 +12,9 @@
 //! | `S` and a number | sold out; units left |
 //! | `K` | the idempotency key was used for another request |
 //!
-//! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is
-//! `number \t amount \t offset \t units \t key`; an order is
-//! `number \t state \t refunds \t user \t units \t amount \t offset \t key`. Offsets are milliseconds after the start.
+//! A packet's row is `NNNNNNamount \t offset [\t key]`, NNNNNN the number in base 36; a sale's is `number \t amount \t
+//! offset \t units \t key`; an order is `number \t state \t refunds \t user \t units \t amount \t offset \t key`.
+//! Offsets are milliseconds after the start.
 
 use qiang_core::{
     book::{OrderView, Refusal},

@@ -92,7 +92,11 @@ fn claim() -> impl Strategy<Value = CommandDraft> {
 }
 
 fn step() -> impl Strategy<Value = CommandDraft> {
-    let action = prop_oneof![3 => Just(CampaignAction::Pause), 5 => Just(CampaignAction::Resume), 1 => Just(CampaignAction::Close)];
+    let action = prop_oneof![
+        3 => Just(CampaignAction::Pause),
+        5 => Just(CampaignAction::Resume),
+        1 => Just(CampaignAction::Close),
+    ];
     prop_oneof![
         12 => claim(),
         4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| CommandDraft::Pay {

@@ -17,16 +17,16 @@ use crate::command;
 const ALLOWED: &str = "
     api: core
     audit: core
-    bench: api audit core embedded ledger load node redis
+    bench: audit core embedded load node redis
     broker: core
     client:
     control: core
     core:
     embedded: core
     ledger: core
-    load: core
+    load:
     node: api broker control core embedded ledger redis
-    qiang: api audit broker control core embedded ledger load node redis
+    qiang: audit core load node
     redis: core
     testkit: core
     xtask:
@@ -35,7 +35,9 @@ const ALLOWED: &str = "
 /// What the tests of a crate may use besides; `testkit` is for the tests of every crate and for nothing else.
 const ALLOWED_IN_TESTS: &str = "
     api: embedded node
-    qiang: broker control redis
+    audit: embedded ledger redis
+    qiang: broker control embedded ledger redis
+    redis: control embedded
 ";
 
 const CORE: &str = "core";

@@ -27,22 +27,11 @@ impl Server {
     /// looked at.
     ///
     /// # Errors
-    /// When there is no key for tokens, or campaigns that wait for an engine cannot be opened.
-    pub async fn start(
-        config: Config,
-        ports: Ports,
-        listener: TcpListener,
-    ) -> anyhow::Result<Running> {
+    /// When there is no key to check tokens with.
+    pub fn start(config: Config, ports: Ports, listener: TcpListener) -> anyhow::Result<Running> {
         let addr = listener.local_addr()?;
         let metrics = Metrics::new(&document());
         let app = Arc::new(App::new(config, ports, metrics)?);
-        let drafts = app
-            .open_drafts()
-            .await
-            .context("open the campaigns that wait for an engine")?;
-        if drafts > 0 {
-            tracing::info!(drafts, "opened campaigns that were waiting");
-        }
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::clone(&app));
         let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
@@ -90,6 +79,7 @@ impl Running {
     }
 }
 
+/// Folds metrics and forgets inactive users.
 async fn upkeep(app: Arc<App>) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -97,11 +87,6 @@ async fn upkeep(app: Arc<App>) {
         ticks.tick().await;
         let app = Arc::clone(&app);
         // A panic there is reported by its hook; the next round tries again.
-        let upkeep = Arc::clone(&app);
-        drop(tokio::task::spawn_blocking(move || upkeep.upkeep()).await);
-        // A request that was cut off between its campaign's funding and its opening has left a draft.
-        if let Err(error) = app.open_drafts().await {
-            tracing::debug!(%error, "campaigns that wait for an engine could not be opened");
-        }
+        drop(tokio::task::spawn_blocking(move || app.upkeep()).await);
     }
 }

@@ -1,5 +1,5 @@
 -- What the engine has granted and taken back of a campaign, or a part of one, is what the ledger has, and what is in
--- flight or set aside. The units of an order that ends come back to the campaign while it is open, and are returned
+-- flight or quarantined. The units of an order that ends come back to the campaign while it is open, and are returned
 -- once it is not.
 SELECT count(*) FROM temp.engine_parts;
 

@@ -1,5 +1,5 @@
--- No entry is set aside: each is something that an engine has decided, and people may have been told, and the books do
--- not have it. What else follows from that is no breach of its own: the other checks reckon with what is set aside.
+-- No entry is quarantined: each is a decision of an engine, perhaps answered to a user, that the ledger lacks. What
+-- follows from that is no breach of its own: the other checks take quarantined entries into account.
 SELECT count(*) FROM set_aside;
 
 SELECT format('partition %d: entry %d (%s, campaign %s) %s', partition, seq, coalesce(told, 'not an entry'), campaign,

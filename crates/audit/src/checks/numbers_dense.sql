@@ -1,4 +1,4 @@
--- The grants of a campaign are numbered from 1 without gaps, but for those that are set aside. The parts of a spread
+-- The grants of a campaign are numbered from 1 without gaps, but for those that are quarantined. The parts of a spread
 -- campaign number for themselves, and leave gaps.
 SELECT orders + shares FROM temp.totals;
 

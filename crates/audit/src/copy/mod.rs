@@ -88,14 +88,14 @@ struct Page {
 trait Source: Database {
     /// Begins a transaction that sees the database as of one moment, and cannot write.
     const BEGIN: &'static [&'static str];
-    /// How many tables there are that tell the schema's version.
+    /// How many tables there are with the schema's version.
     const HAS_VERSION: &'static str;
     /// A table of the ledger that the transaction does not hold still, if there is one.
     const NOT_STILL: Option<&'static str>;
     /// What the names of columns stand between.
     const QUOTE: char;
 
-    /// A value as it stands in the row; `Err` with the name of its type when that is not what the column is for.
+    /// A value as it is in the row; `Err` with the name of its type when that is not what the column is for.
     fn value(row: &Self::Row, index: usize, column: &Column)
     -> sqlx::Result<Result<Value, String>>;
 }
@@ -152,7 +152,7 @@ where
     })?;
     let conn = conn.map_err(|error| CannotCopy::Connect {
         place: place.clone(),
-        why: told(&error),
+        why: in_one_line(&error),
     })?;
     let mut reader = Reader::<D> { place, conn, pages };
     reader.begin().await?;
@@ -195,7 +195,7 @@ where
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(CannotCopy::Read {
                 place: place(),
-                why: told(&error),
+                why: in_one_line(&error),
             }),
             Err(_) => Err(CannotCopy::Silent {
                 place: place(),
@@ -222,7 +222,7 @@ where
         for _ in 0..engine::ATTEMPTS_MAX {
             let known = self.known().await?;
             let state = engine.read(&known).await?;
-            if state.stands(before.as_ref()) {
+            if state.is_complete(before.as_ref()) {
                 return Ok(state);
             }
             before = Some(known);
@@ -279,7 +279,7 @@ where
         Ok(())
     }
 
-    /// Reads one table; tells whether somebody still takes the pages.
+    /// Reads one table. Returns whether the pages are still wanted.
     async fn table(&mut self, number: usize, table: &file::Table) -> Result<bool, CannotCopy> {
         let quoted = |name: &str| format!("{0}{name}{0}", D::QUOTE);
         let columns: Vec<String> = table.columns.iter().map(|c| quoted(&c.name)).collect();
@@ -293,7 +293,7 @@ where
         let place = self.place.clone();
         let read = |error| CannotCopy::Read {
             place: place.clone(),
-            why: told(&error),
+            why: in_one_line(&error),
         };
         let query = sqlx::query(AssertSqlSafe(sql));
         let mut rows = pin!(query.fetch(&mut self.conn));
@@ -330,7 +330,7 @@ where
 }
 
 /// An error of the database on one line, each thing said once.
-fn told(error: &sqlx::Error) -> String {
+fn in_one_line(error: &sqlx::Error) -> String {
     let text = match error {
         sqlx::Error::Database(error) => error.message().to_owned(),
         other => other.to_string(),

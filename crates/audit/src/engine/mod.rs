@@ -19,8 +19,8 @@ use self::{record::InFlight, servers::Servers};
 use crate::place::EnginePlace;
 
 const TABLES: &str = include_str!("tables.sql");
-/// What is set aside is on its way like what is in flight.
-const ASIDE: &str = include_str!("aside.sql");
+/// Quarantined entries count as in flight.
+const QUARANTINE: &str = include_str!("quarantine.sql");
 /// The partitions of an engine that has no state and whose number is not given.
 const PARTITIONS_DEFAULT: u16 = 8;
 /// How long Redis may take to let the audit in, and for each answer.
@@ -76,9 +76,9 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Whether this stands: every entry is settled or in the log; or what is missing has not been settled since the
-    /// attempt before, which saw these positions.
-    pub(super) fn stands(&self, before: Option<&Known>) -> bool {
+    /// Whether this can be compared: every entry is settled or in the log; or what is missing has not been settled
+    /// since the attempt before, which saw these positions.
+    pub(super) fn is_complete(&self, before: Option<&Known>) -> bool {
         let mut missing = self.heads.iter().filter(|head| head.missing != 0);
         missing.all(|head| {
             before.is_some_and(|before| before.settled_of(head.partition) == head.settled)
@@ -91,7 +91,7 @@ impl State {
     }
 
     /// Puts it into temporary tables.
-    pub(super) fn tell(&self, conn: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn insert_into(&self, conn: &Connection) -> rusqlite::Result<()> {
         conn.execute_batch(TABLES)?;
         let mut insert = conn.prepare("INSERT INTO temp.heads VALUES (?, ?, ?, ?)")?;
         for head in &self.heads {
@@ -113,7 +113,7 @@ impl State {
                 part.upto
             ])?;
         }
-        conn.execute_batch(ASIDE)?;
+        conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
         for (partition, entry) in &self.flight {
             insert.execute(params![

@@ -23,14 +23,14 @@ pub(super) fn entries(id: &str, fields: &[(String, String)]) -> Option<Vec<InFli
         found.map(|(_, text)| text.as_str())
     };
     let campaign: Arc<str> = field("c")?.into();
-    let told: Vec<(&str, Option<i64>, Option<i64>)> = if let Some(body) = field("g") {
+    let events: Vec<(&str, Option<i64>, Option<i64>)> = if let Some(body) = field("g") {
         rows(body).map(|_| ("granted", None, Some(1))).collect()
     } else if let Some(body) = field("o") {
         rows(body).map(order).collect::<Option<_>>()?
     } else {
         field("e")?.split('\n').map(event).collect::<Option<_>>()?
     };
-    let first = last + 1 - i64::try_from(told.len()).ok()?;
+    let first = last + 1 - i64::try_from(events.len()).ok()?;
     let entry = |(seq, (kind, number, quantity)): (i64, (&str, _, _))| InFlight {
         seq,
         campaign: Arc::clone(&campaign),
@@ -38,7 +38,7 @@ pub(super) fn entries(id: &str, fields: &[(String, String)]) -> Option<Vec<InFli
         number,
         quantity,
     };
-    Some((first..).zip(told).map(entry).collect())
+    Some((first..).zip(events).map(entry).collect())
 }
 
 /// The rows, each after its user.
@@ -73,9 +73,9 @@ mod tests {
     use super::*;
 
     /// Place, kind, number and units of an entry.
-    type Told = (i64, String, Option<i64>, Option<i64>);
+    type Event = (i64, String, Option<i64>, Option<i64>);
 
-    fn told(id: &str, field: &str, body: &str) -> Option<Vec<Told>> {
+    fn events(id: &str, field: &str, body: &str) -> Option<Vec<Event>> {
         let fields = [("c", "X"), ("t", "1"), (field, body)];
         let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned()));
         let entry = |entry: InFlight| (entry.seq, entry.kind, entry.number, entry.quantity);
@@ -86,25 +86,25 @@ mod tests {
     fn records_are_entries_up_to_their_id() {
         let granted = "granted".to_owned();
         assert_eq!(
-            told("7-0", "g", "ann\n00000150\t9\nbob\n00000220\t9"),
+            events("7-0", "g", "ann\n00000150\t9\nbob\n00000220\t9"),
             Some(vec![
                 (6, granted.clone(), None, Some(1)),
                 (7, granted.clone(), None, Some(1))
             ])
         );
         assert_eq!(
-            told("3-0", "o", "ann\n5\t700\t12\t2\tkey"),
+            events("3-0", "o", "ann\n5\t700\t12\t2\tkey"),
             Some(vec![(3, granted, Some(5), Some(2))])
         );
         assert_eq!(
-            told("9-0", "e", "cancelled 5\nended\nclosed 4 0"),
+            events("9-0", "e", "cancelled 5\nended\nclosed 4 0"),
             Some(vec![
                 (7, "cancelled".to_owned(), Some(5), None),
                 (8, "ended".to_owned(), None, None),
                 (9, "closed".to_owned(), None, Some(4)),
             ])
         );
-        assert_eq!(told("9-0", "e", "vanished 5"), None);
-        assert_eq!(told("9", "e", "ended"), None);
+        assert_eq!(events("9-0", "e", "vanished 5"), None);
+        assert_eq!(events("9", "e", "ended"), None);
     }
 }

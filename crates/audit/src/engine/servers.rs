@@ -21,7 +21,7 @@ pub(super) struct Servers {
     server: ConnectionInfo,
     /// Where one begins.
     first: (Address, MultiplexedConnection),
-    /// Other nodes that the Cluster has told of.
+    /// Other nodes that the Cluster redirected to.
     others: Vec<(Address, MultiplexedConnection)>,
 }
 

@@ -18,7 +18,7 @@ CREATE TEMP TABLE engine_parts (
     PRIMARY KEY (campaign, partition)
 ) WITHOUT ROWID;
 
--- The entries in flight: in the log, and not settled; and those that are set aside.
+-- The entries in flight: in the log, and not settled; and those that are quarantined.
 CREATE TEMP TABLE flight (
     partition INTEGER NOT NULL,
     seq       INTEGER NOT NULL,

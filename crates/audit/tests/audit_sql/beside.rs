@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use qiang_audit::{EnginePlace, Of, Report, Topology};
+use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
 use qiang_core::{
     book::{CampaignAction, Command, Setup},
     event::PartitionId,
@@ -36,7 +36,7 @@ pub(super) fn server() -> &'static Standalone {
 }
 
 /// Where the ledger is.
-pub(super) enum LedgerPlace {
+pub(super) enum TestLedger {
     File { path: PathBuf, _folder: TempDir },
     Database(String),
 }
@@ -44,7 +44,7 @@ pub(super) enum LedgerPlace {
 pub(super) struct World {
     pub(super) runtime: Runtime,
     clock: Arc<ManualClock>,
-    pub(super) ledger_place: LedgerPlace,
+    pub(super) test_ledger: TestLedger,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) engine: RedisEngine,
     pub(super) prefix: String,
@@ -72,11 +72,11 @@ impl World {
             .unwrap();
         let clock = ManualClock::new(OPENS);
         let prefix = format!("audit{}", next());
-        let (ledger_place, ledger) = match kind {
+        let (test_ledger, ledger) = match kind {
             Some(kind) => {
                 let url = kind.database();
                 let ledger = runtime.block_on(opened(&url, Arc::clone(&clock)));
-                (LedgerPlace::Database(url), ledger)
+                (TestLedger::Database(url), ledger)
             }
             None => {
                 let folder = TempDir::new().unwrap();
@@ -84,7 +84,7 @@ impl World {
                 let ledger = SqliteLedger::open(&path, Arc::clone(&clock) as _);
                 let ledger = ledger.unwrap_or_else(|error| panic!("{error}"));
                 (
-                    LedgerPlace::File {
+                    TestLedger::File {
                         path,
                         _folder: folder,
                     },
@@ -120,7 +120,7 @@ impl World {
             engine: engine.unwrap_or_else(|error| panic!("{error:?}")),
             runtime,
             clock,
-            ledger_place,
+            test_ledger,
             ledger,
             prefix,
             place,
@@ -182,11 +182,11 @@ impl World {
 
     /// The audit of the ledger beside an engine.
     pub(super) fn audit(&self, place: &EnginePlace) -> anyhow::Result<Report> {
-        let of = match &self.ledger_place {
-            LedgerPlace::File { path, .. } => Of::File(path),
-            LedgerPlace::Database(url) => Of::Database(url),
+        let ledger = match &self.test_ledger {
+            TestLedger::File { path, .. } => LedgerPlace::File(path),
+            TestLedger::Database(url) => LedgerPlace::Database(url),
         };
-        runtime().block_on(qiang_audit::audit_beside(of, place))
+        runtime().block_on(qiang_audit::audit_beside(ledger, place))
     }
 
     /// What is broken, with the first line of each, and how many entries are in flight.

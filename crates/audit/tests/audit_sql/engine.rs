@@ -1,6 +1,6 @@
 //! A ledger held against the engine on Redis that it follows from, with entries in flight.
 
-use qiang_audit::{EnginePlace, Of, Report};
+use qiang_audit::{EnginePlace, LedgerPlace, Report};
 use qiang_core::{event::PartitionId, ports::EventLog as _};
 use qiang_testkit::{
     ManualClock,
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::{
     LedgerKind,
-    beside::{LedgerPlace, PARTITIONS, World, history, server},
+    beside::{PARTITIONS, TestLedger, World, history, server},
     outcome, runtime,
 };
 
@@ -104,7 +104,7 @@ fn what_differs_is_reported() {
     let world = World::new(Some(LedgerKind::Postgres));
     history(&world);
     let left = world.settle(3);
-    let LedgerPlace::Database(url) = &world.ledger_place else {
+    let TestLedger::Database(url) = &world.test_ledger else {
         panic!("it is in a database")
     };
     let check = |names: &[&str], shown: &str| {
@@ -236,7 +236,7 @@ fn engines_that_cannot_be_compared_are_refused() {
     let folder = TempDir::new().unwrap();
     let own = folder.path().join("engine.db");
     let embedded = qiang_embedded::Embedded::open(&own, ManualClock::new(OPENS)).unwrap();
-    let beside = qiang_audit::audit_beside(Of::File(&own), &world.place);
+    let beside = qiang_audit::audit_beside(LedgerPlace::File(&own), &world.place);
     check(
         runtime().block_on(beside),
         "it has its log in it, and no other engine beside it",

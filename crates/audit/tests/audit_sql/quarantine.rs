@@ -71,8 +71,7 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
         );
         assert!(line(2).ends_with("waits for entry 6"), "{lines}");
         let text = audit(&url).unwrap().to_string();
-        let line =
-            "set aside: 2 entries that the books refused, and 1 that wait; `qiang settlement list`";
+        let line = "set aside: 2 entries that the ledger refused, and 1 that wait; `qiang settlement list`";
         assert!(text.contains(line), "{text}");
 
         for seq in [5, 6, 10] {

@@ -1,22 +1,20 @@
-//! When the books refuse a run: which entry it is about, and setting that one aside.
+//! Finds the entry for which the ledger refuses a run, and quarantines it.
 
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{Ledger, LedgerError},
 };
 
-use super::StepError;
-
-/// Entries of one partition that may be refused before something else must be wrong: then nothing more is set aside.
+/// Entries of one partition that may be refused before something else must be wrong: then nothing more is quarantined.
 pub const REFUSED_MAX: u64 = 1_000;
 
-/// Settles a run. If the books refuse it, settles what comes before the first entry that they refuse, and sets that
-/// one aside; the rest is for the next step.
+/// Settles a run. If the ledger refuses it, settles what comes before the first entry that it refuses, and quarantines
+/// that one; the rest is for the next step.
 pub(super) async fn settle(
     ledger: &dyn Ledger,
     partition: PartitionId,
     entries: &[Entry],
-) -> Result<Seq, StepError> {
+) -> Result<Seq, LedgerError> {
     let mut rest = entries;
     let mut size = rest.len();
     loop {
@@ -32,11 +30,11 @@ pub(super) async fn settle(
             }
             // A sum that leaves its range is a refusal like any other.
             Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => match part {
-                [] => return Err(StepError::Ledger(error)),
+                [] => return Err(error),
                 [entry] => return quarantine(ledger, partition, entry, error).await,
                 _ => size = part.len() / 2,
             },
-            Err(error) => return Err(StepError::Ledger(error)),
+            Err(error) => return Err(error),
         }
     }
 }
@@ -46,23 +44,21 @@ async fn quarantine(
     partition: PartitionId,
     entry: &Entry,
     refusal: LedgerError,
-) -> Result<Seq, StepError> {
+) -> Result<Seq, LedgerError> {
     let reason = match refusal {
         LedgerError::Damaged { reason } => reason,
         refusal => refusal.to_string(),
     };
-    let count = ledger.count_quarantined(partition).await;
-    if count.map_err(StepError::Ledger)?.refused >= REFUSED_MAX {
-        let reason = format!("{REFUSED_MAX} entries are set aside already, and now: {reason}");
-        return Err(StepError::Ledger(LedgerError::Damaged { reason }));
+    if ledger.count_quarantined(partition).await?.refused >= REFUSED_MAX {
+        let reason = format!("{REFUSED_MAX} entries are in quarantine already, and now: {reason}");
+        return Err(LedgerError::Damaged { reason });
     }
-    let settled = ledger.quarantine(partition, entry, &reason).await;
-    let settled = settled.map_err(StepError::Ledger)?;
+    let settled = ledger.quarantine(partition, entry, &reason).await?;
     tracing::error!(
         partition = partition.0,
         entry = entry.seq,
         reason,
-        "an entry cannot be settled and is set aside"
+        "an entry cannot be settled and is quarantined"
     );
     Ok(settled)
 }

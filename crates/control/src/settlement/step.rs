@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{EventLog, Ledger, LedgerError, Taken, Transport},
+    ports::{EventLog, Ledger, LedgerError},
 };
 
-use super::bisect;
+use super::{bisect, consumer::PartitionConsumer};
 
 /// What a step came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct StepResult {
     pub head: Seq,
     /// Up to where the ledger has it now.
     pub settled: Seq,
-    /// How many entries were carried over.
+    /// How many entries were read for it.
     pub entries: usize,
-    /// Whether the log knows what it may forget. Where it does not, it has to be told again.
+    /// Whether the log knows what it may forget. Where it does not, that has to be repeated.
     pub released: Result<(), LedgerError>,
 }
 
@@ -52,9 +52,9 @@ impl StepError {
     }
 }
 
-/// Carries up to `limit` entries of a partition from the log into the ledger, and tells the log what it may forget.
-/// An entry that the books refuse is set aside, and the step ends behind it.
-/// Harmless however often it is done, and by however many at once.
+/// Settles up to `limit` entries of a partition right from its log, and lets the log forget them. An entry that the
+/// ledger refuses is quarantined, and the step ends behind it. Harmless however often it is done, and by however many
+/// at once.
 ///
 /// # Errors
 /// [`StepError`]; a commit of the ledger whose fate is unknown is one, too.
@@ -69,12 +69,13 @@ pub async fn settle_once(
         return Ok(idle(before, head));
     }
     let entries = log.read(partition, before, limit).await;
-    let entries = entries.map_err(|error| of_log(error, before))?;
+    let entries = entries.map_err(|error| log_error(error, before))?;
     if entries.is_empty() {
         let reason = format!("it ends at entry {head}, and has none after {before}");
         return Err(StepError::Log(LedgerError::Damaged { reason }));
     }
-    let settled = bisect::settle(ledger, partition, &entries).await?;
+    let settled = bisect::settle(ledger, partition, &entries).await;
+    let settled = settled.map_err(StepError::Ledger)?;
     Ok(StepResult {
         head: head.max(settled),
         settled,
@@ -83,30 +84,31 @@ pub async fn settle_once(
     })
 }
 
-/// The same with a transport in between, which is waited for `wait_max`, and told what is settled in place of the log.
+/// Settles up to `limit` entries of a consumer's partition, and acknowledges them. Waits for the first one, at most
+/// `wait_max`.
 ///
 /// # Errors
-/// [`StepError`]; what the transport says counts as said by the log.
+/// [`StepError`]; an error of the transport counts as one of the log.
 pub async fn settle_via(
-    transport: &dyn Transport,
-    log: &dyn EventLog,
+    consumer: &mut PartitionConsumer,
     ledger: &dyn Ledger,
-    partition: PartitionId,
     limit: usize,
     wait_max: Duration,
 ) -> Result<StepResult, StepError> {
-    let (before, head) = ends(log, ledger, partition).await?;
-    let taken = transport.take(partition, before, limit, wait_max).await;
-    let entries = match taken.map_err(|error| of_log(error, before))? {
-        Taken::Run(entries) => entries,
-        Taken::Nothing | Taken::NotOwner => return Ok(idle(before, head)),
-    };
-    let settled = bisect::settle(ledger, partition, &entries).await?;
+    let partition = consumer.partition;
+    let (before, head) = ends(&*consumer.log, ledger, partition).await?;
+    let taken = consumer.take(before, limit, wait_max).await;
+    let entries = taken.map_err(|error| log_error(error, before))?;
+    if entries.is_empty() {
+        return Ok(idle(before, head));
+    }
+    let settled = bisect::settle(ledger, partition, &entries).await;
+    let settled = settled.map_err(StepError::Ledger)?;
     Ok(StepResult {
         head: head.max(settled),
         settled,
         entries: entries.len(),
-        released: transport.done(partition, settled).await,
+        released: consumer.ack(settled).await,
     })
 }
 
@@ -119,7 +121,7 @@ fn idle(settled: Seq, head: Seq) -> StepResult {
     }
 }
 
-fn of_log(error: LedgerError, settled: Seq) -> StepError {
+fn log_error(error: LedgerError, settled: Seq) -> StepError {
     match error {
         LedgerError::LogLost { head } => StepError::RolledBack { settled, head },
         other => StepError::Log(other),
@@ -136,7 +138,7 @@ async fn ends(
     let settled = ledger.settled(partition).await;
     let settled = settled.map_err(StepError::Ledger)?;
     let head = log.head(partition).await;
-    let head = head.map_err(|error| of_log(error, settled))?;
+    let head = head.map_err(|error| log_error(error, settled))?;
     if settled > head {
         return Err(StepError::RolledBack { settled, head });
     }

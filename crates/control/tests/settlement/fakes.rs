@@ -128,8 +128,10 @@ pub(crate) struct FakeLedger {
     pub(crate) aside_before: Mutex<u64>,
     /// Whether nothing can be set aside at the moment.
     pub(crate) aside_fails: Mutex<bool>,
+    /// What it says of drafts.
+    pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
     /// Each settlement needs one of these.
-    pub(crate) leave: Semaphore,
+    pub(crate) permits: Semaphore,
 }
 
 impl FakeLedger {
@@ -142,7 +144,8 @@ impl FakeLedger {
             aside: Mutex::default(),
             aside_before: Mutex::default(),
             aside_fails: Mutex::default(),
-            leave: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+            drafts: Mutex::new(Ok(Vec::new())),
+            permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
 
@@ -192,7 +195,7 @@ impl CampaignStore for FakeLedger {
     }
 
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        Err(broken())
+        self.drafts.lock().unwrap().clone()
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
@@ -207,7 +210,11 @@ impl SettlementStore for FakeLedger {
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-        Err(broken())
+        let settled = self.settled.lock().unwrap();
+        Ok(settled
+            .iter()
+            .map(|(partition, seq)| (*partition, *seq))
+            .collect())
     }
 
     async fn await_settled(
@@ -222,7 +229,7 @@ impl SettlementStore for FakeLedger {
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         let attempt = (partition, entries.len(), Instant::now());
         self.attempts.lock().unwrap().push(attempt);
-        self.leave.acquire().await.unwrap().forget();
+        self.permits.acquire().await.unwrap().forget();
         if self.refused.lock().unwrap().contains(&partition) {
             return Err(broken());
         }

@@ -1,7 +1,9 @@
 //! Settlement step by step and by the clock, which is tokio's and stands still unless everybody sleeps.
 #![allow(clippy::unwrap_used)]
 
+mod consumer;
 mod fakes;
+mod monitor;
 
 use std::{
     sync::{Arc, Mutex},
@@ -22,21 +24,21 @@ use tokio::time::{Instant, sleep};
 /// Nothing takes this long by tokio's clock that is not stuck.
 const LONG: Duration = Duration::from_secs(600);
 
-/// What the hook was told.
-type Told = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
+/// What the hook was called with.
+type Rollbacks = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
 
-fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Settlement, Told) {
-    let told = Told::default();
-    let tell = Arc::clone(&told);
+fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Settlement, Rollbacks) {
+    let rollbacks = Rollbacks::default();
+    let hook = Arc::clone(&rollbacks);
     let options = Options {
         entries_max: 10,
         ..Options::new(Box::new(move |partition, settled, head| {
-            tell.lock().unwrap().push((partition, settled, head));
+            hook.lock().unwrap().push((partition, settled, head));
         }))
     };
     let log = Arc::clone(log) as Arc<dyn EventLog>;
     let ledger = Arc::clone(ledger) as Arc<dyn Ledger>;
-    (Settlement::start(log, ledger, options), told)
+    (Settlement::start(log, ledger, options), rollbacks)
 }
 
 /// Sleeps by the still clock until something is so.
@@ -49,31 +51,31 @@ async fn until(what: &str, so: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_step_carries_a_bounded_run_from_the_position_on() {
+async fn a_step_settles_a_bounded_run_from_the_position_on() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
     let step = || settle_once(&*log, &*ledger, PartitionId(3), 4);
-    let carried = step().await.unwrap();
-    assert_eq!((carried.entries, carried.settled, carried.head), (0, 0, 0));
+    let result = step().await.unwrap();
+    assert_eq!((result.entries, result.settled, result.head), (0, 0, 0));
     log.ends_at(3, 6);
     for (entries, settled) in [(4, 4), (2, 6), (0, 6)] {
-        let carried = step().await.unwrap();
-        assert_eq!((carried.entries, carried.settled), (entries, settled));
-        assert_eq!((carried.head, carried.released), (6, Ok(())));
+        let result = step().await.unwrap();
+        assert_eq!((result.entries, result.settled), (entries, settled));
+        assert_eq!((result.head, result.released), (6, Ok(())));
         assert_eq!(ledger.at(3), settled);
     }
     assert_eq!(log.released(3), [4, 6]);
 }
 
 #[tokio::test]
-async fn entries_that_the_books_refuse_are_set_aside_and_the_rest_goes_on() {
+async fn entries_that_the_ledger_refuses_are_quarantined_and_the_rest_goes_on() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
     log.ends_at(3, 1_000);
     let poison = vec![1, 2, 500, 640, 1_000];
     ledger.poison.lock().unwrap().clone_from(&poison);
     let mut steps = 0;
     while ledger.at(3) < 1_000 {
-        let carried = settle_once(&*log, &*ledger, PartitionId(3), 1_000).await;
-        assert_eq!(carried.unwrap().settled, ledger.at(3));
+        let step = settle_once(&*log, &*ledger, PartitionId(3), 1_000).await;
+        assert_eq!(step.unwrap().settled, ledger.at(3));
         steps += 1;
     }
     assert_eq!(*ledger.aside.lock().unwrap(), poison);
@@ -98,7 +100,7 @@ async fn so_many_bad_entries_are_no_accident() {
 
 /// An outage right after a refusal is an outage: nothing is passed over, and it is tried again.
 #[tokio::test]
-async fn what_cannot_be_set_aside_stays_where_it_is() {
+async fn what_cannot_be_quarantined_stays_where_it_is() {
     let (log, ledger) = (FakeLog::new(&[3]), FakeLedger::new());
     log.ends_at(3, 5);
     *ledger.poison.lock().unwrap() = vec![2];
@@ -121,8 +123,8 @@ async fn nothing_is_released_that_is_not_settled() {
     assert_eq!(log.released(3), []);
     *log.releases_fail.lock().unwrap() = 1;
     ledger.refused.lock().unwrap().clear();
-    let carried = settle_once(&*log, &*ledger, PartitionId(3), 4).await;
-    assert_eq!(carried.unwrap().released, Err(broken()));
+    let step = settle_once(&*log, &*ledger, PartitionId(3), 4).await;
+    assert_eq!(step.unwrap().released, Err(broken()));
     assert_eq!(ledger.at(3), 4, "what is settled is settled");
 }
 
@@ -224,17 +226,20 @@ async fn failures_are_tried_again_after_growing_pauses_and_hold_up_nobody_else()
 async fn a_rollback_halts_the_partition_until_it_is_repaired() {
     let (log, ledger) = (FakeLog::new(&[4, 5]), FakeLedger::new());
     log.ends_at(4, 8);
-    let (settlement, told) = start(&log, &ledger);
+    let (settlement, rollbacks) = start(&log, &ledger);
     until("it is settled", || ledger.at(4) == 8).await;
     log.ends_at(4, 2);
-    until("the hook was called", || !told.lock().unwrap().is_empty()).await;
+    until("the hook was called", || {
+        !rollbacks.lock().unwrap().is_empty()
+    })
+    .await;
     // What comes after is another history, however long it gets.
     log.ends_at(4, 50);
     log.ends_at(5, 3);
     settlement.wake();
     sleep(LONG).await;
     assert_eq!((ledger.at(4), ledger.at(5)), (8, 3));
-    assert_eq!(*told.lock().unwrap(), [(PartitionId(4), 8, 2)]);
+    assert_eq!(*rollbacks.lock().unwrap(), [(PartitionId(4), 8, 2)]);
     let stuck = settlement.stuck().unwrap();
     assert_eq!(
         stuck,
@@ -245,12 +250,12 @@ async fn a_rollback_halts_the_partition_until_it_is_repaired() {
     until("it goes on", || ledger.at(4) == 50).await;
     until("it is well", || settlement.stuck().is_none()).await;
     log.ends_at(4, 49);
-    until("it is found again", || told.lock().unwrap().len() == 2).await;
+    until("it is found again", || rollbacks.lock().unwrap().len() == 2).await;
     settlement.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_is_told_until_it_has_taken_it_in() {
+async fn the_log_is_released_until_it_succeeds() {
     let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
     // Somebody settled this and died before saying so.
     log.ends_at(1, 4);
@@ -271,7 +276,7 @@ async fn the_log_is_told_until_it_has_taken_it_in() {
 #[tokio::test(start_paused = true)]
 async fn stopping_finishes_what_was_read_and_starts_nothing_more() {
     let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
-    ledger.leave.forget_permits(usize::MAX);
+    ledger.permits.forget_permits(usize::MAX);
     log.ends_at(1, 100);
     let (settlement, _) = start(&log, &ledger);
     until("it has begun", || {
@@ -283,7 +288,7 @@ async fn stopping_finishes_what_was_read_and_starts_nothing_more() {
     let stopped = tokio::spawn(async move { stopping.stop().await });
     sleep(LONG).await;
     assert!(!stopped.is_finished(), "a transaction is under way");
-    ledger.leave.add_permits(10);
+    ledger.permits.add_permits(10);
     stopped.await.unwrap();
     assert_eq!(ledger.at(1), 10, "the run that was read, and no other");
     assert_eq!(log.released(1), [10]);

@@ -133,8 +133,8 @@ impl Book {
     }
 
     /// The answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before;
-    /// `None` when only [`Book::claim`] can tell. Answers only from entries up to `committed`, because a later entry may
-    /// still be undone.
+    /// `None` when only [`Book::claim`] can tell. Answers only from entries up to `committed`, because a later entry
+    /// may still be undone.
     #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
         let Some(state) = self.campaigns.get(&claim.campaign) else {

@@ -12,6 +12,6 @@ pub use self::{
         Ledger, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
     log::EventLog,
-    transport::{Taken, Transport, TransportStatus},
+    transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
 };
 pub use crate::time::Clock;

@@ -1,4 +1,4 @@
-//! The transport: how a partition's entries travel from its log to whoever settles them.
+//! The transport: what brings a partition's entries from its log to whoever settles them.
 
 use std::time::Duration;
 
@@ -7,31 +7,45 @@ use async_trait::async_trait;
 use super::LedgerError;
 use crate::event::{Entry, PartitionId, Seq};
 
+/// What a transport knows one delivery of a partition by.
+pub type DeliveryTag = u64;
+
+/// One record, item or message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// What it is acknowledged by.
+    pub tag: DeliveryTag,
+    /// Its entries, in order and without gaps; never none.
+    pub entries: Vec<Entry>,
+}
+
 /// What a transport has for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
-    /// Entries without a gap, the first right after the position that was asked for.
-    Run(Vec<Entry>),
-    /// Nothing came in the time; or what came does not follow the position, which may have grown old: it is to be read
-    /// again, and asked for again.
-    Nothing,
-    /// Another worker settles this partition. It may be asked for again, in case that one dies.
+pub enum Received {
+    /// Further deliveries; none if none came in the time.
+    Deliveries(Vec<Delivery>),
+    /// The first deliveries after the transport began anew. What was received before and is not acknowledged comes
+    /// again, and its tags mean nothing any more.
+    Restarted(Vec<Delivery>),
+    /// Another worker has the partition. What was received before comes again, to whoever has it then.
     NotOwner,
 }
 
-/// How a transport is with one partition: for metrics and for readiness.
+/// How one partition's entries travel: for metrics and for readiness. A transport counts what it sees; whoever consumes
+/// it adds [`waiting`](Self::waiting), [`unacknowledged`](Self::unacknowledged), [`refilled`](Self::refilled) and
+/// [`stuck`](Self::stuck).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransportStatus {
     /// Whether this worker settles the partition.
     pub ours: bool,
-    /// What no worker has been handed yet, as of a moment ago, while this worker settles the partition: entries of a
+    /// What no worker has received yet, as of a moment ago, while this worker settles the partition: entries of a
     /// stream, items of a list, messages of a queue.
     pub queued: u64,
-    /// Entries that were brought and are not settled.
+    /// Entries that were received and are not settled.
     pub waiting: u64,
-    /// Deliveries (records, items, messages) that were brought and are not acknowledged.
+    /// Deliveries (records, items, messages) that were received and are not acknowledged.
     pub unacknowledged: u64,
-    /// Deliveries that came again: what was handed out before, here or to a worker that is gone.
+    /// Deliveries that came again: they were received before, here or by a worker that is gone.
     pub recovered: u64,
     /// Entries that were sent to the queue once more.
     pub republished: u64,
@@ -47,33 +61,50 @@ pub struct TransportStatus {
     pub stuck: Option<String>,
 }
 
-/// Carries partitions' entries to the ledger: at least once, in order, and nothing past what is missing.
+/// Brings partitions' entries to whoever settles them, at least once.
 ///
-/// Whoever settles takes entries after the ledger's position, settles them, and says [`Transport::done`] after the
-/// commit. What was taken and is not done comes again: to the same worker when it takes again, to another one when it
-/// dies. A partition is one worker's at a time, so that workers do not do the same work twice; but nothing depends on
-/// it, because the ledger takes every entry once, in order, and no other.
+/// It promises no order and no completeness: its consumer puts entries in order, and reads from the log what does not
+/// come. What is received and not acknowledged comes again: after a restart of the transport to the same worker, and to
+/// another one when this one dies. One worker has a partition at a time, so that workers do not do the same work twice;
+/// nothing else depends on it, because the ledger takes every entry once, in order, and no other.
+///
+/// One task at a time receives and acknowledges for a partition. Both calls may be dropped before they end.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// The partitions that it carries.
+    /// The partitions whose entries it brings.
     fn partitions(&self) -> Vec<PartitionId>;
 
-    /// Up to `limit` entries right after `after`, which is the ledger's position. Waits for the first one, at most
-    /// `wait_max`. May be dropped before it ends.
-    async fn take(
+    /// Brings what is there: about `limit` entries at most. Waits for the first delivery, or for the partition if
+    /// another worker has it; at most `wait_max`, and less if that suits the transport. With a `limit` of 0 it brings
+    /// and waits for nothing, and answers whether the partition is this worker's.
+    ///
+    /// `settled` is the ledger's position: a transport that has to be set up anew begins behind it.
+    async fn receive(
         &self,
         partition: PartitionId,
-        after: Seq,
+        settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Taken, LedgerError>;
+    ) -> Result<Received, LedgerError>;
 
-    /// Entries up to and with `settled` are in the ledger for good: they are acknowledged, and the log may forget them.
-    async fn done(&self, partition: PartitionId, settled: Seq) -> Result<(), LedgerError>;
+    /// Acknowledges deliveries, whose entries are in the ledger for good. Takes out of `tags` what need not be
+    /// acknowledged again, also when it fails or is dropped.
+    async fn ack(
+        &self,
+        partition: PartitionId,
+        tags: &mut Vec<DeliveryTag>,
+    ) -> Result<(), LedgerError>;
 
-    /// How it is with a partition.
+    /// How long an entry may take from the log to here: it is read from the log if it takes longer, and also if the
+    /// transport fails for that long. None where an entry is in the log and on its way in one step, and where the log
+    /// fails with the transport.
+    fn delay_max(&self) -> Option<Duration> {
+        None
+    }
+
+    /// What it has counted of a partition.
     fn status(&self, partition: PartitionId) -> TransportStatus;
 
-    /// Lets other workers take over at once. What was taken and is not done goes to them.
-    async fn leave(&self) {}
+    /// Gives all partitions up, so that other workers take over at once. What is not acknowledged goes to them.
+    async fn release_ownership(&self) {}
 }

@@ -1,3 +1,5 @@
+//! What a run of entries changes, planned against what is known.
+
 use std::collections::HashMap;
 
 use super::*;

@@ -7,10 +7,12 @@
 //! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
 
+mod batch;
 mod repair;
 mod settling;
 
 use std::{
+    collections::VecDeque,
     panic::{self, AssertUnwindSafe},
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -18,29 +20,17 @@ use std::{
 };
 
 use qiang_core::{
-    book::{Command, Refusal, Reply},
     campaign::AckLevel,
     event::{Entry, Seq},
     id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, Clock, EngineError},
-    time::Timestamp,
 };
 use rusqlite::Connection;
 
 use self::repair::Stopped;
-use crate::{
-    PARTITION, Shared,
-    error::StoreError,
-    file, ledger, log,
-    log::Refs,
-    pace::Pace,
-    queue::Taken,
-    task::{JobContext, LedgerJob, Task, run_job},
-};
+use crate::{PARTITION, Shared, error::StoreError, ledger, log::Refs, pace::Pace, queue::Taken};
 
-/// Events that one tick may make before claims get their turn again.
-const TICK_EVENTS_MAX: usize = 1_024;
 /// How long the writer sleeps when there is nothing to do and nothing due.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Entries settled since the last checkpoint of the write-ahead log, past which an idle writer makes another: about a
@@ -62,25 +52,13 @@ pub(crate) struct Writer {
     pace: Pace,
     entries: Vec<Entry>,
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
-    parked: std::collections::VecDeque<(Seq, Answer<Claimed>, Outcome)>,
+    parked: VecDeque<(Seq, Answer<Claimed>, Outcome)>,
     last_ack: Option<(CampaignId, AckLevel)>,
     stopped: Option<Stopped>,
     /// When to try again to settle what could not be settled.
     settle_again_at: Option<Instant>,
     /// When to count what is in quarantine; none while nothing is.
     count_quarantine_at: Option<Instant>,
-}
-
-/// A task that was decided and waits for the commit.
-enum Decided {
-    Claim(
-        Result<Outcome, Refusal>,
-        Option<CampaignId>,
-        Answer<Claimed>,
-    ),
-    Command(Result<Reply, Refusal>, Answer<Reply>),
-    Probe(Answer<()>),
-    Ledger(Box<dyn LedgerJob>),
 }
 
 impl Writer {
@@ -103,7 +81,7 @@ impl Writer {
             checkpointed: settled,
             pace: Pace::new(),
             entries: Vec::new(),
-            parked: std::collections::VecDeque::new(),
+            parked: VecDeque::new(),
             last_ack: None,
             stopped: None,
             settle_again_at: None,
@@ -130,7 +108,6 @@ impl Writer {
 
     fn run(mut self) {
         let mut inbox = Vec::new();
-        let mut decided = Vec::new();
         loop {
             match self
                 .shared
@@ -142,7 +119,7 @@ impl Writer {
                 }
                 Taken::Tasks => {
                     let tasks = inbox.len();
-                    self.batch(&mut inbox, &mut decided);
+                    self.batch(&mut inbox);
                     self.pace.served(tasks);
                 }
                 Taken::Nothing => self.pace.idle(),
@@ -202,183 +179,5 @@ impl Writer {
             self.checkpoint_in_the_quiet();
         }
         self.count_quarantine();
-    }
-
-    fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
-        let now = self.clock.now();
-        self.decide(now, inbox, decided);
-        let needs_commit = !self.entries.is_empty()
-            || decided
-                .iter()
-                .any(|task| matches!(task, Decided::Ledger(_) | Decided::Probe(_)));
-        let committed = if needs_commit {
-            self.commit(now, decided)
-        } else {
-            Ok(())
-        };
-        match committed {
-            Ok(()) => self.answer(decided),
-            Err(error) => {
-                // A failed commit may still have been kept: only the file can tell, and a retry will.
-                let uncertain = EngineError::Uncertain {
-                    reason: error.chain(),
-                };
-                self.stop(&error);
-                for task in decided.drain(..) {
-                    task.refuse(&uncertain);
-                }
-            }
-        }
-    }
-
-    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
-        let mut book = self.shared.book.write();
-        for task in inbox.drain(..) {
-            decided.push(match task {
-                Task::Command(Command::Open(setup), answer)
-                    if matches!(
-                        self.refs.of(&self.conn, setup.campaign.id),
-                        Err(StoreError::Damaged { .. })
-                    ) =>
-                {
-                    // Its entries would belong to no campaign of the ledger.
-                    Decided::Command(Err(Refusal::UnknownCampaign), answer)
-                }
-                Task::Claim(claim, answer) => {
-                    let outcome = book.claim(now, &claim, &mut self.entries);
-                    let granted = matches!(&outcome, Ok(outcome) if outcome.grant().is_some());
-                    Decided::Claim(outcome, granted.then_some(claim.campaign), answer)
-                }
-                Task::Command(command, answer) => {
-                    Decided::Command(book.apply(now, &command, &mut self.entries), answer)
-                }
-                Task::Probe(answer) => Decided::Probe(answer),
-                Task::Ledger(job) => Decided::Ledger(job),
-            });
-        }
-    }
-
-    fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
-        let Self {
-            conn,
-            refs,
-            entries,
-            ..
-        } = self;
-        let mut moved = Vec::new();
-        let tx = conn.unchecked_transaction()?;
-        let mut probe = false;
-        for task in decided {
-            match task {
-                Decided::Ledger(job) => {
-                    let mut context = JobContext {
-                        conn: &tx,
-                        now,
-                        moved: &mut moved,
-                    };
-                    run_job(job.as_mut(), &mut context)?;
-                }
-                Decided::Probe(_) => probe = true,
-                Decided::Claim(..) | Decided::Command(..) => {}
-            }
-        }
-        if probe {
-            file::probe(&tx, now)?;
-        }
-        log::append(&tx, refs, entries)?;
-        tx.commit()?;
-        if let Some(last) = entries.last() {
-            self.shared.committed.store(last.seq, Ordering::Release);
-        }
-        entries.clear();
-        if let Some((_, settled)) = moved.last() {
-            self.settled = *settled;
-            self.shared.settled.send_replace(*settled);
-            self.count_quarantine_at = Some(Instant::now());
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self, decided: &mut Vec<Decided>) {
-        let head = self.shared.committed.load(Ordering::Acquire);
-        for task in decided.drain(..) {
-            match task {
-                Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
-                Decided::Claim(Ok(outcome), granted, answer) => {
-                    match granted.map(|id| self.ack_of(id)) {
-                        Some(AckLevel::Ledger) if self.settled < head => {
-                            self.parked.push_back((head, answer, outcome))
-                        }
-                        ack => {
-                            // The commit gives more than some campaigns ask for.
-                            let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
-                            answer.send(Ok(Claimed { outcome, ack }));
-                        }
-                    }
-                }
-                Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
-                Decided::Probe(answer) => answer.send(Ok(())),
-                Decided::Ledger(job) => job.answer(Ok(())),
-            }
-        }
-    }
-
-    fn ack_of(&mut self, id: CampaignId) -> AckLevel {
-        match self.last_ack {
-            Some((last, ack)) if last == id => ack,
-            _ => {
-                let ack = self.shared.book.read().ack(id).unwrap_or(AckLevel::Fsync);
-                self.last_ack = Some((id, ack));
-                ack
-            }
-        }
-    }
-
-    fn tick(&mut self) {
-        let now = self.clock.now();
-        if self
-            .shared
-            .book
-            .read()
-            .next_due()
-            .is_none_or(|due| due > now)
-        {
-            return;
-        }
-        let command = Command::Tick {
-            events_max: TICK_EVENTS_MAX,
-        };
-        // A tick is never refused.
-        drop(
-            self.shared
-                .book
-                .write()
-                .apply(now, &command, &mut self.entries),
-        );
-        if let Err(error) = self.commit(now, &mut []) {
-            self.stop(&error);
-        }
-    }
-}
-
-impl Task {
-    pub(crate) fn refuse(self, error: &EngineError) {
-        match self {
-            Self::Claim(_, answer) => answer.send(Err(error.clone())),
-            Self::Command(_, answer) => answer.send(Err(error.clone())),
-            Self::Probe(answer) => answer.send(Err(error.clone())),
-            Self::Ledger(job) => job.answer(Err(error)),
-        }
-    }
-}
-
-impl Decided {
-    fn refuse(self, error: &EngineError) {
-        match self {
-            Self::Claim(_, _, answer) => answer.send(Err(error.clone())),
-            Self::Command(_, answer) => answer.send(Err(error.clone())),
-            Self::Probe(answer) => answer.send(Err(error.clone())),
-            Self::Ledger(job) => job.answer(Err(error)),
-        }
     }
 }

@@ -60,8 +60,8 @@ impl Writer {
         self.settle_again_at.is_some() && self.backlog() > BACKLOG_MAX
     }
 
-    /// Settles the next entries of the log. The first one that the ledger refuses goes into quarantine; what follows it is
-    /// for the next slice.
+    /// Settles the next entries of the log. The first one that the ledger refuses goes into quarantine; what follows it
+    /// is for the next slice.
     pub(super) fn settle_slice(&mut self) -> Result<(), StoreError> {
         let slice = self.pace.slice();
         let mut entries = Vec::with_capacity(slice);

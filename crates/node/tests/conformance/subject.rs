@@ -27,7 +27,7 @@ pub(crate) trait Place: Send + Sync + 'static {
 
 /// How entries come to the ledger.
 pub(crate) trait Way: Send + Sync + 'static {
-    /// What carries them, for a worker of this name; none where the cases settle by themselves.
+    /// The transport of a worker of this name; none where the cases settle by themselves.
     fn transport(
         options: &Options,
         engine: &RedisEngine,
@@ -75,46 +75,32 @@ impl Ground {
     }
 }
 
-/// Settlement as in production, between a log and a ledger.
-struct Carried {
-    settlement: Settlement,
+/// Starts settlement as in production.
+async fn settle(
     transport: Arc<dyn Transport>,
-}
-
-impl Carried {
-    async fn start(transport: Arc<dyn Transport>, engine: &RedisEngine, book: &OpenLedger) -> Self {
-        for partition in engine.partitions() {
-            // From here on everything goes this way.
-            let settled = book.ledger().settled(partition).await;
-            let settled = settled.expect("the ledger tells its position");
-            let taken = transport.take(partition, settled, 1, Duration::ZERO).await;
-            taken.unwrap_or_else(|error| panic!("{error}"));
-        }
-        let mut options = settlement::Options::new(Box::new(|partition, settled, head| {
-            panic!("{partition:?} ends at {head}, and {settled} is settled")
-        }));
-        options.transport = Some(Arc::clone(&transport));
-        let log = Arc::new(engine.clone());
-        Self {
-            settlement: Settlement::start(log, book.shared(), options),
-            transport,
-        }
+    engine: &RedisEngine,
+    book: &OpenLedger,
+) -> Settlement {
+    for partition in engine.partitions() {
+        // From here on everything goes through this transport.
+        let settled = book.ledger().settled(partition).await;
+        let settled = settled.expect("the ledger tells its position");
+        let received = transport.receive(partition, settled, 0, Duration::ZERO);
+        let received = received.await;
+        received.unwrap_or_else(|error| panic!("{error}"));
     }
-
-    /// Nothing had to be fetched from the log.
-    fn brought_everything(&self) {
-        for partition in self.transport.partitions() {
-            let status = self.transport.status(partition);
-            assert_eq!(status.refilled, 0, "{partition:?}: {status:?}");
-        }
-    }
+    let mut options = settlement::Options::new(Box::new(|partition, settled, head| {
+        panic!("{partition:?} ends at {head}, and {settled} is settled")
+    }));
+    options.transport = Some(transport);
+    Settlement::start(Arc::new(engine.clone()), book.shared(), options)
 }
 
 pub(crate) struct OnRedis<P, L = InFile, W = ByHand> {
     ground: Ground,
     engine: RedisEngine,
     book: OpenLedger,
-    carried: Option<Carried>,
+    settlement: Option<Settlement>,
     kind: PhantomData<(P, L, W)>,
 }
 
@@ -136,15 +122,15 @@ impl<P: Place, L: LedgerDatabase, W: Way> OnRedis<P, L, W> {
         let engine = RedisEngine::connect(options.clone(), &settled).await;
         let engine = engine.unwrap_or_else(|error| panic!("{error:?}"));
         let worker = format!("w{}", WORKERS.fetch_add(1, Ordering::Relaxed));
-        let carried = match W::transport(&options, &engine, book.shared(), &worker).await {
-            Some(transport) => Some(Carried::start(transport, &engine, &book).await),
+        let settlement = match W::transport(&options, &engine, book.shared(), &worker).await {
+            Some(transport) => Some(settle(transport, &engine, &book).await),
             None => None,
         };
         Self {
             ground,
             engine,
             book,
-            carried,
+            settlement,
             kind: PhantomData,
         }
     }
@@ -166,7 +152,7 @@ impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
     }
 
     fn settles(&self) -> bool {
-        self.carried.is_some()
+        self.settlement.is_some()
     }
 
     fn engine(&self) -> &dyn Engine {
@@ -192,11 +178,13 @@ impl<P: Place, L: LedgerDatabase, W: Way> Subject for OnRedis<P, L, W> {
 
     async fn stop(self) {
         self.engine.close().await;
-        if let Some(carried) = &self.carried {
-            carried.settlement.stop().await;
+        if let Some(settlement) = &self.settlement {
+            settlement.stop().await;
             // What a worker has that is dying may come late, and is read from the log meanwhile.
             if !self.ground.restarted {
-                carried.brought_everything();
+                for (position, status) in settlement.statuses() {
+                    assert_eq!(status.refilled, 0, "{position:?}: {status:?}");
+                }
             }
             W::clear(&Self::options(&self.ground)).await;
         }

@@ -10,6 +10,7 @@ mod on_rabbit;
 mod on_redis;
 mod rabbit_only;
 mod redis_only;
+mod worker;
 
 macro_rules! on_every_ledger {
     ($($transport:ident: $subject:ident;)*) => {

@@ -16,16 +16,19 @@ use lapin::{
 use qiang_broker::{Options, RabbitTransport};
 use qiang_core::{
     event::PartitionId,
-    ports::{Engine, EventLog, Ledger, Transport},
+    ports::{Engine, EventLog, Ledger},
 };
 use qiang_redis::remove_transports;
 use qiang_testkit::{
-    ManualClock, conformance::transport::TransportSubject, servers::rabbitmq::RabbitMq,
+    ManualClock,
+    conformance::transport::{TransportSubject, Worker},
+    servers::rabbitmq::RabbitMq,
 };
 
 use crate::{
     ledgers::{InFile, LedgerDatabase},
     on_redis::Ends,
+    worker::Consumers,
 };
 
 /// How long entries may take to come where the server is killed: that is what cases then wait for.
@@ -66,6 +69,14 @@ impl<L> OnRabbit<L> {
         );
         let confirm = published.await.expect("it is published").await;
         assert!(confirm.expect("an answer").is_ack());
+    }
+
+    pub(crate) fn worker_with(&self, options: Options) -> Arc<dyn Worker> {
+        let log = self.ends.engine.clone();
+        let ledger = self.ends.book.shared();
+        let transport = RabbitTransport::start(options, Arc::new(log.clone()), ledger);
+        let transport = transport.unwrap_or_else(|error| panic!("{error}"));
+        Arc::new(Consumers::new(transport, log))
     }
 
     pub(crate) fn options(&self, name: &str) -> Options {
@@ -117,11 +128,8 @@ impl<L: LedgerDatabase> TransportSubject for OnRabbit<L> {
         &self.ends.engine
     }
 
-    async fn worker(&self, name: &str) -> Arc<dyn Transport> {
-        let log = Arc::new(self.ends.engine.clone());
-        let ledger = self.ends.book.shared();
-        let transport = RabbitTransport::start(self.options(name), log, ledger);
-        Arc::new(transport.unwrap_or_else(|error| panic!("{error}")))
+    async fn worker(&self, name: &str) -> Arc<dyn Worker> {
+        self.worker_with(self.options(name))
     }
 
     async fn kill_servers(&self) {
@@ -139,7 +147,7 @@ impl<L: LedgerDatabase> TransportSubject for OnRabbit<L> {
         starting.await.expect("RabbitMQ starts again");
     }
 
-    async fn lose_carrier(&self) {
+    async fn lose_transport(&self) {
         let (_connection, channel) = self.channel().await;
         for partition in self.ends.engine.partitions() {
             let queue = self.queue(partition);

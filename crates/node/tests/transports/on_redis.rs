@@ -12,16 +12,19 @@ use std::{
 
 use qiang_core::{
     event::PartitionId,
-    ports::{Engine, EventLog, Ledger, Transport},
+    ports::{Engine, EventLog, Ledger},
 };
 use qiang_redis::{Options, RedisEngine, RedisTransport, TransportKind, TransportOptions};
 use qiang_testkit::{
     ManualClock,
-    conformance::transport::TransportSubject,
+    conformance::transport::{TransportSubject, Worker},
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::ledgers::{InFile, LedgerDatabase, OpenLedger, prepare};
+use crate::{
+    ledgers::{InFile, LedgerDatabase, OpenLedger, prepare},
+    worker::Consumers,
+};
 
 /// Partitions of the engine.
 const PARTITIONS: u16 = 2;
@@ -90,6 +93,12 @@ impl Ends {
         }
     }
 
+    pub(crate) fn worker(&self, transport_options: TransportOptions) -> Arc<dyn Worker> {
+        let transport = RedisTransport::new(self.options.clone(), transport_options);
+        let transport = transport.unwrap_or_else(|error| panic!("{error:?}"));
+        Arc::new(Consumers::new(transport, self.engine.clone()))
+    }
+
     pub(crate) fn key(&self, partition: PartitionId, rest: &str) -> String {
         format!("{}:{{p{:02}}}:{rest}", self.options.prefix, partition.0)
     }
@@ -137,7 +146,7 @@ impl<const LIST: bool, L> OnRedis<LIST, L> {
         self.0.number(&["EVAL", COUNT, "1", &log])
     }
 
-    pub(crate) fn worker_on(ends: &Ends, name: &str) -> Arc<dyn Transport> {
+    pub(crate) fn worker_on(ends: &Ends, name: &str) -> Arc<dyn Worker> {
         let transport_kind = if LIST {
             TransportKind::List
         } else {
@@ -147,8 +156,7 @@ impl<const LIST: bool, L> OnRedis<LIST, L> {
             lease: LEASE,
             ..TransportOptions::new(transport_kind, name)
         };
-        let transport = RedisTransport::new(ends.options.clone(), transport_options);
-        Arc::new(transport.unwrap_or_else(|error| panic!("{error:?}")))
+        ends.worker(transport_options)
     }
 }
 
@@ -171,7 +179,7 @@ impl<const LIST: bool, L: LedgerDatabase> TransportSubject for OnRedis<LIST, L> 
         &self.0.engine
     }
 
-    async fn worker(&self, name: &str) -> Arc<dyn Transport> {
+    async fn worker(&self, name: &str) -> Arc<dyn Worker> {
         Self::worker_on(&self.0, name)
     }
 
@@ -183,7 +191,7 @@ impl<const LIST: bool, L: LedgerDatabase> TransportSubject for OnRedis<LIST, L> 
         self.0.start_again();
     }
 
-    async fn lose_carrier(&self) {
+    async fn lose_transport(&self) {
         for partition in self.0.engine.partitions() {
             let key = |rest| self.0.key(partition, rest);
             if LIST {

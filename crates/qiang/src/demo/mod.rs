@@ -1,4 +1,4 @@
-//! `qiang demo`: the main job for real, on the embedded default. A crowd grabs a red packet and buys out a flash sale
+//! `qiang demo`: the main job for real, on the embedded default. Users grab a red packet and buy out a flash sale
 //! over HTTP, and an audit of the ledger says whether anything was given twice or lost.
 
 mod report;
@@ -28,10 +28,10 @@ const TOTAL_MINOR: i64 = 100_000;
 /// How long the ledger may take to catch up before the demonstration gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
-/// A crowd grabs a red packet and buys out a flash sale over HTTP; an audit proves the result.
+/// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Users in the crowd; each goes for the packet and for the sale.
+    /// Users; each claims a share of the packet and a unit of the sale.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     users: u32,
     /// Shares of the red packet of ¥1,000.00.
@@ -40,7 +40,7 @@ pub(crate) struct DemoArgs {
     /// Units in the flash sale.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     stock: u32,
-    /// Connections that the crowd shares.
+    /// Connections that the users share.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     connections: u32,
     /// On this engine: embedded or redis.

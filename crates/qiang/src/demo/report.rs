@@ -1,12 +1,11 @@
-//! What the demonstration says at the end.
+//! The report at the end of the demonstration.
 
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
-use serde_json::{Value, json};
-
 use qiang_audit::Report as Audit;
 use qiang_load::{load_generator::Results, verdict::Verdict};
+use serde_json::{Value, json};
 
 use crate::histogram::Histogram as Bars;
 
@@ -14,7 +13,7 @@ use crate::histogram::Histogram as Bars;
 const BARS_MAX: u64 = 12;
 const BAR_COLUMNS: u64 = 40;
 
-/// One race's numbers.
+/// The numbers of one load.
 pub(super) struct Outcome {
     users: u32,
     supply: u32,
@@ -27,7 +26,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn of(users: u32, supply: u32, verdict: &Verdict, results: &Results) -> Self {
-        // Granted, replayed, sold out: nothing else may be said to this crowd.
+        // Granted, replayed or sold out: no other answer is right here.
         let expected = [200, 201, 409]
             .map(|status| results.count(status))
             .iter()

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_told() {
+    fn the_first_difference_is_named() {
         assert_eq!(difference(&[1, 2], &[1, 2]), None);
         assert_eq!(
             difference(&[1, 9, 9], &[1, 2, 3]).as_deref(),

@@ -1,6 +1,7 @@
 //! kill -9 of every part of settlement at every step, under load: users go on claiming and paying all the while. Each
-//! time all that was answered is in the ledger, once, to the last minor unit; the audit finds nothing, beside Redis and by
-//! the ledger alone; users who ask again get the same answer; no partition has halted, and no transport has anything left.
+//! time all that was answered is in the ledger, once, to the last minor unit; the audit finds nothing, beside Redis and
+//! by the ledger alone; users who ask again get the same answer; no partition has halted, and no transport has anything
+//! left.
 //!
 //! | killed | at | over | into |
 //! |---|---|---|---|

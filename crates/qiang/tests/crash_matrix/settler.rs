@@ -16,7 +16,7 @@ use qiang_broker::{Options as BrokerOptions, RabbitTransport};
 use qiang_control::settlement::{Options as SettlementOptions, Settlement};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{EventLog, Ledger, LedgerError, Taken, Transport, TransportStatus},
+    ports::{DeliveryTag, EventLog, Ledger, LedgerError, Received, Transport, TransportStatus},
 };
 use qiang_embedded::{SqliteLedger, SystemClock};
 use qiang_ledger::LedgerOptions;
@@ -165,6 +165,7 @@ async fn carry_out(order: Order) {
                 inner,
                 log,
                 gate: Gate::new(stop),
+                received: Mutex::default(),
             })
         }
         _ => transport,
@@ -176,7 +177,7 @@ async fn carry_out(order: Order) {
             runtime.spawn(async move { engine.halt(partition, &reason).await });
         }));
         options.transport = Some(Arc::clone(&transport));
-        options.backoff_max = BACKOFF_MAX;
+        options.schedule.backoff_max = BACKOFF_MAX;
         Settlement::start(log, ledger, options)
     });
     // Until it is killed.
@@ -227,6 +228,31 @@ struct StoppingTransport {
     inner: Arc<dyn Transport>,
     log: Arc<dyn EventLog>,
     gate: Gate,
+    /// The last entry of each delivery that was received.
+    received: Mutex<HashMap<(PartitionId, DeliveryTag), Seq>>,
+}
+
+impl StoppingTransport {
+    /// Remembers what was received, and returns the last entry of all.
+    fn note(&self, partition: PartitionId, received: &Received) -> Option<Seq> {
+        let (Received::Deliveries(deliveries) | Received::Restarted(deliveries)) = received else {
+            return None;
+        };
+        let mut known = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        for delivery in deliveries {
+            let last = delivery.entries.last().map_or(0, |entry| entry.seq);
+            known.insert((partition, delivery.tag), last);
+        }
+        let entries = deliveries.iter().flat_map(|delivery| &delivery.entries);
+        entries.map(|entry| entry.seq).max()
+    }
+
+    /// The last entry of what is acknowledged.
+    fn last(&self, partition: PartitionId, tags: &[DeliveryTag]) -> Option<Seq> {
+        let known = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = |tag: &DeliveryTag| known.get(&(partition, *tag)).copied();
+        tags.iter().filter_map(last).max()
+    }
 }
 
 #[async_trait]
@@ -235,35 +261,45 @@ impl Transport for StoppingTransport {
         self.inner.partitions()
     }
 
-    async fn take(
+    async fn receive(
         &self,
         partition: PartitionId,
-        after: Seq,
+        settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Taken, LedgerError> {
-        if self.gate.is_at(Step::BeforeRead) && self.log.head(partition).await? > after {
-            self.gate.pass(Step::BeforeRead, partition, after).await;
+    ) -> Result<Received, LedgerError> {
+        if self.gate.is_at(Step::BeforeRead) && self.log.head(partition).await? > settled {
+            self.gate.pass(Step::BeforeRead, partition, settled).await;
         }
-        let taken = self.inner.take(partition, after, limit, wait_max).await?;
-        if let Taken::Run(entries) = &taken {
-            let last = entries.last().map_or(after, |entry| entry.seq);
+        let receiving = self.inner.receive(partition, settled, limit, wait_max);
+        let received = receiving.await?;
+        if let Some(last) = self.note(partition, &received) {
             self.gate.pass(Step::AfterRead, partition, last).await;
         }
-        Ok(taken)
+        Ok(received)
     }
 
-    async fn done(&self, partition: PartitionId, settled: Seq) -> Result<(), LedgerError> {
-        self.gate.pass(Step::AfterCommit, partition, settled).await;
-        self.inner.done(partition, settled).await
+    async fn ack(
+        &self,
+        partition: PartitionId,
+        tags: &mut Vec<DeliveryTag>,
+    ) -> Result<(), LedgerError> {
+        if let Some(last) = self.last(partition, tags) {
+            self.gate.pass(Step::AfterCommit, partition, last).await;
+        }
+        self.inner.ack(partition, tags).await
+    }
+
+    fn delay_max(&self) -> Option<Duration> {
+        self.inner.delay_max()
     }
 
     fn status(&self, partition: PartitionId) -> TransportStatus {
         self.inner.status(partition)
     }
 
-    async fn leave(&self) {
-        self.inner.leave().await;
+    async fn release_ownership(&self) {
+        self.inner.release_ownership().await;
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{
 };
 
 const PAGE: u32 = 5_000;
-/// What a process says when settlement has met a failure.
-pub(crate) const STUCK: &str = "settlement is stuck";
+/// What a process logs when settlement has met a failure.
+pub(crate) const STUCK: &str = "a reconciler is stuck";
 /// What it says when something did not come by the transport, and was read from the log.
 pub(crate) const REFILLED: &str = "did not bring all entries";
 

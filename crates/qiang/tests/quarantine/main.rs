@@ -305,7 +305,7 @@ async fn what_cannot_be_quarantined_is_an_alarm() {
     ledger.run(&many, REFUSED_MAX).await;
     node.poison(&campaigns.sale, "paid 999 by-hand");
     let why = node.stuck().await;
-    let reason = format!("{REFUSED_MAX} entries are set aside already, and now: order 999 of");
+    let reason = format!("{REFUSED_MAX} entries are in quarantine already, and now: order 999 of");
     assert!(
         why.starts_with(&format!("partition {partition}: ")),
         "{why}"

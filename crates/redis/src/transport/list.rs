@@ -1,82 +1,86 @@
-//! `list`: a list beside the log, and a second one of what is being dealt with.
+//! `list`: a list beside the log, and a second one of the items that a worker has received.
 
 use std::time::Duration;
 
 use qiang_core::event::Seq;
-use redis::Value;
+use redis::{RedisError, Value};
 
-use super::{
-    RECORDS_MAX,
-    line::{Failed, Line, Stage},
-};
-use crate::record::Record;
+use super::{RECORDS_MAX, connection::PartitionConnection, eval};
+use crate::record::{Record, decode};
 
 /// Items that could not be read of which the last are kept.
 const DEAD_MAX: usize = 1_000;
 
-const MOVE: &str = include_str!("list_move.lua");
-const BACK: &str = include_str!("list_back.lua");
-const DONE: &str = include_str!("list_done.lua");
-const DEAD: &str = include_str!("list_dead.lua");
+const READ: &str = include_str!("list_read.lua");
+const RECOVER: &str = include_str!("list_recover.lua");
+const ACK: &str = include_str!("list_ack.lua");
+const BURY: &str = include_str!("list_bury.lua");
 
-impl Line {
-    pub(super) async fn bring_list(&mut self, wait: Duration) -> Result<usize, Failed> {
-        let keys = &self.shared.keys;
-        let (queue, doing) = (keys.queue(self.partition), keys.doing(self.partition));
-        let lease = keys.lease(self.partition);
-        if self.stage != Stage::Reading {
-            self.inbox.clear();
-            let mut command = redis::cmd("EVAL");
-            command.arg(BACK).arg(3).arg(&queue).arg(&doing).arg(&lease);
-            command.arg(&self.token);
-            let back: u64 = self.query(&command, Duration::ZERO).await?;
-            self.shown.lock().recovered += back;
-        }
-        // If an answer does not reach us, the items have been moved all the same.
-        self.stage = Stage::from_the_start();
-        let mut command = redis::cmd("EVAL");
-        command.arg(MOVE).arg(3).arg(&queue).arg(&doing).arg(&lease);
-        command.arg(&self.token).arg(RECORDS_MAX);
-        let mut items: Vec<Vec<u8>> = self.query(&command, Duration::ZERO).await?;
-        if items.is_empty() && !wait.is_zero() {
-            let mut command = redis::cmd("BLMOVE");
-            command.arg(&queue).arg(&doing).arg("LEFT").arg("RIGHT");
-            command.arg(wait.as_secs_f64());
-            let item: Option<Vec<u8>> = self.query(&command, wait).await?;
-            items.extend(item);
-        }
-        self.stage = Stage::Reading;
-        let count = items.len();
-        for item in items {
-            match record(&item) {
-                Some(record) => drop(self.receive(vec![record])?),
-                None => self.bury(&item).await?,
-            }
-        }
-        Ok(count)
-    }
+/// Puts back what was received and not acknowledged, to be read again.
+pub(super) async fn recover(
+    connection: &mut PartitionConnection,
+    token: &str,
+) -> Result<(), RedisError> {
+    let mut command = eval(RECOVER, &keys(connection));
+    let back: u64 = connection.query(command.arg(token)).await?;
+    connection.shown.lock().recovered += back;
+    Ok(())
+}
 
-    /// Puts an item that cannot be read aside. What it stood for is read from the log.
-    async fn bury(&mut self, item: &[u8]) -> Result<(), Failed> {
-        let keys = &self.shared.keys;
-        let (doing, dead) = (keys.doing(self.partition), keys.dead(self.partition));
-        let mut command = redis::cmd("EVAL");
-        command.arg(DEAD).arg(2).arg(doing).arg(dead);
-        command.arg(item).arg(DEAD_MAX);
-        let _: u64 = self.query(&command, Duration::ZERO).await?;
-        self.shown.lock().unreadable += 1;
-        let partition = self.partition.0;
-        tracing::error!(partition, "an item of the list cannot be read");
-        Ok(())
+/// Reads new items as the records that they are copies of, and waits for the first one. What cannot be read is put
+/// aside. Tells how many items there were as well.
+pub(super) async fn read(
+    connection: &mut PartitionConnection,
+    token: &str,
+    wait: Duration,
+) -> Result<(usize, Vec<Record>), RedisError> {
+    let keys = keys(connection);
+    let mut command = eval(READ, &keys);
+    command.arg(token).arg(RECORDS_MAX);
+    let mut items: Vec<Vec<u8>> = connection.query(&command).await?;
+    if items.is_empty() && !wait.is_zero() {
+        let mut command = redis::cmd("BLMOVE");
+        command.arg(&keys[..2]).arg("LEFT").arg("RIGHT");
+        command.arg(wait.as_secs_f64());
+        let item: Option<Vec<u8>> = connection.query_blocking(&command, wait).await?;
+        items.extend(item);
     }
+    let mut records = Vec::with_capacity(items.len());
+    for item in &items {
+        match record(item) {
+            Some(record) => records.push(record),
+            None => bury(connection, item).await?,
+        }
+    }
+    Ok((items.len(), records))
+}
 
-    pub(super) async fn acknowledge_list(&mut self, settled: Seq) -> Result<(), Failed> {
-        let doing = self.shared.keys.doing(self.partition);
-        let mut command = redis::cmd("EVAL");
-        command.arg(DONE).arg(1).arg(doing).arg(settled);
-        let _: u64 = self.query(&command, Duration::ZERO).await?;
-        Ok(())
-    }
+/// Puts an item that cannot be read aside. What it stood for is read from the log.
+async fn bury(connection: &mut PartitionConnection, item: &[u8]) -> Result<(), RedisError> {
+    let (keys, partition) = (connection.keys(), connection.partition);
+    let mut command = eval(BURY, &[keys.doing(partition), keys.dead(partition)]);
+    let _: u64 = connection.query(command.arg(item).arg(DEAD_MAX)).await?;
+    connection.shown.lock().unreadable += 1;
+    let partition = partition.0;
+    tracing::error!(partition, "an item of the list cannot be read");
+    Ok(())
+}
+
+/// Acknowledges the items up to and with the one that ends with this entry.
+pub(super) async fn ack(connection: &mut PartitionConnection, last: Seq) -> Result<(), RedisError> {
+    let doing = connection.keys().doing(connection.partition);
+    let _: u64 = connection.query(eval(ACK, &[doing]).arg(last)).await?;
+    Ok(())
+}
+
+/// The keys of the scripts that move items.
+fn keys(connection: &PartitionConnection) -> [String; 3] {
+    let (keys, partition) = (connection.keys(), connection.partition);
+    [
+        keys.queue(partition),
+        keys.doing(partition),
+        keys.lease(partition),
+    ]
 }
 
 /// An item as the record of the log that it is a copy of.
@@ -91,7 +95,7 @@ fn record(item: &[u8]) -> Option<Record> {
     };
     let fields = vec![text("c", campaign), text("t", at), text(field, body)];
     let record = (last.to_owned(), fields);
-    crate::record::decode(&record.0, &record.1).map(|_| record)
+    decode(&record.0, &record.1).map(|_| record)
 }
 
 #[cfg(test)]

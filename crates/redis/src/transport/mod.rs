@@ -1,14 +1,15 @@
 //! Transports on Redis: how a partition's records reach the worker that settles them.
 //!
 //! - `stream` reads the log itself through a consumer group.
-//! - `list` reads a list that the scripts append to in the same step as to the log. What a worker deals with is in a
-//!   second list, from which it is moved back when the worker dies.
+//! - `list` reads a list that the scripts append to in the same step as to the log. The items that a worker has
+//!   received
+//!   are in a second list, from which they are moved back when the worker dies.
 //!
-//! Either way one worker has a partition at a time, by a lease; what it takes is made to follow the ledger's position,
-//! and what the transport does not bring is read from the log.
+//! Either way one worker has a partition at a time, by a lease.
 
-mod line;
+mod connection;
 mod list;
+mod reader;
 mod stream;
 
 use std::{sync::Arc, time::Duration};
@@ -17,10 +18,10 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{LedgerError, Taken, Transport, TransportStatus},
+    ports::{DeliveryTag, LedgerError, Received, Transport, TransportStatus},
 };
 
-use self::line::Line;
+use self::{connection::PartitionConnection, reader::PartitionReader};
 use crate::{
     directory::Directory,
     error::ConnectError,
@@ -30,16 +31,17 @@ use crate::{
 
 /// The consumer group of settlement.
 pub(crate) const GROUP: &str = "settlement";
-/// Records that one read brings.
+/// Records of one read.
 const RECORDS_MAX: usize = 128;
-/// How long a worker's lease of a partition lasts, unless told otherwise: so long nobody settles it when a worker dies.
+/// How long a worker's lease of a partition lasts, unless configured otherwise: so long nobody settles it when a worker
+/// dies.
 pub const LEASE: Duration = Duration::from_secs(5);
 /// The longest name of a worker, in bytes.
 pub const WORKER_BYTES_MAX: usize = 64;
 
-const ARM: &str = include_str!("arm.lua");
-const LOOK: &str = include_str!("look.lua");
-const TRIM: &str = include_str!("trim.lua");
+const SELECT_TRANSPORT: &str = include_str!("select_transport.lua");
+const COUNT_QUEUED: &str = include_str!("count_queued.lua");
+const TRIM_LOG: &str = include_str!("trim_log.lua");
 
 /// What brings the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,14 +61,14 @@ impl TransportKind {
     }
 }
 
-/// How a worker carries.
+/// What can be set about a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportOptions {
     /// What brings the records.
     pub transport_kind: TransportKind,
     /// The worker's name: no other process that is alive has the same.
     pub worker: String,
-    /// How long a partition stays this worker's after it was last heard of.
+    /// How long a partition stays this worker's after the lease was last renewed.
     pub lease: Duration,
 }
 
@@ -82,17 +84,17 @@ impl TransportOptions {
     }
 }
 
-/// What the lines of a transport have in common.
-pub(crate) struct Shared {
+/// What the readers of a transport have in common.
+struct Shared {
     directory: Directory,
     keys: KeySpace,
     options: Options,
     transport_options: TransportOptions,
 }
 
-/// A transport on Redis. Each partition has a connection of its own, which blocking reads do not share with anybody.
+/// A transport on Redis.
 pub struct RedisTransport {
-    lines: Vec<tokio::sync::Mutex<Line>>,
+    readers: Vec<tokio::sync::Mutex<PartitionReader>>,
     shown: Vec<Arc<Mutex<TransportStatus>>>,
 }
 
@@ -124,20 +126,23 @@ impl RedisTransport {
             options,
             transport_options,
         });
-        let shown: Vec<Arc<Mutex<TransportStatus>>> =
-            (0..partitions).map(|_| Arc::default()).collect();
-        let line = |(n, shown): (usize, &Arc<Mutex<TransportStatus>>)| {
-            let partition = PartitionId(n as u16);
-            let line = Line::new(Arc::clone(&shared), partition, Arc::clone(shown));
-            tokio::sync::Mutex::new(line)
-        };
-        let lines = shown.iter().enumerate().map(line).collect();
-        Ok(Self { lines, shown })
+        let (mut readers, mut shown) = (Vec::new(), Vec::new());
+        for partition in (0..partitions).map(PartitionId) {
+            let show: Arc<Mutex<TransportStatus>> = Arc::default();
+            let connection =
+                PartitionConnection::new(Arc::clone(&shared), partition, Arc::clone(&show));
+            readers.push(tokio::sync::Mutex::new(PartitionReader::new(connection)));
+            shown.push(show);
+        }
+        Ok(Self { readers, shown })
     }
 
-    fn line(&self, partition: PartitionId) -> Result<&tokio::sync::Mutex<Line>, LedgerError> {
-        let line = self.lines.get(usize::from(partition.0));
-        line.ok_or_else(|| LedgerError::Damaged {
+    fn reader(
+        &self,
+        partition: PartitionId,
+    ) -> Result<&tokio::sync::Mutex<PartitionReader>, LedgerError> {
+        let reader = self.readers.get(usize::from(partition.0));
+        reader.ok_or_else(|| LedgerError::Damaged {
             reason: format!("there is no partition {}", partition.0),
         })
     }
@@ -146,22 +151,26 @@ impl RedisTransport {
 #[async_trait]
 impl Transport for RedisTransport {
     fn partitions(&self) -> Vec<PartitionId> {
-        (0..self.lines.len() as u16).map(PartitionId).collect()
+        (0..self.readers.len() as u16).map(PartitionId).collect()
     }
 
-    async fn take(
+    async fn receive(
         &self,
         partition: PartitionId,
-        after: Seq,
+        settled: Seq,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Taken, LedgerError> {
-        let mut line = self.line(partition)?.lock().await;
-        line.take(after, limit, wait_max).await
+    ) -> Result<Received, LedgerError> {
+        let mut reader = self.reader(partition)?.lock().await;
+        reader.receive(settled, limit, wait_max).await
     }
 
-    async fn done(&self, partition: PartitionId, settled: Seq) -> Result<(), LedgerError> {
-        self.line(partition)?.lock().await.done(settled).await
+    async fn ack(
+        &self,
+        partition: PartitionId,
+        tags: &mut Vec<DeliveryTag>,
+    ) -> Result<(), LedgerError> {
+        self.reader(partition)?.lock().await.ack(tags).await
     }
 
     fn status(&self, partition: PartitionId) -> TransportStatus {
@@ -169,15 +178,15 @@ impl Transport for RedisTransport {
         shown.map(|shown| shown.lock().clone()).unwrap_or_default()
     }
 
-    async fn leave(&self) {
-        for line in &self.lines {
-            line.lock().await.leave().await;
+    async fn release_ownership(&self) {
+        for reader in &self.readers {
+            reader.lock().await.release().await;
         }
     }
 }
 
-/// Takes away what the transports on Redis have left behind, where something outside it carries: a list that nobody
-/// empties, a group that would keep the log from being trimmed.
+/// Removes what the transports on Redis have left behind, where one outside it is used: a list that nobody empties, a
+/// group that would keep the log from being trimmed.
 ///
 /// # Errors
 /// When Redis cannot be reached.
@@ -187,49 +196,47 @@ pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     for partition in (0..options.partitions).map(PartitionId) {
         let connected = directory.connect(partition).await;
         let mut connection = connected.map_err(ConnectError::Redis)?;
-        let command = arm(&keys, partition, "none");
-        let armed: Result<i64, _> = command.query_async(&mut connection).await;
-        armed.map_err(ConnectError::Redis)?;
+        let command = select_transport(&keys, partition, "none");
+        let selected: Result<i64, _> = command.query_async(&mut connection).await;
+        selected.map_err(ConnectError::Redis)?;
     }
     Ok(())
 }
 
-fn arm(keys: &KeySpace, partition: PartitionId, transport_kind: &str) -> redis::Cmd {
-    let mut command = redis::cmd("EVAL");
-    command
-        .arg(ARM)
-        .arg(4)
-        .arg(keys.partition(partition))
-        .arg(keys.log(partition))
-        .arg(keys.queue(partition))
-        .arg(keys.doing(partition))
-        .arg(transport_kind)
-        .arg(GROUP);
-    command
-}
-
-/// Counts what no worker has been handed yet.
-fn look(keys: &KeySpace, partition: PartitionId, transport_kind: TransportKind) -> redis::Cmd {
-    let mut command = redis::cmd("EVAL");
-    command
-        .arg(LOOK)
-        .arg(3)
-        .arg(keys.partition(partition))
-        .arg(keys.log(partition))
-        .arg(keys.queue(partition))
-        .arg(transport_kind.name())
-        .arg(GROUP);
-    command
-}
-
 /// Has the log forget what is settled.
 pub(crate) fn trim(keys: &KeySpace, partition: PartitionId, settled: Seq) -> redis::Cmd {
-    let mut command = redis::cmd("EVAL");
+    let mut command = eval(TRIM_LOG, &[keys.log(partition)]);
+    command.arg(settled).arg(GROUP);
     command
-        .arg(TRIM)
-        .arg(1)
-        .arg(keys.log(partition))
-        .arg(settled)
-        .arg(GROUP);
+}
+
+fn select_transport(keys: &KeySpace, partition: PartitionId, name: &str) -> redis::Cmd {
+    let keys = [
+        keys.partition(partition),
+        keys.log(partition),
+        keys.queue(partition),
+        keys.doing(partition),
+    ];
+    let mut command = eval(SELECT_TRANSPORT, &keys);
+    command.arg(name).arg(GROUP);
+    command
+}
+
+/// Counts what no worker has received yet.
+fn count_queued(keys: &KeySpace, partition: PartitionId, name: &str) -> redis::Cmd {
+    let keys = [
+        keys.partition(partition),
+        keys.log(partition),
+        keys.queue(partition),
+    ];
+    let mut command = eval(COUNT_QUEUED, &keys);
+    command.arg(name).arg(GROUP);
+    command
+}
+
+/// A call of a script, without its arguments.
+fn eval(script: &str, keys: &[String]) -> redis::Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(script).arg(keys.len()).arg(keys);
     command
 }

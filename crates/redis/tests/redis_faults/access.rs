@@ -3,14 +3,16 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use qiang_control::settlement::PartitionConsumer;
 use qiang_core::{
     book::{self, CampaignAction, Command},
     event::{PartitionId, Seq},
     id::PaymentRef,
-    ports::{Engine as _, Taken, Transport as _},
+    ports::{Engine as _, Transport},
     split::SplitRule,
 };
 use qiang_redis::{
@@ -153,39 +155,43 @@ async fn live(harness: &mut Harness) {
 }
 
 /// Takes and acknowledges everything, as workers that settle would: one dies with what it has taken, another goes on.
-async fn settle(
+async fn consume(
+    node: &RedisEngine,
     options: &Options,
     transport_kind: TransportKind,
     settled: &mut HashMap<PartitionId, Seq>,
 ) {
-    let worker = |name: &str| {
+    let worker = |name: &str| -> Arc<dyn Transport> {
         let lease = Duration::from_millis(100);
         let transport_options = TransportOptions {
             lease,
             ..TransportOptions::new(transport_kind, name)
         };
-        RedisTransport::new(options.clone(), transport_options).unwrap()
+        Arc::new(RedisTransport::new(options.clone(), transport_options).unwrap())
     };
     let (dying, heir) = (worker("dying"), worker("heir"));
     for partition in dying.partitions() {
+        let consumer = |worker: &Arc<dyn Transport>| {
+            PartitionConsumer::new(Arc::clone(worker), Arc::new(node.clone()), partition)
+        };
         let after = settled.entry(partition).or_default();
         let wait_max = Duration::from_millis(50);
-        let taken = dying.take(partition, *after, 100, wait_max).await;
+        let taken = consumer(&dying).take(*after, 100, wait_max).await;
         assert!(taken.is_ok(), "{taken:?}");
+        let mut inheriting = consumer(&heir);
         let until = Instant::now() + INHERIT_MAX;
         loop {
             assert!(Instant::now() < until, "the heir never comes into it");
-            match heir.take(partition, *after, 100, wait_max).await.unwrap() {
-                Taken::Run(run) => {
-                    *after = run.last().unwrap().seq;
-                    heir.done(partition, *after).await.unwrap();
-                }
-                Taken::NotOwner => {}
-                Taken::Nothing => break,
+            let run = inheriting.take(*after, 100, wait_max).await.unwrap();
+            if let Some(last) = run.last() {
+                *after = last.seq;
+                inheriting.ack(*after).await.unwrap();
+            } else if heir.status(partition).ours {
+                break;
             }
         }
     }
-    heir.leave().await;
+    heir.release_ownership().await;
 }
 
 /// What a worker may find: entries that a dead worker has not acknowledged, an item that cannot be read.
@@ -238,13 +244,25 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
     live(&mut harness).await;
     let mut settled = HashMap::new();
     for transport_kind in [TransportKind::Stream, TransportKind::List] {
-        settle(&harness.options, transport_kind, &mut settled).await;
+        consume(
+            &harness.nodes[0],
+            &harness.options,
+            transport_kind,
+            &mut settled,
+        )
+        .await;
         let late = harness.open(open_now(sale(10))).await;
         harness
             .ask_all((0..20).map(|n| late.one(&name(n))).collect())
             .await;
         strange_things(server.primary(), prefix, transport_kind);
-        settle(&harness.options, transport_kind, &mut settled).await;
+        consume(
+            &harness.nodes[0],
+            &harness.options,
+            transport_kind,
+            &mut settled,
+        )
+        .await;
     }
     let waiting = Options {
         replicas: 1,

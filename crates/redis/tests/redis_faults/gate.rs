@@ -1,4 +1,5 @@
-//! After the sell-out, a node's losers do not reach Redis, winners still do, and a returned unit can be claimed at once.
+//! After the sell-out, a node's losers do not reach Redis, winners still do, and a returned unit can be claimed at
+//! once.
 
 use std::time::{Duration, Instant};
 

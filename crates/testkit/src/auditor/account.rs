@@ -252,8 +252,8 @@ impl Account {
                     "closed twice, or before the end",
                 )?;
                 part.closed = true;
-                shift(&mut self.units, 0, 2, i64::from(*returned));
-                shift(&mut self.money, 0, 2, *refunded_minor);
+                transfer(&mut self.units, 0, 2, i64::from(*returned));
+                transfer(&mut self.money, 0, 2, *refunded_minor);
             }
         }
         self.parts.insert(log, part);
@@ -321,10 +321,10 @@ impl Account {
                         check(planned == Some(&minor), "not the share that was next")?;
                     }
                 }
-                shift(&mut self.money, 0, 1, minor);
+                transfer(&mut self.money, 0, 1, minor);
             }
         }
-        shift(&mut self.units, 0, 1, i64::from(row.quantity));
+        transfer(&mut self.units, 0, 1, i64::from(row.quantity));
         let own = self.of_user.entry(row.user.clone()).or_default();
         own.push(number);
         self.rows.insert(number, row);
@@ -369,15 +369,15 @@ impl Account {
         let closed = self.parts.get(&row.log).is_some_and(|part| part.closed);
         let stock = if closed { 2 } else { 0 };
         match (had, row.has_units()) {
-            (true, false) => shift(&mut self.units, 1, stock, quantity),
-            (false, true) => shift(&mut self.units, stock, 1, quantity),
+            (true, false) => transfer(&mut self.units, 1, stock, quantity),
+            (false, true) => transfer(&mut self.units, stock, 1, quantity),
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and by
-    /// an order in which all entries can have happened.
+    /// Whether the logs can be explained without a grant of units that were not there: by the sums at their heads, and
+    /// by an order in which all entries can have happened.
     pub(super) fn explains(&self) -> Checked {
         self.conserves()?;
         let supply = i64::from(self.setup.campaign.supply());
@@ -430,7 +430,7 @@ impl Account {
     }
 }
 
-fn shift(parts: &mut [i64; 3], from: usize, to: usize, amount: i64) {
+fn transfer(parts: &mut [i64; 3], from: usize, to: usize, amount: i64) {
     parts[from] -= amount;
     parts[to] += amount;
 }

@@ -103,8 +103,8 @@ impl<S: Subject> Scenario<S> {
         self.history.deposits.push((user(to), minor));
     }
 
-    /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants. It may
-    /// have any number: each part of a spread campaign has a series of its own.
+    /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants.
+    /// It may have any number: each part of a spread campaign has a series of its own.
     #[must_use]
     pub fn nth(&self, target: Target, n: usize) -> OrderId {
         let granted = self.granted.get(&target.id).and_then(|all| all.get(n - 1));

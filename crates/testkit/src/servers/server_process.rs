@@ -1,4 +1,5 @@
-//! A server of a test: started on ports and in a folder of its own, stopped, killed, and started again on the same ones.
+//! A server of a test: started on ports and in a folder of its own, stopped, killed, and started again on the same
+//! ones.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};

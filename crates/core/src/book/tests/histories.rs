@@ -44,7 +44,11 @@ fn setups() -> Vec<Setup> {
 
 fn step() -> impl Strategy<Value = Step> {
     let campaign = 0_usize..4;
-    let action = prop_oneof![3 => Just(CampaignAction::Pause), 3 => Just(CampaignAction::Resume), 1 => Just(CampaignAction::Close)];
+    let action = prop_oneof![
+        3 => Just(CampaignAction::Pause),
+        3 => Just(CampaignAction::Resume),
+        1 => Just(CampaignAction::Close),
+    ];
     prop_oneof![
         12 => (campaign.clone(), 0_u8..20, 1_u32..4, proptest::option::of(0_u8..4))
             .prop_map(|(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }),

@@ -74,7 +74,9 @@ fn step() -> impl Strategy<Value = Step> {
                 number,
                 payment,
             })),
-        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| Step::Command(CommandDraft::Cancel { campaign, number })),
+        5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| {
+            Step::Command(CommandDraft::Cancel { campaign, number })
+        }),
         2 => (campaign, actions).prop_map(|(campaign, action)| Step::Command(CommandDraft::Act { campaign, action })),
         2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),
         14 => (0..usize::from(PARTS), 1..=RUN_MAX, 0_u64..6)
@@ -179,9 +181,9 @@ const UNLUCKY: u8 = 12;
 /// Entries after which the unlucky ones repeat.
 const LUCK: usize = 61;
 
-/// Whatever is refused in a history, the rest is settled. The refused entries are redriven in the order of their places,
-/// each at the first attempt, and then the ledger is as if nothing had been refused. Where they are not redriven, the
-/// ledger still conserves units and money; the subject may check that in its `stop`.
+/// Whatever is refused in a history, the rest is settled. The refused entries are redriven in the order of their
+/// places, each at the first attempt, and then the ledger is as if nothing had been refused. Where they are not
+/// redriven, the ledger still conserves units and money; the subject may check that in its `stop`.
 ///
 /// # Panics
 /// With the shortest history that fails.

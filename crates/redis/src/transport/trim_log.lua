@@ -1,4 +1,4 @@
--- Forgets records of the log whose entries are all settled; but none that a group which is not ours has not dealt with.
+-- Forgets records of the log whose entries are all settled; but none that another consumer group has not acknowledged.
 -- A record's id is the place of its last entry.
 -- KEYS[1] log
 -- ARGV[1] the last settled entry; ARGV[2] our consumer group

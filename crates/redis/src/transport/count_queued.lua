@@ -1,7 +1,7 @@
--- Tells how much of a partition no worker has been handed yet. Only reads.
+-- Counts what no worker has received of a partition yet. Only reads.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] queue
 -- ARGV[1] "stream" or "list"; ARGV[2] the consumer group
--- Replies: entries behind the last record that the group handed out; or items of the list
+-- Replies: entries behind the last record that the group has delivered; or items of the list
 if ARGV[1] == 'list' then
   return redis.call('LLEN', KEYS[3])
 end

@@ -1,4 +1,4 @@
--- What is set aside, as if it were in flight: the engine has done it, and the books have not.
+-- Quarantined entries, as if they were in flight: the engine has done them, and the ledger has not.
 INSERT OR IGNORE INTO temp.flight
 SELECT partition, seq, campaign, kind,
        CASE WHEN kind NOT IN ('closed', 'opened') THEN number END,

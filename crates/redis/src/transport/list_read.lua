@@ -1,7 +1,7 @@
--- Moves the oldest items of a partition's list into the one of those that are being dealt with.
+-- Moves the oldest items of a partition's list into the list of those that a worker has received.
 -- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease
 -- ARGV[1] the worker's token, ARGV[2] how many at most
--- Replies: the items; none where the partition is another worker's by now
+-- Replies: the items; none if another worker has the partition by now
 local items = {}
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then
   return items

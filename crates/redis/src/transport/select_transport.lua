@@ -1,7 +1,7 @@
--- Sees to it that a partition's entries go the way that is configured, and that nothing of another way is left which
--- nobody would empty, or which would keep the log from being trimmed.
+-- Sees to it that a partition's entries go through the configured transport, and that nothing of another one is left
+-- that nobody would empty, or that would keep the log from being trimmed.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] queue, KEYS[4] doing
--- ARGV[1] "stream", "list", or "none" when something outside Redis carries; ARGV[2] the consumer group
+-- ARGV[1] "stream", "list", or "none" for a transport outside Redis; ARGV[2] the consumer group
 -- Replies: 1
 if redis.call('EXISTS', KEYS[1]) == 0 then
   -- Nobody has come to this partition yet, or Redis has lost it.

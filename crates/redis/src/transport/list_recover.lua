@@ -1,4 +1,4 @@
--- Moves what some worker was dealing with when it died back to where it came from, in order.
+-- Moves the items that a worker had received when it died back to where they came from, in order.
 -- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease
 -- ARGV[1] the worker's token
 -- Replies: how many items there were

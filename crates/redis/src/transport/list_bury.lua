@@ -1,4 +1,4 @@
--- Puts an item that cannot be read where somebody can look at it. Its entries are read from the log instead.
+-- Moves an item that cannot be read to where somebody can look at it. Its entries are read from the log instead.
 -- KEYS[1] doing, KEYS[2] dead
 -- ARGV[1] the item, ARGV[2] how many are kept at most
 -- Replies: how many are kept

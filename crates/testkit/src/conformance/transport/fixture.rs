@@ -1,4 +1,4 @@
-//! What a case for transports works with: a subject, a record of what was asked, and of all that workers took.
+//! What a case for transports works with: a subject, and a record of all commands and of all that workers took.
 
 use std::{
     collections::BTreeMap,
@@ -10,11 +10,11 @@ use qiang_core::{
     book::{Command, Reply},
     event::{Entry, PartitionId, Seq},
     money::Money,
-    ports::{Ledger, LedgerError, Taken, Transport},
+    ports::{Ledger, LedgerError},
 };
 use uuid::Uuid;
 
-use super::TransportSubject;
+use super::{TransportSubject, Worker};
 use crate::{
     ManualClock,
     auditor::{Exchange, History, assert_sound},
@@ -22,8 +22,8 @@ use crate::{
     conformance::settled,
 };
 
-/// How long everything may take to be carried, on a busy machine.
-pub(super) const CARRY_MAX: Duration = Duration::from_secs(60);
+/// How long everything may take to be settled, on a busy machine.
+pub(super) const SETTLE_MAX: Duration = Duration::from_secs(60);
 /// How long a worker waits for entries that are there.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 /// How long a worker waits where nothing is to be had.
@@ -37,34 +37,34 @@ const REST: Duration = Duration::from_millis(20);
 type Logs = BTreeMap<PartitionId, BTreeMap<Seq, Entry>>;
 
 /// A transport at work.
-pub struct Bench<S> {
-    /// What is put to the test.
+pub struct Fixture<S> {
+    /// What is tested.
     pub subject: S,
     history: Mutex<History>,
     taken: Mutex<Logs>,
     ids: u64,
 }
 
-impl<S: TransportSubject> Bench<S> {
+impl<S: TransportSubject> Fixture<S> {
     pub(super) async fn start(clock: Arc<ManualClock>, own: bool) -> Self {
-        let bench = Self {
+        let fixture = Self {
             subject: S::start(clock, own).await,
             history: Mutex::default(),
             taken: Mutex::default(),
             ids: 0,
         };
-        // Workers are there before anything happens: they see to it that entries go their way.
-        let early = bench.worker("early").await;
-        for partition in bench.partitions() {
-            let taken = bench.try_take(&*early, partition, LIMIT, SHORT).await;
+        // A worker is there before anything happens: it selects the transport.
+        let early = fixture.worker("early").await;
+        for partition in fixture.partitions() {
+            let taken = fixture.try_take(&*early, partition, LIMIT, SHORT).await;
             assert_eq!(taken, Ok(Vec::new()));
         }
-        early.leave().await;
-        bench
+        early.release_ownership().await;
+        fixture
     }
 
     /// Another worker.
-    pub async fn worker(&self, name: &str) -> Arc<dyn Transport> {
+    pub async fn worker(&self, name: &str) -> Arc<dyn Worker> {
         self.subject.worker(name).await
     }
 
@@ -93,7 +93,7 @@ impl<S: TransportSubject> Bench<S> {
     }
 
     /// So many users claim, all at once.
-    pub async fn crowd(&self, target: Target, users: std::ops::Range<u32>) {
+    pub async fn claim(&self, target: Target, users: std::ops::Range<u32>) {
         let claims: Vec<_> = users.map(|n| target.one(&format!("u{n}"))).collect();
         let engine = self.subject.engine();
         let tickets: Vec<_> = claims.iter().map(|c| engine.claim(c.clone())).collect();
@@ -114,8 +114,8 @@ impl<S: TransportSubject> Bench<S> {
         self.subject.log().partitions()
     }
 
-    /// Nothing had to be read from the log: the transport brought everything.
-    pub fn all_was_brought(&self, worker: &dyn Transport) {
+    /// Nothing had to be read from the log, because the transport brought everything.
+    pub fn assert_nothing_refilled(&self, worker: &dyn Worker) {
         for partition in self.partitions() {
             let status = worker.status(partition);
             assert_eq!(status.refilled, 0, "{partition:?}: {status:?}");
@@ -134,26 +134,22 @@ impl<S: TransportSubject> Bench<S> {
         head.expect("the log tells its head")
     }
 
-    /// Takes, and holds what comes against the contract.
+    /// Takes, and checks what comes.
     pub async fn try_take(
         &self,
-        worker: &dyn Transport,
+        worker: &dyn Worker,
         partition: PartitionId,
         limit: usize,
         wait_max: Duration,
     ) -> Result<Vec<Entry>, LedgerError> {
         let after = self.settled(partition).await;
         let began = Instant::now();
-        let taken = worker.take(partition, after, limit, wait_max).await?;
+        let run = worker.take(partition, after, limit, wait_max).await?;
         let took = began.elapsed();
         assert!(
             took < wait_max + SOON,
             "a take of {wait_max:?} took {took:?}"
         );
-        let Taken::Run(run) = taken else {
-            return Ok(Vec::new());
-        };
-        assert!(!run.is_empty(), "a run has entries");
         assert!(run.len() <= limit, "{} entries of {limit}", run.len());
         let mut logs = self.taken.lock().expect("no panic");
         let log = logs.entry(partition).or_default();
@@ -166,14 +162,14 @@ impl<S: TransportSubject> Bench<S> {
     }
 
     /// Takes, where there is something to be had.
-    pub async fn take(&self, worker: &dyn Transport, partition: PartitionId) -> Vec<Entry> {
+    pub async fn take(&self, worker: &dyn Worker, partition: PartitionId) -> Vec<Entry> {
         self.take_some(worker, partition, LIMIT).await
     }
 
     /// Takes up to `limit` entries, where there is something to be had.
     pub async fn take_some(
         &self,
-        worker: &dyn Transport,
+        worker: &dyn Worker,
         partition: PartitionId,
         limit: usize,
     ) -> Vec<Entry> {
@@ -183,10 +179,10 @@ impl<S: TransportSubject> Bench<S> {
         run
     }
 
-    /// Takes, settles and says so, once; tells whether anything came.
+    /// Takes, settles and acknowledges, once; tells whether anything came.
     pub async fn step(
         &self,
-        worker: &dyn Transport,
+        worker: &dyn Worker,
         partition: PartitionId,
         wait_max: Duration,
     ) -> Result<bool, LedgerError> {
@@ -195,18 +191,18 @@ impl<S: TransportSubject> Bench<S> {
             return Ok(false);
         }
         let settled = self.ledger().settle(partition, &run).await?;
-        worker.done(partition, settled).await?;
+        worker.ack(partition, settled).await?;
         Ok(true)
     }
 
-    /// Carries until the ledger has everything that was in the logs, over whatever goes wrong.
-    pub async fn carry_all(&self, worker: &dyn Transport) {
-        let until = Instant::now() + CARRY_MAX;
+    /// Settles until the ledger has everything that is in the logs now, and tries again what fails.
+    pub async fn settle_all(&self, worker: &dyn Worker) {
+        let until = Instant::now() + SETTLE_MAX;
         for partition in self.partitions() {
             let head = self.head(partition).await;
             let mut last = String::new();
             while self.settled(partition).await < head {
-                assert!(Instant::now() < until, "not all is carried: {last}");
+                assert!(Instant::now() < until, "not all is settled: {last}");
                 match self.step(worker, partition, SHORT).await {
                     Ok(_) => {}
                     Err(error) => {
@@ -218,11 +214,11 @@ impl<S: TransportSubject> Bench<S> {
         }
     }
 
-    /// Everything is in the ledger, or is carried there; audits the history and compares the ledger with it.
+    /// Settles what is left, audits the history and compares the ledger with it.
     pub(super) async fn finish(self) {
         let worker = self.worker("last").await;
-        self.carry_all(&*worker).await;
-        worker.leave().await;
+        self.settle_all(&*worker).await;
+        worker.release_ownership().await;
         drop(worker);
         let mut history = self.history.into_inner().expect("no panic");
         history.logs = self

@@ -1,0 +1,195 @@
+//! One batch: decided in the book, committed in one transaction, then answered.
+
+use std::{sync::atomic::Ordering, time::Instant};
+
+use qiang_core::{
+    book::{Command, Refusal, Reply},
+    campaign::AckLevel,
+    id::CampaignId,
+    outcome::Outcome,
+    ports::{Answer, Claimed, EngineError},
+    time::Timestamp,
+};
+
+use super::Writer;
+use crate::{
+    error::StoreError,
+    file, log,
+    task::{JobContext, LedgerJob, Task, run_job},
+};
+
+/// Events that one tick may make before claims get their turn again.
+const TICK_EVENTS_MAX: usize = 1_024;
+
+/// A task that was decided and waits for the commit.
+enum Decided {
+    Claim(
+        Result<Outcome, Refusal>,
+        Option<CampaignId>,
+        Answer<Claimed>,
+    ),
+    Command(Result<Reply, Refusal>, Answer<Reply>),
+    Probe(Answer<()>),
+    Ledger(Box<dyn LedgerJob>),
+}
+
+impl Writer {
+    /// Decides everything in `inbox`, commits what follows from it, and answers.
+    pub(super) fn batch(&mut self, inbox: &mut Vec<Task>) {
+        let now = self.clock.now();
+        let mut decided = self.decide(now, inbox);
+        let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
+        let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
+        let committed = if needs_commit {
+            self.commit(now, &mut decided)
+        } else {
+            Ok(())
+        };
+        match committed {
+            Ok(()) => self.answer(decided),
+            Err(error) => {
+                // A failed commit may still have been kept: only the file can tell, and a retry will.
+                let uncertain = EngineError::Uncertain {
+                    reason: error.chain(),
+                };
+                self.stop(&error);
+                for task in decided {
+                    task.refuse(&uncertain);
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>) -> Vec<Decided> {
+        let mut decided = Vec::with_capacity(inbox.len());
+        let mut book = self.shared.book.write();
+        for task in inbox.drain(..) {
+            decided.push(match task {
+                Task::Command(Command::Open(setup), answer)
+                    if matches!(
+                        self.refs.of(&self.conn, setup.campaign.id),
+                        Err(StoreError::Damaged { .. })
+                    ) =>
+                {
+                    // Its entries would belong to no campaign of the ledger.
+                    Decided::Command(Err(Refusal::UnknownCampaign), answer)
+                }
+                Task::Claim(claim, answer) => {
+                    let outcome = book.claim(now, &claim, &mut self.entries);
+                    let granted = matches!(&outcome, Ok(outcome) if outcome.grant().is_some());
+                    Decided::Claim(outcome, granted.then_some(claim.campaign), answer)
+                }
+                Task::Command(command, answer) => {
+                    Decided::Command(book.apply(now, &command, &mut self.entries), answer)
+                }
+                Task::Probe(answer) => Decided::Probe(answer),
+                Task::Ledger(job) => Decided::Ledger(job),
+            });
+        }
+        decided
+    }
+
+    fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
+        let Self {
+            conn,
+            refs,
+            entries,
+            ..
+        } = self;
+        let mut moved = Vec::new();
+        let tx = conn.unchecked_transaction()?;
+        let mut probe = false;
+        for task in decided {
+            match task {
+                Decided::Ledger(job) => {
+                    let mut context = JobContext {
+                        conn: &tx,
+                        now,
+                        moved: &mut moved,
+                    };
+                    run_job(job.as_mut(), &mut context)?;
+                }
+                Decided::Probe(_) => probe = true,
+                Decided::Claim(..) | Decided::Command(..) => {}
+            }
+        }
+        if probe {
+            file::probe(&tx, now)?;
+        }
+        log::append(&tx, refs, entries)?;
+        tx.commit()?;
+        if let Some(last) = entries.last() {
+            self.shared.committed.store(last.seq, Ordering::Release);
+        }
+        entries.clear();
+        if let Some((_, settled)) = moved.last() {
+            self.settled = *settled;
+            self.shared.settled.send_replace(*settled);
+            self.count_quarantine_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, decided: Vec<Decided>) {
+        let head = self.shared.committed.load(Ordering::Acquire);
+        for task in decided {
+            match task {
+                Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
+                Decided::Claim(Ok(outcome), granted, answer) => {
+                    match granted.map(|id| self.ack_of(id)) {
+                        Some(AckLevel::Ledger) if self.settled < head => {
+                            self.parked.push_back((head, answer, outcome))
+                        }
+                        ack => {
+                            // The commit gives more than some campaigns ask for.
+                            let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
+                            answer.send(Ok(Claimed { outcome, ack }));
+                        }
+                    }
+                }
+                Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
+                Decided::Probe(answer) => answer.send(Ok(())),
+                Decided::Ledger(job) => job.answer(Ok(())),
+            }
+        }
+    }
+
+    fn ack_of(&mut self, id: CampaignId) -> AckLevel {
+        match self.last_ack {
+            Some((last, ack)) if last == id => ack,
+            _ => {
+                let ack = self.shared.book.read().ack(id).unwrap_or(AckLevel::Fsync);
+                self.last_ack = Some((id, ack));
+                ack
+            }
+        }
+    }
+
+    /// Does what the time has made due: ends of windows, expired holds.
+    pub(super) fn tick(&mut self) {
+        let now = self.clock.now();
+        let book = &self.shared.book;
+        let due = book.read().next_due();
+        if due.is_none_or(|due| due > now) {
+            return;
+        }
+        let events_max = TICK_EVENTS_MAX;
+        let command = Command::Tick { events_max };
+        let ticked = book.write().apply(now, &command, &mut self.entries);
+        debug_assert!(ticked.is_ok(), "a tick is never refused");
+        if let Err(error) = self.commit(now, &mut []) {
+            self.stop(&error);
+        }
+    }
+}
+
+impl Decided {
+    fn refuse(self, error: &EngineError) {
+        match self {
+            Self::Claim(_, _, answer) => answer.send(Err(error.clone())),
+            Self::Command(_, answer) => answer.send(Err(error.clone())),
+            Self::Probe(answer) => answer.send(Err(error.clone())),
+            Self::Ledger(job) => job.answer(Err(error)),
+        }
+    }
+}
