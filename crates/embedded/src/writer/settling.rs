@@ -94,7 +94,7 @@ impl Writer {
         tracing::error!(
             entry = entry.seq,
             reason,
-            "an entry cannot be settled and is set aside"
+            "an entry cannot be settled and is quarantined"
         );
         self.count_quarantine_at = Some(Instant::now());
         Ok(())
