@@ -66,8 +66,8 @@ fn a_full_history_is_sound_while_it_is_served_and_after() {
     }
 }
 
-/// An engine's own ledger may refuse an entry, too: the audit names it and what waits for it, and nothing else is broken by
-/// them, unless somebody settles one beside the engine.
+/// An engine's own ledger may refuse an entry, too: the audit names it and what waits for it, and nothing else is
+/// broken by them, unless somebody settles one beside the engine.
 #[test]
 fn an_engine_with_a_quarantine_breaks_nothing_else() {
     let folder = TempDir::new().unwrap();
