@@ -24,58 +24,63 @@ const READ: &str = "SELECT seq, at, campaign, kind, number, user, quantity, amou
 pub(crate) struct Refs {
     by_id: HashMap<CampaignId, i64>,
     by_ref: HashMap<i64, CampaignId>,
-    /// A rush is mostly one campaign's: the last answer is kept at hand.
+    /// At peak load most entries are one campaign's: the last answer is kept at hand.
     last: Option<(CampaignId, i64)>,
 }
 
 impl Refs {
-    pub(crate) fn insert(&mut self, id: CampaignId, r: i64) {
-        self.by_id.insert(id, r);
-        self.by_ref.insert(r, id);
+    pub(crate) fn insert(&mut self, id: CampaignId, campaign_ref: i64) {
+        self.by_id.insert(id, campaign_ref);
+        self.by_ref.insert(campaign_ref, id);
     }
 
     pub(crate) fn of(&mut self, conn: &Connection, id: CampaignId) -> Result<i64, StoreError> {
-        if let Some((_, r)) = self.last.filter(|last| last.0 == id) {
-            return Ok(r);
+        if let Some((_, campaign_ref)) = self.last.filter(|last| last.0 == id) {
+            return Ok(campaign_ref);
         }
-        let r = match self.by_id.get(&id) {
-            Some(r) => *r,
+        let campaign_ref = match self.by_id.get(&id) {
+            Some(campaign_ref) => *campaign_ref,
             None => {
                 let mut statement =
                     conn.prepare_cached("SELECT ref FROM campaigns WHERE id = ?1")?;
-                let r = statement
+                let campaign_ref = statement
                     .query_row([id.to_string()], |row| row.get(0))
-                    .optional()?;
-                let r = r.ok_or_else(|| {
-                    StoreError::damaged(format!("campaign {id} is not in the ledger"))
-                })?;
-                self.insert(id, r);
-                r
+                    .optional()?
+                    .ok_or_else(|| {
+                        StoreError::damaged(format!("campaign {id} is not in the ledger"))
+                    })?;
+                self.insert(id, campaign_ref);
+                campaign_ref
             }
         };
-        self.last = Some((id, r));
-        Ok(r)
+        self.last = Some((id, campaign_ref));
+        Ok(campaign_ref)
     }
 
-    pub(crate) fn id(&mut self, conn: &Connection, r: i64) -> Result<CampaignId, StoreError> {
-        if let Some((id, _)) = self.last.filter(|last| last.1 == r) {
+    pub(crate) fn id(
+        &mut self,
+        conn: &Connection,
+        campaign_ref: i64,
+    ) -> Result<CampaignId, StoreError> {
+        if let Some((id, _)) = self.last.filter(|last| last.1 == campaign_ref) {
             return Ok(id);
         }
-        let id = match self.by_ref.get(&r) {
+        let id = match self.by_ref.get(&campaign_ref) {
             Some(id) => *id,
             None => {
                 let mut statement =
                     conn.prepare_cached("SELECT id FROM campaigns WHERE ref = ?1")?;
-                let id: Option<String> = statement.query_row([r], |row| row.get(0)).optional()?;
-                let id = id.and_then(|text| text.parse().ok());
-                let id = id.ok_or_else(|| {
-                    StoreError::damaged(format!("campaign row {r} is missing or bad"))
+                let text: Option<String> = statement
+                    .query_row([campaign_ref], |row| row.get(0))
+                    .optional()?;
+                let id = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+                    StoreError::damaged(format!("campaign row {campaign_ref} is missing or bad"))
                 })?;
-                self.insert(id, r);
+                self.insert(id, campaign_ref);
                 id
             }
         };
-        self.last = Some((id, r));
+        self.last = Some((id, campaign_ref));
         Ok(id)
     }
 }

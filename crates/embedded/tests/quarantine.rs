@@ -171,7 +171,10 @@ async fn a_full_quarantine_is_an_alarm() {
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     };
-    assert!(why.contains("1000 entries are set aside already"), "{why}");
+    assert!(
+        why.contains("1000 entries are in quarantine already"),
+        "{why}"
+    );
     assert!(why.contains("share 150 of"), "{why}");
     claim(&embedded, packet, 200..250).await;
     assert_eq!(run(&path, "DELETE FROM set_aside"), 1_000);

@@ -121,7 +121,7 @@ pub(crate) async fn delete<D: Dialect>(
     seq: i64,
 ) -> Result<(), StoreError> {
     let deleted = D::execute(conn, &DELETE_QUARANTINED, &[partition.into(), seq.into()]).await?;
-    Ok(check_all("entries that are set aside", deleted, 1)?)
+    Ok(check_all("quarantined entries", deleted, 1)?)
 }
 
 /// How many entries of a partition are in quarantine.

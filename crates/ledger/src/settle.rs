@@ -143,7 +143,7 @@ pub(crate) async fn quarantine<D: Dialect>(
         return Ok(position);
     }
     if entry.seq != position + 1 {
-        let reason = format!("entry {} was to be set aside at {position}", entry.seq);
+        let reason = format!("entry {} was to be quarantined at {position}", entry.seq);
         return Err(StoreError::damaged(reason));
     }
     let row = QuarantineRow::refused(entry, reason, now);

@@ -1,4 +1,4 @@
-//! Servers that die and answers that get lost: what the books are afterwards, and what the caller is told.
+//! Servers that die and answers that get lost: what the ledger holds afterwards, and what the caller gets.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -125,7 +125,7 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     );
     unavailable(ledger.balances(&user("ann")).await.map(drop));
     let (partition, entry) = (history.partition, &history.log[0]);
-    // Nothing of this is a refusal: an outage sets no entry aside.
+    // Nothing of this is a refusal: an outage quarantines no entry.
     let aside = ledger.quarantine(partition, entry, "no").await;
     unavailable(aside.map(drop));
     unavailable(ledger.redrive(partition, 1).await.map(drop));

@@ -24,7 +24,7 @@ async fn ledger(url: &str) -> Arc<dyn Ledger> {
     open(url, ManualClock::new(OPENS)).await
 }
 
-/// Four workers, each with a ledger of its own, carry the same log over in runs that overlap.
+/// Four workers, each with a ledger of its own, settle the same log in runs that overlap.
 async fn several_workers_settle_one_partition_once<S: Server>() {
     let server = S::shared();
     let url = server.fresh().await;

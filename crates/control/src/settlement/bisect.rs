@@ -1,12 +1,10 @@
-//! Finds the entry for which the ledger refuses a run, and quarantines it.
+//! Settles a run of which the ledger may refuse an entry.
 
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{Ledger, LedgerError},
+    settlement::{Bisect, check_refused},
 };
-
-/// Entries of one partition that may be refused before something else must be wrong: then nothing more is quarantined.
-pub const REFUSED_MAX: u64 = 1_000;
 
 /// Settles a run. If the ledger refuses it, settles what comes before the first entry that it refuses, and quarantines
 /// that one; the rest is for the next step.
@@ -15,26 +13,16 @@ pub(super) async fn settle(
     partition: PartitionId,
     entries: &[Entry],
 ) -> Result<Seq, LedgerError> {
-    let mut rest = entries;
-    let mut size = rest.len();
+    let mut bisect = Bisect::new(entries);
     loop {
-        let part = &rest[..size.min(rest.len())];
-        match ledger.settle(partition, part).await {
-            Ok(settled) => {
-                let left = rest.iter().skip_while(|entry| entry.seq <= settled).count();
-                if left == 0 || left == rest.len() {
-                    return Ok(settled);
+        match ledger.settle(partition, bisect.part()).await {
+            Ok(settled) if bisect.settled(settled) => {}
+            Ok(settled) => return Ok(settled),
+            Err(error) => {
+                if let Some((entry, reason)) = bisect.failed(error)? {
+                    return quarantine(ledger, partition, entry, &reason).await;
                 }
-                rest = &rest[rest.len() - left..];
-                size = (size / 2).max(1);
             }
-            // A sum that leaves its range is a refusal like any other.
-            Err(error @ (LedgerError::Damaged { .. } | LedgerError::Overflow)) => match part {
-                [] => return Err(error),
-                [entry] => return quarantine(ledger, partition, entry, error).await,
-                _ => size = part.len() / 2,
-            },
-            Err(error) => return Err(error),
         }
     }
 }
@@ -43,17 +31,10 @@ async fn quarantine(
     ledger: &dyn Ledger,
     partition: PartitionId,
     entry: &Entry,
-    refusal: LedgerError,
+    reason: &str,
 ) -> Result<Seq, LedgerError> {
-    let reason = match refusal {
-        LedgerError::Damaged { reason } => reason,
-        refusal => refusal.to_string(),
-    };
-    if ledger.count_quarantined(partition).await?.refused >= REFUSED_MAX {
-        let reason = format!("{REFUSED_MAX} entries are in quarantine already, and now: {reason}");
-        return Err(LedgerError::Damaged { reason });
-    }
-    let settled = ledger.quarantine(partition, entry, &reason).await?;
+    check_refused(ledger.count_quarantined(partition).await?, reason)?;
+    let settled = ledger.quarantine(partition, entry, reason).await?;
     tracing::error!(
         partition = partition.0,
         entry = entry.seq,

@@ -22,11 +22,12 @@ use qiang_core::{
 
 use self::partition::PartitionSettlement;
 pub use self::{
-    bisect::REFUSED_MAX,
     consumer::{ConsumerStatus, PartitionConsumer},
     monitor::SettlementMonitor,
     step::{StepError, StepResult, settle_once, settle_via},
 };
+pub use qiang_core::settlement::REFUSED_MAX;
+
 use crate::host::{Host, Schedule};
 
 /// How long a partition waits for a signal before it looks by itself.

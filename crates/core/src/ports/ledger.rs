@@ -125,7 +125,7 @@ pub struct QuarantinedEntry {
     pub at: Timestamp,
 }
 
-/// How many entries are set aside.
+/// How many entries are in quarantine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QuarantineCount {
     /// Those that were refused.

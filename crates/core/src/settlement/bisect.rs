@@ -79,6 +79,6 @@ pub fn check_refused(count: QuarantineCount, reason: &str) -> Result<(), LedgerE
     if count.refused < REFUSED_MAX {
         return Ok(());
     }
-    let reason = format!("{REFUSED_MAX} entries are set aside already, and now: {reason}");
+    let reason = format!("{REFUSED_MAX} entries are in quarantine already, and now: {reason}");
     Err(LedgerError::Damaged { reason })
 }

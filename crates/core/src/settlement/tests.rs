@@ -375,5 +375,8 @@ fn the_first_refused_entry_is_found() {
     };
     assert_eq!(check_refused(count(REFUSED_MAX - 1), "bad"), Ok(()));
     let full = check_refused(count(REFUSED_MAX), "bad").unwrap_err();
-    assert!(full.to_string().contains("set aside already, and now: bad"));
+    assert!(
+        full.to_string()
+            .contains("in quarantine already, and now: bad")
+    );
 }

@@ -53,15 +53,15 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
         purpose,
         currency: packet.currency,
     };
-    let mut accounts = Accounts::prepare(conn)?;
     let sender = account(campaign.owner.as_str(), Purpose::User);
-    let held = accounts.find(sender)?.map_or(0, |(_, balance)| balance);
+    let held = accounts::balance(conn, sender)?;
     if held < total {
         return Err(StoreError::Refused(LedgerError::InsufficientFunds {
             held: Money::new(held, packet.currency),
             needed: Money::new(total, packet.currency),
         }));
     }
+    let mut accounts = Accounts::prepare(conn)?;
     let debit = accounts.add(sender, -total)?;
     let id = campaign.id.to_string();
     let escrow = accounts.add(account(&id, Purpose::Escrow), total)?;

@@ -88,7 +88,7 @@ pub(crate) fn quarantine(
         return Ok(position);
     }
     if entry.seq != position + 1 {
-        let reason = format!("entry {} was to be set aside at {position}", entry.seq);
+        let reason = format!("entry {} was to be quarantined at {position}", entry.seq);
         return Err(StoreError::damaged(reason));
     }
     quarantine::put(conn, partition, &QuarantineRow::refused(entry, reason, now))?;
@@ -351,13 +351,11 @@ fn sweep(
             return Ok(());
         }
     }
-    let mut accounts = Accounts::prepare(conn)?;
-    let residue = accounts
-        .find(close.escrow_key())?
-        .map_or(0, |found| found.1);
+    let residue = accounts::balance(conn, close.escrow_key())?;
     if residue <= 0 {
         return Ok(());
     }
+    let mut accounts = Accounts::prepare(conn)?;
     accounts.add(close.escrow_key(), -residue)?;
     accounts.add(close.owner_key(), residue)?;
     let (seq, ids) = (accounts::next_direct(conn)?, (escrow, owner));

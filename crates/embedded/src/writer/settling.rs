@@ -40,7 +40,7 @@ impl Writer {
     }
 
     /// A ledger that cannot be settled does not make the log less true: granting goes on, up to the bound of unsettled
-    /// entries, and the operator is told.
+    /// entries, and `stuck` says why.
     pub(super) fn settling_is_stuck(&mut self, error: &StoreError) {
         let reason = error.chain();
         if self.settle_again_at.is_none() {
@@ -94,7 +94,7 @@ impl Writer {
         tracing::error!(
             entry = entry.seq,
             reason,
-            "an entry cannot be settled and is set aside"
+            "an entry cannot be settled and is quarantined"
         );
         self.count_quarantine_at = Some(Instant::now());
         Ok(())
@@ -136,8 +136,8 @@ impl Writer {
         self.count_quarantine_at = (!is_empty).then(|| now() + COUNT_QUARANTINE_EVERY);
     }
 
-    /// Carries the write-ahead log into the file while nobody waits for it. Left alone, SQLite does so once that log
-    /// has grown to its bound, which would be in the middle of a rush.
+    /// Makes a checkpoint of the write-ahead log while nobody waits for it. SQLite does so by itself once that log has
+    /// grown to its bound, which would be at peak load.
     pub(super) fn checkpoint_in_the_quiet(&mut self) {
         if !self.pace.is_idle()
             || self.settled.saturating_sub(self.checkpointed) < CHECKPOINT_ENTRIES
@@ -150,11 +150,11 @@ impl Writer {
             .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if let Err(error) = done {
             // Nothing is lost by it, and if the disk is the cause, the next commit will say so.
-            tracing::debug!(%error, "the write-ahead log could not be carried into the file");
+            tracing::debug!(%error, "the checkpoint of the write-ahead log failed");
         }
     }
 
-    /// Before going down: whoever waits for the ledger gets it.
+    /// Before the writer stops: settles what answers wait for.
     pub(super) fn settle_parked(&mut self) {
         while self.stopped.is_none() && !self.parked.is_empty() {
             if let Err(error) = self.settle_slice() {

@@ -1,4 +1,4 @@
-//! The books, proved from their rows alone: nothing here shares a line with what wrote them.
+//! The ledger, proved from its rows alone: nothing here shares a line with what wrote them.
 
 use super::Server;
 
