@@ -90,10 +90,6 @@ impl RabbitTransport {
 
 #[async_trait]
 impl Transport for RabbitTransport {
-    fn partitions(&self) -> Vec<PartitionId> {
-        self.consumers.keys().copied().collect()
-    }
-
     async fn receive(
         &self,
         partition: PartitionId,

@@ -150,10 +150,6 @@ impl RedisTransport {
 
 #[async_trait]
 impl Transport for RedisTransport {
-    fn partitions(&self) -> Vec<PartitionId> {
-        (0..self.readers.len() as u16).map(PartitionId).collect()
-    }
-
     async fn receive(
         &self,
         partition: PartitionId,
