@@ -15,15 +15,10 @@ use lapin::{
     },
     types::FieldTable,
 };
-use parking_lot::Mutex;
-use qiang_core::{
-    event::PartitionId,
-    ports::{Delivery, DeliveryTag, Received, TransportStatus},
-};
-use tokio::sync::Notify;
+use qiang_core::ports::{Delivery, DeliveryTag, Received};
 
 use crate::{
-    link::{BrokerError, Link, in_time},
+    link::{BrokerError, Queue, in_time},
     message,
 };
 
@@ -35,11 +30,7 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) struct QueueConsumer {
-    link: Arc<Link>,
-    partition: PartitionId,
-    /// Notified when the queue was lost, for the relay.
-    queue_lost: Arc<Notify>,
-    shown: Arc<Mutex<TransportStatus>>,
+    queue: Arc<Queue>,
     session: Option<(Channel, Consumer)>,
     /// Whether there was a session before.
     consumed: bool,
@@ -54,17 +45,9 @@ pub(crate) struct QueueConsumer {
 }
 
 impl QueueConsumer {
-    pub(crate) fn new(
-        link: Arc<Link>,
-        partition: PartitionId,
-        queue_lost: Arc<Notify>,
-        shown: Arc<Mutex<TransportStatus>>,
-    ) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>) -> Self {
         Self {
-            link,
-            partition,
-            queue_lost,
-            shown,
+            queue,
             session: None,
             consumed: false,
             restarted: true,
@@ -127,13 +110,14 @@ impl QueueConsumer {
     }
 
     async fn begin_session(&mut self) -> Result<(), BrokerError> {
-        let channel = self.link.channel().await?;
-        self.link.declare(&channel, self.partition).await?;
-        let options = &self.link.options;
+        let (link, partition) = (&self.queue.link, self.queue.partition);
+        let channel = link.channel().await?;
+        link.declare(&channel, partition).await?;
+        let options = &link.options;
         let prefetch = channel.basic_qos(options.prefetch, BasicQosOptions::default());
         in_time("set the prefetch", prefetch).await?;
         let consumer = channel.basic_consume(
-            options.queue(self.partition).as_str().into(),
+            options.queue(partition).as_str().into(),
             "".into(),
             BasicConsumeOptions::default(),
             FieldTable::default(),
@@ -141,7 +125,7 @@ impl QueueConsumer {
         let consumer = in_time("consume", consumer).await?;
         self.session = Some((channel, consumer));
         if std::mem::replace(&mut self.consumed, true) {
-            self.shown.lock().reconnected += 1;
+            self.queue.shown.lock().reconnected += 1;
         }
         Ok(())
     }
@@ -153,7 +137,7 @@ impl QueueConsumer {
         self.received.clear();
         self.unreadable.clear();
         // Another worker may have the queue now; it is ours again when a message comes. Whoever has it counts.
-        let mut shown = self.shown.lock();
+        let mut shown = self.queue.shown.lock();
         (shown.ours, shown.queued) = (false, 0);
     }
 
@@ -165,23 +149,19 @@ impl QueueConsumer {
         }
         *counted = Some(Instant::now());
         if channel.as_ref().is_none_or(|c| !c.status().connected()) {
-            *channel = self.link.channel().await.ok();
+            *channel = self.queue.link.channel().await.ok();
         }
         let Some(channel) = channel else { return };
         let passive = QueueDeclareOptions {
             passive: true,
             ..QueueDeclareOptions::default()
         };
-        let queue = self.link.options.queue(self.partition);
-        let asked = channel.queue_declare(queue.as_str().into(), passive, FieldTable::default());
+        let name = self.queue.link.options.queue(self.queue.partition);
+        let asked = channel.queue_declare(name.as_str().into(), passive, FieldTable::default());
         match in_time("count messages", asked).await {
-            Ok(queue) => {
-                let mut shown = self.shown.lock();
-                shown.queued = if shown.ours {
-                    queue.message_count().into()
-                } else {
-                    0
-                };
+            Ok(counted) => {
+                let mut shown = self.queue.shown.lock();
+                shown.queued = u64::from(shown.ours) * u64::from(counted.message_count());
             }
             Err(_) => self.counting.0 = None,
         }
@@ -212,18 +192,18 @@ impl QueueConsumer {
             let connected = |(channel, _): &(Channel, Consumer)| channel.status().connected();
             if message.is_none() && self.session.as_ref().is_some_and(connected) {
                 // The queue was taken away, and what was in it.
-                self.shown.lock().remade += 1;
-                self.queue_lost.notify_one();
+                self.queue.shown.lock().remade += 1;
+                self.queue.lost.notify_one();
             }
             self.end_session();
             return 0;
         };
         let tag = message.delivery_tag;
-        let mut shown = self.shown.lock();
+        let mut shown = self.queue.shown.lock();
         shown.ours = true;
         shown.recovered += u64::from(message.redelivered);
         drop(shown);
-        let Some(entries) = message::decode(self.partition, &message.data) else {
+        let Some(entries) = message::decode(self.queue.partition, &message.data) else {
             self.unreadable.push(tag);
             return 0;
         };
@@ -244,8 +224,8 @@ impl QueueConsumer {
             };
             in_time("put aside", channel.basic_nack(*tag, aside)).await?;
             self.unreadable.pop();
-            self.shown.lock().unreadable += 1;
-            let partition = self.partition.0;
+            self.queue.shown.lock().unreadable += 1;
+            let partition = self.queue.partition.0;
             tracing::error!(partition, "a message cannot be read");
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The connection to RabbitMQ, made when it is needed and made again when it is lost; and the queues.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use lapin::{
     Channel, Connection, ConnectionProperties,
@@ -8,8 +8,11 @@ use lapin::{
     types::{AMQPValue, FieldTable, LongString},
     uri::AMQPUri,
 };
-use qiang_core::{event::PartitionId, ports::LedgerError};
-use tokio::sync::Mutex;
+use qiang_core::{
+    event::PartitionId,
+    ports::{LedgerError, TransportStatus},
+};
+use tokio::sync::{Mutex, Notify};
 
 use crate::options::{CALL_MAX, DEAD_MAX, Options};
 
@@ -94,34 +97,48 @@ impl Link {
         partition: PartitionId,
     ) -> Result<(), BrokerError> {
         let _one_at_a_time = self.declaring.lock().await;
-        let text = |text: String| AMQPValue::LongString(text.into());
+        let text = |text: &str| AMQPValue::LongString(text.into());
         let durable = QueueDeclareOptions {
             durable: true,
             ..QueueDeclareOptions::default()
         };
         let (queue, dead) = (self.options.queue(partition), self.options.dead(partition));
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-queue-type".into(), text("quorum".to_owned()));
-        arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(DEAD_MAX));
-        let name = dead.as_str().into();
-        in_time(
-            "declare a queue",
-            channel.queue_declare(name, durable, arguments),
-        )
-        .await?;
-
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-queue-type".into(), text("quorum".to_owned()));
-        arguments.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
-        arguments.insert("x-dead-letter-exchange".into(), text(String::new()));
-        arguments.insert("x-dead-letter-routing-key".into(), text(dead));
-        let name = queue.as_str().into();
-        in_time(
-            "declare a queue",
-            channel.queue_declare(name, durable, arguments),
-        )
-        .await?;
+        let dead_arguments = vec![("x-max-length", AMQPValue::LongLongInt(DEAD_MAX))];
+        let queue_arguments = vec![
+            ("x-single-active-consumer", AMQPValue::Boolean(true)),
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text(&dead)),
+        ];
+        for (name, arguments) in [(&dead, dead_arguments), (&queue, queue_arguments)] {
+            let mut table = FieldTable::default();
+            table.insert("x-queue-type".into(), text("quorum"));
+            for (argument, value) in arguments {
+                table.insert(argument.into(), value);
+            }
+            let declared = channel.queue_declare(name.as_str().into(), durable, table);
+            in_time("declare a queue", declared).await?;
+        }
         Ok(())
+    }
+}
+
+/// A partition's queue, which its relay and its consumer share.
+pub(crate) struct Queue {
+    pub(crate) link: Arc<Link>,
+    pub(crate) partition: PartitionId,
+    /// Notified when the queue was lost with what was in it, for the relay.
+    pub(crate) lost: Notify,
+    pub(crate) shown: parking_lot::Mutex<TransportStatus>,
+}
+
+impl Queue {
+    pub(crate) fn new(link: &Arc<Link>, partition: PartitionId) -> Arc<Self> {
+        Arc::new(Self {
+            link: Arc::clone(link),
+            partition,
+            lost: Notify::new(),
+            shown: parking_lot::Mutex::default(),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can be set, and the bounds of everything that waits.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use qiang_core::event::PartitionId;
 
@@ -21,7 +21,7 @@ pub(crate) const CALL_MAX: Duration = Duration::from_secs(5);
 /// Messages that nobody can read of which the last are kept.
 pub(crate) const DEAD_MAX: i64 = 1_000;
 
-/// What can be set about the transport.
+/// What can be set about the transport. Not to be printed: the URL may hold a password.
 #[derive(Clone)]
 pub struct Options {
     /// `amqp://` or `amqps://` URL of RabbitMQ.
@@ -66,15 +66,5 @@ impl Options {
     /// Who has this queue relays the partition. Nothing is ever in it.
     pub(crate) fn lock(&self, partition: PartitionId) -> String {
         format!("{}.relay", self.queue(partition))
-    }
-}
-
-/// The URL may hold a password.
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("prefix", &self.prefix)
-            .field("worker", &self.worker)
-            .finish_non_exhaustive()
     }
 }

@@ -3,22 +3,20 @@
 //! One process relays a partition at a time: the one that has the exclusive queue of its name, which RabbitMQ takes
 //! away with the connection.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use lapin::{
     BasicProperties, Channel, Confirmation, PublisherConfirm,
     options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions},
     types::FieldTable,
 };
-use parking_lot::Mutex;
 use qiang_core::{
-    event::{Entry, PartitionId, Seq},
-    ports::{EventLog, Ledger, LedgerError, TransportStatus},
+    event::{Entry, Seq},
+    ports::{EventLog, Ledger},
 };
-use tokio::sync::Notify;
 
 use crate::{
-    link::{BrokerError, Link, in_time},
+    link::{BrokerError, Queue, in_time},
     message,
     options::{AHEAD_MAX, LOCK_POLL, MESSAGE_ENTRIES_MAX, PAUSES, POLL_EVERY, UNCONFIRMED_MAX},
 };
@@ -29,13 +27,9 @@ const PERSISTENT: u8 = 2;
 const RESOURCE_LOCKED: u16 = 405;
 
 pub(crate) struct Relay {
-    pub(crate) link: Arc<Link>,
+    pub(crate) queue: Arc<Queue>,
     pub(crate) log: Arc<dyn EventLog>,
     pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) partition: PartitionId,
-    /// Notified when the queue was lost with what was in it.
-    pub(crate) queue_lost: Arc<Notify>,
-    pub(crate) shown: Arc<Mutex<TransportStatus>>,
 }
 
 /// How far a relay came.
@@ -57,14 +51,8 @@ enum Stopped {
     Failed(String),
 }
 
-impl From<BrokerError> for Stopped {
-    fn from(error: BrokerError) -> Self {
-        Self::Failed(error.to_string())
-    }
-}
-
-impl From<LedgerError> for Stopped {
-    fn from(error: LedgerError) -> Self {
+impl<E: fmt::Display> From<E> for Stopped {
+    fn from(error: E) -> Self {
         Self::Failed(error.to_string())
     }
 }
@@ -72,11 +60,12 @@ impl From<LedgerError> for Stopped {
 impl Relay {
     /// Relays until it is aborted.
     pub(crate) async fn run(self) {
-        let partition = self.partition.0;
+        let partition = self.queue.partition.0;
         let (mut pause, mut well) = (PAUSES.0, true);
         let mut progress = Progress::default();
         loop {
-            match self.relay(&mut progress).await {
+            let Err(stopped) = self.relay(&mut progress).await;
+            match stopped {
                 Stopped::NotOwner => tokio::time::sleep(LOCK_POLL).await,
                 Stopped::QueueLost => {
                     tracing::warn!(
@@ -98,74 +87,62 @@ impl Relay {
         }
     }
 
-    async fn relay(&self, progress: &mut Progress) -> Stopped {
-        match self.try_relay(progress).await {
-            Ok(stopped) | Err(stopped) => stopped,
-        }
-    }
-
-    async fn try_relay(&self, progress: &mut Progress) -> Result<Stopped, Stopped> {
-        let channel = self.link.channel().await?;
-        if !self.lock(&channel).await? {
-            return Ok(Stopped::NotOwner);
-        }
-        self.link.declare(&channel, self.partition).await?;
+    async fn relay(&self, progress: &mut Progress) -> Result<Infallible, Stopped> {
+        let (link, partition) = (&self.queue.link, self.queue.partition);
+        let channel = link.channel().await?;
+        self.lock(&channel).await?;
+        link.declare(&channel, partition).await?;
         let confirms = ConfirmSelectOptions::default();
         in_time("confirms", channel.confirm_select(confirms)).await?;
-        let mut settled = self.ledger.settled(self.partition).await?;
+        let mut settled = self.ledger.settled(partition).await?;
         let mut position = settled;
         let mut unconfirmed = VecDeque::new();
         loop {
             let run = if position.saturating_sub(settled) < AHEAD_MAX {
                 let log = &self.log;
-                log.read(self.partition, position, MESSAGE_ENTRIES_MAX)
-                    .await?
+                log.read(partition, position, MESSAGE_ENTRIES_MAX).await?
             } else {
-                settled = self.ledger.settled(self.partition).await?;
+                settled = self.ledger.settled(partition).await?;
                 Vec::new()
             };
             if run.is_empty() {
                 confirm(&mut unconfirmed, 0).await?;
                 progress.relayed = true;
                 if !channel.status().connected() {
-                    return Ok(Stopped::Failed("the channel is closed".to_owned()));
+                    return Err(Stopped::Failed("the channel is closed".to_owned()));
                 }
-                if self.is_queue_lost(POLL_EVERY).await {
-                    return Ok(Stopped::QueueLost);
-                }
+                self.check_queue(POLL_EVERY).await?;
                 continue;
             }
             self.check(position, &run).await?;
             position = run.last().map_or(position, |entry| entry.seq);
             unconfirmed.push_back(self.publish(&channel, &run).await?);
             let again = run.iter().take_while(|e| e.seq <= progress.published);
-            self.shown.lock().republished += again.count() as u64;
+            self.queue.shown.lock().republished += again.count() as u64;
             progress.published = progress.published.max(position);
             confirm(&mut unconfirmed, UNCONFIRMED_MAX).await?;
-            if self.is_queue_lost(Duration::ZERO).await {
-                return Ok(Stopped::QueueLost);
-            }
+            self.check_queue(Duration::ZERO).await?;
         }
     }
 
-    async fn is_queue_lost(&self, wait_max: Duration) -> bool {
-        let lost = tokio::time::timeout(wait_max, self.queue_lost.notified());
-        lost.await.is_ok()
+    /// Waits so long for a loss of the queue.
+    async fn check_queue(&self, wait_max: Duration) -> Result<(), Stopped> {
+        let lost = tokio::time::timeout(wait_max, self.queue.lost.notified());
+        lost.await.map_or(Ok(()), |()| Err(Stopped::QueueLost))
     }
 
     /// Makes sure that nobody else relays the partition.
-    async fn lock(&self, channel: &Channel) -> Result<bool, Stopped> {
+    async fn lock(&self, channel: &Channel) -> Result<(), Stopped> {
         let exclusive = QueueDeclareOptions {
             exclusive: true,
             ..QueueDeclareOptions::default()
         };
-        let name = self.link.options.lock(self.partition);
+        let name = self.queue.link.options.lock(self.queue.partition);
         let declared =
             channel.queue_declare(name.as_str().into(), exclusive, FieldTable::default());
         match in_time("declare a lock", declared).await {
-            Ok(_) => Ok(true),
-            Err(BrokerError::Failed(error)) if is_locked(&error) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(BrokerError::Failed(error)) if is_locked(&error) => Err(Stopped::NotOwner),
+            declared => Ok(declared.map(drop)?),
         }
     }
 
@@ -174,7 +151,7 @@ impl Relay {
         let Some(first) = run.first().filter(|first| first.seq != position + 1) else {
             return Ok(());
         };
-        if first.seq <= self.ledger.settled(self.partition).await? + 1 {
+        if first.seq <= self.ledger.settled(self.queue.partition).await? + 1 {
             return Ok(());
         }
         let reason = format!("entry {} is gone from the log", position + 1);
@@ -182,13 +159,13 @@ impl Relay {
     }
 
     async fn publish(&self, channel: &Channel, run: &[Entry]) -> Result<PublisherConfirm, Stopped> {
-        let text = message::encode(self.partition, run);
+        let text = message::encode(self.queue.partition, run);
         // Without a queue it comes back instead of getting lost.
         let options = BasicPublishOptions {
             mandatory: true,
             ..BasicPublishOptions::default()
         };
-        let queue = self.link.options.queue(self.partition);
+        let queue = self.queue.link.options.queue(self.queue.partition);
         let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
         let queue = queue.as_str().into();
         let published =
@@ -215,8 +192,5 @@ async fn confirm(
 }
 
 fn is_locked(error: &lapin::Error) -> bool {
-    match error.kind() {
-        lapin::ErrorKind::ProtocolError(error) => error.get_id() == RESOURCE_LOCKED,
-        _ => false,
-    }
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error) if error.get_id() == RESOURCE_LOCKED)
 }

@@ -15,11 +15,11 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::{DeliveryTag, EventLog, Ledger, LedgerError, Received, Transport, TransportStatus},
 };
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::task::JoinHandle;
 
 use crate::{
     consumer::QueueConsumer,
-    link::{BrokerError, Link},
+    link::{BrokerError, Link, Queue},
     options::Options,
     relay::Relay,
 };
@@ -27,8 +27,7 @@ use crate::{
 /// Relays and consumes all partitions of a log. Dropped, it stops at once; others receive what it had.
 pub struct RabbitTransport {
     link: Arc<Link>,
-    consumers: BTreeMap<PartitionId, tokio::sync::Mutex<QueueConsumer>>,
-    shown: BTreeMap<PartitionId, Arc<Mutex<TransportStatus>>>,
+    queues: BTreeMap<PartitionId, (Arc<Queue>, tokio::sync::Mutex<QueueConsumer>)>,
     relays: Mutex<Vec<JoinHandle<()>>>,
     released: AtomicBool,
 }
@@ -44,28 +43,21 @@ impl RabbitTransport {
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, BrokerError> {
         let link = Arc::new(Link::new(options)?);
-        let (mut consumers, mut shown, mut relays) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut queues, mut relays) = (BTreeMap::new(), Vec::new());
         for partition in log.partitions() {
-            let queue_lost = Arc::new(Notify::new());
-            let show: Arc<Mutex<TransportStatus>> = Arc::default();
+            let queue = Queue::new(&link, partition);
             let relay = Relay {
-                link: Arc::clone(&link),
+                queue: Arc::clone(&queue),
                 log: Arc::clone(&log),
                 ledger: Arc::clone(&ledger),
-                partition,
-                queue_lost: Arc::clone(&queue_lost),
-                shown: Arc::clone(&show),
             };
             relays.push(tokio::spawn(relay.run()));
-            let consumer =
-                QueueConsumer::new(Arc::clone(&link), partition, queue_lost, Arc::clone(&show));
-            consumers.insert(partition, tokio::sync::Mutex::new(consumer));
-            shown.insert(partition, show);
+            let consumer = QueueConsumer::new(Arc::clone(&queue));
+            queues.insert(partition, (queue, tokio::sync::Mutex::new(consumer)));
         }
         Ok(Self {
             link,
-            consumers,
-            shown,
+            queues,
             relays: Mutex::new(relays),
             released: AtomicBool::new(false),
         })
@@ -75,10 +67,11 @@ impl RabbitTransport {
         &self,
         partition: PartitionId,
     ) -> Result<&tokio::sync::Mutex<QueueConsumer>, LedgerError> {
-        let consumer = self.consumers.get(&partition);
-        consumer.ok_or_else(|| LedgerError::Damaged {
+        let queue = self.queues.get(&partition);
+        let (_, consumer) = queue.ok_or_else(|| LedgerError::Damaged {
             reason: format!("there is no partition {}", partition.0),
-        })
+        })?;
+        Ok(consumer)
     }
 
     fn stop_relays(&self) {
@@ -90,10 +83,6 @@ impl RabbitTransport {
 
 #[async_trait]
 impl Transport for RabbitTransport {
-    fn partitions(&self) -> Vec<PartitionId> {
-        self.consumers.keys().copied().collect()
-    }
-
     async fn receive(
         &self,
         partition: PartitionId,
@@ -121,14 +110,14 @@ impl Transport for RabbitTransport {
     }
 
     fn status(&self, partition: PartitionId) -> TransportStatus {
-        let shown = self.shown.get(&partition);
-        shown.map(|shown| shown.lock().clone()).unwrap_or_default()
+        let status = |(queue, _): &(Arc<Queue>, _)| queue.shown.lock().clone();
+        self.queues.get(&partition).map(status).unwrap_or_default()
     }
 
     async fn release_ownership(&self) {
         self.released.store(true, Ordering::Release);
         self.stop_relays();
-        for consumer in self.consumers.values() {
+        for (_, consumer) in self.queues.values() {
             consumer.lock().await.release();
         }
         self.link.close().await;

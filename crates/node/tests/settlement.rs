@@ -176,7 +176,13 @@ async fn all_that_was_granted_is_in_the_books_across_stops_and_restarts() {
     world.compare().await;
     let record = world.ledger.campaign(packet.id).await.unwrap().unwrap();
     assert_eq!(record.phase, Phase::Closed);
-    until("all is shown", || settlement.lag() == 0).await;
+    until("all is shown", || {
+        settlement
+            .statuses()
+            .iter()
+            .all(|(position, _)| position.lag() == 0)
+    })
+    .await;
     assert_eq!(
         (settlement.stuck(), world.told.lock().unwrap().len()),
         (None, 0)

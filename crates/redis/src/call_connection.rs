@@ -163,8 +163,7 @@ impl CallConnection {
 
     /// Waits until replicas have everything up to the log's present end; false when they did not confirm in time.
     pub(crate) async fn replicated(&mut self) -> Result<bool, RedisError> {
-        let reached = self.wait().await.inspect_err(|_| self.disconnect())?;
-        Ok(reached == AckLevel::Replica)
+        self.wait().await.inspect_err(|_| self.disconnect())
     }
 
     async fn connection(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
@@ -206,8 +205,8 @@ impl CallConnection {
             }
         })?;
         let mut reply = ScriptReply::read(value)?;
-        if call.wait && reply.is_ok() {
-            reply.reached = self.wait().await?;
+        if call.wait && reply.is_ok() && self.wait().await? {
+            reply.reached = AckLevel::Replica;
         }
         Ok(reply)
     }
@@ -239,31 +238,27 @@ impl CallConnection {
         command
     }
 
-    /// One `WAIT` for all that this server has written so far. It waits only for what its own connection wrote, and
-    /// a replay writes nothing: hence the mark.
-    async fn wait(&mut self) -> Result<AckLevel, RedisError> {
-        let options = &self.context.options;
-        let (replicas, timeout) = (options.replicas, options.replica_timeout);
+    async fn wait(&mut self) -> Result<bool, RedisError> {
         let mark = self.context.keys.mark(self.partition.id, &self.name);
-        let mut pipeline = redis::pipe();
-        pipeline
-            .cmd("SET")
-            .arg(mark)
-            .arg("1")
-            .arg("PX")
-            .arg(MARK_MS)
-            .ignore();
-        pipeline
-            .cmd("WAIT")
-            .arg(replicas)
-            .arg(timeout.as_millis() as u64);
-        let (have,): (u32,) = pipeline.query_async(self.connection().await?).await?;
-        Ok(if have >= replicas {
-            AckLevel::Replica
-        } else {
-            AckLevel::Memory
-        })
+        let context = Arc::clone(&self.context);
+        wait(self.connection().await?, mark, &context.options).await
     }
+}
+
+/// One `WAIT` for all that this server has written so far: whether the replicas that grants wait for have it. It waits
+/// only for what its own connection wrote, and a replay writes nothing: hence the mark.
+pub(crate) async fn wait(
+    connection: &mut MultiplexedConnection,
+    mark: String,
+    options: &Options,
+) -> Result<bool, RedisError> {
+    let mut pipeline = redis::pipe();
+    let set = pipeline.cmd("SET").arg(mark).arg("1");
+    set.arg("PX").arg(MARK_MS).ignore();
+    let timeout_ms = options.replica_timeout.as_millis() as u64;
+    pipeline.cmd("WAIT").arg(options.replicas).arg(timeout_ms);
+    let (have,): (u32,) = pipeline.query_async(connection).await?;
+    Ok(have >= options.replicas)
 }
 
 /// Why a call gave no decision; `uncertain` when it may have been carried out all the same.

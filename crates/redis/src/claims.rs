@@ -107,20 +107,16 @@ fn answer(
     let Some(mut claims) = text.and_then(Claims::parse) else {
         return answer_all(batch, Err(unreadable()));
     };
-    let head = claims.head;
-    node.partitions.clock.observe(head.now);
+    node.partitions.clock.observe(claims.now);
     let level = reply.level(meta.ack);
     if level.is_ok() {
-        node.partitions.get(partition).observe(head.seq);
+        node.partitions.get(partition).observe(claims.seq);
     }
     let mut short = Vec::new();
     let mut inactive = false;
     for pending in batch {
-        let outcome = match claims.next(meta) {
-            Some(decided) => decided.map_err(EngineError::from),
-            None => Err(unreadable()),
-        };
-        let outcome = match outcome {
+        let decided = claims.next(meta);
+        let outcome = match decided.unwrap_or_else(|| Err(unreadable())) {
             Ok(outcome) => outcome,
             Err(error) => {
                 pending.answer.send(Err(error));
@@ -141,7 +137,7 @@ fn answer(
     if !short.is_empty() {
         tokio::spawn(pull(Arc::clone(node), Arc::clone(meta), partition, short));
     }
-    if inactive || head.left == 0 && meta.parts == 1 && level.is_ok() {
+    if inactive || claims.left == 0 && meta.parts == 1 && level.is_ok() {
         node.gate.refresh(meta);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     engine::RedisEngine,
     error::{STATE_LOST, log_unavailable},
     partition::Partition,
-    record::{Record, decode},
+    record::{Record, decode, unreadable},
     transport,
 };
 
@@ -99,12 +99,7 @@ impl RedisEngine {
             let records: Vec<Record> = records.map_err(log_unavailable)?;
             let end = records.len() < RECORDS_MAX;
             for (id, fields) in records {
-                let run = decode(&id, &fields).ok_or_else(|| LedgerError::Damaged {
-                    reason: format!(
-                        "record {id} of the log of partition {} cannot be read",
-                        partition.0
-                    ),
-                })?;
+                let run = decode(&id, &fields).ok_or_else(|| unreadable(partition, &id))?;
                 entries.extend(run.into_iter().filter(|entry| entry.seq > from));
             }
             if end {

@@ -1,16 +1,10 @@
 //! What never changes about a campaign, as nodes cache it.
 
-use std::{collections::HashMap, sync::Arc};
-
-use parking_lot::RwLock;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind},
     id::CampaignId,
     time::{Timestamp, Window},
 };
-
-/// Campaigns in the cache; past that many, all are forgotten and read again as they are asked for.
-const CAMPAIGNS_MAX: usize = 65_536;
 
 /// The fields of a campaign's hash that [`CampaignMeta`] is read from.
 pub(crate) const FIELDS: [&str; 7] = ["kind", "starts", "ends", "limit", "hold", "parts", "ack"];
@@ -53,25 +47,5 @@ impl CampaignMeta {
     pub(crate) fn at(&self, offset: &str) -> Option<Timestamp> {
         let offset = offset.parse().ok()?;
         Some(self.window.starts_at().plus_millis(offset))
-    }
-}
-
-/// The campaigns that this node knows.
-#[derive(Debug, Default)]
-pub(crate) struct MetaCache(RwLock<HashMap<CampaignId, Arc<CampaignMeta>>>);
-
-impl MetaCache {
-    pub(crate) fn get(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
-        self.0.read().get(&campaign).cloned()
-    }
-
-    pub(crate) fn insert(&self, meta: CampaignMeta) -> Arc<CampaignMeta> {
-        let meta = Arc::new(meta);
-        let mut known = self.0.write();
-        if known.len() >= CAMPAIGNS_MAX {
-            known.clear();
-        }
-        known.insert(meta.id, Arc::clone(&meta));
-        meta
     }
 }

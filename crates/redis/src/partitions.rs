@@ -1,7 +1,8 @@
 //! All partitions of an installation: where campaigns are, and commands and script calls to them.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::RwLock;
 use qiang_core::{
     campaign::AckLevel,
     event::{PartitionId, Seq},
@@ -16,13 +17,15 @@ use crate::{
     clock::RedisClock,
     error::{ConnectError, STATE_LOST, no_answer, unavailable},
     keys::{KeySpace, home_of, part_of},
-    meta::{CampaignMeta, FIELDS, MetaCache},
+    meta::{CampaignMeta, FIELDS},
     options::Options,
     partition::Partition,
     reply::ScriptReply,
     scripts::Script,
 };
 
+/// Campaigns that a node remembers; past that many, all are forgotten and read again as they are asked for.
+const CAMPAIGNS_MAX: usize = 65_536;
 /// Keys looked at by one step of a scan.
 const SCAN_COUNT: usize = 1_000;
 
@@ -30,7 +33,7 @@ const SCAN_COUNT: usize = 1_000;
 pub(crate) struct Partitions {
     pub(crate) context: Arc<ConnectionContext>,
     pub(crate) clock: RedisClock,
-    metas: MetaCache,
+    metas: RwLock<HashMap<CampaignId, Arc<CampaignMeta>>>,
     list: Vec<Arc<Partition>>,
     /// One connection a partition, for everything that is not a claim.
     command_connections: Vec<Mutex<CallConnection>>,
@@ -52,7 +55,7 @@ impl Partitions {
         let mut partitions = Self {
             clock: RedisClock::new(context.options.clock.clone()),
             context: Arc::new(context),
-            metas: MetaCache::default(),
+            metas: RwLock::default(),
             list,
             command_connections: Vec::new(),
         };
@@ -85,11 +88,9 @@ impl Partitions {
 
     /// A connection of this name to each partition.
     pub(crate) fn connections(&self, name: &str) -> Vec<Mutex<CallConnection>> {
-        let connection = |partition: &Arc<Partition>| {
-            let connection = self.connection(partition.id, name);
-            Mutex::new(connection)
-        };
-        self.list.iter().map(connection).collect()
+        let ids = self.list.iter().map(|partition| partition.id);
+        ids.map(|id| Mutex::new(self.connection(id, name)))
+            .collect()
     }
 
     /// Where a campaign is, or the first part of one that is spread.
@@ -129,7 +130,7 @@ impl Partitions {
 
     /// What this node remembers of a campaign.
     pub(crate) fn known_meta(&self, campaign: CampaignId) -> Option<Arc<CampaignMeta>> {
-        self.metas.get(campaign)
+        self.metas.read().get(&campaign).cloned()
     }
 
     /// A campaign's meta, from memory or from its home; none if no engine has taken the campaign up.
@@ -137,7 +138,7 @@ impl Partitions {
         &self,
         campaign: CampaignId,
     ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
-        if let Some(meta) = self.metas.get(campaign) {
+        if let Some(meta) = self.known_meta(campaign) {
             return Ok(Some(meta));
         }
         let home = self.home(campaign);
@@ -153,8 +154,13 @@ impl Partitions {
         }
         let meta = CampaignMeta::read(campaign, &values);
         let unreadable = || format!("the state of campaign {campaign} in Redis cannot be read");
-        let meta = meta.ok_or_else(|| unavailable(unreadable()))?;
-        Ok(Some(self.metas.insert(meta)))
+        let meta = Arc::new(meta.ok_or_else(|| unavailable(unreadable()))?);
+        let mut known = self.metas.write();
+        if known.len() >= CAMPAIGNS_MAX {
+            known.clear();
+        }
+        known.insert(campaign, Arc::clone(&meta));
+        Ok(Some(meta))
     }
 
     /// Sends a plain command that may be repeated to a partition's primary, over lost connections.

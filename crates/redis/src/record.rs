@@ -5,8 +5,9 @@
 
 use qiang_core::{
     campaign::CampaignKind,
-    event::{Entry, Event, Seq},
+    event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
+    ports::LedgerError,
     time::Timestamp,
 };
 use redis::Value;
@@ -15,6 +16,13 @@ use crate::reply::Row;
 
 /// A record of a log: its id and its fields.
 pub(crate) type Record = (String, Vec<(String, Value)>);
+
+/// The error that stands for a record without sense.
+pub(crate) fn unreadable(partition: PartitionId, id: &str) -> LedgerError {
+    let partition = partition.0;
+    let reason = format!("record {id} of the log of partition {partition} cannot be read");
+    LedgerError::Damaged { reason }
+}
 
 /// The entries of one record.
 pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>> {

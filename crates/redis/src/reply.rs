@@ -91,17 +91,11 @@ impl ScriptReply {
     }
 }
 
-/// The first line of a reply to claims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+/// The reply to a batch of claims: its first line, and the lines to come.
+pub(crate) struct Claims<'a> {
     pub(crate) now: Timestamp,
     pub(crate) seq: Seq,
     pub(crate) left: u32,
-}
-
-/// The reply to a batch of claims: its head, and the lines to come.
-pub(crate) struct Claims<'a> {
-    pub(crate) head: Head,
     all_granted: bool,
     lines: std::str::Split<'a, char>,
 }
@@ -110,23 +104,18 @@ impl<'a> Claims<'a> {
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let mut words = first.split(' ');
-        let head = Head {
+        Some(Self {
             now: Timestamp::from_millis(words.next()?.parse().ok()?),
             seq: words.next()?.parse().ok()?,
             left: words.next()?.parse().ok()?,
-        };
-        let _version = words.next()?;
-        let all_granted = words.next()? == "*";
-        let lines = rest.split('\n');
-        Some(Self {
-            head,
-            all_granted,
-            lines,
+            // The version is for nobody here.
+            all_granted: words.nth(1)? == "*",
+            lines: rest.split('\n'),
         })
     }
 
     /// The next claim's outcome. None when the reply cannot be read.
-    pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, Refusal>> {
+    pub(crate) fn next(&mut self, meta: &CampaignMeta) -> Option<Result<Outcome, EngineError>> {
         if self.all_granted {
             self.lines.next()?;
         }
@@ -149,7 +138,7 @@ impl<'a> Claims<'a> {
             b'S' => Outcome::SoldOut {
                 remaining: rest.parse().ok()?,
             },
-            b'K' => return Some(Err(Refusal::KeyReused)),
+            b'K' => return Some(Err(Refusal::KeyReused.into())),
             _ => Outcome::Granted(grant(meta, line)?),
         };
         Some(Ok(outcome))

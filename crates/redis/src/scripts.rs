@@ -43,8 +43,8 @@ macro_rules! scripts {
 }
 
 scripts! {
-    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "claim_packet";
-    CLAIM_SALE = "claim_sale", "prelude", "claim_sale";
+    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "claim_packet";
+    CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
     WARM = "warm", "prelude", "warm";
     OPEN = "open", "prelude", "open";
     PAY = "pay", "prelude", "campaign", "pay";

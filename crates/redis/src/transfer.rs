@@ -29,27 +29,24 @@ const UNDER_WAY: &str = "s";
 /// A transfer as it is in a journal: its number, the units, the shares.
 type Transfer = Vec<String>;
 
-/// What a part has, read without a script. Transfers change the version, claims the grants.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a part has, read without a script.
+#[derive(PartialEq, Eq)]
 struct Stock {
     partition: PartitionId,
     remaining: u32,
-    granted: u32,
-    grants: u32,
-    version: u64,
     phase: String,
+    /// Claims change the units and the number of grants, transfers the version.
+    stamp: [String; 3],
 }
 
 impl Stock {
     fn read(partition: PartitionId, fields: [Option<String>; 5]) -> Option<Self> {
-        let [remaining, granted, grants, version, phase] = fields;
+        let [remaining, phase, granted, grants, version] = fields;
         Some(Self {
             partition,
             remaining: remaining?.parse().ok()?,
-            granted: granted?.parse().ok()?,
-            grants: grants?.parse().ok()?,
-            version: version?.parse().ok()?,
             phase: phase?,
+            stamp: [granted?, grants?, version?],
         })
     }
 }
@@ -184,14 +181,11 @@ impl Partitions {
     async fn stocks(&self, meta: &CampaignMeta) -> Result<Vec<Stock>, EngineError> {
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.of_campaign(meta) {
+            let names = ["remaining", "phase", "granted", "grants", "version"];
             let mut command = redis::cmd("HMGET");
-            command.arg(self.keys().campaign(partition, meta.id)).arg(&[
-                "remaining",
-                "granted",
-                "grants",
-                "version",
-                "phase",
-            ]);
+            command
+                .arg(self.keys().campaign(partition, meta.id))
+                .arg(&names);
             let fields = self.query(partition, &command).await?;
             let stock = Stock::read(partition, fields);
             parts.push(stock.ok_or_else(|| no_numbers(meta, partition))?);

@@ -27,16 +27,8 @@ pub struct PartitionConsumer {
     waiting: (Seq, Instant),
     /// The transport does not work, and is not asked before this.
     detour: Option<Instant>,
-    shown: Arc<Mutex<Shown>>,
-}
-
-/// What a consumer counts itself: see [`TransportStatus`].
-#[derive(Debug, Default)]
-struct Shown {
-    waiting: u64,
-    unacknowledged: u64,
-    refilled: u64,
-    stuck: Option<String>,
+    /// What the consumer adds to the transport's own status.
+    shown: Arc<Mutex<TransportStatus>>,
 }
 
 /// Tells how a consumer is doing, wherever it is.
@@ -44,7 +36,7 @@ struct Shown {
 pub struct ConsumerStatus {
     transport: Arc<dyn Transport>,
     partition: PartitionId,
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<TransportStatus>>,
 }
 
 impl ConsumerStatus {

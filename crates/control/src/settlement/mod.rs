@@ -12,7 +12,7 @@ mod monitor;
 mod partition;
 mod step;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use qiang_core::{
@@ -72,15 +72,6 @@ impl Options {
             on_rollback,
             transport: None,
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("schedule", &self.schedule)
-            .field("entries_max", &self.entries_max)
-            .finish_non_exhaustive()
     }
 }
 
@@ -164,13 +155,6 @@ impl Settlement {
         self.host.stuck()
     }
 
-    /// How far each partition is.
-    #[must_use]
-    pub fn positions(&self) -> Vec<Position> {
-        let positions = self.partitions.iter();
-        positions.map(|(position, _)| *position.lock()).collect()
-    }
-
     /// How far each partition is, and how its transport is doing; without one, nothing is said of that.
     #[must_use]
     pub fn statuses(&self) -> Vec<(Position, TransportStatus)> {
@@ -179,12 +163,6 @@ impl Settlement {
             (*position.lock(), status.unwrap_or_default())
         };
         self.partitions.iter().map(status).collect()
-    }
-
-    /// Entries of all partitions that are not settled yet.
-    #[must_use]
-    pub fn lag(&self) -> u64 {
-        self.positions().iter().map(Position::lag).sum()
     }
 
     /// Finishes what was read and is being settled, and starts nothing more.

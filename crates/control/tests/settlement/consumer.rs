@@ -53,10 +53,6 @@ impl FakeTransport {
 
 #[async_trait]
 impl Transport for FakeTransport {
-    fn partitions(&self) -> Vec<PartitionId> {
-        vec![PARTITION]
-    }
-
     async fn receive(
         &self,
         _: PartitionId,

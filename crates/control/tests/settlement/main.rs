@@ -178,10 +178,11 @@ async fn a_signal_is_enough_and_without_one_it_looks_by_itself() {
         settled: head,
     };
     until("it is shown", || {
-        settlement.positions() == [position(0, 3), position(7, 35)]
+        let positions = settlement.statuses().into_iter().map(|status| status.0);
+        positions.eq([position(0, 3), position(7, 35)])
     })
     .await;
-    assert_eq!((settlement.lag(), settlement.stuck()), (0, None));
+    assert_eq!(settlement.stuck(), None);
     settlement.stop().await;
 }
 
@@ -292,7 +293,7 @@ async fn stopping_finishes_what_was_read_and_starts_nothing_more() {
     stopped.await.unwrap();
     assert_eq!(ledger.at(1), 10, "the run that was read, and no other");
     assert_eq!(log.released(1), [10]);
-    assert_eq!(settlement.positions()[0].lag(), 90);
+    assert_eq!(settlement.statuses()[0].0.lag(), 90);
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,9 +71,6 @@ pub struct TransportStatus {
 /// One task at a time receives and acknowledges for a partition. Both calls may be dropped before they end.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// The partitions whose entries it brings.
-    fn partitions(&self) -> Vec<PartitionId>;
-
     /// Brings what is there: about `limit` entries at most. Waits for the first delivery, or for the partition if
     /// another worker has it; at most `wait_max`, and less if that suits the transport. With a `limit` of 0 it brings
     /// and waits for nothing, and answers whether the partition is this worker's.

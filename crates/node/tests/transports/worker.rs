@@ -26,7 +26,7 @@ impl Consumers {
             let status = consumer.status();
             (partition, (Mutex::new(consumer), status))
         };
-        let partitions = transport.partitions().into_iter().map(consumer).collect();
+        let partitions = log.partitions().into_iter().map(consumer).collect();
         Self {
             transport,
             partitions,
@@ -36,10 +36,6 @@ impl Consumers {
 
 #[async_trait]
 impl Worker for Consumers {
-    fn partitions(&self) -> Vec<PartitionId> {
-        self.partitions.keys().copied().collect()
-    }
-
     async fn take(
         &self,
         partition: PartitionId,

@@ -257,10 +257,6 @@ impl StoppingTransport {
 
 #[async_trait]
 impl Transport for StoppingTransport {
-    fn partitions(&self) -> Vec<PartitionId> {
-        self.inner.partitions()
-    }
-
     async fn receive(
         &self,
         partition: PartitionId,

@@ -1,33 +1,17 @@
 -- Decides a batch of claims for shares of one red packet. All checks come first, in the outcomes' order of precedence;
 -- then the shares are taken, the users recorded and the log written, with one command each for the whole batch.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
+-- ARGV as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
 -- luacheck: read globals seq now int append answer invalidate lazy_amount digits
+-- luacheck: read globals step n users first refusal_of set_fields
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'rule', 'money', 'seed', 'min')
 if c[1] ~= 'red_packet' then
   return {'unknown', ''}
 end
 local starts, left = tonumber(c[3]), tonumber(c[5])
-local refusal
-if c[2] == 'p' then
-  refusal = 'P'
-elseif c[2] ~= 's' or now >= tonumber(c[4]) then
-  refusal = 'E'
-elseif now < starts then
-  refusal = 'N'
-end
-
-local step = tonumber(ARGV[7])
-local n = (#ARGV - 7) / step
-local users, first = ARGV, 7
-if step == 3 then
-  users, first = {}, 0
-  for i = 1, n do
-    users[i] = ARGV[5 + 3 * i]
-  end
-end
+local refusal = refusal_of(c[2], starts, tonumber(c[4]))
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 
 -- Who gets a share: takers[j] is the claim that takes the j-th share, and got[user] is j.
@@ -84,10 +68,7 @@ if taken > 0 then
     rows[2 * j - 1] = users[first + i]
     rows[2 * j] = row
   end
-  -- Redis keeps the arguments of calls from Lua for the next one if they are at most 32: short calls are cheaper.
-  for j = 1, 2 * taken, 30 do
-    redis.call('HSET', KEYS[8], unpack(rows, j, math.min(j + 29, 2 * taken)))
-  end
+  set_fields(KEYS[8], rows, 2 * taken)
   body = table.concat(rows, '\n')
   append(taken, at, 'g', body)
   left = left - taken

@@ -1,9 +1,9 @@
 -- Decides a batch of claims for units of one sale. All checks of a claim come before anything is written for it; what
 -- is written for the whole batch takes one command each.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] values a claim: 1 (user) or 3 (user, quantity, key), ARGV[8..] the claims
+-- ARGV as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
--- luacheck: read globals seq now int append answer invalidate
+-- luacheck: read globals seq now int append answer invalidate step n users first refusal_of set_fields
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
   'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first')
 if c[1] ~= 'sale' then
@@ -12,24 +12,7 @@ end
 local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9]), tonumber(c[10])
 local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
 local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
-local refusal
-if c[2] == 'p' then
-  refusal = 'P'
-elseif c[2] ~= 's' or now >= tonumber(c[4]) then
-  refusal = 'E'
-elseif now < starts then
-  refusal = 'N'
-end
-
-local step = tonumber(ARGV[7])
-local n = (#ARGV - 7) / step
-local users, first = ARGV, 7
-if step == 3 then
-  users, first = {}, 0
-  for i = 1, n do
-    users[i] = ARGV[5 + 3 * i]
-  end
-end
+local refusal = refusal_of(c[2], starts, tonumber(c[4]))
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local at = math.max(now, tonumber(c[7]))
 local tail = '\t' .. int(at - starts) .. '\t'
@@ -111,18 +94,13 @@ if count > 0 then
     set[size + 2] = int(buyer[1]) .. '\t' .. buyer[2] .. '\t' .. buyer[3] .. buyer[4]
     size = size + 2
   end
-  -- Redis keeps the arguments of calls from Lua for the next one if they are at most 32: short calls are cheaper.
-  for j = 1, size, 30 do
-    redis.call('HSET', KEYS[8], unpack(set, j, math.min(j + 29, size)))
-  end
+  set_fields(KEYS[8], set, size)
   set, size = {}, 0
   for number, order in pairs(made) do
     set[size + 1], set[size + 2] = number, order
     size = size + 2
   end
-  for j = 1, size, 30 do
-    redis.call('HSET', KEYS[9], unpack(set, j, math.min(j + 29, size)))
-  end
+  set_fields(KEYS[9], set, size)
   local before = tonumber(c[9])
   if tonumber(c[15]) > before then
     -- Nothing was held: the first of these holds may be what is due next.

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use qiang_core::{event::PartitionId, ports::TransportStatus};
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value, aio::MultiplexedConnection};
+use redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection};
 
 use super::{Shared, TransportOptions};
-use crate::keys::KeySpace;
+use crate::{call_connection, keys::KeySpace};
 
 pub(super) struct PartitionConnection {
     shared: Arc<Shared>,
@@ -56,18 +56,27 @@ impl PartitionConnection {
         command: &Cmd,
         wait: Duration,
     ) -> Result<T, RedisError> {
-        if self.connection.is_none() {
-            let connected = self.shared.directory.connect(self.partition).await;
-            self.connection = Some(connected.inspect_err(|_| self.shared.directory.forget())?);
-            if std::mem::replace(&mut self.connected, true) {
-                self.shown.lock().reconnected += 1;
+        command.query_async(self.connection(wait).await?).await
+    }
+
+    /// A connection on which an answer may take `wait` longer than others.
+    async fn connection(
+        &mut self,
+        wait: Duration,
+    ) -> Result<&mut MultiplexedConnection, RedisError> {
+        let mut open = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let connected = self.shared.directory.connect(self.partition).await;
+                let connection = connected.inspect_err(|_| self.shared.directory.forget())?;
+                if std::mem::replace(&mut self.connected, true) {
+                    self.shown.lock().reconnected += 1;
+                }
+                connection
             }
-        }
-        let Some(connection) = &mut self.connection else {
-            return Err(RedisError::from((ErrorKind::Client, "no connection")));
         };
-        connection.set_response_timeout(wait + self.shared.options.call_timeout);
-        command.query_async(connection).await
+        open.set_response_timeout(wait + self.shared.options.call_timeout);
+        Ok(self.connection.insert(open))
     }
 
     /// The next command goes to where the partition is then.
@@ -78,19 +87,12 @@ impl PartitionConnection {
 
     /// Whether the replicas that grants wait for have everything up to here.
     pub(super) async fn replicated(&mut self) -> Result<bool, RedisError> {
-        let options = &self.shared.options;
-        let (replicas, timeout) = (options.replicas, options.replica_timeout);
-        if replicas == 0 {
+        let shared = Arc::clone(&self.shared);
+        if shared.options.replicas == 0 {
             return Ok(true);
         }
-        let mark = self.shared.keys.mark(self.partition, "transport");
-        // WAIT is about what its own connection wrote.
-        let mut write = redis::cmd("SET");
-        write.arg(mark).arg("1").arg("PX").arg(60_000);
-        let _: Value = self.query(&write).await?;
-        let mut wait = redis::cmd("WAIT");
-        wait.arg(replicas).arg(timeout.as_millis() as u64);
-        let have: u32 = self.query_blocking(&wait, timeout).await?;
-        Ok(have >= replicas)
+        let mark = shared.keys.mark(self.partition, "transport");
+        let connection = self.connection(shared.options.replica_timeout).await?;
+        call_connection::wait(connection, mark, &shared.options).await
     }
 }

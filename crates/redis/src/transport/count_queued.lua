@@ -1,5 +1,5 @@
 -- Counts what no worker has received of a partition yet. Only reads.
--- KEYS[1] partition, KEYS[2] log, KEYS[3] queue
+-- KEYS[1] partition, KEYS[2] log, KEYS[3] queue, KEYS[4] doing
 -- ARGV[1] "stream" or "list"; ARGV[2] the consumer group
 -- Replies: entries behind the last record that the group has delivered; or items of the list
 if ARGV[1] == 'list' then

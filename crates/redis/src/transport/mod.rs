@@ -150,10 +150,6 @@ impl RedisTransport {
 
 #[async_trait]
 impl Transport for RedisTransport {
-    fn partitions(&self) -> Vec<PartitionId> {
-        (0..self.readers.len() as u16).map(PartitionId).collect()
-    }
-
     async fn receive(
         &self,
         partition: PartitionId,
@@ -196,7 +192,7 @@ pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     for partition in (0..options.partitions).map(PartitionId) {
         let connected = directory.connect(partition).await;
         let mut connection = connected.map_err(ConnectError::Redis)?;
-        let command = select_transport(&keys, partition, "none");
+        let command = eval_for("none", SELECT_TRANSPORT, &keys, partition);
         let selected: Result<i64, _> = command.query_async(&mut connection).await;
         selected.map_err(ConnectError::Redis)?;
     }
@@ -210,26 +206,15 @@ pub(crate) fn trim(keys: &KeySpace, partition: PartitionId, settled: Seq) -> red
     command
 }
 
-fn select_transport(keys: &KeySpace, partition: PartitionId, name: &str) -> redis::Cmd {
+/// A call of a script that is about a partition's transport of this name.
+fn eval_for(name: &str, script: &str, keys: &KeySpace, partition: PartitionId) -> redis::Cmd {
     let keys = [
         keys.partition(partition),
         keys.log(partition),
         keys.queue(partition),
         keys.doing(partition),
     ];
-    let mut command = eval(SELECT_TRANSPORT, &keys);
-    command.arg(name).arg(GROUP);
-    command
-}
-
-/// Counts what no worker has received yet.
-fn count_queued(keys: &KeySpace, partition: PartitionId, name: &str) -> redis::Cmd {
-    let keys = [
-        keys.partition(partition),
-        keys.log(partition),
-        keys.queue(partition),
-    ];
-    let mut command = eval(COUNT_QUEUED, &keys);
+    let mut command = eval(script, &keys);
     command.arg(name).arg(GROUP);
     command
 }

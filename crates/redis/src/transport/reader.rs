@@ -9,10 +9,13 @@ use qiang_core::{
 use redis::RedisError;
 
 use super::{
-    RECORDS_MAX, TransportKind, connection::PartitionConnection, count_queued, eval, list,
-    select_transport, stream,
+    COUNT_QUEUED, RECORDS_MAX, SELECT_TRANSPORT, TransportKind, connection::PartitionConnection,
+    eval, eval_for, list, stream,
 };
-use crate::record::{Record, decode};
+use crate::{
+    error::log_unavailable,
+    record::{Record, decode, unreadable},
+};
 
 /// How often a worker that waits for another one's lease asks for it.
 const LEASE_POLL: Duration = Duration::from_millis(100);
@@ -61,7 +64,7 @@ impl PartitionReader {
     ) -> Result<Received, LedgerError> {
         let until = Instant::now() + wait_max;
         let owned = self.own_until(until).await;
-        if !owned.map_err(|error| self.fail(&error))? {
+        if !owned.map_err(|error| self.fail(error))? {
             return Ok(Received::NotOwner);
         }
         if limit == 0 {
@@ -80,7 +83,7 @@ impl PartitionReader {
             }
             records => (false, records),
         };
-        let records = records.map_err(|error| self.fail(&error))?;
+        let records = records.map_err(|error| self.fail(error))?;
         let deliveries = self.decode(records)?;
         Ok(match restarted || made {
             true => Received::Restarted(deliveries),
@@ -95,7 +98,7 @@ impl PartitionReader {
             (TransportKind::Stream, _) => stream::ack(connection, tags).await,
             (TransportKind::List, Some(last)) => list::ack(connection, *last).await,
         };
-        acked.map_err(|error| self.fail(&error))?;
+        acked.map_err(|error| self.fail(error))?;
         tags.clear();
         Ok(())
     }
@@ -165,7 +168,8 @@ impl PartitionReader {
     async fn select(&mut self) -> Result<(), RedisError> {
         let connection = &mut self.connection;
         let name = connection.options().transport_kind.name();
-        let command = select_transport(connection.keys(), connection.partition, name);
+        let (keys, partition) = (connection.keys(), connection.partition);
+        let command = eval_for(name, SELECT_TRANSPORT, keys, partition);
         let _: i64 = connection.query(&command).await?;
         self.selected = true;
         Ok(())
@@ -178,7 +182,8 @@ impl PartitionReader {
         }
         let connection = &mut self.connection;
         let name = connection.options().transport_kind.name();
-        let command = count_queued(connection.keys(), connection.partition, name);
+        let (keys, partition) = (connection.keys(), connection.partition);
+        let command = eval_for(name, COUNT_QUEUED, keys, partition);
         let queued: u64 = connection.query(&command).await?;
         self.counted = Some(Instant::now());
         connection.shown.lock().queued = queued;
@@ -265,12 +270,7 @@ impl PartitionReader {
                 }),
                 // What follows is recovered when this here is settled.
                 None if !deliveries.is_empty() => return Ok(deliveries),
-                None => {
-                    let partition = self.connection.partition.0;
-                    let reason =
-                        format!("record {id} of the log of partition {partition} cannot be read");
-                    return Err(LedgerError::Damaged { reason });
-                }
+                None => return Err(unreadable(self.connection.partition, id)),
             }
         }
         self.in_step = true;
@@ -278,14 +278,12 @@ impl PartitionReader {
     }
 
     /// The next call connects to where the partition is then, and asks whether it is still ours.
-    fn fail(&mut self, error: &RedisError) -> LedgerError {
+    fn fail(&mut self, error: RedisError) -> LedgerError {
         self.connection.disconnect();
         self.in_step = false;
         self.selected = false;
         self.show_owner(None);
-        LedgerError::Unavailable {
-            reason: format!("Redis does not answer: {error}"),
-        }
+        log_unavailable(error)
     }
 }
 

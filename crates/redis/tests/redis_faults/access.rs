@@ -12,7 +12,7 @@ use qiang_core::{
     book::{self, CampaignAction, Command},
     event::{PartitionId, Seq},
     id::PaymentRef,
-    ports::{Engine as _, Transport},
+    ports::{Engine as _, EventLog as _, Transport},
     split::SplitRule,
 };
 use qiang_redis::{
@@ -170,7 +170,7 @@ async fn consume(
         Arc::new(RedisTransport::new(options.clone(), transport_options).unwrap())
     };
     let (dying, heir) = (worker("dying"), worker("heir"));
-    for partition in dying.partitions() {
+    for partition in node.partitions() {
         let consumer = |worker: &Arc<dyn Transport>| {
             PartitionConsumer::new(Arc::clone(worker), Arc::new(node.clone()), partition)
         };

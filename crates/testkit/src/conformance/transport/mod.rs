@@ -23,9 +23,6 @@ use crate::{ManualClock, campaign::OPENS};
 /// A worker as in a process of its own: consumes what a transport brings of all partitions.
 #[async_trait]
 pub trait Worker: Send + Sync {
-    /// The partitions.
-    fn partitions(&self) -> Vec<PartitionId>;
-
     /// Up to `limit` entries right after `after`, which is the ledger's position; none if nothing came in the time, or
     /// if another worker has the partition.
     async fn take(
