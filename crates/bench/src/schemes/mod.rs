@@ -27,7 +27,7 @@ use self::{
     load::{Load, Users},
     plan::Plan,
     report::{Loaded, Report, Row, Run},
-    scheme::Scheme,
+    scheme::{About, Scheme},
     tally::judge,
     wire::{Wire, Work},
 };
@@ -93,7 +93,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
                 )?);
                 bar.set_prefix(label);
                 let scheme = plan.build(*name).await?;
-                let run = once(&*scheme, load, &users, info.as_mut(), &bar).await;
+                let run = once(&*scheme, name.about(), load, &users, info.as_mut(), &bar).await;
                 bar.finish_and_clear();
                 row.runs
                     .push(run.with_context(|| format!("{} failed", row.name()))?);
@@ -107,13 +107,14 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
 /// One run of one scheme, which is cleaned away whatever comes of it.
 async fn once(
     scheme: &dyn Scheme,
+    about: &About,
     load: &Load,
     users: &Arc<Users>,
     info: Option<&mut Wire>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Run> {
     let run = tokio::select! {
-        run = Box::pin(exercise(scheme, load, users, info, bar)) => run,
+        run = Box::pin(exercise(scheme, about, load, users, info, bar)) => run,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     let cleaned = scheme.clean().await;
@@ -124,12 +125,12 @@ async fn once(
 
 async fn exercise(
     scheme: &dyn Scheme,
+    about: &About,
     load: &Load,
     users: &Arc<Users>,
     info: Option<&mut Wire>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Run> {
-    let about = scheme.about();
     scheme.prepare(load.shares).await?;
     let connections = load.connections as usize;
     let drive = scheme.drive(connections).await?;
@@ -185,9 +186,16 @@ mod tests {
             let load = plan.loads[0];
             let users = Arc::new(Users::new(&load));
             let scheme = plan.build(Name::Embedded).await.unwrap();
-            let run = once(&*scheme, &load, &users, None, &ProgressBar::hidden())
-                .await
-                .unwrap();
+            let run = once(
+                &*scheme,
+                Name::Embedded.about(),
+                &load,
+                &users,
+                None,
+                &ProgressBar::hidden(),
+            )
+            .await
+            .unwrap();
             assert_eq!(run.broken, Vec::<String>::new());
             assert_eq!(run.tally.right, u64::from(load.shares));
             assert_eq!(run.claims, users.claims());
