@@ -17,9 +17,9 @@ mod tally;
 mod unlocked;
 mod wire;
 
-use std::{process::ExitCode, sync::Arc};
+use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub(crate) use self::plan::SchemesArgs;
@@ -32,12 +32,9 @@ use self::{
     wire::{Wire, Work},
 };
 
-pub(crate) fn run(args: &SchemesArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: &SchemesArgs) -> anyhow::Result<bool> {
     let plan = Plan::new(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let report = runtime.block_on(measure(args, &plan))?;
+    let report = measure(args, &plan).await?;
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -49,11 +46,7 @@ pub(crate) fn run(args: &SchemesArgs) -> anyhow::Result<ExitCode> {
     for line in report.broken() {
         eprintln!("{line}");
     }
-    Ok(if report.ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(report.ok)
 }
 
 async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
@@ -70,6 +63,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
     } else {
         ProgressDrawTarget::stderr()
     });
+    let style = ProgressStyle::with_template("{prefix:<28} {bar:40} {pos}/{len}")?;
     let mut loaded = Vec::new();
     for load in &plan.loads {
         let users = Arc::new(Users::new(load));
@@ -82,16 +76,9 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
         for round in 1..=args.repeat {
             for (name, row) in plan.names.iter().zip(&mut rows) {
                 let bar = bars.add(ProgressBar::new(users.claims()));
-                let label = format!(
-                    "{} {round}/{} {}",
-                    load.load.as_str(),
-                    args.repeat,
-                    row.name()
-                );
-                bar.set_style(ProgressStyle::with_template(
-                    "{prefix:<28} {bar:40} {pos}/{len}",
-                )?);
-                bar.set_prefix(label);
+                bar.set_style(style.clone());
+                let (load_name, repeat) = (load.load.as_str(), args.repeat);
+                bar.set_prefix(format!("{load_name} {round}/{repeat} {}", row.name()));
                 let scheme = plan.build(*name).await?;
                 let run = once(&*scheme, name.about(), load, &users, info.as_mut(), &bar).await;
                 bar.finish_and_clear();
@@ -152,13 +139,11 @@ async fn exercise(
     }
     let recount = scheme.recount().await?;
     let tally = judge(load, users, &ran.answers, &recount);
-    if ran.answers.claims() != users.claims() {
-        bail!(
-            "{} claims were made and {} answered",
-            users.claims(),
-            ran.answers.claims()
-        );
-    }
+    let (made, answered) = (users.claims(), ran.answers.claims());
+    ensure!(
+        made == answered,
+        "{made} claims were made and {answered} answered"
+    );
     Ok(Run::new(
         about.exact,
         &ran,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind},
+    campaign::AckLevel,
     event::Event,
     id::CampaignId,
     ports::{Engine, EventLog, Ledger},
@@ -116,7 +116,6 @@ impl Scheme for Qiang {
         Ok(Drive::Engine(Opened {
             engine: Arc::clone(&self.engine),
             campaign: self.campaign()?,
-            kind: CampaignKind::RedPacket,
         }))
     }
 

@@ -4,12 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use qiang_core::{
-    book::Claim,
-    campaign::CampaignKind,
-    id::{CampaignId, UserId},
-    ports::Engine,
-};
+use qiang_core::{id::CampaignId, ports::Engine};
 use serde::Serialize;
 
 use super::wire::{Server, Wire};
@@ -81,24 +76,11 @@ pub(super) enum Drive {
     Engine(Opened),
 }
 
-/// A campaign of an engine, open for claims.
+/// A red packet of an engine, open for claims.
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) campaign: CampaignId,
-    pub(super) kind: CampaignKind,
-}
-
-impl Opened {
-    pub(super) fn claim_of(&self, user: UserId) -> Claim {
-        Claim {
-            campaign: self.campaign,
-            kind: self.kind,
-            user,
-            quantity: 1,
-            key: None,
-        }
-    }
 }
 
 /// What a scheme's own records say, counted again after the load.
