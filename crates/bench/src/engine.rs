@@ -1,23 +1,15 @@
 //! `qiang-bench engine`: the test of the Redis + Lua article (100,000 shares emptied by 20 workers) on the embedded
 //! engine, without HTTP, with many users waiting at a time.
 
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use qiang_core::{
-    book::Claim,
     campaign::{AckLevel, CampaignKind},
-    id::{CampaignId, UserId},
+    id::CampaignId,
     outcome::Outcome,
     ports::{Claimed, Engine, Ticket},
 };
-use qiang_embedded::{Embedded, SystemClock};
 use serde::Serialize;
 
 use crate::fixture;
@@ -58,15 +50,8 @@ struct Measured {
     audit_ok: bool,
 }
 
-pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let measured = runtime.block_on(measure(args))?;
-    let sound = measured.duplicates == 0
-        && measured.oversold == 0
-        && measured.granted == u64::from(args.shares)
-        && measured.audit_ok;
+pub(crate) async fn run(args: &EngineArgs) -> anyhow::Result<bool> {
+    let measured = measure(args).await?;
     if args.json {
         println!("{}", serde_json::to_string(&measured)?);
     } else {
@@ -86,29 +71,27 @@ pub(crate) fn run(args: &EngineArgs) -> anyhow::Result<ExitCode> {
             measured.settle_seconds,
         );
     }
-    Ok(if sound {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(measured.duplicates == 0
+        && measured.oversold == 0
+        && measured.granted == u64::from(args.shares)
+        && measured.audit_ok)
 }
 
 async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
-    let folder = fixture::Folder::new(args.data.as_deref())?;
-    let path = folder.path().join("qiang.db");
-    let embedded = Embedded::open(&path, Arc::new(SystemClock))
-        .with_context(|| format!("cannot open {}", path.display()))?;
+    let (folder, _temporary) = fixture::folder(args.data.as_deref())?;
+    let path = folder.join("qiang.db");
+    let backend = fixture::embedded(&path)?;
+    let (engine, ledger) = (&backend.ports.engine, &*backend.ports.ledger);
     let campaign =
-        fixture::red_packet(&embedded, Some(&embedded), args.shares, AckLevel::Fsync).await?;
+        fixture::red_packet(&**engine, Some(ledger), args.shares, AckLevel::Fsync).await?;
 
     let started = Instant::now();
     let workers: Vec<_> = (0..args.workers)
         .map(|worker| {
-            let embedded = embedded.clone();
             // The first workers take what does not divide.
             let waiting =
                 args.in_flight / args.workers + u32::from(worker < args.in_flight % args.workers);
-            tokio::spawn(work(embedded, campaign, worker, waiting as usize))
+            tokio::spawn(work(Arc::clone(engine), campaign, worker, waiting as usize))
         })
         .collect();
     let mut numbers = Vec::new();
@@ -124,13 +107,12 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     numbers.sort_unstable();
     numbers.dedup();
     let settle_started = Instant::now();
-    fixture::settle(&embedded, Duration::from_secs(600)).await?;
+    backend.settle(fixture::SETTLE_MAX).await?;
     let settle_seconds = settle_started.elapsed().as_secs_f64();
-    let audited = tokio::task::spawn_blocking(move || {
-        embedded.close();
-        qiang_audit::audit(&path)
-    });
-    let audit_ok = audited.await??.ok;
+    backend.close().await?;
+    let audit_ok = tokio::task::spawn_blocking(move || qiang_audit::audit(&path))
+        .await??
+        .ok;
     Ok(Measured {
         granted,
         seconds,
@@ -153,7 +135,7 @@ struct Worked {
 
 /// Claims for one new user after another, keeping `waiting` of them waiting, until the packet is empty.
 async fn work(
-    embedded: Embedded,
+    engine: Arc<dyn Engine>,
     campaign: CampaignId,
     worker: u32,
     waiting: usize,
@@ -168,15 +150,9 @@ async fn work(
     loop {
         while !empty && tickets.len() < waiting {
             users += 1;
-            let user = UserId::new(&format!("u{worker}-{users}"))?;
-            let claim = Claim {
-                campaign,
-                kind: CampaignKind::RedPacket,
-                user,
-                quantity: 1,
-                key: None,
-            };
-            tickets.push_back((Instant::now(), embedded.claim(claim)));
+            let user = format!("u{worker}-{users}");
+            let claim = fixture::claim(campaign, CampaignKind::RedPacket, &user)?;
+            tickets.push_back((Instant::now(), engine.claim(claim)));
         }
         let Some((asked, ticket)) = tickets.pop_front() else {
             return Ok(worked);

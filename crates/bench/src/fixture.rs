@@ -1,43 +1,80 @@
 //! What the benchmarks set up: a folder, a funded red packet, a sale.
 
-use std::{path::Path, time::Duration};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use qiang_core::{
-    book::{Command, Setup},
-    campaign::{AckLevel, Campaign, RedPacket, Rules, Sale},
-    event::PartitionId,
+    book::{Claim, Command, Setup},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
     id::{CampaignId, UserId},
     money::{Currency, Money},
-    ports::{Clock as _, Engine, EventLog as _, Ledger, SettlementStore as _},
+    ports::{Clock as _, Engine, Ledger},
     split::{Seed, Split, SplitRule},
     time::Window,
 };
 use qiang_embedded::{Embedded, SystemClock};
+use qiang_node::Backend;
+use tempfile::TempDir;
 
-/// A folder of the caller's, or a temporary one that is removed at the end.
-pub(crate) enum Folder {
-    Given(std::path::PathBuf),
-    Temporary(tempfile::TempDir),
+/// How long settlement may take before a benchmark gives up.
+pub(crate) const SETTLE_MAX: Duration = Duration::from_secs(600);
+/// Claims that wait at a time while a log is made.
+const WAITING: usize = 4_000;
+
+/// A folder of the caller's, or a temporary one that is removed when it is dropped.
+pub(crate) fn folder(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<TempDir>)> {
+    if let Some(path) = given {
+        std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        return Ok((path.to_owned(), None));
+    }
+    let folder = tempfile::tempdir()?;
+    Ok((folder.path().to_owned(), Some(folder)))
 }
 
-impl Folder {
-    pub(crate) fn new(given: Option<&Path>) -> anyhow::Result<Self> {
-        match given {
-            Some(path) => {
-                std::fs::create_dir_all(path)
-                    .with_context(|| format!("cannot make {}", path.display()))?;
-                Ok(Self::Given(path.to_owned()))
-            }
-            None => Ok(Self::Temporary(tempfile::tempdir()?)),
-        }
-    }
+/// Opens a backend on the embedded engine.
+pub(crate) fn embedded(file: &Path) -> anyhow::Result<Backend> {
+    let clock = Arc::new(SystemClock);
+    let embedded = Embedded::open(file, clock.clone())
+        .with_context(|| format!("cannot open {}", file.display()))?;
+    Ok(Backend::embedded(embedded, clock))
+}
 
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::Given(path) => path,
-            Self::Temporary(folder) => folder.path(),
+/// A claim of one unit.
+pub(crate) fn claim(campaign: CampaignId, kind: CampaignKind, user: &str) -> anyhow::Result<Claim> {
+    Ok(Claim {
+        campaign,
+        kind,
+        user: UserId::new(user)?,
+        quantity: 1,
+        key: None,
+    })
+}
+
+/// Claims for some users, many at a time; all must be granted.
+pub(crate) async fn claim_all(
+    engine: &dyn Engine,
+    campaign: CampaignId,
+    kind: CampaignKind,
+    mut users: Range<u32>,
+) -> anyhow::Result<()> {
+    let mut tickets = VecDeque::with_capacity(WAITING);
+    loop {
+        while tickets.len() < WAITING
+            && let Some(n) = users.next()
+        {
+            tickets.push_back(engine.claim(claim(campaign, kind, &format!("user-{n}"))?));
         }
+        let Some(ticket) = tickets.pop_front() else {
+            return Ok(());
+        };
+        let claimed = ticket.await?;
+        ensure!(claimed.outcome.grant().is_some(), "a claim was not granted");
     }
 }
 
@@ -109,17 +146,4 @@ async fn open(
     }
     engine.submit(Command::Open(Box::new(setup))).await?;
     Ok(id)
-}
-
-/// Waits until everything granted is in the ledger's tables.
-pub(crate) async fn settle(embedded: &Embedded, wait_max: Duration) -> anyhow::Result<()> {
-    let partition = PartitionId(0);
-    let head = embedded.head(partition).await?;
-    let settled = embedded.await_settled(partition, head, wait_max).await?;
-    anyhow::ensure!(
-        settled,
-        "the ledger did not catch up within {} s",
-        wait_max.as_secs()
-    );
-    Ok(())
 }

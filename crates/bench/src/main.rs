@@ -47,15 +47,52 @@ enum Bench {
 
 /// 0 when it did what was asked, 1 when it could not or found something broken, 2 when it was asked wrongly.
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Bench::Engine(args) => engine::run(&args),
-        Bench::Http(args) => http::run(&args),
-        Bench::Rebuild(args) => rebuild::run(&args),
-        Bench::Schemes(args) => schemes::run(&args),
-        Bench::Settlement(args) => settlement::run(&args),
-    };
-    result.unwrap_or_else(|error| {
-        eprintln!("qiang-bench: {error:#}");
-        ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("qiang-bench: {error:#}");
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// Returns whether everything was as it must be.
+fn run(command: Bench) -> anyhow::Result<bool> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        match command {
+            Bench::Engine(args) => engine::run(&args).await,
+            Bench::Http(args) => http::run(&args).await,
+            Bench::Rebuild(args) => rebuild::run(&args).await,
+            Bench::Schemes(args) => schemes::run(&args).await,
+            Bench::Settlement(args) => settlement::run(&args).await,
+        }
     })
+}
+
+/// The middle of some values; none of no values.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), Some(2.5));
+        assert_eq!(median(std::iter::empty()), None);
+    }
 }

@@ -2,25 +2,17 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::Command,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context as _, ensure};
-use qiang_core::{
-    book::Claim,
-    campaign::{AckLevel, CampaignKind},
-    id::UserId,
-    ports::Engine as _,
-};
+use qiang_core::campaign::{AckLevel, CampaignKind};
 use qiang_embedded::{Embedded, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use crate::fixture;
-
-/// Claims submitted before their answers are awaited.
-const WINDOW: u32 = 8_192;
 
 /// Measure a start with many grants in the file, and the memory of a grant.
 #[derive(Debug, clap::Args)]
@@ -48,17 +40,14 @@ struct Measured {
     file_bytes: u64,
 }
 
-pub(crate) fn run(args: &RebuildArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: &RebuildArgs) -> anyhow::Result<bool> {
     if let Some(file) = &args.open {
         println!("{}", serde_json::to_string(&open(file)?)?);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
-    let folder = fixture::Folder::new(args.data.as_deref())?;
-    let file = folder.path().join("qiang.db");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(fill(&file, args.grants))?;
+    let (folder, _temporary) = fixture::folder(args.data.as_deref())?;
+    let file = folder.join("qiang.db");
+    fill(&file, args.grants).await?;
     // A process of its own: this one's memory has seen the filling.
     let child = Command::new(std::env::current_exe()?)
         .args(["rebuild", "--open"])
@@ -87,34 +76,16 @@ pub(crate) fn run(args: &RebuildArgs) -> anyhow::Result<ExitCode> {
             measured.file_bytes as f64 / measured.grants as f64,
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 async fn fill(file: &Path, grants: u32) -> anyhow::Result<()> {
-    let embedded = Embedded::open(file, Arc::new(SystemClock))?;
-    let campaign = fixture::red_packet(&embedded, Some(&embedded), grants, AckLevel::Fsync).await?;
-    let mut next = 0;
-    while next < grants {
-        let window = WINDOW.min(grants - next);
-        let mut tickets = Vec::with_capacity(window as usize);
-        for n in next..next + window {
-            let user = UserId::new(&format!("user-{n}"))?;
-            tickets.push(embedded.claim(Claim {
-                campaign,
-                kind: CampaignKind::RedPacket,
-                user,
-                quantity: 1,
-                key: None,
-            }));
-        }
-        for ticket in tickets {
-            ticket.await?;
-        }
-        next += window;
-    }
-    fixture::settle(&embedded, Duration::from_secs(600)).await?;
-    tokio::task::spawn_blocking(move || embedded.close()).await?;
-    Ok(())
+    let backend = fixture::embedded(file)?;
+    let (engine, ledger) = (&*backend.ports.engine, &*backend.ports.ledger);
+    let campaign = fixture::red_packet(engine, Some(ledger), grants, AckLevel::Fsync).await?;
+    fixture::claim_all(engine, campaign, CampaignKind::RedPacket, 0..grants).await?;
+    backend.settle(fixture::SETTLE_MAX).await?;
+    backend.close().await
 }
 
 fn open(file: &Path) -> anyhow::Result<Measured> {

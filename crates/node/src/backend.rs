@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use qiang_api::{Gauges, Ports};
 use qiang_core::{
@@ -129,18 +129,20 @@ impl Backend {
         self.close.erase().await
     }
 
-    /// Waits until what is in the log now is in the ledger's tables. Returns whether it is.
+    /// Waits until what is in the log now is in the ledger's tables.
     ///
     /// # Errors
-    /// When the log or the ledger does not answer.
-    pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<bool> {
+    /// When that takes longer than `wait_max`, or the log or the ledger does not answer.
+    pub async fn settle(&self, wait_max: Duration) -> anyhow::Result<()> {
         let Ports { log, ledger, .. } = &self.ports;
         for partition in log.partitions() {
             let head = log.head(partition).await?;
-            if !ledger.await_settled(partition, head, wait_max).await? {
-                return Ok(false);
-            }
+            ensure!(
+                ledger.await_settled(partition, head, wait_max).await?,
+                "the ledger did not catch up within {} s",
+                wait_max.as_secs()
+            );
         }
-        Ok(true)
+        Ok(())
     }
 }

@@ -4,17 +4,18 @@
 //! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
 //! the medians of these ratios are quoted.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use qiang_load::{
     client::Client,
-    load_generator::{self, LoadPlan, User},
+    load_generator::{self, User},
 };
 use serde_json::json;
 
-use super::{HttpArgs, target::Target, users_for};
+use super::{HttpArgs, plan, target::Target, users_for};
+use crate::median;
 
 /// One round: its rate, and what it cost this process, clients and service together.
 #[derive(Clone, Copy)]
@@ -37,16 +38,13 @@ impl Rounds {
         self.ratios.push(round.per_second / noop_per_second);
     }
 
-    fn per_second(&self) -> f64 {
-        median(self.rounds.iter().map(|round| round.per_second))
-    }
-
-    fn cpu_us(&self) -> f64 {
-        median(self.rounds.iter().map(|round| round.cpu_us))
+    /// The median of a figure of each round; there is at least one round.
+    fn median(&self, figure: fn(&Round) -> f64) -> f64 {
+        median(self.rounds.iter().map(figure)).unwrap_or(f64::NAN)
     }
 
     fn ratio(&self) -> f64 {
-        median(self.ratios.iter().copied())
+        median(self.ratios.iter().copied()).unwrap_or(f64::NAN)
     }
 }
 
@@ -59,10 +57,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         .post(&claims, &target.operator, Bytes::new())
         .await?
         .success()?;
-    let noop = format!(
-        "/v1/noop/{}/claims",
-        sold_out.rsplit('/').next().unwrap_or_default()
-    );
+    let noop = claims.replacen("/v1/red-packets/", "/v1/noop/", 1);
 
     let (mut noops, mut claim, mut sold) =
         (Rounds::default(), Rounds::default(), Rounds::default());
@@ -93,8 +88,8 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     if args.json {
         let object = |rounds: &Rounds| {
             json!({
-                "per_second": rounds.per_second().round(), "ratio": rounds.ratio(), "ratios": rounds.ratios,
-                "cpu_us": rounds.cpu_us(),
+                "per_second": rounds.median(|round| round.per_second).round(), "ratio": rounds.ratio(), "ratios": rounds.ratios,
+                "cpu_us": rounds.median(|round| round.cpu_us),
             })
         };
         let report = json!({
@@ -111,9 +106,9 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         for (name, rounds) in kinds {
             println!(
                 "{name:<14}{:>8.0} requests/s, {:.3} of the no-op beside it; {:.1} µs of CPU each, clients included",
-                rounds.per_second(),
+                rounds.median(|round| round.per_second),
                 rounds.ratio(),
-                rounds.cpu_us(),
+                rounds.median(|round| round.cpu_us),
             );
         }
         println!("audit {}", if ok { "ok" } else { "BROKEN" });
@@ -129,17 +124,7 @@ async fn one(
     path: &str,
     status: u16,
 ) -> anyhow::Result<Round> {
-    let plan = LoadPlan {
-        addr: target.addr,
-        path: path.to_owned(),
-        body: Bytes::new(),
-        users: Arc::clone(users),
-        clicks: Arc::new((0..users.len() as u32).collect()),
-        connections: args.connections as usize,
-        per_second: None,
-        time_max: Some(Duration::from_secs(u64::from(args.seconds))),
-        keep_grants: false,
-    };
+    let plan = plan(args, target, users, path.to_owned());
     let cpu_before = cpu_seconds()?;
     let results = load_generator::run(plan, |_| ()).await?;
     let cpu_us = (cpu_seconds()? - cpu_before) * 1e6 / results.requests as f64;
@@ -172,26 +157,4 @@ fn cpu_seconds() -> anyhow::Result<f64> {
         .map(str::parse::<f64>)
         .sum::<Result<_, _>>()?;
     Ok(ticks / 100.0)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        length if length % 2 == 1 => sorted[middle],
-        _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
-        assert!((median([4.0, 1.0, 2.0, 3.0].into_iter()) - 2.5).abs() < 1e-9);
-    }
 }

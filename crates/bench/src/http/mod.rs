@@ -3,7 +3,7 @@
 mod baseline;
 mod target;
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use clap::builder::ArgPredicate;
@@ -55,24 +55,15 @@ pub(crate) struct HttpArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &HttpArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let target = Target::new(args.url.as_deref(), args.secret_file.as_deref()).await?;
-        let sound = if args.baseline {
-            baseline::run(args, &target).await?
-        } else {
-            measure(args, &target).await?
-        };
-        target.stop().await?;
-        Ok(if sound {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
-    })
+pub(crate) async fn run(args: &HttpArgs) -> anyhow::Result<bool> {
+    let target = Target::new(args.url.as_deref(), args.secret_file.as_deref()).await?;
+    let sound = if args.baseline {
+        baseline::run(args, &target).await?
+    } else {
+        measure(args, &target).await?
+    };
+    target.stop().await?;
+    Ok(sound)
 }
 
 /// One load's numbers.
@@ -138,8 +129,7 @@ impl Load {
 }
 
 async fn measure(args: &HttpArgs, target: &Target) -> anyhow::Result<bool> {
-    let users = users_for(args.seconds);
-    let users = target.users(users)?;
+    let users = target.users(users_for(args.seconds))?;
     let closed = load(args, target, &users, None).await?;
     let rate = args.rate.unwrap_or(closed.per_second / 2.0);
     let open = load(args, target, &users, Some(rate)).await?;
@@ -165,6 +155,21 @@ fn users_for(seconds: u32) -> u32 {
     (seconds * USERS_PER_SECOND_MAX).min(SHARES_MAX)
 }
 
+/// A closed loop: each user clicks once, for as long as the load lasts.
+fn plan(args: &HttpArgs, target: &Target, users: &Arc<Vec<User>>, path: String) -> LoadPlan {
+    LoadPlan {
+        addr: target.addr,
+        path,
+        body: Bytes::new(),
+        users: Arc::clone(users),
+        clicks: Arc::new((0..users.len() as u32).collect()),
+        connections: args.connections as usize,
+        per_second: None,
+        time_max: Some(Duration::from_secs(u64::from(args.seconds))),
+        keep_grants: false,
+    }
+}
+
 async fn load(
     args: &HttpArgs,
     target: &Target,
@@ -174,15 +179,9 @@ async fn load(
     let shares = users.len() as u32;
     let packet = target.open_packet(shares).await?;
     let plan = LoadPlan {
-        addr: target.addr,
-        path: format!("{packet}/claims"),
-        body: Bytes::new(),
-        users: Arc::clone(users),
-        clicks: Arc::new((0..shares).collect()),
-        connections: args.connections as usize,
         per_second: rate,
-        time_max: Some(Duration::from_secs(u64::from(args.seconds))),
         keep_grants: true,
+        ..plan(args, target, users, format!("{packet}/claims"))
     };
     let results = load_generator::run(plan, |_| ()).await?;
     let verdict = verdict::judge(&results.seen, u64::from(shares))?;

@@ -13,15 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::{
-    scheme::{About, Client, Drive, Exact, Outcome, Recount, Scheme, Site},
-    wire::{Script, Wire},
+    scheme::{About, Exact, Outcome, Recipe, Recount, Site},
+    wire::{Script, Server, Wire},
 };
 
 /// How long the orders' consumer may need after the last claim.
@@ -37,45 +37,27 @@ pub(super) const ABOUT: About = About {
     published: None,
 };
 
-struct Parts {
+pub(super) struct Counter {
+    server: Server,
     goods: String,
     orders: String,
     book: Script,
-}
-
-pub(super) struct Counter {
-    site: Site,
-    parts: Arc<Parts>,
     /// Stands for the database.
     database: Arc<Mutex<Vec<String>>>,
-    consumer: Mutex<Option<JoinHandle<anyhow::Result<()>>>>,
+    /// The one task that takes the orders.
+    consumer: Mutex<JoinSet<anyhow::Result<()>>>,
 }
 
 impl Counter {
-    pub(super) fn new(site: Site) -> Self {
-        let parts = Parts {
+    pub(super) fn new(site: &Site) -> Self {
+        Self {
+            server: site.server.clone(),
             goods: site.key("goodsId"),
             orders: site.key("orderList"),
             book: Script::new(include_str!("lua/counter_book.lua")),
-        };
-        Self {
-            site,
-            parts: Arc::new(parts),
             database: Arc::default(),
-            consumer: Mutex::new(None),
+            consumer: Mutex::default(),
         }
-    }
-
-    fn stop_consumer(&self) {
-        if let Some(consumer) = self.consumer.lock().take() {
-            consumer.abort();
-        }
-    }
-}
-
-impl Drop for Counter {
-    fn drop(&mut self) {
-        self.stop_consumer();
     }
 }
 
@@ -93,76 +75,66 @@ async fn consume(
 }
 
 #[async_trait]
-impl Scheme for Counter {
-    fn about(&self) -> &'static About {
-        &ABOUT
+impl Recipe for Counter {
+    fn keys(&self) -> Vec<&str> {
+        vec![&self.goods, &self.orders]
     }
 
-    async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
-        let mut wire = self.site.server.connect().await?;
+    async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()> {
         let mut set = redis::cmd("HSET");
-        set.arg(&self.parts.goods)
+        set.arg(&self.goods)
             .arg("Total")
             .arg(supply)
             .arg("Booked")
             .arg(0);
         wire.ask::<()>(&set).await?;
-        self.parts.book.load(&mut wire).await?;
+        self.book.load(wire).await?;
+        let wire = self.server.connect_blocking().await?;
+        let consumer = consume(wire, self.orders.clone(), Arc::clone(&self.database));
+        self.consumer.lock().spawn(consumer);
         Ok(())
     }
 
-    async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let wire = self.site.server.connect_blocking().await?;
-        let orders = self.parts.orders.clone();
-        let consumer = tokio::spawn(consume(wire, orders, Arc::clone(&self.database)));
-        *self.consumer.lock() = Some(consumer);
-        let client = |wire| CounterClient {
-            wire,
-            parts: Arc::clone(&self.parts),
-        };
-        self.site.clients(connections, client).await
+    async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
+        let taken: u64 = wire.evalsha(&self.book, &[&self.goods], &["1"]).await?;
+        if taken == 0 {
+            return Ok(Outcome::SoldOut);
+        }
+        // A crash here loses the order, and its unit is booked for good.
+        let order = json!({ "goodsId": "goodsId", "userId": user, "count": taken }).to_string();
+        wire.ask::<()>(redis::cmd("LPUSH").arg(&self.orders).arg(order))
+            .await?;
+        Ok(Outcome::Granted { unit: None })
     }
 
     async fn finish(&self, granted: u64) -> anyhow::Result<()> {
         let give_up = Instant::now() + CONSUMER_MAX;
         while (self.database.lock().len() as u64) < granted {
-            let ended = self
-                .consumer
-                .lock()
-                .as_ref()
-                .is_none_or(JoinHandle::is_finished);
             ensure!(
-                !ended,
+                self.consumer.lock().try_join_next().is_none(),
                 "the consumer of the orders ended before they were all there"
             );
-            if Instant::now() > give_up {
-                bail!("the consumer of the orders was not done after {CONSUMER_MAX:?}");
-            }
+            ensure!(
+                Instant::now() <= give_up,
+                "the consumer of the orders was not done after {CONSUMER_MAX:?}"
+            );
             tokio::time::sleep(CONSUMER_LOOK).await;
         }
         Ok(())
     }
 
-    async fn recount(&self) -> anyhow::Result<Recount> {
-        let mut wire = self.site.server.connect().await?;
+    async fn recount(&self, wire: &mut Wire) -> anyhow::Result<Recount> {
         let mut get = redis::cmd("HMGET");
-        get.arg(&self.parts.goods).arg("Total").arg("Booked");
+        get.arg(&self.goods).arg("Total").arg("Booked");
         let (total, booked): (i64, i64) = wire.ask(&get).await?;
         // What nobody has taken from the list is as much an order as what is in the database.
-        let mut orders = wire.list(&self.parts.orders).await?;
+        let mut orders = wire.list(&self.orders).await?;
         orders.extend(self.database.lock().iter().cloned());
         Ok(Recount {
             left: total - booked,
             holders: holders(&orders)?,
             ..Recount::default()
         })
-    }
-
-    async fn clean(&self) -> anyhow::Result<()> {
-        self.stop_consumer();
-        self.site
-            .unlink(&[&self.parts.goods, &self.parts.orders])
-            .await
     }
 }
 
@@ -176,34 +148,4 @@ pub(super) fn holders(orders: &[String]) -> anyhow::Result<Vec<String>> {
             .to_owned())
     };
     orders.iter().map(holder).collect()
-}
-
-struct CounterClient {
-    wire: Wire,
-    parts: Arc<Parts>,
-}
-
-#[async_trait]
-impl Client for CounterClient {
-    async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
-        let parts = &self.parts;
-        let taken: u64 = self
-            .wire
-            .evalsha(&parts.book, &[&parts.goods], &["1"])
-            .await?;
-        if taken == 0 {
-            return Ok(Outcome::SoldOut);
-        }
-        // A crash here loses the order, and its unit is booked for good.
-        let order = json!({ "goodsId": "goodsId", "userId": user, "count": taken }).to_string();
-        let mut push = redis::cmd("LPUSH");
-        self.wire
-            .ask::<()>(push.arg(&parts.orders).arg(order))
-            .await?;
-        Ok(Outcome::Granted { unit: None })
-    }
-
-    fn round_trips(&self) -> u64 {
-        self.wire.calls()
-    }
 }

@@ -10,10 +10,7 @@
 //! status is written under the record's id but read under the product's; here both are one id. The user's id is not
 //! looked at: who clicks twice can get two, so the scheme must be exact in its supply and its orders alone.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use redis::RedisResult;
@@ -21,7 +18,7 @@ use serde_json::json;
 
 use super::{
     counter::holders,
-    scheme::{About, Client, Drive, Exact, Outcome, Recount, Scheme, Site},
+    scheme::{About, Exact, Outcome, Recipe, Recount, Site},
     wire::{Script, Wire},
 };
 
@@ -36,7 +33,7 @@ pub(super) const ABOUT: About = About {
     published: None,
 };
 
-struct Parts {
+pub(super) struct Deduct {
     status: String,
     stock: String,
     /// The field of the stock's hash, named with the same tag as its key.
@@ -47,14 +44,9 @@ struct Parts {
     rollbacks: AtomicU64,
 }
 
-pub(super) struct Deduct {
-    site: Site,
-    parts: Arc<Parts>,
-}
-
 impl Deduct {
-    pub(super) fn new(site: Site) -> Self {
-        let parts = Parts {
+    pub(super) fn new(site: &Site) -> Self {
+        Self {
             status: site.key("fixed_product_sold_status_1"),
             stock: site.key("{fixed:1}-residue_stock_1"),
             field: "{fixed:1}-residueStock".to_owned(),
@@ -62,109 +54,59 @@ impl Deduct {
             deduct: Script::new(include_str!("lua/deduct.lua")),
             rollback: Script::new(include_str!("lua/deduct_rollback.lua")),
             rollbacks: AtomicU64::new(0),
-        };
-        Self {
-            site,
-            parts: Arc::new(parts),
         }
     }
-}
 
-#[async_trait]
-impl Scheme for Deduct {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
-    async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
-        let mut wire = self.site.server.connect().await?;
-        let mut put = redis::cmd("HSETNX");
-        put.arg(&self.parts.stock)
-            .arg(&self.parts.field)
-            .arg(supply);
-        wire.ask::<()>(&put).await?;
-        let mut open = redis::cmd("SET");
-        wire.ask::<()>(open.arg(&self.parts.status).arg(1).arg("PX").arg(SALE_MS))
-            .await?;
-        Ok(())
-    }
-
-    async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let client = |wire| DeductClient {
-            wire,
-            parts: Arc::clone(&self.parts),
-        };
-        self.site.clients(connections, client).await
-    }
-
-    async fn recount(&self) -> anyhow::Result<Recount> {
-        let mut wire = self.site.server.connect().await?;
-        let mut get = redis::cmd("HGET");
-        let left = wire
-            .ask(get.arg(&self.parts.stock).arg(&self.parts.field))
-            .await?;
-        let orders = wire.list(&self.parts.orders).await?;
-        let rollbacks = self.parts.rollbacks.load(Ordering::Relaxed);
-        Ok(Recount {
-            left,
-            holders: holders(&orders)?,
-            notes: [("rollbacks", rollbacks)].into(),
-            ..Recount::default()
-        })
-    }
-
-    async fn clean(&self) -> anyhow::Result<()> {
-        let parts = &self.parts;
-        self.site
-            .unlink(&[&parts.status, &parts.stock, &parts.orders])
-            .await
-    }
-}
-
-struct DeductClient {
-    wire: Wire,
-    parts: Arc<Parts>,
-}
-
-impl DeductClient {
-    async fn publish(&mut self, user: &str) -> RedisResult<()> {
+    async fn publish(&self, wire: &mut Wire, user: &str) -> RedisResult<()> {
         let order = json!({ "userId": user, "productId": 1, "price": 1, "quantity": 1 });
         let mut push = redis::cmd("LPUSH");
-        push.arg(&self.parts.orders).arg(order.to_string());
-        self.wire.ask(&push).await
+        push.arg(&self.orders).arg(order.to_string());
+        wire.ask(&push).await
     }
 }
 
 #[async_trait]
-impl Client for DeductClient {
-    async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
-        let parts = Arc::clone(&self.parts);
-        let status: Option<u64> = self.wire.ask(redis::cmd("GET").arg(&parts.status)).await?;
+impl Recipe for Deduct {
+    fn keys(&self) -> Vec<&str> {
+        vec![&self.status, &self.stock, &self.orders]
+    }
+
+    async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()> {
+        let mut put = redis::cmd("HSETNX");
+        wire.ask::<()>(put.arg(&self.stock).arg(&self.field).arg(supply))
+            .await?;
+        let mut open = redis::cmd("SET");
+        open.arg(&self.status).arg(1).arg("PX").arg(SALE_MS);
+        Ok(wire.ask(&open).await?)
+    }
+
+    async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
+        let status: Option<u64> = wire.ask(redis::cmd("GET").arg(&self.status)).await?;
         if status != Some(1) {
             return Ok(Outcome::Refused);
         }
-        let keys = [&*parts.stock, &parts.field];
-        let deducted: u64 = self
-            .wire
-            .evalsha_or_eval(&parts.deduct, &keys, &["1"])
-            .await?;
+        let keys = [&*self.stock, &self.field];
+        let deducted: u64 = wire.evalsha_or_eval(&self.deduct, &keys, &["1"]).await?;
         if deducted != 1 {
             return Ok(Outcome::SoldOut);
         }
         // A crash here loses the order, and its unit is deducted for good.
-        if let Err(error) = self.publish(user).await {
+        if let Err(error) = self.publish(wire, user).await {
             // Also when the publication went through and only its answer was lost: then the unit is sold again.
-            let _: u64 = self
-                .wire
-                .evalsha_or_eval(&parts.rollback, &keys, &["1"])
-                .await?;
-            parts.rollbacks.fetch_add(1, Ordering::Relaxed);
+            let _: u64 = wire.evalsha_or_eval(&self.rollback, &keys, &["1"]).await?;
+            self.rollbacks.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
         }
         Ok(Outcome::Granted { unit: None })
     }
 
-    fn round_trips(&self) -> u64 {
-        self.wire.calls()
+    async fn recount(&self, wire: &mut Wire) -> anyhow::Result<Recount> {
+        let mut get = redis::cmd("HGET");
+        Ok(Recount {
+            left: wire.ask(get.arg(&self.stock).arg(&self.field)).await?,
+            holders: holders(&wire.list(&self.orders).await?)?,
+            notes: [("rollbacks", self.rollbacks.load(Ordering::Relaxed))].into(),
+            ..Recount::default()
+        })
     }
 }

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
 use qiang_core::{
-    id::UserId,
+    campaign::CampaignKind,
     outcome,
     ports::{Claimed, EngineError, Ticket},
 };
@@ -21,6 +21,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::scheme::{Client, Drive, Opened, Outcome};
+use crate::fixture;
 
 /// How long one run of one scheme may take.
 const RUN_MAX: Duration = Duration::from_secs(600);
@@ -280,7 +281,8 @@ async fn serve_tickets(
         while tickets.len() < waiting
             && let Some(turn) = queue.take()
         {
-            let claim = opened.claim_of(UserId::new(queue.name(&turn))?);
+            let claim =
+                fixture::claim(opened.campaign, CampaignKind::RedPacket, queue.name(&turn))?;
             // As the service does it: the gate first, then the engine.
             match opened.engine.peek(&claim) {
                 Some(outcome) => answers.record(&queue, &turn, Ok(outcome_of(outcome))),

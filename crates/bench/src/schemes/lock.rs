@@ -14,15 +14,12 @@
 //! with a reply of -2. `lock` is that version, and it reads the reply: without that the guard would keep the
 //! stock and still tell the user of a share.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
 use super::{
-    scheme::{About, Client, Drive, Exact, Outcome, Published, Recount, Scheme, Site},
+    scheme::{About, Exact, Outcome, Published, Recipe, Recount, Site},
     wire::{Script, Wire},
 };
 
@@ -57,7 +54,7 @@ pub(super) enum Version {
     Guarded,
 }
 
-struct Parts {
+pub(super) struct Lock {
     version: Version,
     total: String,
     grabbed: String,
@@ -69,18 +66,13 @@ struct Parts {
     guarded: AtomicU64,
 }
 
-pub(super) struct Lock {
-    site: Site,
-    parts: Arc<Parts>,
-}
-
 impl Lock {
-    pub(super) fn new(site: Site, version: Version) -> Self {
+    pub(super) fn new(site: &Site, version: Version) -> Self {
         let grab = match version {
             Version::Printed => include_str!("lua/lock_grab.lua"),
             Version::Guarded => include_str!("lua/lock_grab_guarded.lua"),
         };
-        let parts = Parts {
+        Self {
             version,
             total: site.key("red_packet:10001:total"),
             grabbed: site.key("red_packet:10001:grabbed"),
@@ -90,91 +82,30 @@ impl Lock {
             timeouts: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             guarded: AtomicU64::new(0),
-        };
-        Self {
-            site,
-            parts: Arc::new(parts),
-        }
-    }
-}
-
-#[async_trait]
-impl Scheme for Lock {
-    fn about(&self) -> &'static About {
-        match self.parts.version {
-            Version::Printed => &ABOUT_PRINTED,
-            Version::Guarded => &ABOUT,
         }
     }
 
-    async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
-        let mut wire = self.site.server.connect().await?;
-        let mut set = redis::cmd("SET");
-        Ok(wire.ask(set.arg(&self.parts.total).arg(supply)).await?)
-    }
-
-    async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let client = |wire| LockClient {
-            wire,
-            parts: Arc::clone(&self.parts),
-        };
-        self.site.clients(connections, client).await
-    }
-
-    async fn recount(&self) -> anyhow::Result<Recount> {
-        let mut wire = self.site.server.connect().await?;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Ok(Recount {
-            left: wire.ask(redis::cmd("GET").arg(&self.parts.total)).await?,
-            holders: wire.set(&self.parts.grabbed).await?,
-            notes: [
-                ("lock_timeouts", count(&self.parts.timeouts)),
-                ("lock_busy", count(&self.parts.busy)),
-                ("guard_refusals", count(&self.parts.guarded)),
-            ]
-            .into(),
-            ..Recount::default()
-        })
-    }
-
-    async fn clean(&self) -> anyhow::Result<()> {
-        // Locks were released, or expire within LOCK_MS.
-        self.site
-            .unlink(&[&self.parts.total, &self.parts.grabbed])
-            .await
-    }
-}
-
-struct LockClient {
-    wire: Wire,
-    parts: Arc<Parts>,
-}
-
-impl LockClient {
-    async fn remaining(&mut self) -> anyhow::Result<i64> {
-        let mut look = redis::cmd("DECRBY");
-        Ok(self.wire.ask(look.arg(&self.parts.total).arg(0)).await?)
+    async fn remaining(&self, wire: &mut Wire) -> anyhow::Result<i64> {
+        Ok(wire
+            .ask(redis::cmd("DECRBY").arg(&self.total).arg(0))
+            .await?)
     }
 
     /// What happens between taking the lock and releasing it.
-    async fn under_lock(&mut self, user: &str) -> anyhow::Result<Outcome> {
-        if self.remaining().await? < 0 {
+    async fn under_lock(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
+        if self.remaining(wire).await? < 0 {
             return Ok(Outcome::SoldOut);
         }
-        let parts = Arc::clone(&self.parts);
         let mut member = redis::cmd("SISMEMBER");
-        if self.wire.ask(member.arg(&parts.grabbed).arg(user)).await? {
+        if wire.ask(member.arg(&self.grabbed).arg(user)).await? {
             return Ok(Outcome::Already);
         }
-        let keys = [&*parts.grabbed, &parts.total];
-        let reply: i64 = self
-            .wire
-            .evalsha_or_eval(&parts.grab, &keys, &[user])
-            .await?;
-        Ok(match (parts.version, reply) {
+        let keys = [&*self.grabbed, &self.total];
+        let reply: i64 = wire.evalsha_or_eval(&self.grab, &keys, &[user]).await?;
+        Ok(match (self.version, reply) {
             (Version::Guarded, -1) => Outcome::Already,
             (Version::Guarded, -2) => {
-                parts.guarded.fetch_add(1, Ordering::Relaxed);
+                self.guarded.fetch_add(1, Ordering::Relaxed);
                 Outcome::SoldOut
             }
             _ => Outcome::Granted { unit: None },
@@ -183,34 +114,54 @@ impl LockClient {
 }
 
 #[async_trait]
-impl Client for LockClient {
-    async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
-        if self.remaining().await? <= 0 {
+impl Recipe for Lock {
+    /// Without the locks: they were released, or expire within [`LOCK_MS`].
+    fn keys(&self) -> Vec<&str> {
+        vec![&self.total, &self.grabbed]
+    }
+
+    async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()> {
+        Ok(wire
+            .ask(redis::cmd("SET").arg(&self.total).arg(supply))
+            .await?)
+    }
+
+    async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
+        if self.remaining(wire).await? <= 0 {
             return Ok(Outcome::SoldOut);
         }
-        let parts = Arc::clone(&self.parts);
-        let lock = format!("{}:{user}", parts.lock);
+        let lock = format!("{}:{user}", self.lock);
         let value = format!("{:032x}", rand::random::<u128>());
         let mut take = redis::cmd("SET");
         take.arg(&lock).arg(&value).arg("NX").arg("PX").arg(LOCK_MS);
-        let locked: bool = self.wire.ask::<Option<String>>(&take).await?.is_some();
+        let locked: bool = wire.ask::<Option<String>>(&take).await?.is_some();
         let outcome = if locked {
-            self.under_lock(user).await
+            self.under_lock(wire, user).await
         } else {
-            parts.busy.fetch_add(1, Ordering::Relaxed);
+            self.busy.fetch_add(1, Ordering::Relaxed);
             Ok(Outcome::Refused)
         };
-        let released: i64 = self
-            .wire
-            .evalsha_or_eval(&parts.release, &[&lock], &[&value])
+        let released: i64 = wire
+            .evalsha_or_eval(&self.release, &[&lock], &[&value])
             .await?;
         if locked && released == 0 {
-            parts.timeouts.fetch_add(1, Ordering::Relaxed);
+            self.timeouts.fetch_add(1, Ordering::Relaxed);
         }
         outcome
     }
 
-    fn round_trips(&self) -> u64 {
-        self.wire.calls()
+    async fn recount(&self, wire: &mut Wire) -> anyhow::Result<Recount> {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Ok(Recount {
+            left: wire.ask(redis::cmd("GET").arg(&self.total)).await?,
+            holders: wire.set(&self.grabbed).await?,
+            notes: [
+                ("lock_timeouts", count(&self.timeouts)),
+                ("lock_busy", count(&self.busy)),
+                ("guard_refusals", count(&self.guarded)),
+            ]
+            .into(),
+            ..Recount::default()
+        })
     }
 }

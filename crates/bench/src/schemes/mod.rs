@@ -17,9 +17,9 @@ mod tally;
 mod unlocked;
 mod wire;
 
-use std::{process::ExitCode, sync::Arc};
+use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, ensure};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 pub(crate) use self::plan::SchemesArgs;
@@ -27,17 +27,14 @@ use self::{
     load::{Load, Users},
     plan::Plan,
     report::{Loaded, Report, Row, Run},
-    scheme::Scheme,
+    scheme::{About, Scheme},
     tally::judge,
     wire::{Wire, Work},
 };
 
-pub(crate) fn run(args: &SchemesArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: &SchemesArgs) -> anyhow::Result<bool> {
     let plan = Plan::new(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    let report = runtime.block_on(measure(args, &plan))?;
+    let report = measure(args, &plan).await?;
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
@@ -49,11 +46,7 @@ pub(crate) fn run(args: &SchemesArgs) -> anyhow::Result<ExitCode> {
     for line in report.broken() {
         eprintln!("{line}");
     }
-    Ok(if report.ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(report.ok)
 }
 
 async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
@@ -70,6 +63,7 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
     } else {
         ProgressDrawTarget::stderr()
     });
+    let style = ProgressStyle::with_template("{prefix:<28} {bar:40} {pos}/{len}")?;
     let mut loaded = Vec::new();
     for load in &plan.loads {
         let users = Arc::new(Users::new(load));
@@ -82,18 +76,11 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
         for round in 1..=args.repeat {
             for (name, row) in plan.names.iter().zip(&mut rows) {
                 let bar = bars.add(ProgressBar::new(users.claims()));
-                let label = format!(
-                    "{} {round}/{} {}",
-                    load.load.as_str(),
-                    args.repeat,
-                    row.name()
-                );
-                bar.set_style(ProgressStyle::with_template(
-                    "{prefix:<28} {bar:40} {pos}/{len}",
-                )?);
-                bar.set_prefix(label);
+                bar.set_style(style.clone());
+                let (load_name, repeat) = (load.load.as_str(), args.repeat);
+                bar.set_prefix(format!("{load_name} {round}/{repeat} {}", row.name()));
                 let scheme = plan.build(*name).await?;
-                let run = once(&*scheme, load, &users, info.as_mut(), &bar).await;
+                let run = once(&*scheme, name.about(), load, &users, info.as_mut(), &bar).await;
                 bar.finish_and_clear();
                 row.runs
                     .push(run.with_context(|| format!("{} failed", row.name()))?);
@@ -107,13 +94,14 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
 /// One run of one scheme, which is cleaned away whatever comes of it.
 async fn once(
     scheme: &dyn Scheme,
+    about: &About,
     load: &Load,
     users: &Arc<Users>,
     info: Option<&mut Wire>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Run> {
     let run = tokio::select! {
-        run = Box::pin(exercise(scheme, load, users, info, bar)) => run,
+        run = Box::pin(exercise(scheme, about, load, users, info, bar)) => run,
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     let cleaned = scheme.clean().await;
@@ -124,12 +112,12 @@ async fn once(
 
 async fn exercise(
     scheme: &dyn Scheme,
+    about: &About,
     load: &Load,
     users: &Arc<Users>,
     info: Option<&mut Wire>,
     bar: &ProgressBar,
 ) -> anyhow::Result<Run> {
-    let about = scheme.about();
     scheme.prepare(load.shares).await?;
     let connections = load.connections as usize;
     let drive = scheme.drive(connections).await?;
@@ -151,13 +139,11 @@ async fn exercise(
     }
     let recount = scheme.recount().await?;
     let tally = judge(load, users, &ran.answers, &recount);
-    if ran.answers.claims() != users.claims() {
-        bail!(
-            "{} claims were made and {} answered",
-            users.claims(),
-            ran.answers.claims()
-        );
-    }
+    let (made, answered) = (users.claims(), ran.answers.claims());
+    ensure!(
+        made == answered,
+        "{made} claims were made and {answered} answered"
+    );
     Ok(Run::new(
         about.exact,
         &ran,
@@ -185,9 +171,16 @@ mod tests {
             let load = plan.loads[0];
             let users = Arc::new(Users::new(&load));
             let scheme = plan.build(Name::Embedded).await.unwrap();
-            let run = once(&*scheme, &load, &users, None, &ProgressBar::hidden())
-                .await
-                .unwrap();
+            let run = once(
+                &*scheme,
+                Name::Embedded.about(),
+                &load,
+                &users,
+                None,
+                &ProgressBar::hidden(),
+            )
+            .await
+            .unwrap();
             assert_eq!(run.broken, Vec::<String>::new());
             assert_eq!(run.tally.right, u64::from(load.shares));
             assert_eq!(run.claims, users.claims());

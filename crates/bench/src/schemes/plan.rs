@@ -7,9 +7,10 @@ use anyhow::Context as _;
 use super::{
     counter, deduct,
     load::{self, Load, Users},
-    lock, qiang, queue,
+    lock::{self, Lock, Version},
+    qiang, queue,
     row_lock::{self, Database},
-    scheme::{About, Scheme, Site},
+    scheme::{About, Scheme, Site, on_redis},
     unlocked,
     wire::Server,
 };
@@ -183,22 +184,21 @@ impl Plan {
             Ok::<_, anyhow::Error>(Site { server, prefix })
         };
         Ok(match name {
-            Name::Queue => Box::new(queue::Queue::new(site()?)),
-            Name::Counter => Box::new(counter::Counter::new(site()?)),
-            Name::Deduct => Box::new(deduct::Deduct::new(site()?)),
-            Name::Lock => Box::new(lock::Lock::new(site()?, lock::Version::Guarded)),
-            Name::LockPrinted => Box::new(lock::Lock::new(site()?, lock::Version::Printed)),
-            Name::Unlocked => Box::new(unlocked::Unlocked::new(site()?)),
+            Name::Queue => on_redis(site()?, queue::Queue::new),
+            Name::Counter => on_redis(site()?, counter::Counter::new),
+            Name::Deduct => on_redis(site()?, deduct::Deduct::new),
+            Name::Lock => on_redis(site()?, |site| Lock::new(site, Version::Guarded)),
+            Name::LockPrinted => on_redis(site()?, |site| Lock::new(site, Version::Printed)),
+            Name::Unlocked => on_redis(site()?, unlocked::Unlocked::new),
             Name::RowLock => {
                 let database = self.database.clone().context("no database")?;
                 Box::new(row_lock::RowLock::new(database, &random))
             }
             Name::Qiang => {
                 let url = self.url.as_deref().context("no Redis")?;
-                let subject = qiang::Subject::redis(url, &site()?, self.partitions).await?;
-                Box::new(qiang::Qiang::new(subject))
+                Box::new(qiang::Qiang::redis(url, &site()?, self.partitions).await?)
             }
-            Name::Embedded => Box::new(qiang::Qiang::new(qiang::Subject::embedded()?)),
+            Name::Embedded => Box::new(qiang::Qiang::embedded()?),
         })
     }
 }

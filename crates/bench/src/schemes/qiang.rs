@@ -1,6 +1,6 @@
 //! `qiang`: ours. A red packet in an engine, claimed by tickets, counted again from the engine's log.
 //!
-//! It is written against the ports: a [`Subject`] is an engine, its log, and what else is needed to measure it.
+//! It is written against the ports, so that one code measures both engines.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind},
+    campaign::AckLevel,
     event::Event,
     id::CampaignId,
     ports::{Engine, EventLog, Ledger},
@@ -40,59 +40,43 @@ pub(super) const ABOUT: About = About {
     published: None,
 };
 
-/// An engine to measure, and what belongs to it.
-pub(super) struct Subject {
-    pub(super) about: &'static About,
-    pub(super) engine: Arc<dyn Engine>,
-    pub(super) log: Arc<dyn EventLog>,
-    /// The book that the packet is funded in and entered into; without one, the engine is all there is.
-    pub(super) ledger: Option<Arc<dyn Ledger>>,
+/// A red packet in an engine, and what belongs to it.
+pub(super) struct Qiang {
+    engine: Arc<dyn Engine>,
+    log: Arc<dyn EventLog>,
+    /// The ledger that the packet is funded in and entered into; without one, the engine is all there is.
+    ledger: Option<Arc<dyn Ledger>>,
     /// The acknowledgement level that the packet asks for.
-    pub(super) ack: AckLevel,
-    /// The Redis commands by which it speaks, in small letters; their calls are its round trips.
-    pub(super) commands: &'static [&'static str],
-    /// Takes down what the engine leaves behind.
-    take_down: TakeDown,
+    ack: AckLevel,
+    /// The Redis commands by which the engine speaks, in small letters; their calls are its round trips.
+    commands: &'static [&'static str],
+    left_behind: LeftBehind,
+    campaign: Mutex<Option<CampaignId>>,
 }
 
 /// What an engine leaves behind.
-enum TakeDown {
+enum LeftBehind {
     File(Embedded, Mutex<Option<tempfile::TempDir>>),
     Keys(RedisEngine),
 }
 
-impl TakeDown {
-    async fn run(&self) -> anyhow::Result<()> {
-        match self {
-            Self::File(embedded, folder) => {
-                // It waits for a thread to end.
-                tokio::task::block_in_place(|| embedded.close());
-                drop(folder.lock().take());
-                Ok(())
-            }
-            Self::Keys(engine) => Ok(engine.erase().await?),
-        }
-    }
-}
-
-impl Subject {
-    /// The embedded engine on a file in a temporary folder.
+impl Qiang {
+    /// On the embedded engine, on a file in a temporary folder.
     pub(super) fn embedded() -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let embedded = Embedded::open(&folder.path().join("qiang.db"), Arc::new(SystemClock))?;
-        let take_down = TakeDown::File(embedded.clone(), Mutex::new(Some(folder)));
         Ok(Self {
-            about: &ABOUT_EMBEDDED,
             engine: Arc::new(embedded.clone()),
             log: Arc::new(embedded.clone()),
-            ledger: Some(Arc::new(embedded)),
+            ledger: Some(Arc::new(embedded.clone())),
             ack: AckLevel::Fsync,
             commands: &[],
-            take_down,
+            left_behind: LeftBehind::File(embedded, Mutex::new(Some(folder))),
+            campaign: Mutex::default(),
         })
     }
 
-    /// The engine on Redis, with the packet spread over all of its partitions. No ledger follows its log here.
+    /// On Redis, with the packet spread over all partitions of the engine. No ledger follows its log here.
     pub(super) async fn redis(url: &str, site: &Site, partitions: u16) -> anyhow::Result<Self> {
         let options = Options {
             urls: vec![url.to_owned()],
@@ -104,28 +88,14 @@ impl Subject {
         };
         let engine = RedisEngine::connect(options, &[]).await?;
         Ok(Self {
-            about: &ABOUT,
             engine: Arc::new(engine.clone()),
             log: Arc::new(engine.clone()),
             ledger: None,
             ack: AckLevel::Memory,
             commands: &["evalsha"],
-            take_down: TakeDown::Keys(engine),
+            left_behind: LeftBehind::Keys(engine),
+            campaign: Mutex::default(),
         })
-    }
-}
-
-pub(super) struct Qiang {
-    subject: Subject,
-    campaign: Mutex<Option<CampaignId>>,
-}
-
-impl Qiang {
-    pub(super) fn new(subject: Subject) -> Self {
-        Self {
-            subject,
-            campaign: Mutex::new(None),
-        }
     }
 
     fn campaign(&self) -> anyhow::Result<CampaignId> {
@@ -135,34 +105,24 @@ impl Qiang {
 
 #[async_trait]
 impl Scheme for Qiang {
-    fn about(&self) -> &'static About {
-        self.subject.about
-    }
-
     async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
-        let Subject {
-            engine,
-            ledger,
-            ack,
-            ..
-        } = &self.subject;
-        let id = fixture::red_packet(&**engine, ledger.as_deref(), supply, *ack).await?;
+        let (engine, ledger) = (&*self.engine, self.ledger.as_deref());
+        let id = fixture::red_packet(engine, ledger, supply, self.ack).await?;
         *self.campaign.lock() = Some(id);
         Ok(())
     }
 
     async fn drive(&self, _connections: usize) -> anyhow::Result<Drive> {
         Ok(Drive::Engine(Opened {
-            engine: Arc::clone(&self.subject.engine),
+            engine: Arc::clone(&self.engine),
             campaign: self.campaign()?,
-            kind: CampaignKind::RedPacket,
         }))
     }
 
     async fn recount(&self) -> anyhow::Result<Recount> {
-        let (engine, log) = (&self.subject.engine, &self.subject.log);
         let campaign = self.campaign()?;
-        let tally = engine
+        let tally = self
+            .engine
             .tally(campaign)
             .await?
             .context("the engine has lost the packet")?;
@@ -170,11 +130,11 @@ impl Scheme for Qiang {
             left: i64::from(tally.remaining),
             ..Recount::default()
         };
-        for partition in log.partitions() {
-            let head = log.head(partition).await?;
+        for partition in self.log.partitions() {
+            let head = self.log.head(partition).await?;
             let mut after = 0;
             while after < head {
-                let page = log.read(partition, after, LOG_PAGE).await?;
+                let page = self.log.read(partition, after, LOG_PAGE).await?;
                 after = page.last().context("the log ends before its head")?.seq;
                 let of_ours = page.into_iter().filter(|entry| entry.campaign == campaign);
                 for entry in of_ours {
@@ -196,10 +156,18 @@ impl Scheme for Qiang {
     }
 
     async fn clean(&self) -> anyhow::Result<()> {
-        self.subject.take_down.run().await
+        match &self.left_behind {
+            LeftBehind::File(embedded, folder) => {
+                // It waits for a thread to end.
+                tokio::task::block_in_place(|| embedded.close());
+                drop(folder.lock().take());
+                Ok(())
+            }
+            LeftBehind::Keys(engine) => Ok(engine.erase().await?),
+        }
     }
 
     fn commands(&self) -> &'static [&'static str] {
-        self.subject.commands
+        self.commands
     }
 }

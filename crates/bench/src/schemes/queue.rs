@@ -8,14 +8,12 @@
 //! load knows its users and does not ask, which spares this scheme a round trip a loser. Nil means both "you have one"
 //! and "none is left". A thread of theirs later carries the second list into a database; it is no part of their test.
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{
-    scheme::{About, Client, Drive, Exact, Outcome, Published, Recount, Scheme, Site},
+    scheme::{About, Exact, Outcome, Published, Recipe, Recount, Site},
     wire::{PAGE, Script, Wire},
 };
 
@@ -31,45 +29,35 @@ pub(super) const ABOUT: About = About {
 };
 
 /// The lists and the map of the articles, and their script.
-struct Parts {
+pub(super) struct Queue {
     waiting: String,
     consumed: String,
     users: String,
     take: Script,
 }
 
-pub(super) struct Queue {
-    site: Site,
-    parts: Arc<Parts>,
-}
-
 impl Queue {
-    pub(super) fn new(site: Site) -> Self {
-        let parts = Parts {
+    pub(super) fn new(site: &Site) -> Self {
+        Self {
             waiting: site.key("hongBaoList"),
             consumed: site.key("hongBaoConsumedList"),
             users: site.key("hongBaoConsumedMap"),
             take: Script::new(include_str!("lua/queue_take.lua")),
-        };
-        Self {
-            site,
-            parts: Arc::new(parts),
         }
     }
 }
 
 #[async_trait]
-impl Scheme for Queue {
-    fn about(&self) -> &'static About {
-        &ABOUT
+impl Recipe for Queue {
+    fn keys(&self) -> Vec<&str> {
+        vec![&self.waiting, &self.consumed, &self.users]
     }
 
-    async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
-        let mut wire = self.site.server.connect().await?;
+    async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()> {
         let numbers: Vec<u32> = (0..supply).collect();
         for page in numbers.chunks(PAGE) {
             let mut push = redis::cmd("LPUSH");
-            push.arg(&self.parts.waiting);
+            push.arg(&self.waiting);
             for number in page {
                 push.arg(json!({ "id": number, "money": number }).to_string());
             }
@@ -78,24 +66,23 @@ impl Scheme for Queue {
         Ok(())
     }
 
-    async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
-        let client = |wire| QueueClient {
-            wire,
-            parts: Arc::clone(&self.parts),
+    async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
+        let keys = [&*self.waiting, &self.consumed, &self.users, user];
+        let share: Option<String> = wire.eval(&self.take, &keys, &[]).await?;
+        let Some(share) = share else {
+            return Ok(Outcome::Refused);
         };
-        self.site.clients(connections, client).await
+        let unit = Some(number_of(&serde_json::from_str(&share)?)?);
+        Ok(Outcome::Granted { unit })
     }
 
-    async fn recount(&self) -> anyhow::Result<Recount> {
-        let mut wire = self.site.server.connect().await?;
+    async fn recount(&self, wire: &mut Wire) -> anyhow::Result<Recount> {
         let mut recount = Recount {
-            left: wire
-                .ask(redis::cmd("LLEN").arg(&self.parts.waiting))
-                .await?,
-            barred: Some(wire.ask(redis::cmd("HLEN").arg(&self.parts.users)).await?),
+            left: wire.ask(redis::cmd("LLEN").arg(&self.waiting)).await?,
+            barred: Some(wire.ask(redis::cmd("HLEN").arg(&self.users)).await?),
             ..Recount::default()
         };
-        for share in wire.list(&self.parts.consumed).await? {
+        for share in wire.list(&self.consumed).await? {
             let share: Value = serde_json::from_str(&share)?;
             let user = share["userId"]
                 .as_str()
@@ -105,38 +92,8 @@ impl Scheme for Queue {
         }
         Ok(recount)
     }
-
-    async fn clean(&self) -> anyhow::Result<()> {
-        let parts = &self.parts;
-        self.site
-            .unlink(&[&parts.waiting, &parts.consumed, &parts.users])
-            .await
-    }
 }
 
 fn number_of(share: &Value) -> anyhow::Result<u64> {
     share["id"].as_u64().context("a share without a number")
-}
-
-struct QueueClient {
-    wire: Wire,
-    parts: Arc<Parts>,
-}
-
-#[async_trait]
-impl Client for QueueClient {
-    async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
-        let parts = &self.parts;
-        let keys = [&*parts.waiting, &parts.consumed, &parts.users, user];
-        let share: Option<String> = self.wire.eval(&parts.take, &keys, &[]).await?;
-        let Some(share) = share else {
-            return Ok(Outcome::Refused);
-        };
-        let unit = Some(number_of(&serde_json::from_str(&share)?)?);
-        Ok(Outcome::Granted { unit })
-    }
-
-    fn round_trips(&self) -> u64 {
-        self.wire.calls()
-    }
 }

@@ -10,6 +10,7 @@ use super::{
     tally::Tally,
     wire::Work,
 };
+use crate::median;
 
 /// One run of one scheme.
 #[derive(Debug, Clone, Serialize)]
@@ -230,17 +231,6 @@ impl Report {
             }
         }
         lines
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
     }
 }
 

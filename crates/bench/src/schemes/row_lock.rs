@@ -152,10 +152,6 @@ impl RowLock {
 
 #[async_trait]
 impl Scheme for RowLock {
-    fn about(&self) -> &'static About {
-        &ABOUT
-    }
-
     async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
         let (stock, orders) = (&self.stock, &self.orders);
         let mut connection = self.database.connect().await?;

@@ -4,12 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use qiang_core::{
-    book::Claim,
-    campaign::CampaignKind,
-    id::{CampaignId, UserId},
-    ports::Engine,
-};
+use qiang_core::{id::CampaignId, ports::Engine};
 use serde::Serialize;
 
 use super::wire::{Server, Wire};
@@ -81,24 +76,11 @@ pub(super) enum Drive {
     Engine(Opened),
 }
 
-/// A campaign of an engine, open for claims.
+/// A red packet of an engine, open for claims.
 #[derive(Clone)]
 pub(super) struct Opened {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) campaign: CampaignId,
-    pub(super) kind: CampaignKind,
-}
-
-impl Opened {
-    pub(super) fn claim_of(&self, user: UserId) -> Claim {
-        Claim {
-            campaign: self.campaign,
-            kind: self.kind,
-            user,
-            quantity: 1,
-            key: None,
-        }
-    }
 }
 
 /// What a scheme's own records say, counted again after the load.
@@ -119,8 +101,6 @@ pub(super) struct Recount {
 /// One run of a scheme: prepared once, driven once, counted again, and cleaned away.
 #[async_trait]
 pub(super) trait Scheme: Send + Sync {
-    fn about(&self) -> &'static About;
-
     /// Puts `supply` units in place.
     async fn prepare(&self, supply: u32) -> anyhow::Result<()>;
 
@@ -144,7 +124,6 @@ pub(super) trait Scheme: Send + Sync {
 }
 
 /// Where a run of a scheme keeps its keys: one Redis, one prefix that nobody else has.
-#[derive(Clone)]
 pub(super) struct Site {
     pub(super) server: Server,
     pub(super) prefix: String,
@@ -154,23 +133,89 @@ impl Site {
     pub(super) fn key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
+}
 
-    /// Clients, each on a connection of its own.
-    pub(super) async fn clients<L: Client + 'static>(
-        &self,
-        connections: usize,
-        client: impl Fn(Wire) -> L,
-    ) -> anyhow::Result<Drive> {
+/// A published scheme on Redis: what it keeps there, and what each of its connections asks for a claim.
+#[async_trait]
+pub(super) trait Recipe: Send + Sync + 'static {
+    /// The keys that are removed at the end.
+    fn keys(&self) -> Vec<&str>;
+
+    /// As [`Scheme::prepare`].
+    async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()>;
+
+    /// As [`Client::claim`].
+    async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome>;
+
+    /// As [`Scheme::finish`].
+    async fn finish(&self, _granted: u64) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// As [`Scheme::recount`].
+    async fn recount(&self, wire: &mut Wire) -> anyhow::Result<Recount>;
+}
+
+/// A recipe on its server.
+struct OnRedis<R> {
+    server: Server,
+    recipe: Arc<R>,
+}
+
+/// The scheme of a recipe, at a site of its own.
+pub(super) fn on_redis<R: Recipe>(site: Site, recipe: impl FnOnce(&Site) -> R) -> Box<dyn Scheme> {
+    Box::new(OnRedis {
+        recipe: Arc::new(recipe(&site)),
+        server: site.server,
+    })
+}
+
+#[async_trait]
+impl<R: Recipe> Scheme for OnRedis<R> {
+    async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
+        let mut wire = self.server.connect().await?;
+        self.recipe.prepare(&mut wire, supply).await
+    }
+
+    async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
         let mut clients = Vec::with_capacity(connections);
         for _ in 0..connections {
-            clients.push(Box::new(client(self.server.connect().await?)) as Box<dyn Client>);
+            clients.push(Box::new(RedisClient {
+                wire: self.server.connect().await?,
+                recipe: Arc::clone(&self.recipe),
+            }) as Box<dyn Client>);
         }
         Ok(Drive::Clients(clients))
     }
 
-    /// Removes keys.
-    pub(super) async fn unlink(&self, keys: &[&str]) -> anyhow::Result<()> {
+    async fn finish(&self, granted: u64) -> anyhow::Result<()> {
+        self.recipe.finish(granted).await
+    }
+
+    async fn recount(&self) -> anyhow::Result<Recount> {
+        self.recipe.recount(&mut self.server.connect().await?).await
+    }
+
+    async fn clean(&self) -> anyhow::Result<()> {
         let mut wire = self.server.connect().await?;
-        Ok(wire.unlink(keys).await?)
+        Ok(wire
+            .ask(redis::cmd("UNLINK").arg(self.recipe.keys()))
+            .await?)
+    }
+}
+
+struct RedisClient<R> {
+    wire: Wire,
+    recipe: Arc<R>,
+}
+
+#[async_trait]
+impl<R: Recipe> Client for RedisClient<R> {
+    async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
+        self.recipe.claim(&mut self.wire, user).await
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.wire.calls()
     }
 }

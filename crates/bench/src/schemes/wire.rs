@@ -17,7 +17,7 @@ use qiang_node::UsageError;
 
 /// How long one answer of Redis may take. The library's 500 ms would count a busy machine as a fault.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Items asked for, or keys named, in one command.
+/// Items asked for in one command.
 pub(super) const PAGE: usize = 1_000;
 
 /// The Redis under test.
@@ -173,10 +173,6 @@ impl Wire {
                 return Ok(members);
             }
         }
-    }
-
-    pub(super) async fn unlink(&mut self, keys: &[&str]) -> RedisResult<()> {
-        self.ask(redis::cmd("UNLINK").arg(keys)).await
     }
 }
 
