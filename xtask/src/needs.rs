@@ -11,75 +11,46 @@ use crate::steps::Done;
 
 /// A Debian package that a build or a test uses.
 #[derive(Debug)]
-pub(crate) struct Need {
+struct Need {
     package: &'static str,
     /// What shows that it is there: names of programs, and absolute paths of other files.
-    files: &'static [&'static str],
+    files: Vec<&'static str>,
     why: &'static str,
 }
 
-/// The table. A test that starts to use another program adds a row.
+/// The table: a package, its files, why. A test that starts to use another program adds a row.
 ///
 /// Some packages start a service when they are installed. Nothing here uses it, and the tests' own servers listen on
-/// other ports.
-pub(crate) const NEEDS: &[Need] = &[
-    Need {
-        package: "gcc",
-        files: &["cc"],
-        why: "every build: links, and compiles the C in SQLite, mimalloc and aws-lc",
-    },
-    Need {
-        package: "libc6-dev",
-        files: &["/usr/include/stdio.h"],
-        why: "every build: headers for that C",
-    },
-    Need {
-        package: "util-linux",
-        files: &["setpriv", "unshare"],
-        why: "tests with servers: end servers with their test and run them as another user than root; \
-              tests of full disks: a mount namespace",
-    },
-    Need {
-        package: "mount",
-        files: &["mount"],
-        why: "tests of full disks: mounts a disk of a few kilobytes",
-    },
-    Need {
-        package: "redis-server",
-        files: &["redis-server"],
-        why: "tests of the Redis engine: standalone, as Sentinel and as cluster",
-    },
-    Need {
-        package: "lua-check",
-        files: &["luacheck"],
-        why: "tidy: lints the scripts that run inside Redis",
-    },
-    Need {
-        package: "postgresql",
-        files: &["initdb", "postgres"],
-        why: "tests of the ledger",
-    },
-    // Without `-core` it would come as a service that is started at once.
-    Need {
-        package: "mariadb-server-core",
-        files: &["mariadb-install-db", "mariadbd"],
-        why: "tests of the ledger",
-    },
-    Need {
-        package: "mariadb-client-core",
-        files: &["my_print_defaults"],
-        why: "tests of the ledger: mariadb-install-db calls it",
-    },
-    Need {
-        package: "rabbitmq-server",
-        files: &["rabbitmq-server"],
-        why: "tests of the broker",
-    },
-];
+/// other ports. `mariadb-server` without `-core` would come as a service that is started at once.
+const NEEDS: &str = "
+    gcc | cc | every build: links, and compiles the C in SQLite, mimalloc and aws-lc
+    libc6-dev | /usr/include/stdio.h | every build: headers for that C
+    util-linux | setpriv unshare | tests with servers: end servers with their test and run them as another user \
+        than root; tests of full disks: a mount namespace
+    mount | mount | tests of full disks: mounts a disk of a few kilobytes
+    redis-server | redis-server | tests of the Redis engine: standalone, as Sentinel and as cluster
+    lua-check | luacheck | tidy: lints the scripts that run inside Redis
+    postgresql | initdb postgres | tests of the ledger
+    mariadb-server-core | mariadb-install-db mariadbd | tests of the ledger
+    mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
+    rabbitmq-server | rabbitmq-server | tests of the broker
+";
 
 /// Installs the missing packages and asks nothing. Where that is not possible, the error says what to install.
-pub(crate) fn install(needs: &[Need]) -> Result<Done> {
-    install_on(&Machine::here(), needs)
+pub(crate) fn install() -> Result<Done> {
+    install_on(&Machine::here(), &rows(NEEDS))
+}
+
+fn rows(table: &'static str) -> Vec<Need> {
+    let row = |line: &'static str| {
+        let mut columns = line.trim().split(" | ");
+        Some(Need {
+            package: columns.next()?,
+            files: columns.next()?.split(' ').collect(),
+            why: columns.next()?,
+        })
+    };
+    table.lines().filter_map(row).collect()
 }
 
 /// What installing depends on.
@@ -190,21 +161,11 @@ mod tests {
         }
     }
 
-    const TWO: &[Need] = &[
-        Need {
-            package: "tool-package",
-            files: &["qiang-test-tool"],
-            why: "the turning test",
-        },
-        Need {
-            package: "file-package",
-            files: &["/no/such/file"],
-            why: "the reading test",
-        },
-    ];
+    const TWO: &str = "tool-package | qiang-test-tool | the turning test
+        file-package | /no/such/file | the reading test";
 
     fn refusal(machine: &Machine) -> String {
-        install_on(machine, TWO).unwrap_err().to_string()
+        install_on(machine, &rows(TWO)).unwrap_err().to_string()
     }
 
     #[test]
@@ -238,7 +199,7 @@ mod tests {
              case \"$*\" in *install*) cp $0 $d/qiang-test-tool;; esac",
         );
         let machine = machine(bin.path(), true);
-        assert_eq!(install_on(&machine, &TWO[..1]).unwrap(), Done::Passed);
+        assert_eq!(install_on(&machine, &rows(TWO)[..1]).unwrap(), Done::Passed);
         let log = fs::read_to_string(bin.path().join("log")).unwrap();
         let calls: Vec<&str> = log.lines().collect();
         assert_eq!(calls.len(), 2, "{log}");
@@ -252,7 +213,7 @@ mod tests {
         );
 
         // It is there now: apt does not run again.
-        assert_eq!(install_on(&machine, &TWO[..1]).unwrap(), Done::Passed);
+        assert_eq!(install_on(&machine, &rows(TWO)[..1]).unwrap(), Done::Passed);
         let again = fs::read_to_string(bin.path().join("log")).unwrap();
         assert_eq!(again, log);
 

@@ -21,7 +21,7 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "packages",
             "install missing Debian packages: database servers, RabbitMQ, luacheck (minutes at first)",
             "cargo xtask test",
-            || needs::install(needs::NEEDS),
+            needs::install,
         ));
     }
     steps.push(Step::new(

@@ -1,4 +1,4 @@
-//! Money: whole minor units of one currency, and arithmetic that refuses instead of wrapping.
+//! Money: whole minor units of one currency.
 
 use std::{fmt, str::FromStr};
 
@@ -6,19 +6,10 @@ use std::{fmt, str::FromStr};
 /// trillion units of a currency with two digits; thousands of such amounts still fit in an account.
 pub const AMOUNT_MINOR_MAX: i64 = 1_000_000_000_000_000;
 
-/// Why money could not be made or combined.
+/// Not an ISO 4217 code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum MoneyError {
-    /// Not an ISO 4217 code.
-    #[error("a currency is an ISO 4217 code in capitals, such as CNY")]
-    UnknownCurrency,
-    /// Two currencies in one sum.
-    #[error("{0} and {1} cannot be added: the currencies differ")]
-    CurrencyMismatch(Currency, Currency),
-    /// The result does not fit in 64 bits of minor units.
-    #[error("the amount does not fit in 64 bits of minor units")]
-    Overflow,
-}
+#[error("a currency is an ISO 4217 code in capitals, such as CNY")]
+pub struct UnknownCurrency;
 
 /// An ISO 4217 currency.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,11 +30,11 @@ impl Currency {
 }
 
 impl FromStr for Currency {
-    type Err = MoneyError;
-    fn from_str(code: &str) -> Result<Self, MoneyError> {
+    type Err = UnknownCurrency;
+    fn from_str(code: &str) -> Result<Self, UnknownCurrency> {
         iso_currency::Currency::from_code(code)
             .map(Self)
-            .ok_or(MoneyError::UnknownCurrency)
+            .ok_or(UnknownCurrency)
     }
 }
 
@@ -73,52 +64,6 @@ impl Money {
     #[must_use]
     pub fn new(minor: i64, currency: Currency) -> Self {
         Self { minor, currency }
-    }
-
-    /// The sum.
-    ///
-    /// # Errors
-    /// When the currencies differ, or the sum does not fit.
-    pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
-        self.same_currency(other)?;
-        let minor = self
-            .minor
-            .checked_add(other.minor)
-            .ok_or(MoneyError::Overflow)?;
-        Ok(Self { minor, ..self })
-    }
-
-    /// The difference, which may be negative.
-    ///
-    /// # Errors
-    /// When the currencies differ, or the difference does not fit.
-    pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
-        self.same_currency(other)?;
-        let minor = self
-            .minor
-            .checked_sub(other.minor)
-            .ok_or(MoneyError::Overflow)?;
-        Ok(Self { minor, ..self })
-    }
-
-    /// The amount for a number of units.
-    ///
-    /// # Errors
-    /// When the product does not fit.
-    pub fn checked_mul(self, units: u32) -> Result<Self, MoneyError> {
-        let minor = self
-            .minor
-            .checked_mul(i64::from(units))
-            .ok_or(MoneyError::Overflow)?;
-        Ok(Self { minor, ..self })
-    }
-
-    fn same_currency(self, other: Self) -> Result<(), MoneyError> {
-        if self.currency == other.currency {
-            Ok(())
-        } else {
-            Err(MoneyError::CurrencyMismatch(self.currency, other.currency))
-        }
     }
 }
 
@@ -170,23 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_refuses_instead_of_wrapping() {
-        let cny = |minor| money(minor, "CNY");
-        assert_eq!(cny(1).checked_add(cny(2)), Ok(cny(3)));
-        assert_eq!(cny(1).checked_sub(cny(2)), Ok(cny(-1)));
-        assert_eq!(cny(i64::MAX).checked_add(cny(1)), Err(MoneyError::Overflow));
-        assert_eq!(cny(i64::MIN).checked_sub(cny(1)), Err(MoneyError::Overflow));
-        assert_eq!(cny(i64::MAX / 2).checked_mul(3), Err(MoneyError::Overflow));
-        assert!(matches!(
-            cny(1).checked_add(money(1, "USD")),
-            Err(MoneyError::CurrencyMismatch(..))
-        ));
-    }
-
-    #[test]
     fn currencies_are_iso_4217() {
-        assert_eq!("cny".parse::<Currency>(), Err(MoneyError::UnknownCurrency));
-        assert_eq!("QQQ".parse::<Currency>(), Err(MoneyError::UnknownCurrency));
+        assert_eq!("cny".parse::<Currency>(), Err(UnknownCurrency));
+        assert_eq!("QQQ".parse::<Currency>(), Err(UnknownCurrency));
         assert_eq!("CNY".parse::<Currency>().map(Currency::exponent), Ok(2));
     }
 }

@@ -61,28 +61,23 @@ impl StoreError {
             CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
             OutOfMemory, ReadOnly, SystemIoFailure,
         };
-        match self {
-            Self::Sqlite(error) => error.sqlite_error_code().is_some_and(|code| {
-                matches!(
-                    code,
-                    CannotOpen
-                        | DatabaseBusy
-                        | DatabaseCorrupt
-                        | DatabaseLocked
-                        | DiskFull
-                        | NotADatabase
-                        | OutOfMemory
-                        | ReadOnly
-                        | SystemIoFailure
-                )
-            }),
-            Self::Io(_) => true,
-            Self::InUse { .. }
-            | Self::TooNew { .. }
-            | Self::OtherKind { .. }
-            | Self::Damaged { .. }
-            | Self::Refused(_) => false,
-        }
+        let Self::Sqlite(error) = self else {
+            return matches!(self, Self::Io(_));
+        };
+        matches!(
+            error.sqlite_error_code(),
+            Some(
+                CannotOpen
+                    | DatabaseBusy
+                    | DatabaseCorrupt
+                    | DatabaseLocked
+                    | DiskFull
+                    | NotADatabase
+                    | OutOfMemory
+                    | ReadOnly
+                    | SystemIoFailure
+            )
+        )
     }
 
     /// Whether rows contradict each other or are missing: trying again does not help.

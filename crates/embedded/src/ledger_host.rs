@@ -1,38 +1,46 @@
-//! What every file does for the `Ledger` port, whether it is an engine's or a standalone ledger: changes go to the
-//! writer as jobs, queries to the readers.
+//! The `Ledger` port of a file, whether it is an engine's or a standalone ledger: changes go to the writer as jobs,
+//! queries to the readers.
 
 use std::sync::Arc;
 
 use qiang_core::{
-    book::Setup,
-    event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
-    money::Money,
-    ports::{
-        Balance, CampaignRecord, GrantRecord, KeyBinding, LedgerError, QuarantineCount,
-        QuarantinedEntry,
-    },
+    event::{PartitionId, Seq},
+    ports::LedgerError,
 };
-use rusqlite::Connection;
-use uuid::Uuid;
+use tokio::sync::watch;
 
 use crate::{
     error::StoreError,
-    ledger::{accounts, campaigns, keys, quarantine, settle},
-    reader::{self, Readers},
+    reader::Readers,
     task::{Job, JobContext, LedgerJob},
 };
 
-/// A file with the ledger's tables, its one writer, and its readers.
+/// A file with the ledger's tables, its one writer, and its readers. [`impl_ledger`] makes a `Ledger` of it.
 pub(crate) trait SqliteLedgerHost: Sync {
     /// Hands a job to the writer, or answers it at once that it cannot be done.
     fn push_job(&self, job: Box<dyn LedgerJob>);
 
     fn readers(&self) -> &Arc<Readers>;
+
+    /// Refuses a partition that the file does not settle.
+    fn admit(&self, partition: PartitionId) -> Result<(), LedgerError>;
+
+    /// The position of a partition, as committed.
+    fn position(&self, partition: PartitionId) -> Seq;
+
+    /// The positions of all partitions of which something is settled.
+    fn all_positions(&self) -> Vec<(PartitionId, Seq)>;
+
+    /// The position of a partition from here on.
+    fn watch(&self, partition: PartitionId) -> Result<watch::Receiver<Seq>, LedgerError>;
+
+    /// The last entry that this process has committed, if it decides entries itself: money that a sender lacks may have
+    /// been claimed in it and not be settled yet.
+    fn last_committed(&self) -> Option<(PartitionId, Seq)>;
 }
 
 /// Has the writer do some work that settles so many entries.
-async fn job<T: Send + 'static>(
+pub(crate) async fn job<T: Send + 'static>(
     host: &impl SqliteLedgerHost,
     entries: usize,
     work: impl FnMut(&mut JobContext<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -46,128 +54,199 @@ async fn job<T: Send + 'static>(
     })
 }
 
-pub(crate) async fn bind_key(
-    host: &impl SqliteLedgerHost,
-    scope: &str,
-    key: &IdempotencyKey,
-    fingerprint: [u8; 32],
-    id: Uuid,
-) -> Result<KeyBinding, LedgerError> {
-    let (scope, key) = (scope.to_owned(), key.clone());
-    let bind = move |context: &mut JobContext<'_>| {
-        keys::bind(context.conn, context.now, &scope, &key, &fingerprint, id)
+/// Implements the parts of the `Ledger` port for a [`SqliteLedgerHost`].
+macro_rules! impl_ledger {
+    ($host:ty) => {
+        const _: () = {
+            use std::time::Duration;
+
+            use async_trait::async_trait;
+            use qiang_core::{
+                book::Setup,
+                event::{Entry, PartitionId, Seq},
+                id::{CampaignId, IdempotencyKey, UserId},
+                money::Money,
+                ports::{
+                    AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding,
+                    KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+                    SettlementStore,
+                },
+            };
+            use uuid::Uuid;
+            use $crate::{
+                ledger::{accounts, campaigns, keys, quarantine, settle},
+                ledger_host::{SqliteLedgerHost, job},
+                reader::query,
+            };
+
+            /// How long a sender with too little money waits for what was just claimed to be settled.
+            const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
+
+            #[async_trait]
+            impl KeyStore for $host {
+                async fn bind_key(
+                    &self,
+                    scope: &str,
+                    key: &IdempotencyKey,
+                    fingerprint: [u8; 32],
+                    id: Uuid,
+                ) -> Result<KeyBinding, LedgerError> {
+                    let (scope, key) = (scope.to_owned(), key.clone());
+                    job(self, 0, move |context| {
+                        keys::bind(context.conn, context.now, &scope, &key, &fingerprint, id)
+                    })
+                    .await
+                }
+            }
+
+            #[async_trait]
+            impl AccountStore for $host {
+                async fn deposit(
+                    &self,
+                    id: Uuid,
+                    user: &UserId,
+                    amount: Money,
+                ) -> Result<(), LedgerError> {
+                    let user = user.clone();
+                    job(self, 0, move |context| {
+                        accounts::deposit(context.conn, context.now, id, &user, amount)
+                    })
+                    .await
+                }
+
+                async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
+                    let user = user.clone();
+                    query(self.readers(), move |conn| accounts::balances(conn, &user)).await
+                }
+            }
+
+            #[async_trait]
+            impl CampaignStore for $host {
+                async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
+                    let create = |setup: Setup| {
+                        job(self, 0, move |context| {
+                            campaigns::create(context.conn, context.now, &setup)
+                        })
+                    };
+                    match create(setup.clone()).await {
+                        Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
+                            let (partition, seq) = self.last_committed().ok_or(refusal)?;
+                            self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
+                            create(setup.clone()).await
+                        }
+                        result => result,
+                    }
+                }
+
+                async fn campaign(
+                    &self,
+                    id: CampaignId,
+                ) -> Result<Option<CampaignRecord>, LedgerError> {
+                    query(self.readers(), move |conn| campaigns::campaign(conn, id)).await
+                }
+
+                async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
+                    query(self.readers(), campaigns::drafts).await
+                }
+
+                async fn grants(
+                    &self,
+                    id: CampaignId,
+                    after: u32,
+                    limit: u32,
+                ) -> Result<Vec<GrantRecord>, LedgerError> {
+                    let grants = move |conn: &_| campaigns::grants(conn, id, after, limit);
+                    query(self.readers(), grants).await
+                }
+            }
+
+            #[async_trait]
+            impl SettlementStore for $host {
+                async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
+                    Ok(self.position(partition))
+                }
+
+                async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
+                    Ok(self.all_positions())
+                }
+
+                async fn await_settled(
+                    &self,
+                    partition: PartitionId,
+                    seq: Seq,
+                    wait_max: Duration,
+                ) -> Result<bool, LedgerError> {
+                    let mut settled = self.watch(partition)?;
+                    let reached = settled.wait_for(|position| *position >= seq);
+                    let reached = tokio::time::timeout(wait_max, reached).await;
+                    Ok(matches!(reached, Ok(Ok(_))))
+                }
+
+                async fn settle(
+                    &self,
+                    partition: PartitionId,
+                    entries: &[Entry],
+                ) -> Result<Seq, LedgerError> {
+                    self.admit(partition)?;
+                    let entries = entries.to_vec();
+                    // To settle nothing is to settle all the same: it waits for its turn.
+                    job(self, entries.len().max(1), move |context| {
+                        let position = settle::settle(context.conn, partition, &entries)?;
+                        context.moved.push((partition, position));
+                        Ok(position)
+                    })
+                    .await
+                }
+            }
+
+            #[async_trait]
+            impl QuarantineStore for $host {
+                async fn quarantine(
+                    &self,
+                    partition: PartitionId,
+                    entry: &Entry,
+                    reason: &str,
+                ) -> Result<Seq, LedgerError> {
+                    self.admit(partition)?;
+                    let (entry, reason) = (entry.clone(), reason.to_owned());
+                    job(self, 1, move |context| {
+                        let (conn, now) = (context.conn, context.now);
+                        let position = settle::quarantine(conn, now, partition, &entry, &reason)?;
+                        context.moved.push((partition, position));
+                        Ok(position)
+                    })
+                    .await
+                }
+
+                async fn count_quarantined(
+                    &self,
+                    partition: PartitionId,
+                ) -> Result<QuarantineCount, LedgerError> {
+                    let count = move |conn: &_| quarantine::count(conn, partition);
+                    query(self.readers(), count).await
+                }
+
+                async fn list_quarantined(
+                    &self,
+                    after: Option<(PartitionId, Seq)>,
+                    limit: u32,
+                ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
+                    let list = move |conn: &_| quarantine::list(conn, after, limit);
+                    query(self.readers(), list).await
+                }
+
+                async fn redrive(
+                    &self,
+                    partition: PartitionId,
+                    seq: Seq,
+                ) -> Result<bool, LedgerError> {
+                    let redrive = move |context: &mut $crate::task::JobContext<'_>| {
+                        settle::redrive(context.conn, partition, seq)
+                    };
+                    job(self, 1, redrive).await
+                }
+            }
+        };
     };
-    job(host, 0, bind).await
 }
-
-pub(crate) async fn deposit(
-    host: &impl SqliteLedgerHost,
-    id: Uuid,
-    user: &UserId,
-    amount: Money,
-) -> Result<(), LedgerError> {
-    let user = user.clone();
-    let deposit = move |context: &mut JobContext<'_>| {
-        accounts::deposit(context.conn, context.now, id, &user, amount)
-    };
-    job(host, 0, deposit).await
-}
-
-pub(crate) async fn create(host: &impl SqliteLedgerHost, setup: &Setup) -> Result<(), LedgerError> {
-    let setup = setup.clone();
-    let create =
-        move |context: &mut JobContext<'_>| campaigns::create(context.conn, context.now, &setup);
-    job(host, 0, create).await
-}
-
-pub(crate) async fn settle(
-    host: &impl SqliteLedgerHost,
-    partition: PartitionId,
-    entries: &[Entry],
-) -> Result<Seq, LedgerError> {
-    let entries = entries.to_vec();
-    // To settle nothing is to settle all the same: it waits for its turn.
-    let count = entries.len().max(1);
-    let settle = move |context: &mut JobContext<'_>| {
-        let position = settle::settle(context.conn, partition, &entries)?;
-        context.moved.push((partition, position));
-        Ok(position)
-    };
-    job(host, count, settle).await
-}
-
-pub(crate) async fn quarantine(
-    host: &impl SqliteLedgerHost,
-    partition: PartitionId,
-    entry: &Entry,
-    reason: &str,
-) -> Result<Seq, LedgerError> {
-    let (entry, reason) = (entry.clone(), reason.to_owned());
-    let keep = move |context: &mut JobContext<'_>| {
-        let position = settle::quarantine(context.conn, context.now, partition, &entry, &reason)?;
-        context.moved.push((partition, position));
-        Ok(position)
-    };
-    job(host, 1, keep).await
-}
-
-pub(crate) async fn redrive(
-    host: &impl SqliteLedgerHost,
-    partition: PartitionId,
-    seq: Seq,
-) -> Result<bool, LedgerError> {
-    let redrive = move |context: &mut JobContext<'_>| settle::redrive(context.conn, partition, seq);
-    job(host, 1, redrive).await
-}
-
-pub(crate) async fn count_quarantined(
-    host: &impl SqliteLedgerHost,
-    partition: PartitionId,
-) -> Result<QuarantineCount, LedgerError> {
-    let count = move |conn: &Connection| quarantine::count(conn, partition);
-    reader::query(host.readers(), count).await
-}
-
-pub(crate) async fn list_quarantined(
-    host: &impl SqliteLedgerHost,
-    after: Option<(PartitionId, Seq)>,
-    limit: u32,
-) -> Result<Vec<QuarantinedEntry>, LedgerError> {
-    let list = move |conn: &Connection| quarantine::list(conn, after, limit);
-    reader::query(host.readers(), list).await
-}
-
-pub(crate) async fn balances(
-    host: &impl SqliteLedgerHost,
-    user: &UserId,
-) -> Result<Vec<Balance>, LedgerError> {
-    let user = user.clone();
-    reader::query(host.readers(), move |conn| accounts::balances(conn, &user)).await
-}
-
-pub(crate) async fn campaign(
-    host: &impl SqliteLedgerHost,
-    id: CampaignId,
-) -> Result<Option<CampaignRecord>, LedgerError> {
-    reader::query(host.readers(), move |conn| campaigns::campaign(conn, id)).await
-}
-
-pub(crate) async fn drafts(host: &impl SqliteLedgerHost) -> Result<Vec<Setup>, LedgerError> {
-    reader::query(host.readers(), |conn| {
-        let mut drafts = Vec::new();
-        let mut take = |_, setup| drafts.push(setup);
-        campaigns::each_setup(conn, campaigns::Which::Drafts, &mut take)?;
-        Ok(drafts)
-    })
-    .await
-}
-
-pub(crate) async fn grants(
-    host: &impl SqliteLedgerHost,
-    id: CampaignId,
-    after: u32,
-    limit: u32,
-) -> Result<Vec<GrantRecord>, LedgerError> {
-    let page = move |conn: &Connection| campaigns::grants(conn, id, after, limit);
-    reader::query(host.readers(), page).await
-}
+pub(crate) use impl_ledger;

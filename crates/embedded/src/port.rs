@@ -1,31 +1,24 @@
 //! The `Ledger` and `EventLog` ports of the embedded engine.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::Setup,
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
-    money::Money,
-    ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
-    },
+    ports::{EventLog, LedgerError},
 };
-use uuid::Uuid;
+use tokio::sync::watch;
 
 use crate::{
     Embedded, PARTITION,
-    ledger_host::{self, SqliteLedgerHost},
+    ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
     log::Refs,
     reader::{self, Readers},
     task::{LedgerJob, Task},
 };
 
-/// How long a sender with too little money waits for what was just claimed to be settled.
-const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
+impl_ledger!(Embedded);
 
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
@@ -35,134 +28,31 @@ impl SqliteLedgerHost for Embedded {
     fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
-}
 
-#[async_trait]
-impl KeyStore for Embedded {
-    async fn bind_key(
-        &self,
-        scope: &str,
-        key: &IdempotencyKey,
-        fingerprint: [u8; 32],
-        id: Uuid,
-    ) -> Result<KeyBinding, LedgerError> {
-        ledger_host::bind_key(self, scope, key, fingerprint, id).await
-    }
-}
-
-#[async_trait]
-impl AccountStore for Embedded {
-    async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        ledger_host::deposit(self, id, user, amount).await
-    }
-
-    async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        ledger_host::balances(self, user).await
-    }
-}
-
-#[async_trait]
-impl CampaignStore for Embedded {
-    async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        match ledger_host::create(self, setup).await {
-            // The missing money may have been claimed and not settled yet.
-            Err(LedgerError::InsufficientFunds { .. }) => {
-                self.await_settled(PARTITION, self.positions().0, FUNDS_WAIT_MAX)
-                    .await?;
-                ledger_host::create(self, setup).await
-            }
-            result => result,
+    fn admit(&self, partition: PartitionId) -> Result<(), LedgerError> {
+        if partition == PARTITION {
+            return Ok(());
         }
+        let reason = format!("this file has partition 0 alone, and not {}", partition.0);
+        Err(LedgerError::Damaged { reason })
     }
 
-    async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
-        ledger_host::campaign(self, id).await
+    fn position(&self, _partition: PartitionId) -> Seq {
+        self.positions().1
     }
 
-    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        ledger_host::drafts(self).await
+    fn all_positions(&self) -> Vec<(PartitionId, Seq)> {
+        let settled = self.positions().1;
+        Vec::from_iter((settled > 0).then_some((PARTITION, settled)))
     }
 
-    async fn grants(
-        &self,
-        id: CampaignId,
-        after: u32,
-        limit: u32,
-    ) -> Result<Vec<GrantRecord>, LedgerError> {
-        ledger_host::grants(self, id, after, limit).await
-    }
-}
-
-#[async_trait]
-impl SettlementStore for Embedded {
-    async fn settled(&self, _partition: PartitionId) -> Result<Seq, LedgerError> {
-        Ok(self.positions().1)
+    fn watch(&self, _partition: PartitionId) -> Result<watch::Receiver<Seq>, LedgerError> {
+        Ok(self.shared.settled.subscribe())
     }
 
-    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-        let settled = Embedded::positions(self).1;
-        Ok(Vec::from_iter(
-            (settled > 0).then_some((PARTITION, settled)),
-        ))
+    fn last_committed(&self) -> Option<(PartitionId, Seq)> {
+        Some((PARTITION, self.positions().0))
     }
-
-    async fn await_settled(
-        &self,
-        _: PartitionId,
-        seq: Seq,
-        wait_max: Duration,
-    ) -> Result<bool, LedgerError> {
-        let mut settled = self.shared.settled.subscribe();
-        let reached =
-            tokio::time::timeout(wait_max, settled.wait_for(|position| *position >= seq)).await;
-        Ok(matches!(reached, Ok(Ok(_))))
-    }
-
-    async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
-        own(partition)?;
-        ledger_host::settle(self, partition, entries).await
-    }
-}
-
-#[async_trait]
-impl QuarantineStore for Embedded {
-    async fn quarantine(
-        &self,
-        partition: PartitionId,
-        entry: &Entry,
-        reason: &str,
-    ) -> Result<Seq, LedgerError> {
-        own(partition)?;
-        ledger_host::quarantine(self, partition, entry, reason).await
-    }
-
-    async fn count_quarantined(
-        &self,
-        partition: PartitionId,
-    ) -> Result<QuarantineCount, LedgerError> {
-        ledger_host::count_quarantined(self, partition).await
-    }
-
-    async fn list_quarantined(
-        &self,
-        after: Option<(PartitionId, Seq)>,
-        limit: u32,
-    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
-        ledger_host::list_quarantined(self, after, limit).await
-    }
-
-    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        ledger_host::redrive(self, partition, seq).await
-    }
-}
-
-/// Refuses partitions that the file does not have.
-fn own(partition: PartitionId) -> Result<(), LedgerError> {
-    if partition == PARTITION {
-        return Ok(());
-    }
-    let reason = format!("this file has partition 0 alone, and not {}", partition.0);
-    Err(LedgerError::Damaged { reason })
 }
 
 #[async_trait]

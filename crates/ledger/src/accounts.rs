@@ -6,13 +6,13 @@ use qiang_core::{
     id::UserId,
     money::{AMOUNT_MINOR_MAX, Currency, Money},
     ports::{Balance, LedgerError},
-    rows::{AccountKey, OUTSIDE, PostingRow, Purpose},
+    rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Value},
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
-    dialect::{Dialect, Statement, Value, fetch_of, fetch_one, sql},
+    dialect::{Dialect, Statement, fetch_of, fetch_one, sql},
     error::{StoreError, check_all, raced},
 };
 
@@ -114,22 +114,7 @@ pub(crate) async fn post<D: Dialect>(
     conn: &mut D::Connection,
     postings: &[PostingRow],
 ) -> Result<(), StoreError> {
-    let rows: Vec<[Value<'_>; 9]> = postings
-        .iter()
-        .map(|posting| {
-            [
-                posting.source.into(),
-                posting.seq.into(),
-                posting.kind.into(),
-                posting.debit.into(),
-                posting.credit.into(),
-                posting.amount.into(),
-                posting.campaign.into(),
-                posting.number.into(),
-                posting.at.into(),
-            ]
-        })
-        .collect();
+    let rows = Vec::from_iter(postings.iter().map(PostingRow::columns));
     D::execute_rows(conn, &POST, &rows).await?;
     Ok(())
 }

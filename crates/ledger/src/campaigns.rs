@@ -2,17 +2,20 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, CampaignKind, Rules},
+    campaign::{CampaignKind, Rules},
     id::{CampaignId, UserId},
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
-    rows::{AccountKey, CampaignRow, PostingRow, Purpose, RuleColumns, has_fixed_shares, setup_of},
+    rows::{
+        AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, Value, has_fixed_shares,
+        setup_of,
+    },
     time::Timestamp,
 };
 
 use crate::{
     accounts::{adjust, credit, lock_account, post},
-    dialect::{Columns, Dialect, FromColumns, Statement, Value, fetch, fetch_one, sql},
+    dialect::{Columns, Dialect, FromColumns, Statement, fetch, fetch_one, sql},
     error::{StoreError, raced},
 };
 
@@ -34,12 +37,9 @@ const GRANTED_ORDERS: Statement = sql!("granted_orders");
 /// Shares that are entered at once.
 const SHARES_AT_ONCE_MAX: usize = 16_384;
 
-/// A [`CampaignRow`] as it is read.
-pub(crate) struct Found(pub(crate) CampaignRow);
-
-impl FromColumns for Found {
+impl FromColumns for CampaignRow {
     fn read<D: Dialect>(columns: &mut Columns<'_, D>) -> sqlx::Result<Self> {
-        Ok(Self(CampaignRow {
+        Ok(Self {
             campaign_ref: columns.next()?,
             id: columns.next()?,
             kind: columns.next()?,
@@ -64,7 +64,7 @@ impl FromColumns for Found {
             granted: columns.next()?,
             returned: columns.next()?,
             refunded: columns.next()?,
-        }))
+        })
     }
 }
 
@@ -82,8 +82,7 @@ pub(crate) async fn campaign_row<D: Dialect>(
     conn: &mut D::Connection,
     id: &str,
 ) -> Result<Option<CampaignRow>, StoreError> {
-    let found = fetch_one::<D, Found>(conn, &CAMPAIGN, &[id.into()]).await?;
-    Ok(found.map(|Found(row)| row))
+    Ok(fetch_one::<D, _>(conn, &CAMPAIGN, &[id.into()]).await?)
 }
 
 /// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow.
@@ -100,7 +99,9 @@ pub(crate) async fn create<D: Dialect>(
     if has_campaign::<D>(conn, &id).await? {
         return Ok(());
     }
-    let campaign_ref = raced(enter_campaign::<D>(conn, &id, campaign).await)?;
+    let row = NewCampaign::of(campaign);
+    let enter = D::query(&ENTER_CAMPAIGN, &row.columns());
+    let campaign_ref = raced(D::insert(conn, enter).await)?;
     let Rules::RedPacket(packet) = &campaign.rules else {
         return Ok(());
     };
@@ -129,38 +130,6 @@ pub(crate) async fn create<D: Dialect>(
     let (seq, accounts) = (D::next_direct(conn).await?, (debit, escrow));
     let posting = PostingRow::direct(seq, "fund", accounts, total, Some(campaign_ref), now);
     post::<D>(conn, &[posting]).await
-}
-
-/// Enters a campaign as a draft, and returns its `ref`.
-async fn enter_campaign<D: Dialect>(
-    conn: &mut D::Connection,
-    id: &str,
-    campaign: &Campaign,
-) -> sqlx::Result<i64> {
-    let rules = RuleColumns::of(campaign);
-    let values = [
-        id.into(),
-        campaign.kind().name().into(),
-        campaign.owner.as_str().into(),
-        campaign.title.as_str().into(),
-        campaign.currency().code().into(),
-        campaign.ack.name().into(),
-        campaign.window.starts_at().as_millis().into(),
-        campaign.window.ends_at().as_millis().into(),
-        campaign.created_at.as_millis().into(),
-        i64::from(campaign.supply()).into(),
-        i64::from(campaign.per_user_limit()).into(),
-        rules.total.into(),
-        rules.split_rule.into(),
-        rules.split_min.into(),
-        rules.split_max.into(),
-        rules.split_version.into(),
-        rules.seed.as_ref().into(),
-        rules.commitment.as_ref().into(),
-        rules.unit_price.into(),
-        rules.hold_ms.into(),
-    ];
-    D::insert(conn, &ENTER_CAMPAIGN, &values).await
 }
 
 /// Enters the shares of a packet; a lazy one's amounts are not known yet.
@@ -198,7 +167,7 @@ pub(crate) async fn campaign<D: Dialect>(
 /// Campaigns that no engine has taken up, oldest first, with their shares.
 pub(crate) async fn drafts<D: Dialect>(conn: &mut D::Connection) -> Result<Vec<Setup>, StoreError> {
     let mut drafts = Vec::new();
-    for Found(row) in fetch::<D, Found>(conn, &DRAFTS, &[]).await? {
+    for row in fetch::<D, CampaignRow>(conn, &DRAFTS, &[]).await? {
         let campaign = row.record()?.campaign;
         let mut amounts: Vec<(Option<i64>,)> = Vec::new();
         if has_fixed_shares(&campaign) {

@@ -6,6 +6,7 @@
 
 use std::future::Future;
 
+use qiang_core::rows::Value;
 use sqlx::{Connection, Database, Result, error::DatabaseError};
 
 use crate::{error::contradiction, schema::Schema};
@@ -41,49 +42,8 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
-/// A value that a statement takes. In a column of rows, all are of one variant.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<'a> {
-    Int(Option<i64>),
-    Text(Option<&'a str>),
-    Bytes(Option<&'a [u8]>),
-}
-
-impl From<i64> for Value<'_> {
-    fn from(value: i64) -> Self {
-        Self::Int(Some(value))
-    }
-}
-
-impl From<Option<i64>> for Value<'_> {
-    fn from(value: Option<i64>) -> Self {
-        Self::Int(value)
-    }
-}
-
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(value: &'a str) -> Self {
-        Self::Text(Some(value))
-    }
-}
-
-impl<'a> From<Option<&'a str>> for Value<'a> {
-    fn from(value: Option<&'a str>) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl<'a> From<&'a [u8]> for Value<'a> {
-    fn from(value: &'a [u8]) -> Self {
-        Self::Bytes(Some(value))
-    }
-}
-
-impl<'a> From<Option<&'a [u8; 32]>> for Value<'a> {
-    fn from(value: Option<&'a [u8; 32]>) -> Self {
-        Self::Bytes(value.map(<[u8; 32]>::as_slice))
-    }
-}
+/// A statement with its values.
+pub(crate) type Query<D> = sqlx::query::Query<'static, D, <D as Database>::Arguments>;
 
 /// A database whose tables the ledger knows.
 pub(crate) trait Dialect: Schema {
@@ -110,41 +70,61 @@ pub(crate) trait Dialect: Schema {
         text: &'static str,
     ) -> impl Future<Output = Result<()>> + Send;
 
+    /// A statement that takes values.
+    fn query(statement: &'static Statement, values: &[Value<'_>]) -> Query<Self>;
+
+    /// A statement that takes a few values and then rows, as many as [`Self::rows_at_once`] allows.
+    fn query_of<const N: usize>(
+        statement: &'static Statement,
+        values: &[Value<'_>],
+        rows: &[[Value<'_>; N]],
+    ) -> Query<Self>;
+
+    /// How many of so many rows the next statement takes.
+    fn rows_at_once(rows: usize) -> usize;
+
+    /// Runs a query; returns how many rows it touched.
+    fn touch(
+        conn: &mut Self::Connection,
+        query: Query<Self>,
+    ) -> impl Future<Output = Result<u64>> + Send;
+
+    /// Runs a query, and returns its rows.
+    fn fetch(
+        conn: &mut Self::Connection,
+        query: Query<Self>,
+    ) -> impl Future<Output = Result<Vec<Self::Row>>> + Send;
+
+    /// Inserts a row, and returns the number that the database gave it.
+    fn insert(
+        conn: &mut Self::Connection,
+        query: Query<Self>,
+    ) -> impl Future<Output = Result<i64>> + Send;
+
     /// Runs a statement; returns how many rows it touched.
     fn execute(
         conn: &mut Self::Connection,
         statement: &'static Statement,
         values: &[Value<'_>],
-    ) -> impl Future<Output = Result<u64>> + Send;
+    ) -> impl Future<Output = Result<u64>> + Send {
+        Self::touch(conn, Self::query(statement, values))
+    }
 
     /// Runs a statement that takes rows; returns how many rows it touched.
     fn execute_rows<const N: usize>(
         conn: &mut Self::Connection,
         statement: &'static Statement,
         rows: &[[Value<'_>; N]],
-    ) -> impl Future<Output = Result<u64>> + Send;
-
-    /// Runs a statement, and returns its rows.
-    fn rows(
-        conn: &mut Self::Connection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> impl Future<Output = Result<Vec<Self::Row>>> + Send;
-
-    /// Runs a statement that takes a few values and then rows, and returns rows.
-    fn rows_of<const N: usize>(
-        conn: &mut Self::Connection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-        rows: &[[Value<'_>; N]],
-    ) -> impl Future<Output = Result<Vec<Self::Row>>> + Send;
-
-    /// Inserts a row, and returns the number that the database gave it.
-    fn insert(
-        conn: &mut Self::Connection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> impl Future<Output = Result<i64>> + Send;
+    ) -> impl Future<Output = Result<u64>> + Send {
+        async move {
+            let mut touched = 0;
+            for rows in pieces::<Self, _>(rows) {
+                let query = Self::query_of(statement, &[], rows);
+                touched += Self::touch(&mut *conn, query).await?;
+            }
+            Ok(touched)
+        }
+    }
 
     /// Takes the next number for a posting that follows from no log entry. Whoever has it holds up the others until its
     /// transaction ends: it is taken last.
@@ -161,13 +141,22 @@ pub(crate) trait Dialect: Schema {
     fn bytes(row: &Self::Row, column: usize) -> Result<Option<Vec<u8>>>;
 }
 
+/// Cuts a run of rows into pieces that one statement takes.
+pub(crate) fn pieces<D: Dialect, T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = rows.split_at(D::rows_at_once(rows.len()));
+        rows = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 /// Runs a statement, and reads its rows.
 pub(crate) async fn fetch<D: Dialect, T: FromColumns>(
     conn: &mut D::Connection,
     statement: &'static Statement,
     values: &[Value<'_>],
 ) -> Result<Vec<T>> {
-    let rows = D::rows(conn, statement, values).await?;
+    let rows = D::fetch(conn, D::query(statement, values)).await?;
     rows.iter().map(read::<D, T>).collect()
 }
 
@@ -178,8 +167,14 @@ pub(crate) async fn fetch_of<D: Dialect, T: FromColumns, const N: usize>(
     values: &[Value<'_>],
     rows: &[[Value<'_>; N]],
 ) -> Result<Vec<T>> {
-    let rows = D::rows_of(conn, statement, values, rows).await?;
-    rows.iter().map(read::<D, T>).collect()
+    let mut found = Vec::with_capacity(rows.len());
+    for rows in pieces::<D, _>(rows) {
+        let rows = D::fetch(&mut *conn, D::query_of(statement, values, rows)).await?;
+        for row in &rows {
+            found.push(read::<D, T>(row)?);
+        }
+    }
+    Ok(found)
 }
 
 /// Runs a statement that returns at most one row.
@@ -188,7 +183,7 @@ pub(crate) async fn fetch_one<D: Dialect, T: FromColumns>(
     statement: &'static Statement,
     values: &[Value<'_>],
 ) -> Result<Option<T>> {
-    let rows = D::rows(conn, statement, values).await?;
+    let rows = D::fetch(conn, D::query(statement, values)).await?;
     rows.first().map(read::<D, T>).transpose()
 }
 

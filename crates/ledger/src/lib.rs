@@ -68,11 +68,6 @@ impl Default for LedgerOptions {
     }
 }
 
-/// The ledger on PostgreSQL.
-type PostgresLedger = SqlLedger<Postgres>;
-/// The ledger on MySQL and MariaDB.
-type MySqlLedger = SqlLedger<MySql>;
-
 /// Opens the ledger at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
 ///
 /// # Errors
@@ -83,11 +78,14 @@ pub async fn open(
     options: LedgerOptions,
 ) -> Result<Arc<dyn Ledger>, OpenError> {
     Ok(match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
-        DatabaseKind::Postgres => Arc::new(PostgresLedger::new(
-            bounded_pool(url, options).await?,
-            clock,
-        )),
-        DatabaseKind::MySql => Arc::new(MySqlLedger::new(bounded_pool(url, options).await?, clock)),
+        DatabaseKind::Postgres => {
+            let pool = bounded_pool::<Postgres>(url, options).await?;
+            Arc::new(SqlLedger::new(pool, clock))
+        }
+        DatabaseKind::MySql => {
+            let pool = bounded_pool::<MySql>(url, options).await?;
+            Arc::new(SqlLedger::new(pool, clock))
+        }
     })
 }
 
@@ -130,15 +128,9 @@ async fn bounded_pool<D: Dialect>(
 pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
     match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
         DatabaseKind::Postgres => {
-            let mut conn = connection::<Postgres>(url).await?;
-            let migrated = schema::migrate::<Postgres>(&mut conn).await;
-            closed(conn, migrated).await
+            on_connection::<Postgres, _>(url, schema::migrate::<Postgres>).await
         }
-        DatabaseKind::MySql => {
-            let mut conn = connection::<MySql>(url).await?;
-            let migrated = schema::migrate::<MySql>(&mut conn).await;
-            closed(conn, migrated).await
-        }
+        DatabaseKind::MySql => on_connection::<MySql, _>(url, schema::migrate::<MySql>).await,
     }
 }
 
@@ -149,27 +141,22 @@ pub async fn migrate(url: &str) -> Result<Migrated, OpenError> {
 pub async fn schema_version(url: &str) -> Result<u32, OpenError> {
     match DatabaseKind::of(url).ok_or(OpenError::Scheme)? {
         DatabaseKind::Postgres => {
-            let mut conn = connection::<Postgres>(url).await?;
-            let version = schema::version::<Postgres>(&mut conn).await;
-            closed(conn, version).await
+            on_connection::<Postgres, _>(url, schema::version::<Postgres>).await
         }
-        DatabaseKind::MySql => {
-            let mut conn = connection::<MySql>(url).await?;
-            let version = schema::version::<MySql>(&mut conn).await;
-            closed(conn, version).await
-        }
+        DatabaseKind::MySql => on_connection::<MySql, _>(url, schema::version::<MySql>).await,
     }
 }
 
-/// A connection of its own.
-async fn connection<D: Dialect>(url: &str) -> Result<D::Connection, OpenError> {
+/// Does some work on a connection of its own.
+async fn on_connection<D: Dialect, T>(
+    url: &str,
+    work: impl AsyncFnOnce(&mut D::Connection) -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
     let at = D::at(url).map_err(OpenError::Url)?;
     let connected = tokio::time::timeout(ACQUIRE_MAX, D::Connection::connect_with(&at)).await;
     let connected = connected.unwrap_or(Err(sqlx::Error::PoolTimedOut));
-    connected.map_err(OpenError::Unavailable)
-}
-
-async fn closed<T>(conn: impl Connection, result: Result<T, OpenError>) -> Result<T, OpenError> {
+    let mut conn = connected.map_err(OpenError::Unavailable)?;
+    let result = work(&mut conn).await;
     // It has done its work; how it goes is of no account.
     drop(conn.close().await);
     result

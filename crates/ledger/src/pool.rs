@@ -64,21 +64,22 @@ impl<D: Database> BoundedPool<D> {
     }
 }
 
-/// Runs a piece of work to its end, whatever becomes of the caller.
+/// Runs a piece of work on `args` to its end, whatever becomes of the caller.
 ///
 /// A transaction that is dropped half way can leave its connection in the pool with the transaction open. So the
 /// caller waits for a task that goes on without it; and a connection goes back to the pool only from where its state
 /// is known.
-pub(crate) async fn run<D: Dialect, T: Send + 'static>(
+pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>(
     pool: &BoundedPool<D>,
     mode: Mode,
-    work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
+    args: A,
+    work: impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync + 'static,
 ) -> Result<T, LedgerError> {
     let pool = pool.clone();
     let task = tokio::spawn(async move {
         let mut attempt = 1;
         loop {
-            match once(&pool, mode, &work).await {
+            match once(&pool, mode, &args, &work).await {
                 Err(error) if attempt < ATTEMPTS_MAX && is_transient::<D>(&error) => {
                     tracing::debug!(
                         attempt,
@@ -128,10 +129,11 @@ impl<D: Database> Drop for Session<D> {
 }
 
 /// One attempt.
-async fn once<D: Dialect, T>(
+async fn once<D: Dialect, A: Sync, T>(
     pool: &BoundedPool<D>,
     mode: Mode,
-    work: &(impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Sync),
+    args: &A,
+    work: &(impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Sync),
 ) -> Result<T, StoreError> {
     let mut session = Session(Some(pool.pool.acquire().await?));
     let Some(conn) = session.0.as_mut() else {
@@ -140,10 +142,10 @@ async fn once<D: Dialect, T>(
     let committing = AtomicBool::new(false);
     let transaction = async {
         if mode == Mode::Read {
-            return work(&mut *conn).await;
+            return work(&mut *conn, args).await;
         }
         D::run(&mut *conn, D::BEGIN).await?;
-        let done = work(&mut *conn).await?;
+        let done = work(&mut *conn, args).await?;
         committing.store(true, Ordering::Relaxed);
         D::run(&mut *conn, "COMMIT")
             .await

@@ -7,12 +7,12 @@ use qiang_core::{
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
     quarantine::Blockers,
-    rows::{QuarantineRow, entry_of},
+    rows::{QuarantineRow, Value, entry_of},
     settlement::KnownCampaign,
 };
 
 use crate::{
-    dialect::{Dialect, Statement, Value, fetch, fetch_of, fetch_one, sql},
+    dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
     error::{StoreError, check_all},
 };
 
@@ -81,23 +81,10 @@ pub(crate) async fn blockers_before<D: Dialect>(
 /// Puts entries into quarantine.
 pub(crate) async fn put<D: Dialect>(
     conn: &mut D::Connection,
-    partition: i64,
+    partition: PartitionId,
     rows: &[QuarantineRow],
 ) -> Result<(), StoreError> {
-    let rows: Vec<[Value<'_>; 7]> = rows
-        .iter()
-        .map(|row| {
-            [
-                partition.into(),
-                row.seq.into(),
-                row.campaign.as_str().into(),
-                row.entry.as_str().into(),
-                row.reason.as_str().into(),
-                row.waits_for.into(),
-                row.at.into(),
-            ]
-        })
-        .collect();
+    let rows = Vec::from_iter(rows.iter().map(|row| row.columns(partition)));
     D::execute_rows(conn, &PUT_QUARANTINED, &rows).await?;
     Ok(())
 }

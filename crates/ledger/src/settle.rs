@@ -12,10 +12,10 @@ use qiang_core::{
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, phase_of},
+    rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, Value, phase_of},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, OrderChange, Plan, Sorted,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ShareGrant, Sorted,
     },
     time::Timestamp,
 };
@@ -23,7 +23,7 @@ use qiang_core::{
 use crate::{
     accounts::{accounts_of, adjust, by_key, credit, lock_account, post},
     campaigns::{campaign_row, has_campaign},
-    dialect::{Dialect, Statement, Value, fetch, fetch_of, fetch_one, sql},
+    dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
     error::{StoreError, check_all},
     quarantine,
 };
@@ -122,9 +122,7 @@ pub(crate) async fn settle<D: Dialect>(
     let blockers = quarantine::blockers::<D>(conn, source, &ids, &campaigns).await?;
     let Sorted { now, later } = settlement::sort(entries, blockers);
     settle_known::<D>(conn, partition, &now, &campaigns).await?;
-    if !later.is_empty() {
-        quarantine::put::<D>(conn, source, &later).await?;
-    }
+    quarantine::put::<D>(conn, partition, &later).await?;
     move_position::<D>(conn, source, last.seq).await?;
     Ok(last.seq)
 }
@@ -147,7 +145,7 @@ pub(crate) async fn quarantine<D: Dialect>(
         return Err(StoreError::damaged(reason));
     }
     let row = QuarantineRow::refused(entry, reason, now);
-    quarantine::put::<D>(conn, source, &[row]).await?;
+    quarantine::put::<D>(conn, partition, &[row]).await?;
     move_position::<D>(conn, source, entry.seq).await?;
     Ok(entry.seq)
 }
@@ -204,18 +202,13 @@ async fn settle_known<D: Dialect>(
     entries: &[Entry],
     campaigns: &[KnownCampaign],
 ) -> Result<(), StoreError> {
-    let mut orders = Vec::new();
-    let wanted = settlement::wanted_orders(entries, campaigns);
-    if !wanted.is_empty() {
-        let row = |(campaign, number): (i64, i64)| [campaign.into(), number.into()];
-        let wanted: Vec<[Value<'_>; 2]> = wanted.into_iter().map(row).collect();
-        let rows: Vec<KnownOrderColumns> =
-            fetch_of::<D, _, 2>(conn, &KNOWN_ORDERS, &[], &wanted).await?;
-        orders = rows
-            .into_iter()
-            .map(KnownOrder::of)
-            .collect::<Result<_, Contradiction>>()?;
-    }
+    let row = |(campaign, number): (i64, i64)| [campaign.into(), number.into()];
+    let wanted = settlement::wanted_orders(entries, campaigns).into_iter();
+    let wanted: Vec<[Value<'_>; 2]> = wanted.map(row).collect();
+    let rows: Vec<KnownOrderColumns> =
+        fetch_of::<D, _, 2>(conn, &KNOWN_ORDERS, &[], &wanted).await?;
+    let orders: Result<Vec<_>, Contradiction> = rows.into_iter().map(KnownOrder::of).collect();
+    let orders = orders?;
     let plan = Plan::of(partition, entries, campaigns, &orders)?;
     write::<D>(conn, partition, plan).await
 }
@@ -227,26 +220,21 @@ async fn write<D: Dialect>(
 ) -> Result<(), StoreError> {
     assign_shares::<D>(conn, &plan).await?;
     change_orders::<D>(conn, &plan.leaving_orders).await?;
-    enter_orders::<D>(conn, &plan).await?;
+    let rows = Vec::from_iter(plan.new_orders.iter().map(NewOrder::columns));
+    D::execute_rows(conn, &ENTER_ORDERS, &rows).await?;
     change_orders::<D>(conn, &plan.keeping_orders).await?;
-    enter_payments::<D>(conn, &plan).await?;
+    let rows = Vec::from_iter(plan.payments.iter().map(PaymentRow::columns));
+    D::execute_rows(conn, &ENTER_PAYMENTS, &rows).await?;
 
     let (users, shared) = plan.accounts.split_at(plan.user_accounts);
-    let mut ids = match users.is_empty() {
-        true => Vec::new(),
-        false => credit::<D>(conn, users).await?,
-    };
+    let mut ids = credit::<D>(conn, users).await?;
     ids.extend(find_accounts::<D>(conn, shared).await?);
     let amounts = shared.iter().map(|(_, amount)| *amount);
     let mut moves: Vec<_> = ids[users.len()..].iter().copied().zip(amounts).collect();
     moves.sort_unstable();
     plan.resolve_accounts(&ids);
-    if !plan.postings.is_empty() {
-        post::<D>(conn, &plan.postings).await?;
-    }
-    if !moves.is_empty() {
-        adjust::<D>(conn, &moves).await?;
-    }
+    post::<D>(conn, &plan.postings).await?;
+    adjust::<D>(conn, &moves).await?;
     write_campaigns::<D>(conn, partition, &plan).await?;
     for close in &plan.closes {
         sweep::<D>(conn, close, (ids[close.escrow], ids[close.owner])).await?;
@@ -258,22 +246,7 @@ async fn assign_shares<D: Dialect>(
     conn: &mut D::Connection,
     plan: &Plan<'_>,
 ) -> Result<(), StoreError> {
-    if plan.shares.is_empty() {
-        return Ok(());
-    }
-    let rows: Vec<[Value<'_>; 5]> = plan
-        .shares
-        .iter()
-        .map(|share| {
-            [
-                share.campaign.into(),
-                share.number.into(),
-                share.user.into(),
-                share.amount.into(),
-                share.at.into(),
-            ]
-        })
-        .collect();
+    let rows = Vec::from_iter(plan.shares.iter().map(ShareGrant::columns));
     let asked = rows.len() as u64;
     let given = D::assigned(D::execute_rows(conn, &ASSIGN_SHARES, &rows).await?, asked);
     if given == asked {
@@ -285,80 +258,13 @@ async fn assign_shares<D: Dialect>(
     Err(StoreError::damaged(reason))
 }
 
-async fn enter_orders<D: Dialect>(
-    conn: &mut D::Connection,
-    plan: &Plan<'_>,
-) -> Result<(), StoreError> {
-    if plan.new_orders.is_empty() {
-        return Ok(());
-    }
-    let rows: Vec<[Value<'_>; 10]> = plan
-        .new_orders
-        .iter()
-        .map(|order| {
-            [
-                order.campaign.into(),
-                order.number.into(),
-                order.user.into(),
-                order.quantity.into(),
-                order.amount.into(),
-                order.state.name().into(),
-                i64::from(order.one_per_user).into(),
-                order.granted_at.into(),
-                order.hold_until.into(),
-                order.updated_at.into(),
-            ]
-        })
-        .collect();
-    D::execute_rows(conn, &ENTER_ORDERS, &rows).await?;
-    Ok(())
-}
-
 async fn change_orders<D: Dialect>(
     conn: &mut D::Connection,
     orders: &[OrderChange],
 ) -> Result<(), StoreError> {
-    if orders.is_empty() {
-        return Ok(());
-    }
-    let rows: Vec<[Value<'_>; 4]> = orders
-        .iter()
-        .map(|order| {
-            [
-                order.campaign.into(),
-                order.number.into(),
-                order.state.name().into(),
-                order.at.into(),
-            ]
-        })
-        .collect();
+    let rows = Vec::from_iter(orders.iter().map(OrderChange::columns));
     let changed = D::execute_rows(conn, &CHANGE_ORDERS, &rows).await?;
     Ok(check_all("orders", changed, orders.len())?)
-}
-
-async fn enter_payments<D: Dialect>(
-    conn: &mut D::Connection,
-    plan: &Plan<'_>,
-) -> Result<(), StoreError> {
-    if plan.payments.is_empty() {
-        return Ok(());
-    }
-    let rows: Vec<[Value<'_>; 6]> = plan
-        .payments
-        .iter()
-        .map(|payment| {
-            [
-                payment.campaign.into(),
-                payment.number.into(),
-                payment.payment.into(),
-                payment.outcome.into(),
-                payment.amount.into(),
-                payment.at.into(),
-            ]
-        })
-        .collect();
-    D::execute_rows(conn, &ENTER_PAYMENTS, &rows).await?;
-    Ok(())
 }
 
 /// The ids of shared accounts, in the same order. Those that are not there are opened: the outside's first one, as a
@@ -367,9 +273,6 @@ async fn find_accounts<D: Dialect>(
     conn: &mut D::Connection,
     accounts: &[(AccountKey<'_>, i64)],
 ) -> Result<Vec<i64>, StoreError> {
-    if accounts.is_empty() {
-        return Ok(Vec::new());
-    }
     let found = accounts_of::<D>(conn, accounts.iter().map(|(key, _)| key.owner)).await?;
     let found = by_key(&found);
     let mut ids = Vec::with_capacity(accounts.len());
@@ -389,7 +292,7 @@ async fn write_campaigns<D: Dialect>(
 ) -> Result<(), StoreError> {
     let partition = i64::from(partition.0);
     for part in &plan.parts {
-        if part.opened {
+        if part.parts.is_some() {
             D::execute(conn, &ENTER_PART, &[part.campaign.into(), partition.into()]).await?;
         }
         let values = [
@@ -419,27 +322,12 @@ async fn change_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     changes: &[CampaignChange],
 ) -> Result<(), StoreError> {
-    if changes.is_empty() {
-        return Ok(());
-    }
     if changes.len() > 1 {
         let refs = changes.iter().map(|change| [change.campaign.into()]);
         let refs: Vec<[Value<'_>; 1]> = refs.collect();
         D::execute_rows(conn, &LOCK_CAMPAIGNS, &refs).await?;
     }
-    let rows: Vec<[Value<'_>; 6]> = changes
-        .iter()
-        .map(|change| {
-            [
-                change.campaign.into(),
-                change.phase.map(Phase::name).into(),
-                change.parts.into(),
-                change.granted.into(),
-                change.returned.into(),
-                change.refunded.into(),
-            ]
-        })
-        .collect();
+    let rows = Vec::from_iter(changes.iter().map(CampaignChange::columns));
     let changed = D::execute_rows(conn, &CHANGE_CAMPAIGNS, &rows).await?;
     Ok(check_all("campaigns", changed, changes.len())?)
 }

@@ -44,14 +44,16 @@ impl<D: Dialect> SqlLedger<D> {
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        pool::run(&self.pool, Mode::Read, work).await
+        self.run(Mode::Read, (), move |conn, ()| work(conn)).await
     }
 
-    async fn write<T: Send + 'static>(
+    async fn run<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
+        mode: Mode,
+        args: A,
+        work: impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
-        pool::run(&self.pool, Mode::Write, work).await
+        pool::run(&self.pool, mode, args, work).await
     }
 }
 
@@ -64,12 +66,9 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         fingerprint: [u8; 32],
         id: Uuid,
     ) -> Result<KeyBinding, LedgerError> {
-        let (now, asked) = (self.clock.now(), Arc::new((scope.to_owned(), key.clone())));
-        self.write(move |conn| {
-            let asked = Arc::clone(&asked);
-            Box::pin(async move {
-                keys::bind::<D>(conn, now, &asked.0, &asked.1, &fingerprint, id).await
-            })
+        let args = (self.clock.now(), scope.to_owned(), key.clone(), fingerprint);
+        self.run(Mode::Write, args, move |conn, (now, scope, key, print)| {
+            Box::pin(keys::bind::<D>(conn, *now, scope, key, print, id))
         })
         .await
     }
@@ -78,19 +77,16 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
 #[async_trait]
 impl<D: Dialect> AccountStore for SqlLedger<D> {
     async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        let (now, user) = (self.clock.now(), Arc::new(user.clone()));
-        self.write(move |conn| {
-            let user = Arc::clone(&user);
-            Box::pin(async move { accounts::deposit::<D>(conn, now, id, &user, amount).await })
+        let args = (self.clock.now(), user.clone());
+        self.run(Mode::Write, args, move |conn, (now, user)| {
+            Box::pin(accounts::deposit::<D>(conn, *now, id, user, amount))
         })
         .await
     }
 
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        let user = Arc::new(user.clone());
-        self.read(move |conn| {
-            let user = Arc::clone(&user);
-            Box::pin(async move { accounts::balances::<D>(conn, &user).await })
+        self.run(Mode::Read, user.clone(), |conn, user| {
+            Box::pin(accounts::balances::<D>(conn, user))
         })
         .await
     }
@@ -99,10 +95,9 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
 #[async_trait]
 impl<D: Dialect> CampaignStore for SqlLedger<D> {
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        let (now, setup) = (self.clock.now(), Arc::new(setup.clone()));
-        pool::run(&self.pool, Mode::Enter, move |conn| {
-            let setup = Arc::clone(&setup);
-            Box::pin(async move { campaigns::create::<D>(conn, now, &setup).await })
+        let args = (self.clock.now(), setup.clone());
+        self.run(Mode::Enter, args, |conn, (now, setup)| {
+            Box::pin(campaigns::create::<D>(conn, *now, setup))
         })
         .await
     }
@@ -152,10 +147,8 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
     }
 
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
-        let entries: Arc<[Entry]> = entries.into();
-        let settled = self.write(move |conn| {
-            let entries = Arc::clone(&entries);
-            Box::pin(async move { settle::settle::<D>(conn, partition, &entries).await })
+        let settled = self.run(Mode::Write, entries.to_vec(), move |conn, entries| {
+            Box::pin(settle::settle::<D>(conn, partition, entries))
         });
         let position = settled.await?;
         self.positions.of(partition).reach(position);
@@ -171,15 +164,10 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
         entry: &Entry,
         reason: &str,
     ) -> Result<Seq, LedgerError> {
-        let (now, kept) = (
-            self.clock.now(),
-            Arc::new((entry.clone(), reason.to_owned())),
-        );
-        let kept = self.write(move |conn| {
-            let kept = Arc::clone(&kept);
-            Box::pin(async move {
-                settle::quarantine::<D>(conn, now, partition, &kept.0, &kept.1).await
-            })
+        let args = (self.clock.now(), entry.clone(), reason.to_owned());
+        let kept = self.run(Mode::Write, args, move |conn, (now, entry, reason)| {
+            let kept = settle::quarantine::<D>(conn, *now, partition, entry, reason);
+            Box::pin(kept)
         });
         let position = kept.await?;
         self.positions.of(partition).reach(position);
@@ -204,7 +192,9 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
     }
 
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        self.write(move |conn| Box::pin(settle::redrive::<D>(conn, partition, seq)))
-            .await
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(settle::redrive::<D>(conn, partition, seq))
+        })
+        .await
     }
 }

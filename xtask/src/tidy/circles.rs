@@ -102,24 +102,16 @@ fn member(read: &Crate, module: &ModulePath, name: &str, steps: u8) -> Option<Pl
 
 /// The sets of two and more modules that all reach each other.
 fn components(imports: &Imports) -> Vec<BTreeSet<&ModulePath>> {
-    let reached: BTreeMap<_, _> = imports
-        .keys()
-        .map(|from| (from, reach(imports, from)))
-        .collect();
-    let reaches = |from, to| {
-        reached
-            .get(from)
-            .is_some_and(|targets| targets.contains_key(to))
-    };
     let mut components: Vec<BTreeSet<&ModulePath>> = Vec::new();
-    for (module, targets) in &reached {
-        let is_new = !components.iter().any(|other| other.contains(module));
-        if is_new && targets.contains_key(module) {
-            let component = targets
-                .keys()
-                .copied()
-                .filter(|other| reaches(*other, *module));
-            components.push(component.collect());
+    for module in imports.keys() {
+        if components.iter().any(|other| other.contains(module)) {
+            continue;
+        }
+        let reaches_back = |other: &&ModulePath| reach(imports, other).contains_key(module);
+        let reached = reach(imports, module).into_keys();
+        let component: BTreeSet<_> = reached.filter(reaches_back).collect();
+        if !component.is_empty() {
+            components.push(component);
         }
     }
     components

@@ -29,10 +29,8 @@ impl Sale {
         if !(1..=stock).contains(&per_user_limit) {
             return Err(CampaignError::Limit);
         }
-        let whole = unit_price
-            .checked_mul(stock)
-            .map_or(i64::MAX, |price| price.minor);
-        if unit_price.minor < 0 || whole > AMOUNT_MINOR_MAX {
+        let whole = unit_price.minor.saturating_mul(i64::from(stock));
+        if !(0..=AMOUNT_MINOR_MAX).contains(&whole) {
             return Err(CampaignError::Price);
         }
         if !(1..=HOLD_MS_MAX).contains(&hold_ms) {

@@ -1,5 +1,6 @@
 //! Accounts and postings.
 
+use super::Value;
 use crate::{money::Currency, time::Timestamp};
 
 /// The owner of the account that stands for everything outside Qiang.
@@ -103,5 +104,21 @@ impl PostingRow {
             number: None,
             at: at.as_millis(),
         }
+    }
+
+    /// The columns `source`, `seq`, `kind`, `debit`, `credit`, `amount`, `campaign`, `number` and `at`.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'static>; 9] {
+        [
+            self.source.into(),
+            self.seq.into(),
+            self.kind.into(),
+            self.debit.into(),
+            self.credit.into(),
+            self.amount.into(),
+            self.campaign.into(),
+            self.number.into(),
+            self.at.into(),
+        ]
     }
 }

@@ -1,13 +1,13 @@
 //! Campaigns as rows of `campaigns`.
 
-use super::{Contradiction, kind_of, phase_of};
+use super::{Contradiction, Value, kind_of, phase_of};
 use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, RedPacket, Rules, Sale},
     id::UserId,
     money::{Currency, Money},
     ports::CampaignRecord,
-    split::{SPLIT_VERSION, Seed, Split, SplitRule, commit},
+    split::{Commitment, SPLIT_VERSION, Seed, Split, SplitRule, commit},
     time::{Timestamp, Window},
 };
 
@@ -111,41 +111,55 @@ impl CampaignRow {
     }
 }
 
-/// The columns that only one kind of campaign has.
-#[derive(Debug, Clone)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described in docs/DATA_MODEL.md"
-)]
-pub struct RuleColumns {
-    pub total: Option<i64>,
-    pub split_rule: Option<&'static str>,
-    pub split_min: Option<i64>,
-    pub split_max: Option<i64>,
-    pub split_version: Option<i64>,
-    pub seed: Option<[u8; 32]>,
-    pub commitment: Option<[u8; 32]>,
-    pub unit_price: Option<i64>,
-    pub hold_ms: Option<i64>,
+/// A campaign that is entered as a draft.
+#[derive(Debug)]
+pub struct NewCampaign<'a> {
+    campaign: &'a Campaign,
+    id: String,
+    commitment: Option<Commitment>,
 }
 
-impl RuleColumns {
-    /// The columns of a campaign.
+impl<'a> NewCampaign<'a> {
+    /// The row of a campaign.
     #[must_use]
-    pub fn of(campaign: &Campaign) -> Self {
+    pub fn of(campaign: &'a Campaign) -> Self {
+        let packet = campaign.rules.red_packet();
+        Self {
+            campaign,
+            id: campaign.id.to_string(),
+            commitment: packet.map(|packet| commit(&packet.seed, &packet.split)),
+        }
+    }
+
+    /// The columns of a [`CampaignRow`] from `id` to `hold_ms`, with `commitment` behind `seed`.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'_>; 20] {
+        let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
         let rule = packet.map(|packet| packet.split.rule().parts());
-        Self {
-            total: packet.map(|packet| packet.split.total()),
-            split_rule: rule.map(|(name, ..)| name.as_str()),
-            split_min: rule.and_then(|(_, min, _)| min),
-            split_max: rule.and_then(|(.., max)| max),
-            split_version: packet.map(|_| i64::from(SPLIT_VERSION)),
-            seed: packet.map(|packet| *packet.seed.as_bytes()),
-            commitment: packet.map(|packet| *commit(&packet.seed, &packet.split).as_bytes()),
-            unit_price: sale.map(|sale| sale.unit_price().minor),
-            hold_ms: sale.map(Sale::hold_ms),
-        }
+        let commitment = self.commitment.as_ref();
+        [
+            self.id.as_str().into(),
+            campaign.kind().name().into(),
+            campaign.owner.as_str().into(),
+            campaign.title.as_str().into(),
+            campaign.currency().code().into(),
+            campaign.ack.name().into(),
+            campaign.window.starts_at().as_millis().into(),
+            campaign.window.ends_at().as_millis().into(),
+            campaign.created_at.as_millis().into(),
+            i64::from(campaign.supply()).into(),
+            i64::from(campaign.per_user_limit()).into(),
+            packet.map(|packet| packet.split.total()).into(),
+            rule.map(|(name, ..)| name.as_str()).into(),
+            rule.and_then(|(_, min, _)| min).into(),
+            rule.and_then(|(.., max)| max).into(),
+            packet.map(|_| i64::from(SPLIT_VERSION)).into(),
+            packet.map(|packet| &packet.seed.as_bytes()[..]).into(),
+            commitment.map(|hash| &hash.as_bytes()[..]).into(),
+            sale.map(|sale| sale.unit_price().minor).into(),
+            sale.map(Sale::hold_ms).into(),
+        ]
     }
 }
 

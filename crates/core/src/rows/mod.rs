@@ -4,11 +4,13 @@
 mod account;
 mod campaign;
 mod quarantine;
+mod value;
 
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
-    campaign::{CampaignRow, RuleColumns, has_fixed_shares, setup_of},
+    campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
     quarantine::{QuarantineRow, entry_of},
+    value::Value,
 };
 use crate::{
     campaign::{CampaignKind, Phase},

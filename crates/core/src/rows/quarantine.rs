@@ -1,6 +1,6 @@
 //! Entries in quarantine, as rows of `set_aside`.
 
-use super::Contradiction;
+use super::{Contradiction, Value};
 use crate::{
     event::{Entry, PartitionId, Seq},
     ports::QuarantinedEntry,
@@ -53,6 +53,20 @@ impl QuarantineRow {
             waits_for: Some(before as i64),
             ..Self::refused(entry, &format!("it waits for entry {before}"), entry.at)
         }
+    }
+
+    /// The columns `partition`, `seq`, `campaign`, `entry`, `reason`, `waits_for` and `at`.
+    #[must_use]
+    pub fn columns(&self, partition: PartitionId) -> [Value<'_>; 7] {
+        [
+            i64::from(partition.0).into(),
+            self.seq.into(),
+            self.campaign.as_str().into(),
+            self.entry.as_str().into(),
+            self.reason.as_str().into(),
+            self.waits_for.into(),
+            self.at.into(),
+        ]
     }
 
     /// The row of a partition as the port gives it.

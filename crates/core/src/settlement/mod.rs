@@ -28,7 +28,7 @@ pub use self::{
     plan::{Close, Plan},
     rows::{
         CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, KnownOrderColumns,
-        NewOrder, OrderChange, PartChange, PaymentRow, ShareGrant,
+        NewOrder, OrderChange, PaymentRow, ShareGrant,
     },
     sort::{Sorted, sort},
 };

@@ -7,8 +7,7 @@ use super::{
     life::{Life, SpreadCampaign},
     orders::Orders,
     rows::{
-        CampaignChange, KnownCampaign, KnownOrder, NewOrder, OrderChange, PartChange, PaymentRow,
-        ShareGrant,
+        CampaignChange, KnownCampaign, KnownOrder, NewOrder, OrderChange, PaymentRow, ShareGrant,
     },
 };
 use crate::{
@@ -41,8 +40,9 @@ pub struct Plan<'a> {
     pub user_accounts: usize,
     /// Movements between them; debits and credits are places in `accounts`.
     pub postings: Vec<PostingRow>,
-    /// Parts of spread campaigns that these entries touch.
-    pub parts: Vec<PartChange>,
+    /// The partition's parts of spread campaigns, as far as these entries touch them. One that says over how many
+    /// partitions its campaign is spread is opened by them, and has no row yet.
+    pub parts: Vec<CampaignChange>,
     /// Campaigns that change, by their `ref`.
     pub campaigns: Vec<CampaignChange>,
     /// Campaigns whose phase follows from their parts.
@@ -72,9 +72,8 @@ pub struct Close<'a> {
 struct CampaignPlan<'a> {
     known: &'a KnownCampaign,
     life: Life,
-    granted: i64,
-    returned: i64,
-    refunded: i64,
+    /// Its counts; its phase follows from `life` in the end.
+    change: CampaignChange,
     touched: bool,
     close: Option<Close<'a>>,
 }
@@ -175,9 +174,7 @@ impl<'a> CampaignPlan<'a> {
         Self {
             known,
             life: Life::of(known),
-            granted: 0,
-            returned: 0,
-            refunded: 0,
+            change: CampaignChange::nothing(known.campaign_ref),
             touched: false,
             close: None,
         }
@@ -195,39 +192,18 @@ impl<'a> Planner<'a> {
         self.campaigns.retain(|campaign| campaign.touched);
         self.campaigns
             .sort_unstable_by_key(|campaign| campaign.known.campaign_ref);
-        for CampaignPlan {
-            known,
-            life,
-            granted,
-            returned,
-            refunded,
-            close,
-            ..
-        } in self.campaigns
-        {
-            let (campaign, phase) = (known.campaign_ref, life.moved_to());
+        for campaign in self.campaigns {
+            let (life, mut change) = (campaign.life, campaign.change);
+            (change.phase, change.parts) = (life.moved_to(), life.opened_parts());
             if life.is_spread() {
-                plan.parts.push(PartChange {
-                    campaign,
-                    opened: life.opened_parts().is_some(),
-                    phase,
-                    granted,
-                    returned,
-                    refunded,
-                });
+                plan.parts.push(change);
+                // The campaign's own phase follows from those of all its parts.
+                change.phase = None;
             }
-            let change = CampaignChange {
-                campaign,
-                phase: phase.filter(|_| !life.is_spread()),
-                parts: life.opened_parts(),
-                granted,
-                returned,
-                refunded,
-            };
             plan.campaigns
                 .extend(change.changes_something().then_some(change));
             plan.spread.extend(life.moved_spread());
-            plan.closes.extend(close);
+            plan.closes.extend(campaign.close);
         }
         plan.sort_accounts();
         plan
@@ -252,7 +228,7 @@ impl<'a> Planner<'a> {
                 ..
             } => {
                 campaign.life.check_opened()?;
-                campaign.granted += i64::from(*quantity);
+                campaign.change.granted += i64::from(*quantity);
                 let (known, number) = (campaign.known, i64::from(*number));
                 match known.kind {
                     CampaignKind::Sale => {
@@ -273,7 +249,7 @@ impl<'a> Planner<'a> {
                     self.orders
                         .step(campaign_ref, *number, OrderState::Paid, entry.at)?;
                 campaign.life.check_opened()?;
-                campaign.granted += quantity;
+                campaign.change.granted += quantity;
                 self.payment(place, entry, *number, payment)
             }
             Event::RefundDue { number, payment } => self.payment(place, entry, *number, payment),
@@ -342,10 +318,10 @@ impl<'a> Planner<'a> {
         let campaign_ref = campaign.known.campaign_ref;
         let quantity = self.orders.step(campaign_ref, number, state, entry.at)?;
         campaign.life.check_opened()?;
-        campaign.granted -= quantity;
+        campaign.change.granted -= quantity;
         if campaign.life.is_closed() {
             // There is no stock to go back to: the owner has the units.
-            campaign.returned += quantity;
+            campaign.change.returned += quantity;
         }
         Ok(())
     }
@@ -389,8 +365,8 @@ impl<'a> Planner<'a> {
     ) -> Result<(), Contradiction> {
         let campaign = &mut self.campaigns[place];
         campaign.life.follow(&entry.event)?;
-        campaign.returned += returned;
-        campaign.refunded += refunded;
+        campaign.change.returned += returned;
+        campaign.change.refunded += refunded;
         let (known, is_spread) = (campaign.known, campaign.life.is_spread());
         if known.kind == CampaignKind::Sale {
             return Ok(());

@@ -5,7 +5,7 @@ use crate::{
     id::CampaignId,
     money::Currency,
     order::OrderState,
-    rows::{Contradiction, kind_of, order_state_of, phase_of},
+    rows::{Contradiction, Value, kind_of, order_state_of, phase_of},
 };
 
 /// A share that goes to a user. It must be free, and have no amount or this one.
@@ -21,6 +21,20 @@ pub struct ShareGrant<'a> {
     pub amount: i64,
     /// When it was granted, in milliseconds.
     pub at: i64,
+}
+
+impl<'a> ShareGrant<'a> {
+    /// The columns `campaign`, `number`, `user`, `amount` and `granted_at`.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'a>; 5] {
+        [
+            self.campaign.into(),
+            self.number.into(),
+            self.user.into(),
+            self.amount.into(),
+            self.at.into(),
+        ]
+    }
 }
 
 /// An order that the ledger does not have yet.
@@ -48,6 +62,25 @@ pub struct NewOrder<'a> {
     pub updated_at: i64,
 }
 
+impl<'a> NewOrder<'a> {
+    /// The columns of `orders`, in the order of the fields.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'a>; 10] {
+        [
+            self.campaign.into(),
+            self.number.into(),
+            self.user.into(),
+            self.quantity.into(),
+            self.amount.into(),
+            self.state.name().into(),
+            i64::from(self.one_per_user).into(),
+            self.granted_at.into(),
+            self.hold_until.into(),
+            self.updated_at.into(),
+        ]
+    }
+}
+
 /// An order that moves to another state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderChange {
@@ -59,6 +92,19 @@ pub struct OrderChange {
     pub state: OrderState,
     /// When it moved last, in milliseconds.
     pub at: i64,
+}
+
+impl OrderChange {
+    /// The columns `campaign`, `number`, `state` and `updated_at`.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'static>; 4] {
+        [
+            self.campaign.into(),
+            self.number.into(),
+            self.state.name().into(),
+            self.at.into(),
+        ]
+    }
 }
 
 /// A payment that arrived.
@@ -78,7 +124,22 @@ pub struct PaymentRow<'a> {
     pub at: i64,
 }
 
-/// What is added to a campaign's counts, and what it changes to.
+impl<'a> PaymentRow<'a> {
+    /// The columns of `payments`, in the order of the fields.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'a>; 6] {
+        [
+            self.campaign.into(),
+            self.number.into(),
+            self.payment.into(),
+            self.outcome.into(),
+            self.amount.into(),
+            self.at.into(),
+        ]
+    }
+}
+
+/// What is added to the counts of a campaign, or of a part of one, and what it changes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CampaignChange {
     /// The campaign's `ref`.
@@ -106,7 +167,20 @@ impl CampaignChange {
         }
     }
 
-    fn nothing(campaign: i64) -> Self {
+    /// The columns `ref`, `phase` and `parts`, and what is added to `granted`, `returned` and `refunded`.
+    #[must_use]
+    pub fn columns(&self) -> [Value<'static>; 6] {
+        [
+            self.campaign.into(),
+            self.phase.map(Phase::name).into(),
+            self.parts.into(),
+            self.granted.into(),
+            self.returned.into(),
+            self.refunded.into(),
+        ]
+    }
+
+    pub(super) fn nothing(campaign: i64) -> Self {
         Self {
             campaign,
             phase: None,
@@ -120,23 +194,6 @@ impl CampaignChange {
     pub(super) fn changes_something(&self) -> bool {
         *self != Self::nothing(self.campaign)
     }
-}
-
-/// The same for the part that the partition has of a spread campaign.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartChange {
-    /// The campaign's `ref`.
-    pub campaign: i64,
-    /// Whether the part has no row yet.
-    pub opened: bool,
-    /// Its new phase, if that changes.
-    pub phase: Option<Phase>,
-    /// Units that users got, less those that they gave back.
-    pub granted: i64,
-    /// Units that went back to the owner.
-    pub returned: i64,
-    /// Minor units that went back to the owner.
-    pub refunded: i64,
 }
 
 /// The columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, per_user_limit, hold_ms, parts, phase, and the

@@ -231,10 +231,10 @@ fn a_part_lives_by_itself() {
     let opening = entries(&[(PACKET, "opened 2"), (PACKET, "granted 1 alice 1 30")]);
     for campaigns in [&draft, &spread(None)] {
         let plan = Plan::of(PartitionId(1), &opening, campaigns, &[]).unwrap();
-        let part = PartChange {
+        let part = CampaignChange {
             campaign: 7,
-            opened: true,
             phase: Some(Phase::Scheduled),
+            parts: Some(2),
             granted: 1,
             returned: 0,
             refunded: 0,
@@ -257,7 +257,10 @@ fn a_part_lives_by_itself() {
     let granted = entries(&[(PACKET, "granted 1 alice 1 30")]);
     let campaigns = spread(Some(Phase::Scheduled));
     let plan = Plan::of(PartitionId(1), &granted, &campaigns, &[]).unwrap();
-    assert_eq!((plan.parts[0].opened, plan.parts[0].phase), (false, None));
+    assert_eq!(
+        (plan.parts[0].parts.is_some(), plan.parts[0].phase),
+        (false, None)
+    );
     assert_eq!(plan.spread, [], "its phase is what it was");
 
     let check = |texts: &[(&str, &str)], campaigns: &[KnownCampaign], why: &str| {

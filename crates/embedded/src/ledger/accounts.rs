@@ -10,6 +10,7 @@ use qiang_core::{
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension as _, params};
 use uuid::Uuid;
 
+use super::bound::execute_rows;
 use crate::error::StoreError;
 
 /// The statements that move accounts, prepared once for many.
@@ -76,27 +77,9 @@ pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, Sto
 
 /// Writes postings; the accounts' balances are moved by [`Accounts::add`].
 pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
-    if postings.is_empty() {
-        return Ok(());
-    }
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    )?;
-    for posting in postings {
-        insert.execute(params![
-            posting.source,
-            posting.seq,
-            posting.kind,
-            posting.debit,
-            posting.credit,
-            posting.amount,
-            posting.campaign,
-            posting.number,
-            posting.at
-        ])?;
-    }
-    Ok(())
+    let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    execute_rows(conn, sql, postings.iter().map(PostingRow::columns))
 }
 
 /// The next free place among postings that follow from no log entry.

@@ -6,12 +6,15 @@ use qiang_core::{
     id::{CampaignId, UserId},
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError},
-    rows::{AccountKey, CampaignRow, PostingRow, Purpose, RuleColumns, has_fixed_shares, setup_of},
+    rows::{AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, has_fixed_shares, setup_of},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::accounts::{self, Accounts};
+use super::{
+    accounts::{self, Accounts},
+    bound::Bound,
+};
 use crate::error::StoreError;
 
 const COLUMNS: &str = "ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
@@ -72,7 +75,6 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
 
 /// The new row's `ref`, or nothing if the campaign is there already.
 fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
-    let rules = RuleColumns::of(campaign);
     let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
          per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, unit_price, \
@@ -80,31 +82,8 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, 'draft') \
          ON CONFLICT (id) DO NOTHING RETURNING ref",
     )?;
-    let campaign_ref = statement.query_row(
-        params![
-            campaign.id.to_string(),
-            campaign.kind().name(),
-            campaign.owner.as_str(),
-            campaign.title,
-            campaign.currency().code(),
-            campaign.ack.name(),
-            campaign.window.starts_at().as_millis(),
-            campaign.window.ends_at().as_millis(),
-            campaign.created_at.as_millis(),
-            campaign.supply(),
-            campaign.per_user_limit(),
-            rules.total,
-            rules.split_rule,
-            rules.split_min,
-            rules.split_max,
-            rules.split_version,
-            rules.seed,
-            rules.commitment,
-            rules.unit_price,
-            rules.hold_ms,
-        ],
-        |row| row.get(0),
-    );
+    let row = NewCampaign::of(campaign);
+    let campaign_ref = statement.query_row(row.columns().map(Bound), |row| row.get(0));
     Ok(campaign_ref.optional()?)
 }
 
@@ -117,6 +96,13 @@ pub(crate) fn campaign(
         conn.prepare_cached(&format!("SELECT {COLUMNS} FROM campaigns WHERE id = ?1"))?;
     let row = statement.query_row([id.to_string()], row_of).optional()?;
     Ok(row.map(|row| row.record()).transpose()?)
+}
+
+/// Campaigns that no engine has taken up, oldest first, with their shares.
+pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
+    let mut drafts = Vec::new();
+    each_setup(conn, Which::Drafts, |_, setup| drafts.push(setup))?;
+    Ok(drafts)
 }
 
 /// Goes through campaigns with their shares, oldest first.

@@ -12,6 +12,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::bound::execute_rows;
 use crate::error::StoreError;
 
 /// What entries of campaigns by these ids have to wait for. Where nothing is in quarantine, that is one statement.
@@ -57,26 +58,15 @@ pub(super) fn blockers_before(
     Ok(blockers)
 }
 
-/// Puts an entry into quarantine.
+/// Puts entries into quarantine.
 pub(super) fn put(
     conn: &Connection,
     partition: PartitionId,
-    row: &QuarantineRow,
+    rows: &[QuarantineRow],
 ) -> Result<(), StoreError> {
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO set_aside (partition, seq, campaign, entry, reason, waits_for, at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    insert.execute(params![
-        partition.0,
-        row.seq,
-        row.campaign,
-        row.entry,
-        row.reason,
-        row.waits_for,
-        row.at,
-    ])?;
-    Ok(())
+    let sql = "INSERT INTO set_aside (partition, seq, campaign, entry, reason, waits_for, at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    execute_rows(conn, sql, rows.iter().map(|row| row.columns(partition)))
 }
 
 /// An entry that is in quarantine.

@@ -10,7 +10,7 @@ use qiang_core::{
     rows::{PostingRow, QuarantineRow, phase_of},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, OrderChange, Plan, Sorted,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, Sorted,
     },
     time::Timestamp,
 };
@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{self, Accounts},
+    bound::{Bound, execute_rows},
     quarantine,
 };
 use crate::error::StoreError;
@@ -68,9 +69,7 @@ pub(crate) fn settle(
     let blockers = quarantine::blockers(conn, partition, &ids, &campaigns)?;
     let Sorted { now, later } = settlement::sort(entries, blockers);
     settle_known(conn, partition, &now, &campaigns)?;
-    for row in &later {
-        quarantine::put(conn, partition, row)?;
-    }
+    quarantine::put(conn, partition, &later)?;
     move_position(conn, partition, last.seq)?;
     Ok(last.seq)
 }
@@ -91,7 +90,8 @@ pub(crate) fn quarantine(
         let reason = format!("entry {} was to be quarantined at {position}", entry.seq);
         return Err(StoreError::damaged(reason));
     }
-    quarantine::put(conn, partition, &QuarantineRow::refused(entry, reason, now))?;
+    let row = QuarantineRow::refused(entry, reason, now);
+    quarantine::put(conn, partition, &[row])?;
     move_position(conn, partition, entry.seq)?;
     Ok(entry.seq)
 }
@@ -162,9 +162,13 @@ fn settle_known(
     let mut plan = Plan::of(partition, entries, campaigns, &orders)?;
     assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
-    enter_orders(conn, &plan)?;
+    let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
+                 hold_until, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    execute_rows(conn, enter, plan.new_orders.iter().map(NewOrder::columns))?;
     change_orders(conn, &plan.keeping_orders)?;
-    enter_payments(conn, &plan)?;
+    let enter = "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    execute_rows(conn, enter, plan.payments.iter().map(PaymentRow::columns))?;
     let ids = add_to_accounts(conn, &plan)?;
     plan.resolve_accounts(&ids);
     accounts::post(conn, &plan.postings)?;
@@ -184,17 +188,18 @@ fn assign_shares(
         return Ok(());
     }
     let mut assign = conn.prepare_cached(
-        "UPDATE shares SET user = ?3, granted_at = ?4, amount = ?5 \
-         WHERE campaign = ?1 AND number = ?2 AND user IS NULL AND coalesce(amount, ?5) = ?5",
+        "UPDATE shares SET user = ?3, granted_at = ?5, amount = ?4 \
+         WHERE campaign = ?1 AND number = ?2 AND user IS NULL AND coalesce(amount, ?4) = ?4",
     )?;
     for share in &plan.shares {
-        let (campaign, number) = (share.campaign, share.number);
-        let row = params![campaign, number, share.user, share.at, share.amount];
-        if assign.execute(row)? != 1 {
+        if assign.execute(share.columns().map(Bound))? != 1 {
             let known = campaigns
                 .iter()
-                .find(|known| known.campaign_ref == campaign);
-            let id = known.map_or("an unknown campaign", |known| &known.name);
+                .find(|known| known.campaign_ref == share.campaign);
+            let (number, id) = (
+                share.number,
+                known.map_or("an unknown campaign", |known| &known.name),
+            );
             let reason = format!("share {number} of {id} is gone, or has another amount");
             return Err(StoreError::damaged(reason));
         }
@@ -202,64 +207,9 @@ fn assign_shares(
     Ok(())
 }
 
-fn enter_orders(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
-    if plan.new_orders.is_empty() {
-        return Ok(());
-    }
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
-         hold_until, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-    )?;
-    for order in &plan.new_orders {
-        insert.execute(params![
-            order.campaign,
-            order.number,
-            order.user,
-            order.quantity,
-            order.amount,
-            order.state.name(),
-            order.one_per_user,
-            order.granted_at,
-            order.hold_until,
-            order.updated_at
-        ])?;
-    }
-    Ok(())
-}
-
 fn change_orders(conn: &Connection, orders: &[OrderChange]) -> Result<(), StoreError> {
-    if orders.is_empty() {
-        return Ok(());
-    }
-    let mut update = conn.prepare_cached(
-        "UPDATE orders SET state = ?3, updated_at = ?4 WHERE campaign = ?1 AND number = ?2",
-    )?;
-    for order in orders {
-        let state = order.state.name();
-        update.execute(params![order.campaign, order.number, state, order.at])?;
-    }
-    Ok(())
-}
-
-fn enter_payments(conn: &Connection, plan: &Plan<'_>) -> Result<(), StoreError> {
-    if plan.payments.is_empty() {
-        return Ok(());
-    }
-    let mut insert = conn.prepare_cached(
-        "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?;
-    for payment in &plan.payments {
-        insert.execute(params![
-            payment.campaign,
-            payment.number,
-            payment.payment,
-            payment.outcome,
-            payment.amount,
-            payment.at
-        ])?;
-    }
-    Ok(())
+    let sql = "UPDATE orders SET state = ?3, updated_at = ?4 WHERE campaign = ?1 AND number = ?2";
+    execute_rows(conn, sql, orders.iter().map(OrderChange::columns))
 }
 
 /// Moves the accounts; returns their ids in the same order.
@@ -281,7 +231,7 @@ fn write_campaigns(
 ) -> Result<(), StoreError> {
     for part in &plan.parts {
         let key = (part.campaign, partition.0);
-        if part.opened {
+        if part.parts.is_some() {
             let mut insert = conn.prepare_cached(
                 "INSERT INTO parts (campaign, partition, phase) VALUES (?1, ?2, 'scheduled')",
             )?;
@@ -301,9 +251,7 @@ fn write_campaigns(
             part.refunded
         ])?;
     }
-    for change in &plan.campaigns {
-        change_campaign(conn, change)?;
-    }
+    change_campaigns(conn, &plan.campaigns)?;
     for spread in &plan.spread {
         let mut statement = conn.prepare_cached("SELECT phase FROM parts WHERE campaign = ?1")?;
         let phases = statement.query_map([spread.campaign], |row| row.get::<_, String>(0))?;
@@ -313,26 +261,16 @@ fn write_campaigns(
         });
         let phases: Vec<Phase> = phases.collect::<Result<_, StoreError>>()?;
         let phase = spread.phase(&phases)?;
-        change_campaign(conn, &CampaignChange::to_phase(spread.campaign, phase))?;
+        change_campaigns(conn, &[CampaignChange::to_phase(spread.campaign, phase)])?;
     }
     Ok(())
 }
 
 /// All counts and the phase move in one statement: between two of them there could be more units than the supply.
-fn change_campaign(conn: &Connection, change: &CampaignChange) -> Result<(), StoreError> {
-    let mut update = conn.prepare_cached(
-        "UPDATE campaigns SET phase = coalesce(?2, phase), parts = coalesce(?3, parts), granted = granted + ?4, \
-         returned = returned + ?5, refunded = refunded + ?6 WHERE ref = ?1",
-    )?;
-    update.execute(params![
-        change.campaign,
-        change.phase.map(Phase::name),
-        change.parts,
-        change.granted,
-        change.returned,
-        change.refunded
-    ])?;
-    Ok(())
+fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(), StoreError> {
+    let sql = "UPDATE campaigns SET phase = coalesce(?2, phase), parts = coalesce(?3, parts), \
+               granted = granted + ?4, returned = returned + ?5, refunded = refunded + ?6 WHERE ref = ?1";
+    execute_rows(conn, sql, changes.iter().map(CampaignChange::columns))
 }
 
 /// Refunds what is left in the escrow of a packet that is over.

@@ -1,27 +1,21 @@
 //! The `Ledger` port of the standalone ledger.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use qiang_core::{
-    book::Setup,
-    event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
-    money::Money,
-    ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,
-        LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
-    },
+    event::{PartitionId, Seq},
+    ports::LedgerError,
 };
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use super::{PARTITIONS_MAX, SqliteLedger};
 use crate::{
-    ledger_host::{self, SqliteLedgerHost},
+    ledger_host::{SqliteLedgerHost, impl_ledger},
     reader::Readers,
     task::LedgerJob,
 };
+
+impl_ledger!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {
@@ -31,121 +25,27 @@ impl SqliteLedgerHost for SqliteLedger {
     fn readers(&self) -> &Arc<Readers> {
         &self.readers
     }
-}
 
-impl SqliteLedger {
+    fn admit(&self, partition: PartitionId) -> Result<(), LedgerError> {
+        self.watch(partition).map(drop)
+    }
+
+    fn position(&self, partition: PartitionId) -> Seq {
+        self.shared.positions.of(partition)
+    }
+
+    fn all_positions(&self) -> Vec<(PartitionId, Seq)> {
+        self.shared.positions.all()
+    }
+
     fn watch(&self, partition: PartitionId) -> Result<watch::Receiver<Seq>, LedgerError> {
         let watched = self.shared.positions.watch(partition);
         watched.ok_or_else(|| LedgerError::Unavailable {
             reason: format!("a ledger follows up to {PARTITIONS_MAX} partitions"),
         })
     }
-}
 
-#[async_trait]
-impl KeyStore for SqliteLedger {
-    async fn bind_key(
-        &self,
-        scope: &str,
-        key: &IdempotencyKey,
-        fingerprint: [u8; 32],
-        id: Uuid,
-    ) -> Result<KeyBinding, LedgerError> {
-        ledger_host::bind_key(self, scope, key, fingerprint, id).await
-    }
-}
-
-#[async_trait]
-impl AccountStore for SqliteLedger {
-    async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        ledger_host::deposit(self, id, user, amount).await
-    }
-
-    async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        ledger_host::balances(self, user).await
-    }
-}
-
-#[async_trait]
-impl CampaignStore for SqliteLedger {
-    async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        ledger_host::create(self, setup).await
-    }
-
-    async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError> {
-        ledger_host::campaign(self, id).await
-    }
-
-    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
-        ledger_host::drafts(self).await
-    }
-
-    async fn grants(
-        &self,
-        id: CampaignId,
-        after: u32,
-        limit: u32,
-    ) -> Result<Vec<GrantRecord>, LedgerError> {
-        ledger_host::grants(self, id, after, limit).await
-    }
-}
-
-#[async_trait]
-impl SettlementStore for SqliteLedger {
-    async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-        Ok(self.shared.positions.of(partition))
-    }
-
-    async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-        Ok(self.shared.positions.all())
-    }
-
-    async fn await_settled(
-        &self,
-        partition: PartitionId,
-        seq: Seq,
-        wait_max: Duration,
-    ) -> Result<bool, LedgerError> {
-        let mut settled = self.watch(partition)?;
-        let reached =
-            tokio::time::timeout(wait_max, settled.wait_for(|position| *position >= seq)).await;
-        Ok(matches!(reached, Ok(Ok(_))))
-    }
-
-    async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
-        self.watch(partition)?; // admits it
-        ledger_host::settle(self, partition, entries).await
-    }
-}
-
-#[async_trait]
-impl QuarantineStore for SqliteLedger {
-    async fn quarantine(
-        &self,
-        partition: PartitionId,
-        entry: &Entry,
-        reason: &str,
-    ) -> Result<Seq, LedgerError> {
-        self.watch(partition)?; // admits it
-        ledger_host::quarantine(self, partition, entry, reason).await
-    }
-
-    async fn count_quarantined(
-        &self,
-        partition: PartitionId,
-    ) -> Result<QuarantineCount, LedgerError> {
-        ledger_host::count_quarantined(self, partition).await
-    }
-
-    async fn list_quarantined(
-        &self,
-        after: Option<(PartitionId, Seq)>,
-        limit: u32,
-    ) -> Result<Vec<QuarantinedEntry>, LedgerError> {
-        ledger_host::list_quarantined(self, after, limit).await
-    }
-
-    async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
-        ledger_host::redrive(self, partition, seq).await
+    fn last_committed(&self) -> Option<(PartitionId, Seq)> {
+        None
     }
 }

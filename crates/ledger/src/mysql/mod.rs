@@ -6,16 +6,16 @@
 mod rows;
 mod schema;
 
+use qiang_core::rows::Value;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, MySqlConnection, Result, Row as _,
     error::{DatabaseError, ErrorKind},
-    mysql::{MySqlArguments, MySqlConnectOptions, MySqlDatabaseError, MySqlRow},
-    query::Query,
+    mysql::{MySqlConnectOptions, MySqlDatabaseError, MySqlRow},
 };
 
-use self::rows::{pieces, text};
+use self::rows::{SIZES, text};
 use crate::{
-    dialect::{Class, Dialect, Statement, Value},
+    dialect::{Class, Dialect, Query, Statement},
     error::contradiction,
 };
 
@@ -72,59 +72,38 @@ impl Dialect for MySql {
         Ok(())
     }
 
-    async fn execute(
-        conn: &mut MySqlConnection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> Result<u64> {
-        let done = bind(sqlx::query(statement.mysql), values).execute(conn);
-        Ok(done.await?.rows_affected())
-    }
-
-    async fn execute_rows<const N: usize>(
-        conn: &mut MySqlConnection,
-        statement: &'static Statement,
-        rows: &[[Value<'_>; N]],
-    ) -> Result<u64> {
-        let mut touched = 0;
-        for rows in pieces(rows) {
-            let query = with_rows(statement, &[], rows);
-            touched += query.execute(&mut *conn).await?.rows_affected();
-        }
-        Ok(touched)
-    }
-
-    async fn rows(
-        conn: &mut MySqlConnection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> Result<Vec<MySqlRow>> {
+    fn query(statement: &'static Statement, values: &[Value<'_>]) -> Query<Self> {
         bind(sqlx::query(statement.mysql), values)
-            .fetch_all(conn)
-            .await
     }
 
-    async fn rows_of<const N: usize>(
-        conn: &mut MySqlConnection,
+    fn query_of<const N: usize>(
         statement: &'static Statement,
         values: &[Value<'_>],
         rows: &[[Value<'_>; N]],
-    ) -> Result<Vec<MySqlRow>> {
-        let mut found = Vec::with_capacity(rows.len());
-        for rows in pieces(rows) {
-            let query = with_rows(statement, values, rows);
-            found.extend(query.fetch_all(&mut *conn).await?);
-        }
-        Ok(found)
+    ) -> Query<Self> {
+        let query = sqlx::query(AssertSqlSafe(text(statement.mysql, rows.len())));
+        rows.iter()
+            .fold(bind(query, values), |query, row| bind(query, row))
     }
 
-    async fn insert(
-        conn: &mut MySqlConnection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> Result<i64> {
-        let done = bind(sqlx::query(statement.mysql), values).execute(conn);
-        i64::try_from(done.await?.last_insert_id())
+    fn rows_at_once(rows: usize) -> usize {
+        SIZES
+            .into_iter()
+            .find(|size| *size <= rows)
+            .unwrap_or_default()
+    }
+
+    async fn touch(conn: &mut MySqlConnection, query: Query<Self>) -> Result<u64> {
+        Ok(query.execute(conn).await?.rows_affected())
+    }
+
+    async fn fetch(conn: &mut MySqlConnection, query: Query<Self>) -> Result<Vec<MySqlRow>> {
+        query.fetch_all(conn).await
+    }
+
+    async fn insert(conn: &mut MySqlConnection, query: Query<Self>) -> Result<i64> {
+        let done = query.execute(conn).await?;
+        i64::try_from(done.last_insert_id())
             .map_err(|_| contradiction("a row got a number above 63 bits".to_owned()))
     }
 
@@ -155,22 +134,7 @@ impl Dialect for MySql {
     }
 }
 
-type MyQuery<'q> = Query<'q, MySql, MySqlArguments>;
-
-/// A statement for so many rows, with a few values before them.
-fn with_rows<const N: usize>(
-    statement: &'static Statement,
-    values: &[Value<'_>],
-    rows: &[[Value<'_>; N]],
-) -> MyQuery<'static> {
-    let query = bind(
-        sqlx::query(AssertSqlSafe(text(statement.mysql, rows.len()))),
-        values,
-    );
-    rows.iter().fold(query, |query, row| bind(query, row))
-}
-
-fn bind<'q>(query: MyQuery<'q>, values: &[Value<'_>]) -> MyQuery<'q> {
+fn bind(query: Query<MySql>, values: &[Value<'_>]) -> Query<MySql> {
     values.iter().fold(query, |query, value| match value {
         Value::Int(value) => query.bind(value),
         Value::Text(value) => query.bind(value),

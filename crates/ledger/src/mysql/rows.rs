@@ -3,7 +3,7 @@
 
 /// How many rows a statement takes. A statement is prepared for each of these numbers, so there are few; a run of
 /// rows is cut into them, the largest first.
-const SIZES: [usize; 6] = [1_024, 256, 64, 16, 4, 1];
+pub(super) const SIZES: [usize; 6] = [1_024, 256, 64, 16, 4, 1];
 
 /// A statement that takes several rows.
 struct Rows {
@@ -49,19 +49,12 @@ pub(super) fn text(file: &'static str, rows: usize) -> String {
     Rows::parse(file).map_or_else(|| file.to_owned(), |statement| statement.text(rows))
 }
 
-/// Cuts a run of rows into pieces of known sizes.
-pub(super) fn pieces<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
-    std::iter::from_fn(move || {
-        let size = SIZES.into_iter().find(|size| *size <= rows.len())?;
-        let (piece, rest) = rows.split_at(size);
-        rows = rest;
-        Some(piece)
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use sqlx::MySql;
+
     use super::*;
+    use crate::dialect::pieces;
 
     #[test]
     fn a_statement_takes_rows() {
@@ -78,7 +71,7 @@ mod tests {
     fn a_run_is_cut_into_known_sizes() {
         let check = |rows: usize, expected: &[usize]| {
             let rows: Vec<_> = (0..rows).collect();
-            let pieces: Vec<_> = pieces(&rows).collect();
+            let pieces: Vec<_> = pieces::<MySql, _>(&rows).collect();
             assert_eq!(
                 pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(),
                 expected

@@ -7,14 +7,14 @@ mod schema;
 
 use std::borrow::Cow;
 
+use qiang_core::rows::Value;
 use sqlx::{
     ConnectOptions as _, Executor as _, PgConnection, Postgres, Result, Row as _,
     error::{DatabaseError, ErrorKind},
-    postgres::{PgArguments, PgConnectOptions, PgRow},
-    query::Query,
+    postgres::{PgConnectOptions, PgRow},
 };
 
-use crate::dialect::{Class, Dialect, Statement, Value};
+use crate::dialect::{Class, Dialect, Query, Statement};
 
 /// Rows that one statement takes; more are written by several.
 const ROWS_MAX: usize = 16_384;
@@ -64,56 +64,48 @@ impl Dialect for Postgres {
         Ok(())
     }
 
-    async fn execute(
-        conn: &mut PgConnection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> Result<u64> {
-        let done = query(statement, values).execute(conn).await?;
-        Ok(done.rows_affected())
+    fn query(statement: &'static Statement, values: &[Value<'_>]) -> Query<Self> {
+        let query = sqlx::query(statement.postgres);
+        values.iter().fold(query, |query, value| match value {
+            Value::Int(value) => query.bind(value),
+            Value::Text(value) => query.bind(value),
+            Value::Bytes(value) => query.bind(value),
+        })
     }
 
-    async fn execute_rows<const N: usize>(
-        conn: &mut PgConnection,
-        statement: &'static Statement,
-        rows: &[[Value<'_>; N]],
-    ) -> Result<u64> {
-        let mut touched = 0;
-        for rows in rows.chunks(ROWS_MAX) {
-            let query = with_rows(query(statement, &[]), rows);
-            touched += query.execute(&mut *conn).await?.rows_affected();
-        }
-        Ok(touched)
-    }
-
-    async fn rows(
-        conn: &mut PgConnection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> Result<Vec<PgRow>> {
-        query(statement, values).fetch_all(conn).await
-    }
-
-    async fn rows_of<const N: usize>(
-        conn: &mut PgConnection,
+    /// Takes the rows as an array for each of their columns.
+    fn query_of<const N: usize>(
         statement: &'static Statement,
         values: &[Value<'_>],
         rows: &[[Value<'_>; N]],
-    ) -> Result<Vec<PgRow>> {
-        let mut found = Vec::with_capacity(rows.len());
-        for rows in rows.chunks(ROWS_MAX) {
-            let query = with_rows(query(statement, values), rows);
-            found.extend(query.fetch_all(&mut *conn).await?);
-        }
-        Ok(found)
+    ) -> Query<Self> {
+        let query = Self::query(statement, values);
+        (0..N).fold(query, |query, column| {
+            let column = || rows.iter().map(|row| row[column]);
+            match column().next() {
+                Some(Value::Int(_)) => query.bind(Vec::from_iter(column().map(Value::int))),
+                Some(Value::Text(_)) => query.bind(Vec::from_iter(column().map(Value::text))),
+                Some(Value::Bytes(_)) | None => {
+                    query.bind(Vec::from_iter(column().map(Value::bytes)))
+                }
+            }
+        })
     }
 
-    async fn insert(
-        conn: &mut PgConnection,
-        statement: &'static Statement,
-        values: &[Value<'_>],
-    ) -> Result<i64> {
-        query(statement, values).fetch_one(conn).await?.try_get(0)
+    fn rows_at_once(rows: usize) -> usize {
+        rows.min(ROWS_MAX)
+    }
+
+    async fn touch(conn: &mut PgConnection, query: Query<Self>) -> Result<u64> {
+        Ok(query.execute(conn).await?.rows_affected())
+    }
+
+    async fn fetch(conn: &mut PgConnection, query: Query<Self>) -> Result<Vec<PgRow>> {
+        query.fetch_all(conn).await
+    }
+
+    async fn insert(conn: &mut PgConnection, query: Query<Self>) -> Result<i64> {
+        query.fetch_one(conn).await?.try_get(0)
     }
 
     async fn next_direct(conn: &mut PgConnection) -> Result<i64> {
@@ -137,38 +129,4 @@ impl Dialect for Postgres {
     fn bytes(row: &PgRow, column: usize) -> Result<Option<Vec<u8>>> {
         row.try_get(column)
     }
-}
-
-type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
-
-fn query(statement: &'static Statement, values: &[Value<'_>]) -> PgQuery<'static> {
-    let query = sqlx::query(statement.postgres);
-    values.iter().fold(query, |query, value| match value {
-        Value::Int(value) => query.bind(value),
-        Value::Text(value) => query.bind(value),
-        Value::Bytes(value) => query.bind(value),
-    })
-}
-
-/// Adds rows, as an array for each of their columns.
-fn with_rows<'q, const N: usize>(query: PgQuery<'q>, rows: &[[Value<'_>; N]]) -> PgQuery<'q> {
-    (0..N).fold(query, |query, column| {
-        let column = || rows.iter().map(|row| row[column]);
-        match column().next() {
-            Some(Value::Int(_)) => query.bind(Vec::from_iter(column().map(|value| match value {
-                Value::Int(value) => value,
-                _ => None,
-            }))),
-            Some(Value::Text(_)) => query.bind(Vec::from_iter(column().map(|value| match value {
-                Value::Text(value) => value,
-                _ => None,
-            }))),
-            Some(Value::Bytes(_)) | None => {
-                query.bind(Vec::from_iter(column().map(|value| match value {
-                    Value::Bytes(value) => value,
-                    _ => None,
-                })))
-            }
-        }
-    })
 }

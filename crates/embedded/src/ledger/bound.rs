@@ -1,0 +1,39 @@
+//! Rows in plain types, bound to SQLite's statements.
+
+use qiang_core::rows::Value;
+use rusqlite::{
+    Connection, ToSql, params_from_iter,
+    types::{ToSqlOutput, ValueRef},
+};
+
+use crate::error::StoreError;
+
+/// A value of a row.
+pub(super) struct Bound<'a>(pub(super) Value<'a>);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let value = match self.0 {
+            Value::Int(value) => value.map(ValueRef::Integer),
+            Value::Text(value) => value.map(|text| ValueRef::Text(text.as_bytes())),
+            Value::Bytes(value) => value.map(ValueRef::Blob),
+        };
+        Ok(ToSqlOutput::Borrowed(value.unwrap_or(ValueRef::Null)))
+    }
+}
+
+/// Runs a statement for each row.
+pub(super) fn execute_rows<'a, const N: usize>(
+    conn: &Connection,
+    sql: &str,
+    rows: impl ExactSizeIterator<Item = [Value<'a>; N]>,
+) -> Result<(), StoreError> {
+    if rows.len() == 0 {
+        return Ok(());
+    }
+    let mut statement = conn.prepare_cached(sql)?;
+    for row in rows {
+        statement.execute(params_from_iter(row.map(Bound)))?;
+    }
+    Ok(())
+}
