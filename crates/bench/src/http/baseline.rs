@@ -88,7 +88,8 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     if args.json {
         let object = |rounds: &Rounds| {
             json!({
-                "per_second": rounds.median(|round| round.per_second).round(), "ratio": rounds.ratio(), "ratios": rounds.ratios,
+                "per_second": rounds.median(|round| round.per_second).round(),
+                "ratio": rounds.ratio(), "ratios": rounds.ratios,
                 "cpu_us": rounds.median(|round| round.cpu_us),
             })
         };

@@ -345,8 +345,8 @@ impl<S: Subject> Scenario<S> {
         }
     }
 
-    /// Settles the logs and returns them. Engines do by themselves what the time has made due, so this is repeated until
-    /// nothing was appended meanwhile.
+    /// Settles the logs and returns them. Engines do by themselves what the time has made due, so this is repeated
+    /// until nothing was appended meanwhile.
     async fn settled_logs(&self) -> Vec<Vec<Entry>> {
         let mut before = self.logs().await;
         loop {
