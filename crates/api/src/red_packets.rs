@@ -7,7 +7,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase, RedPacket, Rules, Tally},
     id::CampaignId,
     ports::CampaignRecord,
-    split::{RuleName, Seed, Split, SplitRule, commit},
+    split::{RuleName, RulePartsError, Seed, Split, SplitRule, commit},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -68,25 +68,21 @@ pub(crate) struct SplitBody {
 
 impl SplitBody {
     fn rule(self) -> Result<SplitRule, Problem> {
-        let invalid = |text| Err(Problem::invalid(text));
-        let min = self.min.unwrap_or(1);
-        match (self.rule.0, self.max) {
-            (RuleName::Normal, Some(max)) => Ok(SplitRule::Normal { min, max }),
-            (RuleName::Normal, None) => invalid("the rule `normal` needs `max`"),
-            (_, Some(_)) => invalid("only the rule `normal` has `max`"),
-            (RuleName::DoubleAverage, None) => Ok(SplitRule::DoubleAverage { min }),
-            (RuleName::Lazy, None) => Ok(SplitRule::Lazy { min }),
-            (RuleName::Equal, None) if self.min.is_none() => Ok(SplitRule::Equal),
-            (RuleName::Equal, None) => invalid("the rule `equal` has no `min`"),
-        }
+        SplitRule::from_parts(self.rule.0, self.min, self.max).map_err(|wrong| {
+            Problem::invalid(match wrong {
+                RulePartsError::MaxMissing => "the rule `normal` needs `max`",
+                RulePartsError::MaxGiven { .. } => "only the rule `normal` has `max`",
+                RulePartsError::MinGiven => "the rule `equal` has no `min`",
+            })
+        })
     }
 
     fn of(rule: SplitRule) -> Self {
-        let equal = rule == SplitRule::Equal;
+        let (name, min, max) = rule.parts();
         Self {
-            rule: Text(rule.name()),
-            min: (!equal).then_some(rule.min()),
-            max: rule.max(),
+            rule: Text(name),
+            min,
+            max,
         }
     }
 }
