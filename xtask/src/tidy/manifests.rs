@@ -12,8 +12,6 @@ use crate::command;
 
 /// What each crate may depend on among our own, without the `qiang-` of their names. Engines and ledgers meet through
 /// the traits of `core`. A new word here is the rarest kind of change; docs/decisions/ says why it came.
-///
-/// `qiang` may use all of them until crates/server is split. Then it is `qiang: api audit core load node`.
 const ALLOWED: &str = "
     api: core
     audit: core
