@@ -1,21 +1,7 @@
 -- For a ledger alone: the postings that follow from a log, where what they are for leads to them.
-CREATE TEMP TABLE posted (
-    source   INTEGER NOT NULL,
-    seq      INTEGER NOT NULL,
-    kind     TEXT,
-    campaign INTEGER,
-    number   INTEGER,
-    amount   INTEGER,
-    currency TEXT,     -- of the account that gave
-    at       INTEGER,
-    debtor   TEXT,
-    debited  TEXT,
-    creditor TEXT,
-    credited TEXT
-);
-
-INSERT INTO temp.posted
-SELECT p.source, p.seq, p.kind, p.campaign, p.number, p.amount, d.currency, p.at, d.owner, d.purpose, k.owner, k.purpose
+CREATE TEMP TABLE posted AS
+SELECT p.source, p.seq, p.kind, p.campaign, p.number, p.amount, p.at,
+       d.currency AS currency, d.owner AS debtor, d.purpose AS debited, k.owner AS creditor, k.purpose AS credited
 FROM postings p
 LEFT JOIN accounts d ON d.id = p.debit
 LEFT JOIN accounts k ON k.id = p.credit

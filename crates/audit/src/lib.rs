@@ -17,7 +17,7 @@ mod splits;
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rusqlite::Connection;
 
 use self::open::Ledger;
@@ -139,10 +139,7 @@ pub fn audit(path: &Path) -> anyhow::Result<Report> {
             return Ok(report);
         }
     }
-    Err(open::CannotOpen::Restless {
-        path: path.to_owned(),
-    }
-    .into())
+    Err(open::restless(path))
 }
 
 /// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
@@ -178,13 +175,24 @@ pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyho
         LedgerPlace::File(path) => {
             let ledger = open::open(path)?;
             begin(&ledger.conn)?;
-            let (ledger, state) = open::beside(ledger, &mut reader).await?;
+            ensure!(
+                ledger.kind == FileKind::Ledger,
+                "{} is an engine's own file: it has its log in it, and no other engine beside it",
+                ledger.conn.path().unwrap_or_default()
+            );
+            let state = loop {
+                let known = open::known(&ledger.conn)?;
+                match reader.beside(known).await? {
+                    Some(state) => break state,
+                    None => ledger.conn.execute_batch("ROLLBACK; BEGIN")?,
+                }
+            };
             let path = path.to_owned();
             let examined = tokio::task::spawn_blocking(move || {
                 let report = examine(&ledger, Some(&state))?;
                 match ledger.held_still() {
                     true => Ok(report),
-                    false => Err(open::CannotOpen::Restless { path }.into()),
+                    false => Err(open::restless(&path)),
                 }
             });
             examined.await.context("the checks were interrupted")?
@@ -245,21 +253,21 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
     }
     let set_aside = count_quarantined(conn)?;
     conn.execute_batch("ROLLBACK")?;
-    let in_flight = engine.map(engine::State::in_flight);
-    Ok(Report::new(
-        ledger.kind,
-        ledger.place.clone(),
-        in_flight,
+    Ok(Report {
+        ok: !checks.iter().any(Check::is_broken),
+        kind: ledger.kind,
+        database: ledger.place.clone(),
+        in_flight: engine.map(engine::State::in_flight),
         set_aside,
         checks,
-    ))
+    })
 }
 
 /// How many entries are quarantined, if any.
 fn count_quarantined(conn: &Connection) -> anyhow::Result<Option<QuarantineCount>> {
     let sql = "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside";
     let counted: (i64, i64) = conn
-        .query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row(sql, [], |row| row.try_into())
         .context("cannot count what is quarantined")?;
     let (refused, waiting) = (counted.0.unsigned_abs(), counted.1.unsigned_abs());
     Ok((refused + waiting > 0).then_some(QuarantineCount { refused, waiting }))

@@ -28,19 +28,6 @@ const SCHEMA_VERSION: u32 = 3;
 /// How long to wait for a lock; a server holds one only while it recovers.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// Why there is nothing to audit, and what to do about it.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CannotOpen {
-    #[error("{} is an engine's own file: it has its log in it, and no other engine beside it", .path.display())]
-    EngineFile { path: PathBuf },
-    #[error(
-        "settlement went on while ledger and engine were read, again and again; run the audit again"
-    )]
-    Overtaken,
-    #[error("{} kept being taken up by a server while it was read; run the audit again", .path.display())]
-    Restless { path: PathBuf },
-}
-
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -176,29 +163,8 @@ fn kind(path: &Path, conn: &Connection) -> anyhow::Result<FileKind> {
     }
 }
 
-/// Reads an engine beside a ledger in which a transaction has begun, so that it can be compared with it.
-pub(super) async fn beside(
-    ledger: Ledger,
-    reader: &mut engine::Reader,
-) -> anyhow::Result<(Ledger, engine::State)> {
-    if ledger.kind == FileKind::Engine {
-        let path = ledger.conn.path().unwrap_or_default().into();
-        return Err(CannotOpen::EngineFile { path }.into());
-    }
-    let mut before = None;
-    for _ in 0..engine::ATTEMPTS_MAX {
-        let known = known(&ledger.conn)?;
-        let state = reader.read(&known).await?;
-        if state.is_complete(before.as_ref()) {
-            return Ok((ledger, state));
-        }
-        before = Some(known);
-        ledger.conn.execute_batch("ROLLBACK; BEGIN")?;
-    }
-    Err(CannotOpen::Overtaken.into())
-}
-
-fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
+/// What a ledger says before an engine beside it is read.
+pub(super) fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
     let mut settled = conn.prepare("SELECT partition, max(seq) FROM settled GROUP BY partition")?;
     let settled = settled.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let settled = settled.collect::<rusqlite::Result<_>>()?;
@@ -206,6 +172,12 @@ fn known(conn: &Connection) -> rusqlite::Result<engine::Known> {
     let campaigns = campaigns.query_map([], |row| row.get(0))?;
     let campaigns = campaigns.collect::<rusqlite::Result<_>>()?;
     Ok(engine::Known { settled, campaigns })
+}
+
+/// A file that did not hold still while it was read.
+pub(super) fn restless(path: &Path) -> anyhow::Error {
+    let path = path.display();
+    anyhow!("{path} kept being taken up by a server while it was read; run the audit again")
 }
 
 fn not_a_ledger(path: &Path) -> String {

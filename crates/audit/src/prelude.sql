@@ -2,19 +2,7 @@
 
 -- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space. They are
 -- not settled, though the position is past them.
-CREATE TEMP TABLE aside (
-    partition INTEGER,
-    seq       INTEGER,
-    campaign  TEXT,
-    told      TEXT,     -- the event with its fields
-    kind      TEXT,
-    number    INTEGER,  -- of the grant or the order; closed: units returned
-    quantity  INTEGER,  -- granted: units
-    reason    TEXT,
-    waits_for INTEGER
-);
-
-INSERT INTO temp.aside
+CREATE TEMP TABLE aside AS
 WITH events AS (
     SELECT *, substr(entry, instr(entry, campaign) + length(campaign) + 1) AS told FROM set_aside
 ), kinds AS (
@@ -24,9 +12,12 @@ WITH events AS (
 ), users AS (
     SELECT *, substr(fields, instr(fields || ' ', ' ') + 1) AS behind_number FROM fields
 )
-SELECT partition, seq, campaign, nullif(told, ''), nullif(kind, ''),
-       CASE WHEN fields <> '' AND kind <> 'opened' THEN CAST(fields AS INTEGER) END,
-       CASE kind WHEN 'granted' THEN CAST(substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS INTEGER) END,
+SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS kind,
+       -- Of the grant or the order; closed: units returned.
+       CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%' THEN CAST(fields AS INTEGER)
+       END AS number,
+       CASE kind WHEN 'granted' THEN CAST(substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS INTEGER)
+       END AS quantity,
        reason, waits_for
 FROM users;
 
@@ -114,42 +105,31 @@ FROM temp.log
 WHERE kind IN ('opened', 'paused', 'resumed', 'ended', 'closed');
 
 -- What the log says of each campaign, in sum: all of it, and the part that is settled.
-CREATE TEMP TABLE tallies (
-    campaign         INTEGER PRIMARY KEY,
-    grants           INTEGER NOT NULL,
-    units            INTEGER NOT NULL,  -- that users have
-    units_at_close   INTEGER NOT NULL,
-    closes           INTEGER NOT NULL,
-    closed_units     INTEGER NOT NULL,  -- given back by the close
-    closed_amount    INTEGER NOT NULL,
-    claimed          INTEGER NOT NULL,  -- minor units of a packet
-    settled_units    INTEGER NOT NULL,
-    settled_returned INTEGER NOT NULL,  -- given back by the close, and by orders after it
-    settled_refunded INTEGER NOT NULL,
-    settled_claimed  INTEGER NOT NULL,
-    settled_closes   INTEGER NOT NULL
-);
-
-INSERT INTO temp.tallies
-SELECT c.ref,
-       count(l.seq) FILTER (WHERE l.kind = 'granted'),
-       coalesce(sum(l.units), 0),
-       coalesce(sum(l.units) FILTER (WHERE l.seq < p.since), 0),
-       count(l.seq) FILTER (WHERE l.kind = 'closed'),
-       coalesce(sum(l.quantity) FILTER (WHERE l.kind = 'closed'), 0),
-       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'closed'), 0),
-       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'granted' AND c.kind = 'red_packet'), 0),
-       coalesce(sum(l.units) FILTER (WHERE l.settled), 0),
+CREATE TEMP TABLE tallies AS
+SELECT c.ref AS campaign,
+       count(l.seq) FILTER (WHERE l.kind = 'granted') AS grants,
+       coalesce(sum(l.units), 0) AS units,  -- that users have
+       coalesce(sum(l.units) FILTER (WHERE l.seq < p.since), 0) AS units_at_close,
+       count(l.seq) FILTER (WHERE l.kind = 'closed') AS closes,
+       coalesce(sum(l.quantity) FILTER (WHERE l.kind = 'closed'), 0) AS closed_units,
+       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'closed'), 0) AS closed_amount,
+       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'granted' AND c.kind = 'red_packet'), 0) AS claimed,
+       coalesce(sum(l.units) FILTER (WHERE l.settled), 0) AS settled_units,
+       -- Given back by the close, and by orders after it.
        coalesce(sum(l.quantity) FILTER (WHERE l.settled AND l.kind = 'closed'), 0)
-           - coalesce(sum(l.units) FILTER (WHERE l.settled AND l.units < 0 AND l.seq > p.since), 0),
-       coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'closed'), 0),
-       coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'granted' AND c.kind = 'red_packet'), 0),
-       count(l.seq) FILTER (WHERE l.settled AND l.kind = 'closed')
+           - coalesce(sum(l.units) FILTER (WHERE l.settled AND l.units < 0 AND l.seq > p.since), 0)
+           AS settled_returned,
+       coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'closed'), 0) AS settled_refunded,
+       coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'granted' AND c.kind = 'red_packet'), 0)
+           AS settled_claimed,
+       count(l.seq) FILTER (WHERE l.settled AND l.kind = 'closed') AS settled_closes
 FROM campaigns c
 LEFT JOIN (SELECT campaign, min(since) AS since FROM temp.phases WHERE phase = 'closed' GROUP BY campaign) p
     ON p.campaign = c.ref
 LEFT JOIN temp.log l ON l.campaign = c.ref
 GROUP BY c.ref;
+
+CREATE INDEX temp.tallies_of ON tallies (campaign);
 
 -- How much there is to examine.
 CREATE TEMP TABLE totals AS

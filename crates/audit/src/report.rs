@@ -56,25 +56,6 @@ pub struct Check {
     pub offending_total: u64,
 }
 
-impl Report {
-    pub(super) fn new(
-        kind: FileKind,
-        database: Option<String>,
-        in_flight: Option<u64>,
-        set_aside: Option<QuarantineCount>,
-        checks: Vec<Check>,
-    ) -> Self {
-        Self {
-            ok: !checks.iter().any(Check::is_broken),
-            kind,
-            database,
-            in_flight,
-            set_aside,
-            checks,
-        }
-    }
-}
-
 impl Check {
     pub(super) fn new(name: &'static str, examined: u64) -> Self {
         Self {

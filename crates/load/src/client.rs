@@ -76,7 +76,8 @@ impl Client {
     /// # Errors
     /// When there is no answer.
     pub async fn get(&mut self, path: &str, token: &HeaderValue) -> anyhow::Result<Response> {
-        self.request(Method::GET, path, token, Bytes::new()).await
+        self.request(Method::GET, path, token, None, Bytes::new())
+            .await
     }
 
     /// `POST` of JSON, or of nothing; no `Authorization` where the token is empty.
@@ -89,7 +90,22 @@ impl Client {
         token: &HeaderValue,
         body: Bytes,
     ) -> anyhow::Result<Response> {
-        self.request(Method::POST, path, token, body).await
+        self.request(Method::POST, path, token, None, body).await
+    }
+
+    /// The same with an `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn post_with_key(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        key: &HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        self.request(Method::POST, path, token, Some(key), body)
+            .await
     }
 
     async fn request(
@@ -97,6 +113,7 @@ impl Client {
         method: Method,
         path: &str,
         token: &HeaderValue,
+        key: Option<&HeaderValue>,
         body: Bytes,
     ) -> anyhow::Result<Response> {
         let mut request = Request::builder()
@@ -105,6 +122,9 @@ impl Client {
             .header(HOST, &self.host);
         if !token.is_empty() {
             request = request.header(AUTHORIZATION, token);
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
         }
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");

@@ -88,18 +88,15 @@ impl Results {
     }
 
     /// Clicks a second.
-    #[must_use]
     pub fn per_second(&self) -> f64 {
         self.requests as f64 / self.seconds
     }
 
     /// How many answers had this status.
-    #[must_use]
     pub fn count(&self, status: u16) -> u64 {
         self.statuses.get(&status).copied().unwrap_or(0)
     }
 
-    /// Adds what another connection was answered.
     fn add(&mut self, other: Self) -> anyhow::Result<()> {
         self.requests += other.requests;
         self.errors += other.errors;
@@ -120,23 +117,20 @@ pub async fn run(
     plan: LoadPlan,
     progress: impl Fn(u64) + Send + Sync + 'static,
 ) -> anyhow::Result<Results> {
-    let plan = Arc::new(plan);
     let progress = Arc::new(progress);
     let mut clients = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
         clients.push(Client::connect(plan.addr).await?);
     }
-    let next = Arc::new(AtomicUsize::new(0));
-    let started = Instant::now();
+    let connection = Connection {
+        plan: Arc::new(plan),
+        next: Arc::default(),
+        started: Instant::now(),
+    };
     let tasks: Vec<_> = clients
         .into_iter()
         .map(|client| {
-            let connection = Connection {
-                plan: Arc::clone(&plan),
-                next: Arc::clone(&next),
-                started,
-            };
-            let progress = Arc::clone(&progress);
+            let (connection, progress) = (connection.clone(), Arc::clone(&progress));
             tokio::spawn(async move { connection.run(client, &*progress).await })
         })
         .collect();
@@ -144,7 +138,7 @@ pub async fn run(
     for task in tasks {
         results.add(task.await??)?;
     }
-    results.seconds = started.elapsed().as_secs_f64();
+    results.seconds = connection.started.elapsed().as_secs_f64();
     Ok(results)
 }
 
@@ -152,6 +146,7 @@ pub async fn run(
 const PROGRESS_EVERY: u64 = 16;
 
 /// One connection's part of the load.
+#[derive(Clone)]
 struct Connection {
     plan: Arc<LoadPlan>,
     next: Arc<AtomicUsize>,

@@ -4,7 +4,6 @@ use anyhow::{Context as _, bail};
 use qiang_core::database::DatabaseKind;
 use sqlx::{ConnectOptions as _, mysql::MySqlConnectOptions, postgres::PgConnectOptions};
 
-/// How to connect to a database.
 pub(super) enum Options {
     Postgres(PgConnectOptions),
     MySql(MySqlConnectOptions),

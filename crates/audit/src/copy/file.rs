@@ -13,7 +13,6 @@ const SET_UP: &str = "PRAGMA main.journal_mode = OFF; PRAGMA main.synchronous = 
 const COLUMNS: &str = "SELECT t.name, c.name, c.type FROM sqlite_schema t JOIN pragma_table_info(t.name) c \
                        WHERE t.type = 'table' ORDER BY t.rowid, c.cid";
 
-/// What a column is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     Numbers,
@@ -31,14 +30,12 @@ impl fmt::Display for Holds {
     }
 }
 
-/// A column of a table that is copied.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) holds: Holds,
 }
 
-/// A table that is copied.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
     pub(super) name: String,
@@ -51,7 +48,6 @@ pub(super) struct TemporaryFile {
     pub(super) tables: Vec<Table>,
 }
 
-/// Makes the file with empty tables.
 pub(super) fn create() -> rusqlite::Result<TemporaryFile> {
     // SQLite's own temporary file: nobody else can open it, and a killed process leaves nothing behind.
     let conn = Connection::open("")?;

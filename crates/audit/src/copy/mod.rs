@@ -20,10 +20,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Database, Executor, IntoArguments};
 use tokio::{sync::mpsc, time::timeout};
 
 use self::{address::Options, file::Column};
-use super::{
-    engine,
-    open::{CannotOpen, Ledger},
-};
+use super::{engine, open::Ledger};
 
 /// The schema that the audit knows: the highest version in `schema_version`.
 const SCHEMA_VERSION: i64 = 2;
@@ -61,9 +58,6 @@ trait Source: Database {
 }
 
 /// Copies the ledger at a URL; reads the engine beside it at the same moment.
-///
-/// # Errors
-/// When there is no ledger that the audit knows, when reading it fails, and when it does not fit on the disk.
 pub(super) async fn copy(
     url: &str,
     engine: Option<&mut engine::Reader>,
@@ -76,10 +70,10 @@ pub(super) async fn copy(
     let named = place.clone();
     let copied = match options {
         Options::Postgres(options) => {
-            read_all::<sqlx::Postgres>(named, &options, &tables, pages, engine).await
+            Reader::<sqlx::Postgres>::read_all(named, &options, &tables, pages, engine).await
         }
         Options::MySql(options) => {
-            read_all::<sqlx::MySql>(named, &options, &tables, pages, engine).await
+            Reader::<sqlx::MySql>::read_all(named, &options, &tables, pages, engine).await
         }
     };
     // The writer ends when the reader has; and where the writer gave up, the reader ended without an error.
@@ -87,41 +81,6 @@ pub(super) async fn copy(
     let state = copied?;
     let conn = written.context("cannot write the copy to a temporary file (TMPDIR says where)")?;
     Ok((Ledger::copied(conn, place), state))
-}
-
-/// Reads all tables. Ends early, without an error, when nobody takes the pages any more.
-async fn read_all<D>(
-    place: String,
-    options: &<D::Connection as sqlx::Connection>::Options,
-    tables: &[file::Table],
-    pages: mpsc::Sender<Page>,
-    engine: Option<&mut engine::Reader>,
-) -> anyhow::Result<Option<engine::State>>
-where
-    D: Source,
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-    D::Arguments: IntoArguments<D>,
-    i64: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
-    String: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
-    usize: sqlx::ColumnIndex<D::Row>,
-{
-    let connecting = D::Connection::connect_with(options);
-    let conn = answer(&place, "connect", CONNECT_MAX, connecting).await?;
-    let mut reader = Reader::<D> { place, conn, pages };
-    reader.begin().await?;
-    reader.check().await?;
-    let state = match engine {
-        Some(engine) => Some(reader.beside(engine).await?),
-        None => None,
-    };
-    for (table, columns) in tables.iter().enumerate() {
-        if !reader.table(table, columns).await? {
-            break;
-        }
-    }
-    // Nothing was written: how the connection ends is of no account.
-    drop(timeout(ANSWER_MAX, reader.conn.close()).await);
-    Ok(state)
 }
 
 struct Reader<D: Database> {
@@ -139,6 +98,33 @@ where
     String: for<'r> sqlx::Decode<'r, D> + sqlx::Type<D>,
     usize: sqlx::ColumnIndex<D::Row>,
 {
+    /// Reads all tables. Ends early, without an error, when nobody takes the pages any more.
+    async fn read_all(
+        place: String,
+        options: &<D::Connection as sqlx::Connection>::Options,
+        tables: &[file::Table],
+        pages: mpsc::Sender<Page>,
+        engine: Option<&mut engine::Reader>,
+    ) -> anyhow::Result<Option<engine::State>> {
+        let connecting = D::Connection::connect_with(options);
+        let conn = answer(&place, "connect", CONNECT_MAX, connecting).await?;
+        let mut reader = Self { place, conn, pages };
+        reader.begin().await?;
+        reader.check().await?;
+        let state = match engine {
+            Some(engine) => Some(reader.beside(engine).await?),
+            None => None,
+        };
+        for (table, columns) in tables.iter().enumerate() {
+            if !reader.table(table, columns).await? {
+                break;
+            }
+        }
+        // Nothing was written: how the connection ends is of no account.
+        drop(timeout(ANSWER_MAX, reader.conn.close()).await);
+        Ok(state)
+    }
+
     async fn begin(&mut self) -> anyhow::Result<()> {
         for sql in D::BEGIN {
             self.run(sql).await?;
@@ -153,18 +139,14 @@ where
 
     /// Reads an engine, so that it can be compared with what the transaction sees.
     async fn beside(&mut self, engine: &mut engine::Reader) -> anyhow::Result<engine::State> {
-        let mut before = None;
-        for _ in 0..engine::ATTEMPTS_MAX {
+        loop {
             let known = self.known().await?;
-            let state = engine.read(&known).await?;
-            if state.is_complete(before.as_ref()) {
+            if let Some(state) = engine.beside(known).await? {
                 return Ok(state);
             }
-            before = Some(known);
             self.run("ROLLBACK").await?;
             self.begin().await?;
         }
-        Err(CannotOpen::Overtaken.into())
     }
 
     async fn known(&mut self) -> anyhow::Result<engine::Known> {

@@ -1,122 +1,32 @@
 -- A ledger's tables as they are copied from a database. No key, no constraint, no trigger: a row that breaks a rule has
 -- to come through as it is, for the checks to see it. Every column here is read from the database by its name.
 CREATE TABLE campaigns (
-    ref            INTEGER,
-    id             TEXT,
-    kind           TEXT,
-    owner          TEXT,
-    title          TEXT,
-    currency       TEXT,
-    ack            TEXT,
-    starts_at      INTEGER,
-    ends_at        INTEGER,
-    created_at     INTEGER,
-    supply         INTEGER,
-    per_user_limit INTEGER,
-    total          INTEGER,
-    split_rule     TEXT,
-    split_min      INTEGER,
-    split_max      INTEGER,
-    split_version  INTEGER,
-    seed           BLOB,
-    commitment     BLOB,
-    unit_price     INTEGER,
-    hold_ms        INTEGER,
-    phase          TEXT,
-    parts          INTEGER,
-    granted        INTEGER,
-    returned       INTEGER,
-    refunded       INTEGER
+    ref INTEGER, id TEXT, kind TEXT, owner TEXT, title TEXT, currency TEXT, ack TEXT,
+    starts_at INTEGER, ends_at INTEGER, created_at INTEGER, supply INTEGER, per_user_limit INTEGER,
+    total INTEGER, split_rule TEXT, split_min INTEGER, split_max INTEGER, split_version INTEGER,
+    seed BLOB, commitment BLOB, unit_price INTEGER, hold_ms INTEGER,
+    phase TEXT, parts INTEGER, granted INTEGER, returned INTEGER, refunded INTEGER
 );
-
 CREATE TABLE parts (
-    campaign  INTEGER,
-    partition INTEGER,
-    phase     TEXT,
-    granted   INTEGER,
-    returned  INTEGER,
-    refunded  INTEGER
+    campaign INTEGER, partition INTEGER, phase TEXT, granted INTEGER, returned INTEGER, refunded INTEGER
 );
-
-CREATE TABLE shares (
-    campaign   INTEGER,
-    number     INTEGER,
-    amount     INTEGER,
-    user       TEXT,
-    granted_at INTEGER
-);
-
+CREATE TABLE shares (campaign INTEGER, number INTEGER, amount INTEGER, user TEXT, granted_at INTEGER);
 CREATE TABLE orders (
-    campaign     INTEGER,
-    number       INTEGER,
-    user         TEXT,
-    quantity     INTEGER,
-    amount       INTEGER,
-    state        TEXT,
-    one_per_user INTEGER,
-    granted_at   INTEGER,
-    hold_until   INTEGER,
-    updated_at   INTEGER
+    campaign INTEGER, number INTEGER, user TEXT, quantity INTEGER, amount INTEGER, state TEXT, one_per_user INTEGER,
+    granted_at INTEGER, hold_until INTEGER, updated_at INTEGER
 );
-
 CREATE TABLE payments (
-    campaign INTEGER,
-    number   INTEGER,
-    payment  TEXT,
-    outcome  TEXT,
-    amount   INTEGER,
-    at       INTEGER
+    campaign INTEGER, number INTEGER, payment TEXT, outcome TEXT, amount INTEGER, at INTEGER
 );
-
-CREATE TABLE accounts (
-    id       INTEGER,
-    owner    TEXT,
-    purpose  TEXT,
-    currency TEXT,
-    balance  INTEGER
-);
-
+CREATE TABLE accounts (id INTEGER, owner TEXT, purpose TEXT, currency TEXT, balance INTEGER);
 CREATE TABLE postings (
-    source   INTEGER,
-    seq      INTEGER,
-    kind     TEXT,
-    debit    INTEGER,
-    credit   INTEGER,
-    amount   INTEGER,
-    campaign INTEGER,
-    number   INTEGER,
-    at       INTEGER
+    source INTEGER, seq INTEGER, kind TEXT, debit INTEGER, credit INTEGER, amount INTEGER, campaign INTEGER,
+    number INTEGER, at INTEGER
 );
-
-CREATE TABLE direct_postings (
-    source INTEGER,
-    seq    INTEGER
-);
-
-CREATE TABLE deposits (
-    id      TEXT,
-    posting INTEGER
-);
-
-CREATE TABLE idempotency_keys (
-    scope       TEXT,
-    key         TEXT,
-    fingerprint BLOB,
-    id          TEXT,
-    at          INTEGER
-);
-
-CREATE TABLE settled (
-    partition INTEGER,
-    seq       INTEGER
-);
-
+CREATE TABLE direct_postings (source INTEGER, seq INTEGER);
+CREATE TABLE deposits (id TEXT, posting INTEGER);
+CREATE TABLE idempotency_keys (scope TEXT, key TEXT, fingerprint BLOB, id TEXT, at INTEGER);
+CREATE TABLE settled (partition INTEGER, seq INTEGER);
 CREATE TABLE set_aside (
-    partition INTEGER,
-    seq       INTEGER,
-    campaign  TEXT,
-    entry     TEXT,
-    reason    TEXT,
-    waits_for INTEGER,
-    at        INTEGER
+    partition INTEGER, seq INTEGER, campaign TEXT, entry TEXT, reason TEXT, waits_for INTEGER, at INTEGER
 );

@@ -30,14 +30,12 @@ const CAMPAIGNS_MAX: usize = 256;
 /// Records of the log that are read by one call.
 const RECORDS_MAX: usize = 256;
 /// How often both are read again because settlement went on in between.
-pub(super) const ATTEMPTS_MAX: usize = 10;
+const ATTEMPTS_MAX: usize = 10;
 
 /// What the ledger says before Redis is asked.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// How far each partition is settled.
     pub(super) settled: BTreeMap<i64, i64>,
-    /// The ids of its campaigns.
     pub(super) campaigns: Vec<String>,
 }
 
@@ -68,7 +66,7 @@ struct Part {
     upto: i64,
 }
 
-/// What the engine says.
+#[derive(Default)]
 pub(super) struct State {
     heads: Vec<Head>,
     parts: Vec<Part>,
@@ -78,7 +76,7 @@ pub(super) struct State {
 impl State {
     /// Whether this can be compared: every entry is settled or in the log; or what is missing has not been settled
     /// since the attempt before, which saw these positions.
-    pub(super) fn is_complete(&self, before: Option<&Known>) -> bool {
+    fn is_complete(&self, before: Option<&Known>) -> bool {
         let mut missing = self.heads.iter().filter(|head| head.missing != 0);
         missing.all(|head| {
             before.is_some_and(|before| before.settled_of(head.partition) == head.settled)
@@ -106,15 +104,9 @@ impl State {
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
         for (partition, entry) in &self.flight {
-            let (number, quantity) = (entry.number, entry.quantity);
-            insert.execute((
-                partition,
-                entry.seq,
-                &entry.campaign,
-                &entry.kind,
-                number,
-                quantity,
-            ))?;
+            let (campaign, kind) = (&entry.campaign, &entry.kind);
+            let (seq, number, quantity) = (entry.seq, entry.number, entry.quantity);
+            insert.execute((partition, seq, campaign, kind, number, quantity))?;
         }
         Ok(())
     }
@@ -127,13 +119,13 @@ pub(super) struct Reader {
     conn: MultiplexedConnection,
     prefix: String,
     partitions: u16,
+    /// What the ledger said at the last attempt, and how many there were.
+    before: Option<Known>,
+    attempts: usize,
 }
 
 impl Reader {
     /// Connects, and asks how many partitions there are.
-    ///
-    /// # Errors
-    /// When Redis does not answer, or has another number of partitions than was said.
     pub(super) async fn connect(place: &EnginePlace) -> anyhow::Result<Self> {
         let mut servers = Servers::connect(place).await?;
         let prefix = place.prefix.clone();
@@ -143,6 +135,8 @@ impl Reader {
             servers,
             prefix,
             partitions: place.partitions.unwrap_or(PARTITIONS_DEFAULT),
+            before: None,
+            attempts: 0,
         };
         let count: Option<u16> = redis::cmd("HGET")
             .arg(key)
@@ -160,16 +154,24 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Reads all partitions.
-    ///
-    /// # Errors
-    /// When Redis does not answer, and when something there cannot be read.
-    pub(super) async fn read(&mut self, known: &Known) -> anyhow::Result<State> {
-        let mut state = State {
-            heads: Vec::new(),
-            parts: Vec::new(),
-            flight: Vec::new(),
-        };
+    /// Reads the engine beside what the ledger says; none where settlement went on in between: then both are to be read
+    /// again.
+    pub(super) async fn beside(&mut self, known: Known) -> anyhow::Result<Option<State>> {
+        let state = self.read(&known).await?;
+        if state.is_complete(self.before.as_ref()) {
+            return Ok(Some(state));
+        }
+        self.before = Some(known);
+        self.attempts += 1;
+        anyhow::ensure!(
+            self.attempts < ATTEMPTS_MAX,
+            "settlement went on while ledger and engine were read, again and again; run the audit again"
+        );
+        Ok(None)
+    }
+
+    async fn read(&mut self, known: &Known) -> anyhow::Result<State> {
+        let mut state = State::default();
         for partition in 0..self.partitions {
             let settled = known.settled_of(partition);
             let key = key_of(&self.prefix, partition, "partition");

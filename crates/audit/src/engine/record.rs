@@ -63,7 +63,8 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
         "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" => {
             (kind, Some(number?), None)
         }
-        "opened" | "paused" | "resumed" | "ended" => (kind, None, None),
+        "opened" | "paused" | "resumed" | "ended" | "transferred_out" | "transferred_in"
+        | "transfer_returned" => (kind, None, None),
         _ => return None,
     })
 }
@@ -97,8 +98,13 @@ mod tests {
             Some(vec![(3, granted, Some(5), Some(2))])
         );
         assert_eq!(
-            events("9-0", "e", "cancelled 5\nended\nclosed 4 0"),
+            events(
+                "9-0",
+                "e",
+                "transferred_out 3 10 0\ncancelled 5\nended\nclosed 4 0"
+            ),
             Some(vec![
+                (6, "transferred_out".to_owned(), None, None),
                 (7, "cancelled".to_owned(), Some(5), None),
                 (8, "ended".to_owned(), None, None),
                 (9, "closed".to_owned(), None, Some(4)),

@@ -25,9 +25,6 @@ pub(super) struct Servers {
 
 impl Servers {
     /// Connects to the first server that answers, or to the primary that the first Sentinel to answer knows.
-    ///
-    /// # Errors
-    /// When none does.
     pub(super) async fn connect(engine: &EnginePlace) -> anyhow::Result<Self> {
         let mut failed = anyhow::anyhow!("there is no URL");
         for seed in engine.seeds() {
@@ -62,9 +59,6 @@ impl Servers {
     }
 
     /// A connection to the server that has a key.
-    ///
-    /// # Errors
-    /// When it does not answer.
     pub(super) async fn of(&mut self, key: &str) -> anyhow::Result<MultiplexedConnection> {
         let (mut place, mut connection) = self.nodes[0].clone();
         if !self.clustered {
