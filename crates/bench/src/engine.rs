@@ -4,6 +4,7 @@
 use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Instant};
 
 use anyhow::bail;
+use hdrhistogram::Histogram;
 use qiang_core::{
     campaign::{AckLevel, CampaignKind},
     id::CampaignId,
@@ -34,7 +35,6 @@ pub(crate) struct EngineArgs {
     json: bool,
 }
 
-/// What was measured.
 #[derive(Debug, Serialize)]
 struct Measured {
     granted: u64,
@@ -95,11 +95,11 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
         })
         .collect();
     let mut numbers = Vec::new();
-    let mut latency = hdrhistogram::Histogram::<u64>::new(3)?;
+    let mut latency = Histogram::<u64>::new(3)?;
     for worker in workers {
-        let worker = worker.await??;
-        numbers.extend(worker.numbers);
-        latency.add(worker.latency)?;
+        let (granted, waited) = worker.await??;
+        numbers.extend(granted);
+        latency.add(waited)?;
     }
     let seconds = started.elapsed().as_secs_f64();
 
@@ -128,22 +128,16 @@ async fn measure(args: &EngineArgs) -> anyhow::Result<Measured> {
     })
 }
 
-struct Worked {
-    numbers: Vec<u32>,
-    latency: hdrhistogram::Histogram<u64>,
-}
-
-/// Claims for one new user after another, keeping `waiting` of them waiting, until the packet is empty.
+/// Claims for one new user after another, keeping `waiting` of them waiting, until the packet is empty. Returns the
+/// numbers of the grants, and the latencies in µs.
 async fn work(
     engine: Arc<dyn Engine>,
     campaign: CampaignId,
     worker: u32,
     waiting: usize,
-) -> anyhow::Result<Worked> {
-    let mut worked = Worked {
-        numbers: Vec::new(),
-        latency: hdrhistogram::Histogram::new(3)?,
-    };
+) -> anyhow::Result<(Vec<u32>, Histogram<u64>)> {
+    let mut numbers = Vec::new();
+    let mut latency = Histogram::new(3)?;
     let mut tickets: VecDeque<(Instant, Ticket<Claimed>)> = VecDeque::with_capacity(waiting);
     let mut users = 0_u64;
     let mut empty = waiting == 0;
@@ -155,13 +149,13 @@ async fn work(
             tickets.push_back((Instant::now(), engine.claim(claim)));
         }
         let Some((asked, ticket)) = tickets.pop_front() else {
-            return Ok(worked);
+            return Ok((numbers, latency));
         };
         match ticket.await?.outcome {
-            Outcome::Granted(grant) => worked.numbers.push(grant.number),
+            Outcome::Granted(grant) => numbers.push(grant.number),
             Outcome::SoldOut { .. } => empty = true,
             other => bail!("a claim of a new user was answered {}", other.name()),
         }
-        worked.latency.record(asked.elapsed().as_micros() as u64)?;
+        latency.record(asked.elapsed().as_micros() as u64)?;
     }
 }

@@ -37,7 +37,6 @@ pub(crate) fn folder(given: Option<&Path>) -> anyhow::Result<(PathBuf, Option<Te
     Ok((folder.path().to_owned(), Some(folder)))
 }
 
-/// Opens a backend on the embedded engine.
 pub(crate) fn embedded(file: &Path) -> anyhow::Result<Backend> {
     let clock = Arc::new(SystemClock);
     let embedded = Embedded::open(file, clock.clone())

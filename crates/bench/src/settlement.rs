@@ -96,7 +96,6 @@ impl Of {
     }
 }
 
-/// What was measured.
 #[derive(Debug, Serialize)]
 struct Report {
     ledger: &'static str,
@@ -121,7 +120,6 @@ struct Measured {
     audit_ok: bool,
 }
 
-/// How a steady load went.
 #[derive(Debug, Serialize)]
 struct Steady {
     asked_per_second: u32,

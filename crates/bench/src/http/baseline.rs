@@ -24,7 +24,6 @@ struct Round {
     cpu_us: f64,
 }
 
-/// One kind of round.
 #[derive(Default)]
 struct Rounds {
     rounds: Vec<Round>,
@@ -147,15 +146,8 @@ fn cpu_seconds() -> anyhow::Result<f64> {
         std::fs::read_to_string("/proc/self/stat").context("CPU time is measured on Linux only")?;
     // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
     // 14th and the 15th.
-    let fields = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_ascii_whitespace();
-    let ticks: f64 = fields
-        .skip(11)
-        .take(2)
-        .map(str::parse::<f64>)
-        .sum::<Result<_, _>>()?;
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let times = behind_name.split_ascii_whitespace().skip(11).take(2);
+    let ticks: f64 = times.map(str::parse::<f64>).sum::<Result<_, _>>()?;
     Ok(ticks / 100.0)
 }

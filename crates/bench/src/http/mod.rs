@@ -18,7 +18,6 @@ use self::target::{Target, user_name};
 
 /// Tokens made for each second of load: no closed loop on the machines at hand is faster.
 const USERS_PER_SECOND_MAX: u32 = 100_000;
-/// Most shares that one packet of a benchmark gets.
 const SHARES_MAX: u32 = 5_000_000;
 /// Measure the whole service over HTTP, and check every grant that a user saw.
 #[derive(Debug, clap::Args)]
@@ -66,7 +65,6 @@ pub(crate) async fn run(args: &HttpArgs) -> anyhow::Result<bool> {
     Ok(sound)
 }
 
-/// One load's numbers.
 #[derive(Debug, Serialize)]
 struct Load {
     requests: u64,

@@ -1,16 +1,16 @@
 //! The service that is measured, and what is set up and read there.
 
-use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use qiang_load::{client::Client, load_generator::User};
+use qiang_load::{client::Client, load_generator::User, verdict::AmountBody};
 use qiang_node::local::{LocalService, UserTokens};
+use serde::Deserialize;
 use serde_json::json;
 
-/// How long the ledger may take to catch up.
-const SETTLE_MAX: Duration = Duration::from_secs(600);
+use crate::fixture::SETTLE_MAX;
 
 /// The service under load: one of ours, or somebody's.
 pub(super) struct Target {
@@ -82,25 +82,14 @@ impl Target {
         let mut after = 0;
         loop {
             let path = format!("{packet}/claims?after={after}&limit=1000");
-            let page = client.get(&path, &self.operator).await?.success()?;
-            let page = page["claims"].as_array().context("claims without a list")?;
-            for claim in page {
-                let number = claim["number"]
-                    .as_u64()
-                    .context("a claim without a number")? as u32;
-                let user = claim["user"]
-                    .as_str()
-                    .context("a claim without a user")?
-                    .to_owned();
-                let amount = claim["amount"]["amount"]
-                    .as_i64()
-                    .context("a claim without an amount")?;
-                grants.insert(number, (user, amount));
-                after = after.max(number);
-            }
-            if page.is_empty() {
+            let answer = client.get(&path, &self.operator).await?.success()?;
+            let page: Page = serde_json::from_value(answer)?;
+            let Some(last) = page.claims.last() else {
                 return Ok(grants);
-            }
+            };
+            after = last.number;
+            let grant = |claim: Share| (claim.number, (claim.user, claim.amount.amount));
+            grants.extend(page.claims.into_iter().map(grant));
         }
     }
 
@@ -124,13 +113,24 @@ impl Target {
         ))
     }
 
-    /// Stops the service, where it is ours.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         match self.local {
             Some(local) => local.stop().await,
             None => Ok(()),
         }
     }
+}
+
+#[derive(Deserialize)]
+struct Page {
+    claims: Vec<Share>,
+}
+
+#[derive(Deserialize)]
+struct Share {
+    number: u32,
+    user: String,
+    amount: AmountBody,
 }
 
 pub(super) fn user_name(n: u32) -> String {

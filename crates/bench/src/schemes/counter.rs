@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 
 use super::{
     scheme::{About, Exact, Outcome, Recipe, Recount, Site},
-    wire::{Script, Server, Wire},
+    wire::{Script, Sent, Server, Wire},
 };
 
 /// How long the orders' consumer may need after the last claim.
@@ -54,7 +54,7 @@ impl Counter {
             server: site.server.clone(),
             goods: site.key("goodsId"),
             orders: site.key("orderList"),
-            book: Script::new(include_str!("lua/counter_book.lua")),
+            book: Script::new(include_str!("lua/counter_book.lua"), Sent::Hash),
             database: Arc::default(),
             consumer: Mutex::default(),
         }
@@ -96,7 +96,7 @@ impl Recipe for Counter {
     }
 
     async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
-        let taken: u64 = wire.evalsha(&self.book, &[&self.goods], &["1"]).await?;
+        let taken: u64 = wire.run(&self.book, &[&self.goods], &["1"]).await?;
         if taken == 0 {
             return Ok(Outcome::SoldOut);
         }
@@ -138,7 +138,6 @@ impl Recipe for Counter {
     }
 }
 
-/// Whose the orders are.
 pub(super) fn holders(orders: &[String]) -> anyhow::Result<Vec<String>> {
     let holder = |order: &String| {
         let order: Value = serde_json::from_str(order)?;

@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     counter::holders,
     scheme::{About, Exact, Outcome, Recipe, Recount, Site},
-    wire::{Script, Wire},
+    wire::{Script, Sent, Wire},
 };
 
 /// How long the sale's status key lives, as the time between the article's start and end.
@@ -51,8 +51,8 @@ impl Deduct {
             stock: site.key("{fixed:1}-residue_stock_1"),
             field: "{fixed:1}-residueStock".to_owned(),
             orders: site.key("orders"),
-            deduct: Script::new(include_str!("lua/deduct.lua")),
-            rollback: Script::new(include_str!("lua/deduct_rollback.lua")),
+            deduct: Script::new(include_str!("lua/deduct.lua"), Sent::HashFirst),
+            rollback: Script::new(include_str!("lua/deduct_rollback.lua"), Sent::HashFirst),
             rollbacks: AtomicU64::new(0),
         }
     }
@@ -86,14 +86,14 @@ impl Recipe for Deduct {
             return Ok(Outcome::Refused);
         }
         let keys = [&*self.stock, &self.field];
-        let deducted: u64 = wire.evalsha_or_eval(&self.deduct, &keys, &["1"]).await?;
+        let deducted: u64 = wire.run(&self.deduct, &keys, &["1"]).await?;
         if deducted != 1 {
             return Ok(Outcome::SoldOut);
         }
         // A crash here loses the order, and its unit is deducted for good.
         if let Err(error) = self.publish(wire, user).await {
             // Also when the publication went through and only its answer was lost: then the unit is sold again.
-            let _: u64 = wire.evalsha_or_eval(&self.rollback, &keys, &["1"]).await?;
+            let _: u64 = wire.run(&self.rollback, &keys, &["1"]).await?;
             self.rollbacks.fetch_add(1, Ordering::Relaxed);
             return Err(error.into());
         }

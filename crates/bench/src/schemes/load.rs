@@ -59,7 +59,6 @@ impl Name {
     }
 }
 
-/// The users of a load.
 pub(super) struct Users {
     pub(super) names: Vec<String>,
     /// Who asks, in order. Second clicks come right after the first, so that two connections have the same user.
@@ -96,7 +95,6 @@ struct WaitingQueue {
     progress: ProgressBar,
 }
 
-/// Who is served now.
 struct Turn {
     user: u32,
     joined_ns: u64,
@@ -148,14 +146,12 @@ impl WaitingQueue {
     }
 }
 
-/// The answers to the users.
 pub(super) struct Answers {
     /// Who was granted a unit, each time, and which one.
     pub(super) granted: Vec<(u32, Option<u64>)>,
     pub(super) already: u64,
     pub(super) sold_out: u64,
     pub(super) refused: u64,
-    /// Claims whose answer was an error.
     pub(super) failed: u64,
     pub(super) first_error: Option<String>,
     pub(super) latency_us: Histogram<u64>,

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 
 use super::{
     scheme::{About, Exact, Outcome, Published, Recipe, Recount, Site},
-    wire::{Script, Wire},
+    wire::{Script, Sent, Wire},
 };
 
 /// How long a lock is held at most.
@@ -77,8 +77,8 @@ impl Lock {
             total: site.key("red_packet:10001:total"),
             grabbed: site.key("red_packet:10001:grabbed"),
             lock: site.key("lock:red_packet:10001"),
-            grab: Script::new(grab),
-            release: Script::new(include_str!("lua/lock_release.lua")),
+            grab: Script::new(grab, Sent::HashFirst),
+            release: Script::new(include_str!("lua/lock_release.lua"), Sent::HashFirst),
             timeouts: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             guarded: AtomicU64::new(0),
@@ -101,7 +101,7 @@ impl Lock {
             return Ok(Outcome::Already);
         }
         let keys = [&*self.grabbed, &self.total];
-        let reply: i64 = wire.evalsha_or_eval(&self.grab, &keys, &[user]).await?;
+        let reply: i64 = wire.run(&self.grab, &keys, &[user]).await?;
         Ok(match (self.version, reply) {
             (Version::Guarded, -1) => Outcome::Already,
             (Version::Guarded, -2) => {
@@ -141,9 +141,7 @@ impl Recipe for Lock {
             self.busy.fetch_add(1, Ordering::Relaxed);
             Ok(Outcome::Refused)
         };
-        let released: i64 = wire
-            .evalsha_or_eval(&self.release, &[&lock], &[&value])
-            .await?;
+        let released: i64 = wire.run(&self.release, &[&lock], &[&value]).await?;
         if locked && released == 0 {
             self.timeouts.fetch_add(1, Ordering::Relaxed);
         }

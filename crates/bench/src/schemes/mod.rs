@@ -67,23 +67,20 @@ async fn measure(args: &SchemesArgs, plan: &Plan) -> anyhow::Result<Report> {
     let mut loaded = Vec::new();
     for load in &plan.loads {
         let users = Arc::new(Users::new(load));
-        let mut rows: Vec<Row> = plan
-            .names
-            .iter()
-            .map(|name| Row::new(name.about()))
-            .collect();
+        let rows = plan.names.iter().map(|name| Row::new(name.about()));
+        let mut rows: Vec<Row> = rows.collect();
         // Scheme by scheme and again, so that a machine whose speed drifts treats all alike.
         for round in 1..=args.repeat {
             for (name, row) in plan.names.iter().zip(&mut rows) {
                 let bar = bars.add(ProgressBar::new(users.claims()));
                 bar.set_style(style.clone());
                 let (load_name, repeat) = (load.load.as_str(), args.repeat);
-                bar.set_prefix(format!("{load_name} {round}/{repeat} {}", row.name()));
+                bar.set_prefix(format!("{load_name} {round}/{repeat} {}", row.about.name));
                 let scheme = plan.build(*name).await?;
                 let run = once(&*scheme, name.about(), load, &users, info.as_mut(), &bar).await;
                 bar.finish_and_clear();
                 row.runs
-                    .push(run.with_context(|| format!("{} failed", row.name()))?);
+                    .push(run.with_context(|| format!("{} failed", row.about.name))?);
             }
         }
         loaded.push(Loaded::new(*load, users.claims(), rows));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::{
     counter, deduct,
@@ -122,7 +122,6 @@ impl Name {
     }
 }
 
-/// What is run, and on what.
 pub(super) struct Plan {
     pub(super) names: Vec<Name>,
     pub(super) loads: Vec<Load>,
@@ -134,17 +133,15 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(args: &SchemesArgs) -> anyhow::Result<Self> {
-        let mut names = args.scheme.clone();
+        let mut names = Vec::new();
+        for name in &args.scheme {
+            if !names.contains(name) {
+                names.push(*name);
+            }
+        }
         if names.is_empty() {
             names = Name::usual(args.sql.is_some());
         }
-        let mut seen = Vec::new();
-        names.retain(|name| {
-            !seen.contains(name) && {
-                seen.push(*name);
-                true
-            }
-        });
         let server = args
             .redis
             .as_deref()
@@ -155,19 +152,22 @@ impl Plan {
             .as_deref()
             .map(|url| Database::new(url, args.anywhere))
             .transpose()?;
-        if server.is_none() && names.iter().any(|name| name.about().on_redis) {
-            let line = "no Redis: start one, such as `redis-server --port 6400 --save ''`, and name it by \
-                        --redis redis://127.0.0.1:6400";
-            return Err(UsageError::new(line).into());
-        }
-        if database.is_none() && names.contains(&Name::RowLock) {
-            let line = "row_lock needs a database: name it by --sql postgres://… or mysql://…";
-            return Err(UsageError::new(line).into());
-        }
-        let loads = loads(args)?;
+        ensure!(
+            server.is_some() || !names.iter().any(|name| name.about().on_redis),
+            UsageError::new(
+                "no Redis: start one, such as `redis-server --port 6400 --save ''`, and name it by \
+                 --redis redis://127.0.0.1:6400"
+            )
+        );
+        ensure!(
+            database.is_some() || !names.contains(&Name::RowLock),
+            UsageError::new(
+                "row_lock needs a database: name it by --sql postgres://… or mysql://…"
+            )
+        );
         Ok(Self {
             names,
-            loads,
+            loads: loads(args)?,
             server,
             database,
             url: args.redis.clone(),
@@ -175,7 +175,6 @@ impl Plan {
         })
     }
 
-    /// A scheme for one run.
     pub(super) async fn build(&self, name: Name) -> anyhow::Result<Box<dyn Scheme>> {
         let random = format!("{:016x}", rand::random::<u64>());
         let site = || {
@@ -205,10 +204,10 @@ impl Plan {
 
 fn loads(args: &SchemesArgs) -> anyhow::Result<Vec<Load>> {
     let both = args.rush == args.drain;
-    if both && (args.users, args.shares, args.waiting) != (None, None, None) {
-        let line = "--users, --shares and --waiting are of one load: add --rush or --drain";
-        return Err(UsageError::new(line).into());
-    }
+    ensure!(
+        !both || (args.users, args.shares, args.waiting) == (None, None, None),
+        UsageError::new("--users, --shares and --waiting are of one load: add --rush or --drain")
+    );
     let mut loads = Vec::new();
     if both || args.rush {
         let users = args.users.unwrap_or(10_000);
@@ -239,10 +238,10 @@ fn loads(args: &SchemesArgs) -> anyhow::Result<Vec<Load>> {
             // All at once, second clicks included.
             load.waiting = u32::try_from(clicks)?;
         }
-        if load.waiting < load.connections {
-            let line = "--connections: more connections than users waiting at a time";
-            return Err(UsageError::new(line).into());
-        }
+        ensure!(
+            load.waiting >= load.connections,
+            UsageError::new("--connections: more connections than users waiting at a time")
+        );
     }
     Ok(loads)
 }

@@ -19,7 +19,6 @@ use qiang_redis::{Options, RedisEngine};
 use super::scheme::{About, Drive, Exact, Opened, Recount, Scheme, Site};
 use crate::fixture;
 
-/// Entries of the log that are read at a time.
 const LOG_PAGE: usize = 1_000;
 
 /// The engine of one process, for comparison: no Redis, and every grant on the disk before it is acknowledged.
@@ -46,7 +45,6 @@ pub(super) struct Qiang {
     log: Arc<dyn EventLog>,
     /// The ledger that the packet is funded in and entered into; without one, the engine is all there is.
     ledger: Option<Arc<dyn Ledger>>,
-    /// The acknowledgement level that the packet asks for.
     ack: AckLevel,
     /// The Redis commands by which the engine speaks, in small letters; their calls are its round trips.
     commands: &'static [&'static str],
@@ -54,7 +52,6 @@ pub(super) struct Qiang {
     campaign: Mutex<Option<CampaignId>>,
 }
 
-/// What an engine leaves behind.
 enum LeftBehind {
     File(Embedded, Mutex<Option<tempfile::TempDir>>),
     Keys(RedisEngine),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     scheme::{About, Exact, Outcome, Published, Recipe, Recount, Site},
-    wire::{PAGE, Script, Wire},
+    wire::{PAGE, Script, Sent, Wire},
 };
 
 pub(super) const ABOUT: About = About {
@@ -28,7 +28,6 @@ pub(super) const ABOUT: About = About {
     }),
 };
 
-/// The lists and the map of the articles, and their script.
 pub(super) struct Queue {
     waiting: String,
     consumed: String,
@@ -42,7 +41,7 @@ impl Queue {
             waiting: site.key("hongBaoList"),
             consumed: site.key("hongBaoConsumedList"),
             users: site.key("hongBaoConsumedMap"),
-            take: Script::new(include_str!("lua/queue_take.lua")),
+            take: Script::new(include_str!("lua/queue_take.lua"), Sent::Text),
         }
     }
 }
@@ -68,7 +67,7 @@ impl Recipe for Queue {
 
     async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome> {
         let keys = [&*self.waiting, &self.consumed, &self.users, user];
-        let share: Option<String> = wire.eval(&self.take, &keys, &[]).await?;
+        let share: Option<String> = wire.run(&self.take, &keys, &[]).await?;
         let Some(share) = share else {
             return Ok(Outcome::Refused);
         };

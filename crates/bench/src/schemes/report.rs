@@ -79,7 +79,7 @@ impl Run {
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
-    about: About,
+    pub(super) about: About,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) median: Option<Median>,
     pub(super) runs: Vec<Run>,
@@ -115,14 +115,6 @@ impl Row {
         }
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.about.name
-    }
-
-    pub(super) fn about(&self) -> &About {
-        &self.about
-    }
-
     fn exact(&self) -> bool {
         self.runs.iter().all(|run| run.broken.is_empty())
     }
@@ -131,11 +123,8 @@ impl Row {
         let of = |figure: fn(&Run) -> f64| median(self.runs.iter().map(figure));
         let if_any = |figure: fn(&Run) -> Option<f64>| median(self.runs.iter().filter_map(figure));
         let worst = |count: fn(&Tally) -> u64| {
-            self.runs
-                .iter()
-                .map(|run| count(&run.tally))
-                .max()
-                .unwrap_or(0)
+            let counts = self.runs.iter().map(|run| count(&run.tally));
+            counts.max().unwrap_or(0)
         };
         let times_queue = |figure: fn(&Run) -> Option<f64>| {
             let pairs = self.runs.iter().zip(queue?);
@@ -173,7 +162,7 @@ impl Loaded {
     pub(super) fn new(load: Load, claims: u64, mut schemes: Vec<Row>) -> Self {
         let queue = schemes
             .iter()
-            .find(|row| row.name() == "queue")
+            .find(|row| row.about.name == "queue")
             .map(|row| row.runs.clone());
         for row in &mut schemes {
             row.median = row.median_beside(queue.as_deref());
@@ -186,7 +175,6 @@ impl Loaded {
     }
 }
 
-/// Everything.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// Whether every scheme that must be exact was.
@@ -222,7 +210,7 @@ impl Report {
                 let error = error.map_or_else(String::new, |error| format!(" ({error})"));
                 lines.push(format!(
                     "{} must be exact and was not, in {} of {} runs of the {}: {}{error}",
-                    row.name(),
+                    row.about.name,
                     what.len(),
                     row.runs.len(),
                     load.load.load.as_str(),

@@ -9,7 +9,7 @@
 
 use std::str::FromStr as _;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use async_trait::async_trait;
 use qiang_core::database::DatabaseKind;
 use sqlx::{
@@ -31,7 +31,6 @@ pub(super) const ABOUT: About = About {
     published: None,
 };
 
-/// The database under test.
 #[derive(Clone)]
 pub(super) enum Database {
     Postgres(PgConnectOptions),
@@ -55,10 +54,9 @@ impl Database {
                 let socket = options.get_socket().is_some();
                 (Self::MySql(options), host, port, socket)
             }
-            None => {
-                let line = "--sql: a URL begins with postgres:// or mysql://";
-                return Err(UsageError::new(line).into());
-            }
+            None => bail!(UsageError::new(
+                "--sql: a URL begins with postgres:// or mysql://"
+            )),
         };
         if !anywhere && !socket {
             require_loopback("--sql", &host, port)?;
@@ -114,13 +112,6 @@ impl Connection {
     }
 }
 
-/// The statements on this run's own tables.
-#[derive(Clone)]
-struct Statements {
-    update: String,
-    insert: String,
-}
-
 pub(super) struct RowLock {
     database: Database,
     stock: String,
@@ -136,18 +127,6 @@ impl RowLock {
             orders: format!("qiang_bench_{name}_orders"),
         }
     }
-
-    fn statements(&self) -> Statements {
-        let (stock, orders) = (&self.stock, &self.orders);
-        let user = match self.database {
-            Database::Postgres(_) => "$1",
-            Database::MySql(_) => "?",
-        };
-        Statements {
-            update: format!("UPDATE {stock} SET stock = stock - 1 WHERE id = 1 AND stock > 0"),
-            insert: format!("INSERT INTO {orders} (campaign, user_id) VALUES (1, {user})"),
-        }
-    }
 }
 
 #[async_trait]
@@ -155,26 +134,30 @@ impl Scheme for RowLock {
     async fn prepare(&self, supply: u32) -> anyhow::Result<()> {
         let (stock, orders) = (&self.stock, &self.orders);
         let mut connection = self.database.connect().await?;
-        let columns = "(id BIGINT PRIMARY KEY, stock BIGINT NOT NULL)";
-        connection
-            .execute(&format!("CREATE TABLE {stock} {columns}"))
-            .await?;
-        let columns = "(campaign BIGINT, user_id VARCHAR(64), PRIMARY KEY (campaign, user_id))";
-        connection
-            .execute(&format!("CREATE TABLE {orders} {columns}"))
-            .await?;
-        connection
-            .execute(&format!("INSERT INTO {stock} VALUES (1, {supply})"))
-            .await
+        for statement in [
+            format!("CREATE TABLE {stock} (id BIGINT PRIMARY KEY, stock BIGINT NOT NULL)"),
+            format!(
+                "CREATE TABLE {orders} (campaign BIGINT, user_id VARCHAR(64), PRIMARY KEY (campaign, user_id))"
+            ),
+            format!("INSERT INTO {stock} VALUES (1, {supply})"),
+        ] {
+            connection.execute(&statement).await?;
+        }
+        Ok(())
     }
 
     async fn drive(&self, connections: usize) -> anyhow::Result<Drive> {
+        let (stock, orders) = (&self.stock, &self.orders);
+        let user = match self.database {
+            Database::Postgres(_) => "$1",
+            Database::MySql(_) => "?",
+        };
         let mut clients = Vec::with_capacity(connections);
         for _ in 0..connections {
-            let connection = self.database.connect().await?;
             clients.push(Box::new(RowClient {
-                connection,
-                statements: self.statements(),
+                connection: self.database.connect().await?,
+                update: format!("UPDATE {stock} SET stock = stock - 1 WHERE id = 1 AND stock > 0"),
+                insert: format!("INSERT INTO {orders} (campaign, user_id) VALUES (1, {user})"),
                 round_trips: 0,
             }) as Box<dyn Client>);
         }
@@ -205,16 +188,17 @@ impl Scheme for RowLock {
 
 struct RowClient {
     connection: Connection,
-    statements: Statements,
+    update: String,
+    insert: String,
     round_trips: u64,
 }
 
 /// The transaction, once for each dialect: the library's types share no trait that would let it be written once.
 macro_rules! transaction {
-    ($connection:expr, $statements:expr, $user:expr, $round_trips:expr) => {{
-        let update = sqlx::query(AssertSqlSafe($statements.update.as_str()));
-        let insert = sqlx::query(AssertSqlSafe($statements.insert.as_str())).bind($user);
-        *$round_trips += 3;
+    ($connection:expr, $client:expr, $user:expr) => {{
+        let update = sqlx::query(AssertSqlSafe($client.update.as_str()));
+        let insert = sqlx::query(AssertSqlSafe($client.insert.as_str())).bind($user);
+        $client.round_trips += 3;
         let mut transaction = $connection.begin().await?;
         let rows = update.execute(&mut *transaction).await?.rows_affected();
         ensure!(rows <= 1, "{rows} rows of stock");
@@ -222,7 +206,7 @@ macro_rules! transaction {
             transaction.rollback().await?;
             return Ok(Outcome::SoldOut);
         }
-        *$round_trips += 1;
+        $client.round_trips += 1;
         match insert.execute(&mut *transaction).await {
             Ok(_) => {
                 transaction.commit().await?;
@@ -240,14 +224,9 @@ macro_rules! transaction {
 #[async_trait]
 impl Client for RowClient {
     async fn claim(&mut self, user: &str) -> anyhow::Result<Outcome> {
-        let (statements, round_trips) = (&self.statements, &mut self.round_trips);
         match &mut self.connection {
-            Connection::Postgres(connection) => {
-                transaction!(connection, statements, user, round_trips)
-            }
-            Connection::MySql(connection) => {
-                transaction!(connection, statements, user, round_trips)
-            }
+            Connection::Postgres(connection) => transaction!(connection, self, user),
+            Connection::MySql(connection) => transaction!(connection, self, user),
         }
     }
 

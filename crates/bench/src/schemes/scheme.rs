@@ -94,7 +94,6 @@ pub(super) struct Recount {
     pub(super) units: Vec<u64>,
     /// Users that the scheme would refuse from now on, where it keeps them apart from what they got.
     pub(super) barred: Option<u64>,
-    /// What else the scheme counts.
     pub(super) notes: BTreeMap<&'static str, u64>,
 }
 
@@ -135,34 +134,29 @@ impl Site {
     }
 }
 
-/// A published scheme on Redis: what it keeps there, and what each of its connections asks for a claim.
+/// A published scheme on Redis: what it keeps there, and what a connection does for each method of [`Scheme`] and
+/// [`Client`].
 #[async_trait]
 pub(super) trait Recipe: Send + Sync + 'static {
     /// The keys that are removed at the end.
     fn keys(&self) -> Vec<&str>;
 
-    /// As [`Scheme::prepare`].
     async fn prepare(&self, wire: &mut Wire, supply: u32) -> anyhow::Result<()>;
 
-    /// As [`Client::claim`].
     async fn claim(&self, wire: &mut Wire, user: &str) -> anyhow::Result<Outcome>;
 
-    /// As [`Scheme::finish`].
     async fn finish(&self, _granted: u64) -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// As [`Scheme::recount`].
     async fn recount(&self, wire: &mut Wire) -> anyhow::Result<Recount>;
 }
 
-/// A recipe on its server.
 struct OnRedis<R> {
     server: Server,
     recipe: Arc<R>,
 }
 
-/// The scheme of a recipe, at a site of its own.
 pub(super) fn on_redis<R: Recipe>(site: Site, recipe: impl FnOnce(&Site) -> R) -> Box<dyn Scheme> {
     Box::new(OnRedis {
         recipe: Arc::new(recipe(&site)),

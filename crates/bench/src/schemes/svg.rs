@@ -23,7 +23,6 @@ const BAR: RGBColor = RGBColor(0xc8, 0x32, 0x2b);
 const PUBLISHED: RGBColor = RGBColor(0xb0, 0x7d, 0x12);
 const WRONG: RGBColor = RGBColor(0x8c, 0x8c, 0x8c);
 
-/// Draws the report into `path`.
 pub(super) fn draw(path: &Path, report: &Report) -> anyhow::Result<()> {
     let mut text = String::new();
     // The drawing library's errors borrow nothing we could keep; its text is enough.
@@ -64,7 +63,7 @@ fn panel(area: &Area<'_>, loaded: &Loaded) -> Drawn {
         .collect();
     // The articles' figures were taken in a rush; beside a drain they would compare nothing.
     let published = |row: &Row| {
-        let published = row.about().published.filter(|_| load.load == Name::Rush);
+        let published = row.about.published.filter(|_| load.load == Name::Rush);
         published.map(|published| f64::from(published.qps))
     };
     let figures = bars.iter().flat_map(|(row, median)| {
@@ -79,12 +78,13 @@ fn panel(area: &Area<'_>, loaded: &Loaded) -> Drawn {
     // Half a decade above the highest bar is for its label.
     let top_decade = (most.log10() + 0.5).ceil().max(floor_decade + 1.0);
     let (floor, top) = (10_f64.powf(floor_decade), 10_f64.powf(top_decade));
-    let (what, caption) = match load.load {
-        Name::Rush => ("claims/s", "rush"),
-        Name::Drain => ("grants/s", "drain"),
+    let what = match load.load {
+        Name::Rush => "claims/s",
+        Name::Drain => "grants/s",
     };
     let caption = format!(
-        "{caption}: {} users, {} shares, {} connections",
+        "{}: {} users, {} shares, {} connections",
+        load.load.as_str(),
         whole(f64::from(load.users)),
         whole(f64::from(load.shares)),
         load.connections
@@ -140,7 +140,7 @@ fn panel(area: &Area<'_>, loaded: &Loaded) -> Drawn {
             chart.draw_series([Rectangle::new(corners, PUBLISHED.stroke_width(2))])?;
         }
         let at = EmptyElement::at((middle, floor));
-        let name = row.name().to_owned();
+        let name = row.about.name.to_owned();
         chart.draw_series([at + Text::new(name, (0, 6), centred(14, VPos::Top))])?;
     }
     let (width, height) = area.dim_in_pixel();

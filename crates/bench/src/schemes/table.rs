@@ -8,7 +8,11 @@ use super::{
     scheme::PUBLISHED_CONDITIONS,
 };
 
-/// The table for people.
+/// The columns between a scheme's name and what its article publishes.
+const HEADS: &str =
+    "claims/s,grants/s,×queue,success,oversold,twice,p50 ms,p99 ms,µs/claim,µs/grant,trips";
+const WIDTHS: [usize; 11] = [9, 9, 8, 9, 9, 6, 9, 9, 9, 9, 7];
+
 pub(super) fn of(report: &Report) -> String {
     let mut text = String::new();
     for loaded in &report.loads {
@@ -41,50 +45,28 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
     )?;
     // The articles' figures were taken in a rush; beside a drain they would compare nothing.
     let rush = load.load == Name::Rush;
-    writeln!(
-        text,
-        "{:<13}{:>9}{:>9}{:>8}{:>9}{:>9}{:>6}{:>9}{:>9}{:>9}{:>9}{:>7}   {}",
-        "scheme",
-        "claims/s",
-        "grants/s",
-        "×queue",
-        "success",
-        "oversold",
-        "twice",
-        "p50 ms",
-        "p99 ms",
-        "µs/claim",
-        "µs/grant",
-        "trips",
-        if rush { "published" } else { "" },
-    )?;
+    let heads = HEADS.split(',').map(str::to_owned);
+    write_row(text, "scheme", heads, if rush { "published" } else { "" })?;
     for row in &loaded.schemes {
         let Some(median) = &row.median else { continue };
-        let published = row.about().published.filter(|_| rush);
-        writeln!(
-            text,
-            "{:<13}{:>9}{:>9}{:>8}{:>9}{:>9}{:>6}{:>9.1}{:>9.1}{:>9}{:>9}{:>7}   {}",
-            row.name(),
+        let cells = [
             whole(median.claims_per_second),
             whole(median.grants_per_second),
             or_dash(median.grants_times_queue, 2),
             format!("{:.0}%", median.success * 100.0),
-            median.oversold,
-            median.duplicates,
-            median.p50_us / 1_000.0,
-            median.p99_us / 1_000.0,
+            median.oversold.to_string(),
+            median.duplicates.to_string(),
+            format!("{:.1}", median.p50_us / 1_000.0),
+            format!("{:.1}", median.p99_us / 1_000.0),
             or_dash(median.redis_cpu_us_per_claim, 1),
             or_dash(median.redis_cpu_us_per_grant, 1),
             or_dash(median.round_trips_per_claim, 3),
-            published.map_or_else(
-                || if rush { "-" } else { "" }.to_owned(),
-                |published| format!(
-                    "{}/s, {}",
-                    whole(f64::from(published.qps)),
-                    published.success
-                )
-            ),
-        )?;
+        ];
+        let published = match row.about.published.filter(|_| rush) {
+            Some(it) => format!("{}/s, {}", whole(f64::from(it.qps)), it.success),
+            None => if rush { "-" } else { "" }.to_owned(),
+        };
+        write_row(text, row.about.name, cells, &published)?;
     }
     let published = if rush {
         format!(" Published: {PUBLISHED_CONDITIONS}.")
@@ -96,6 +78,19 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
         "\nµs: Redis's processor time, all threads.{published}\n\
          Of oversold and twice (second units of a user) the worst run is shown; counter and deduct know no users.\n"
     )
+}
+
+fn write_row(
+    text: &mut String,
+    name: &str,
+    cells: impl IntoIterator<Item = String>,
+    published: &str,
+) -> std::fmt::Result {
+    write!(text, "{name:<13}")?;
+    for (cell, width) in cells.into_iter().zip(WIDTHS) {
+        write!(text, "{cell:>width$}")?;
+    }
+    writeln!(text, "   {published}")
 }
 
 fn or_dash(figure: Option<f64>, digits: usize) -> String {

@@ -26,7 +26,6 @@ pub(super) struct Tally {
     pub(super) stranded: u64,
     /// Grants that a user was answered and the records do not have, and the other way round.
     pub(super) mismatched: u64,
-    /// Claims that were answered with an error.
     pub(super) failed: u64,
 }
 

@@ -17,10 +17,8 @@ use qiang_node::UsageError;
 
 /// How long one answer of Redis may take. The library's 500 ms would count a busy machine as a fault.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Items asked for in one command.
 pub(super) const PAGE: usize = 1_000;
 
-/// The Redis under test.
 #[derive(Clone)]
 pub(super) struct Server {
     client: Client,
@@ -102,39 +100,22 @@ impl Wire {
         command.query_async(&mut self.connection).await
     }
 
-    /// The script's text in every call.
-    pub(super) async fn eval<T: FromRedisValue>(
+    /// Runs a script in the way in which its article does.
+    pub(super) async fn run<T: FromRedisValue>(
         &mut self,
         script: &Script,
         keys: &[&str],
         args: &[&str],
     ) -> RedisResult<T> {
-        self.ask(&call("EVAL", &script.text, keys, args)).await
-    }
-
-    /// The script by its hash.
-    pub(super) async fn evalsha<T: FromRedisValue>(
-        &mut self,
-        script: &Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> RedisResult<T> {
-        self.ask(&call("EVALSHA", &script.sha, keys, args)).await
-    }
-
-    /// By its hash, and by its text where Redis does not know it: as Spring's `DefaultRedisScript` is executed.
-    pub(super) async fn evalsha_or_eval<T: FromRedisValue>(
-        &mut self,
-        script: &Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> RedisResult<T> {
-        match self.evalsha(script, keys, args).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.eval(script, keys, args).await
+        if script.sent != Sent::Text {
+            let reply = self.ask(&call("EVALSHA", &script.sha, keys, args)).await;
+            let unknown = matches!(&reply, Err(error)
+                if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript));
+            if !unknown || script.sent == Sent::Hash {
+                return reply;
             }
-            reply => reply,
         }
+        self.ask(&call("EVAL", &script.text, keys, args)).await
     }
 
     pub(super) fn calls(&self) -> u64 {
@@ -182,19 +163,29 @@ fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
     call
 }
 
+/// What stands for a script in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    Text,
+    Hash,
+    /// The hash, and the text where Redis does not know it: as Spring's `DefaultRedisScript` is executed.
+    HashFirst,
+}
+
 /// A script as it is sent.
 pub(super) struct Script {
     text: String,
     sha: String,
+    sent: Sent,
 }
 
 impl Script {
     /// From a file of ours. Comments stay here: the articles send none, and Redis hashes all that it is sent.
-    pub(super) fn new(file: &str) -> Self {
+    pub(super) fn new(file: &str, sent: Sent) -> Self {
         let code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("--");
         let text = file.lines().filter(code).collect::<Vec<_>>().join("\n");
         let sha = Sha1::from(&text).digest().to_string();
-        Self { text, sha }
+        Self { text, sha, sent }
     }
 
     /// Lets Redis know it before it is called by its hash.
@@ -211,7 +202,6 @@ pub(super) struct Work {
     pub(super) cpu_us: f64,
     /// Of the thread that executes commands.
     pub(super) main_cpu_us: f64,
-    /// Calls of each command.
     pub(super) calls: HashMap<String, u64>,
 }
 
@@ -240,7 +230,6 @@ impl Work {
         })
     }
 
-    /// What was done since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         let calls = self.calls.iter().map(|(name, calls)| {
             let earlier = before.calls.get(name).copied().unwrap_or(0);
@@ -282,7 +271,10 @@ mod tests {
 
     #[test]
     fn comments_are_not_sent() {
-        let script = Script::new("-- KEYS[1] a key\n\nlocal a = 1 -- kept\n  -- gone\nreturn a\n");
+        let script = Script::new(
+            "-- KEYS[1] a key\n\nlocal a = 1 -- kept\n  -- gone\nreturn a\n",
+            Sent::Hash,
+        );
         assert_eq!(script.text, "local a = 1 -- kept\nreturn a");
         assert_eq!(
             script.sha,
