@@ -10,10 +10,11 @@ use crate::{
     money::Currency,
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
+    words::words,
 };
 
 pub use self::{
-    ack::{AckLevel, WordError},
+    ack::{AckLevel, UnknownAckLevel},
     phase::{Phase, Transition, TransitionError},
     sale::Sale,
     tally::Tally,
@@ -35,16 +36,7 @@ pub enum CampaignKind {
     Sale,
 }
 
-impl CampaignKind {
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RedPacket => "red_packet",
-            Self::Sale => "sale",
-        }
-    }
-}
+words!(CampaignKind { RedPacket = "red_packet", Sale = "sale" });
 
 /// Why a campaign cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +85,6 @@ pub enum Rules {
 
 impl Rules {
     /// A red packet's, if it is one.
-    #[must_use]
     pub fn red_packet(&self) -> Option<&RedPacket> {
         match self {
             Self::RedPacket(packet) => Some(packet),
@@ -102,7 +93,6 @@ impl Rules {
     }
 
     /// A flash sale's, if it is one.
-    #[must_use]
     pub fn sale(&self) -> Option<&Sale> {
         match self {
             Self::RedPacket(_) => None,
@@ -147,7 +137,6 @@ impl Campaign {
     }
 
     /// Which kind it is.
-    #[must_use]
     pub fn kind(&self) -> CampaignKind {
         match self.rules {
             Rules::RedPacket(_) => CampaignKind::RedPacket,
@@ -156,7 +145,6 @@ impl Campaign {
     }
 
     /// Shares or units to hand out.
-    #[must_use]
     pub fn supply(&self) -> u32 {
         match &self.rules {
             Rules::RedPacket(packet) => packet.split.count(),
@@ -165,25 +153,17 @@ impl Campaign {
     }
 
     /// Money in escrow when it opens, in minor units: the packet's total; nothing for a sale.
-    #[must_use]
     pub fn funded_minor(&self) -> i64 {
-        match &self.rules {
-            Rules::RedPacket(packet) => packet.split.total(),
-            Rules::Sale(_) => 0,
-        }
+        let packet = self.rules.red_packet();
+        packet.map_or(0, |packet| packet.split.total())
     }
 
     /// Units that one user may have; 1 for a red packet.
-    #[must_use]
     pub fn per_user_limit(&self) -> u32 {
-        match &self.rules {
-            Rules::RedPacket(_) => 1,
-            Rules::Sale(sale) => sale.per_user_limit(),
-        }
+        self.rules.sale().map_or(1, Sale::per_user_limit)
     }
 
     /// The currency of its amounts.
-    #[must_use]
     pub fn currency(&self) -> Currency {
         match &self.rules {
             Rules::RedPacket(packet) => packet.currency,
@@ -193,7 +173,6 @@ impl Campaign {
 
     /// The amounts of a packet's shares, in the order in which they are handed out; empty for sales and for
     /// lazy packets, whose amounts are drawn at the claim.
-    #[must_use]
     pub fn shares(&self) -> Vec<i64> {
         match &self.rules {
             Rules::RedPacket(packet) if !matches!(packet.split.rule(), SplitRule::Lazy { .. }) => {

@@ -11,7 +11,6 @@ pub enum DatabaseKind {
 
 impl DatabaseKind {
     /// The database that a URL means by its scheme; `None` for any other.
-    #[must_use]
     pub fn of(url: &str) -> Option<Self> {
         match url.split_once("://")?.0 {
             "postgres" | "postgresql" => Some(Self::Postgres),

@@ -85,6 +85,33 @@ pub enum Event {
     Paused,
     /// An operator let it go on.
     Resumed,
+    /// Units left this partition's part of a spread campaign for another part.
+    TransferredOut {
+        /// The partition that they go to.
+        to: PartitionId,
+        /// How many.
+        units: u32,
+        /// What they are worth, where they are shares.
+        amount_minor: i64,
+    },
+    /// Units arrived from another part of a spread campaign.
+    TransferredIn {
+        /// The partition that they come from.
+        from: PartitionId,
+        /// How many.
+        units: u32,
+        /// What they are worth, where they are shares.
+        amount_minor: i64,
+    },
+    /// Units that had left came back: the other part had closed.
+    TransferReturned {
+        /// The partition that they did not go to.
+        to: PartitionId,
+        /// How many.
+        units: u32,
+        /// What they are worth, where they are shares.
+        amount_minor: i64,
+    },
     /// Nothing is handed out any more.
     Ended,
     /// What was left went back to the owner.
@@ -108,6 +135,9 @@ impl Event {
             | Self::Reinstated { number, .. }
             | Self::RefundDue { number, .. } => Some(*number),
             Self::Opened { .. }
+            | Self::TransferredOut { .. }
+            | Self::TransferredIn { .. }
+            | Self::TransferReturned { .. }
             | Self::Paused
             | Self::Resumed
             | Self::Ended
@@ -126,6 +156,9 @@ impl Event {
             Self::Expired { .. } => "expired",
             Self::Reinstated { .. } => "reinstated",
             Self::RefundDue { .. } => "refund_due",
+            Self::TransferredOut { .. } => "transferred_out",
+            Self::TransferredIn { .. } => "transferred_in",
+            Self::TransferReturned { .. } => "transfer_returned",
             Self::Paused => "paused",
             Self::Resumed => "resumed",
             Self::Ended => "ended",

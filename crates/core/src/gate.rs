@@ -67,7 +67,6 @@ impl CampaignGate {
     }
 
     /// The outcome of a claim that replays no grant; `None` when it is to be granted.
-    #[must_use]
     pub fn answer(&self, quantity: u32, holding: Holding, now: Timestamp) -> Option<Outcome> {
         let starts_at = self.window.starts_at();
         match self.phase_for_claims(now) {
@@ -90,7 +89,6 @@ impl CampaignGate {
     /// the engine can tell: the claim may be granted, or the outcome differs within `margin_ms`, by which the node's
     /// clock may be off. Units that were left when the copy was made may be gone, so `sold_out` is only answered when
     /// there were none.
-    #[must_use]
     pub fn answer_newcomer(
         &self,
         quantity: u32,
@@ -104,7 +102,6 @@ impl CampaignGate {
     }
 
     /// Whether nobody can be granted anything at this instant.
-    #[must_use]
     pub fn is_inactive(&self, now: Timestamp) -> bool {
         self.remaining == 0 || self.phase_for_claims(now) != Phase::Live
     }

@@ -45,13 +45,11 @@ impl CampaignId {
     }
 
     /// The UUID.
-    #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.0
     }
 
     /// The UUID's 16 bytes, in network order.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
@@ -130,7 +128,6 @@ macro_rules! visible_text {
             }
 
             /// The text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

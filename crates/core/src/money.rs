@@ -17,13 +17,11 @@ pub struct Currency(iso_currency::Currency);
 
 impl Currency {
     /// How many decimal digits the minor unit stands for: 2 for CNY, 0 for JPY.
-    #[must_use]
     pub fn exponent(self) -> u32 {
         self.0.exponent().map_or(0, u32::from)
     }
 
     /// The three-letter code.
-    #[must_use]
     pub fn code(self) -> &'static str {
         self.0.code()
     }
@@ -61,7 +59,6 @@ pub struct Money {
 
 impl Money {
     /// An amount in minor units.
-    #[must_use]
     pub fn new(minor: i64, currency: Currency) -> Self {
         Self { minor, currency }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::words::words;
+
 /// Where an order stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -54,28 +56,12 @@ impl OrderState {
     }
 
     /// Whether the order has its units: they are not for sale while it does.
-    #[must_use]
     pub fn keeps_units(self) -> bool {
         matches!(self, Self::Held | Self::Paid)
     }
-
-    /// The word for it, as in the API and the ledger.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Paid => "paid",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-        }
-    }
 }
 
-impl fmt::Display for OrderState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+words!(OrderState { Held = "held", Paid = "paid", Cancelled = "cancelled", Expired = "expired" });
 
 impl fmt::Display for OrderStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,7 +37,6 @@ pub struct Order {
 
 impl Grant {
     /// The order's id; meaningful for sales.
-    #[must_use]
     pub fn order_id(&self) -> OrderId {
         OrderId {
             campaign: self.campaign,
@@ -93,13 +92,11 @@ impl Outcome {
     ];
 
     /// The word for it, as in the API, the metrics and the log.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         Self::NAMES[self.precedence()]
     }
 
     /// Its place in the order of precedence, from 0.
-    #[must_use]
     pub fn precedence(&self) -> usize {
         match self {
             Self::UnknownCampaign => 0,
@@ -114,7 +111,6 @@ impl Outcome {
     }
 
     /// The grant that the user has, whether made now or before.
-    #[must_use]
     pub fn grant(&self) -> Option<&Grant> {
         match self {
             Self::Granted(grant) | Self::AlreadyGranted(grant) => Some(grant),

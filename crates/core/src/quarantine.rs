@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 
 use crate::event::{Entry, Event, Seq};
 
+/// What is answered instead of `ledger` for a grant whose entry is in quarantine.
+pub const GRANT_QUARANTINED: &str =
+    "the ledger has not taken the grant: its entry is in quarantine";
+
 /// What is in quarantine of one campaign in one partition, as far as others have to wait for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blockers {
@@ -25,7 +29,6 @@ pub struct Blockers {
 
 impl Blockers {
     /// The blockers of a campaign that the ledger does not have: everything waits for the first.
-    #[must_use]
     pub fn of_unknown_campaign(first: Seq) -> Self {
         Self {
             first: Some(first),
@@ -49,7 +52,6 @@ impl Blockers {
     }
 
     /// The entry that a later one has to wait for, if there is one.
-    #[must_use]
     pub fn before(&self, entry: &Entry) -> Option<Seq> {
         let own = entry.event.number();
         let same = own.and_then(|number| self.numbers.get(&number)).copied();
@@ -64,7 +66,6 @@ impl Blockers {
     }
 
     /// The first entry of all.
-    #[must_use]
     pub fn first(&self) -> Option<Seq> {
         self.first
     }

@@ -10,13 +10,11 @@ impl Timestamp {
     pub const MAX: Self = Self(253_370_764_799_999);
 
     /// From milliseconds since the Unix epoch.
-    #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
     /// Milliseconds since the Unix epoch.
-    #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
@@ -28,7 +26,6 @@ impl Timestamp {
     }
 
     /// Milliseconds from `earlier` to this instant; negative when it lies before.
-    #[must_use]
     pub const fn millis_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -59,13 +56,11 @@ impl Window {
     }
 
     /// The first instant at which claims are accepted.
-    #[must_use]
     pub fn starts_at(&self) -> Timestamp {
         self.starts_at
     }
 
     /// The first instant at which claims are no longer accepted.
-    #[must_use]
     pub fn ends_at(&self) -> Timestamp {
         self.ends_at
     }

@@ -5,6 +5,7 @@ use crate::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
     outcome::Grant,
+    words::words,
 };
 
 /// A user's attempt to get something.
@@ -85,17 +86,7 @@ pub enum PaymentOutcome {
     RefundDue,
 }
 
-impl PaymentOutcome {
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Paid => "paid",
-            Self::Reinstated => "reinstated",
-            Self::RefundDue => "refund_due",
-        }
-    }
-}
+words!(PaymentOutcome { Paid = "paid", Reinstated = "reinstated", RefundDue = "refund_due" });
 
 /// An order and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -41,7 +41,6 @@ pub(super) struct Found {
     pub(super) newest: u32,
 }
 
-/// A grant to be recorded.
 pub(super) struct NewGrant<'a> {
     pub(super) user: &'a UserId,
     pub(super) quantity: u32,
@@ -124,7 +123,6 @@ impl Grants {
         self.hasher.hash_one(key.as_bytes()).max(1)
     }
 
-    /// Records a grant and returns its number.
     pub(super) fn push(&mut self, found: Found, grant: &NewGrant<'_>) -> u32 {
         let name = grant.user.as_str().as_bytes();
         // The arena is addressed in 32 bits: STOCK_MAX names of the usual length fit; a later grant of one user

@@ -44,13 +44,11 @@ pub struct Book {
 
 impl Book {
     /// A book in which nothing has happened.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The last entry that this book has decided or replayed.
-    #[must_use]
     pub fn head(&self) -> Seq {
         self.head
     }
@@ -135,7 +133,6 @@ impl Book {
     /// The answer to a claim that needs no decision: unknown, not started, paused, ended, sold out, granted before;
     /// `None` when only [`Book::claim`] can tell. Answers only from entries up to `committed`, because a later entry
     /// may still be undone.
-    #[must_use]
     pub fn peek(&self, now: Timestamp, claim: &Claim, committed: Seq) -> Option<Outcome> {
         let Some(state) = self.campaigns.get(&claim.campaign) else {
             return Some(Outcome::UnknownCampaign);
@@ -150,7 +147,6 @@ impl Book {
     }
 
     /// A campaign's numbers.
-    #[must_use]
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
         self.campaigns
             .get(&campaign)
@@ -158,7 +154,6 @@ impl Book {
     }
 
     /// The acknowledgement level that a campaign asks for.
-    #[must_use]
     pub fn ack(&self, campaign: CampaignId) -> Option<AckLevel> {
         self.campaigns
             .get(&campaign)
@@ -166,7 +161,6 @@ impl Book {
     }
 
     /// An order and whose it is.
-    #[must_use]
     pub fn order(&self, order: OrderId) -> Option<OrderView> {
         self.campaigns.get(&order.campaign)?.order(order.number)
     }
@@ -177,7 +171,6 @@ impl Book {
     }
 
     /// When a tick next has something to do.
-    #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.agenda.first().map(|(due, _)| *due)
     }

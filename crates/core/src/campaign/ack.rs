@@ -1,6 +1,8 @@
 //! Acknowledgement levels.
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
+
+use crate::words::words;
 
 /// How much a grant survives before it is acknowledged, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,44 +17,16 @@ pub enum AckLevel {
     Ledger,
 }
 
-impl AckLevel {
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Replica => "replica",
-            Self::Fsync => "fsync",
-            Self::Ledger => "ledger",
-        }
-    }
-}
+words!(AckLevel { Memory = "memory", Replica = "replica", Fsync = "fsync", Ledger = "ledger" });
 
-impl fmt::Display for AckLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// A word that names nothing known.
+/// A word that names no acknowledgement level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is not one of {expected}")]
-pub struct WordError {
-    /// The word that was given.
-    pub word: String,
-    /// The words that are known.
-    pub expected: &'static str,
-}
+#[error("`{0}` is not one of memory, replica, fsync, ledger")]
+pub struct UnknownAckLevel(String);
 
 impl FromStr for AckLevel {
-    type Err = WordError;
-    fn from_str(word: &str) -> Result<Self, WordError> {
-        [Self::Memory, Self::Replica, Self::Fsync, Self::Ledger]
-            .into_iter()
-            .find(|level| level.name() == word)
-            .ok_or_else(|| WordError {
-                word: word.to_owned(),
-                expected: "memory, replica, fsync, ledger",
-            })
+    type Err = UnknownAckLevel;
+    fn from_str(word: &str) -> Result<Self, UnknownAckLevel> {
+        Self::of_name(word).ok_or_else(|| UnknownAckLevel(word.to_owned()))
     }
 }

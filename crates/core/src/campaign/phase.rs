@@ -2,12 +2,16 @@
 
 use std::fmt;
 
-use crate::time::{Timestamp, Window};
+use crate::{
+    time::{Timestamp, Window},
+    words::words,
+};
 
 /// Where a campaign stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// In the ledger, not yet known to an engine.
+    #[default]
     Draft,
     /// Waiting for its window.
     Scheduled,
@@ -68,7 +72,6 @@ impl Phase {
     }
 
     /// The phase at an instant: what was recorded, and what the window makes of it.
-    #[must_use]
     pub fn at(self, window: Window, now: Timestamp) -> Self {
         match self {
             Self::Scheduled | Self::Paused if now >= window.ends_at() => Self::Ended,
@@ -79,7 +82,6 @@ impl Phase {
 
     /// The phase of a campaign in `parts` parts, of which those that have opened are in `opened`: it is a draft until
     /// all have, and over when all are.
-    #[must_use]
     pub fn of_parts(parts: usize, opened: &[Self]) -> Self {
         let over = |phase: &Self| matches!(phase, Self::Ended | Self::Closed);
         if opened.len() < parts {
@@ -94,26 +96,16 @@ impl Phase {
             Self::Scheduled
         }
     }
-
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Draft => "draft",
-            Self::Scheduled => "scheduled",
-            Self::Live => "live",
-            Self::Paused => "paused",
-            Self::Ended => "ended",
-            Self::Closed => "closed",
-        }
-    }
 }
 
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+words!(Phase {
+    Draft = "draft",
+    Scheduled = "scheduled",
+    Live = "live",
+    Paused = "paused",
+    Ended = "ended",
+    Closed = "closed",
+});
 
 impl fmt::Display for Transition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -45,25 +45,21 @@ impl Sale {
     }
 
     /// Units for sale.
-    #[must_use]
     pub fn stock(&self) -> u32 {
         self.stock
     }
 
     /// Units that one user may have.
-    #[must_use]
     pub fn per_user_limit(&self) -> u32 {
         self.per_user_limit
     }
 
     /// The price of one unit.
-    #[must_use]
     pub fn unit_price(&self) -> Money {
         self.unit_price
     }
 
     /// How long an unpaid order keeps its units, in milliseconds.
-    #[must_use]
     pub fn hold_ms(&self) -> i64 {
         self.hold_ms
     }

@@ -4,7 +4,7 @@ use super::Phase;
 
 /// A campaign's numbers at one moment. Always `supply = granted + remaining + returned` and
 /// `funded = claimed + money_remaining + refunded`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Where the campaign stands.
     pub phase: Phase,

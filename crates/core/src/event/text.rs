@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{Entry, Event};
+use super::{Entry, Event, PartitionId};
 use crate::{
     id::{IdempotencyKey, PaymentRef, UserId},
     time::Timestamp,
@@ -45,6 +45,21 @@ impl Entry {
             | Event::Reinstated { number, payment }
             | Event::RefundDue { number, payment } => write!(line, " {number} {payment}"),
             Event::Cancelled { number } | Event::Expired { number } => write!(line, " {number}"),
+            Event::TransferredOut {
+                to: PartitionId(other),
+                units,
+                amount_minor,
+            }
+            | Event::TransferredIn {
+                from: PartitionId(other),
+                units,
+                amount_minor,
+            }
+            | Event::TransferReturned {
+                to: PartitionId(other),
+                units,
+                amount_minor,
+            } => write!(line, " {other} {units} {amount_minor}"),
             Event::Paused | Event::Resumed | Event::Ended => Ok(()),
             Event::Closed {
                 returned,
@@ -125,6 +140,21 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "expired" => Event::Expired {
             number: next()?.parse().ok()?,
         },
+        "transferred_out" => Event::TransferredOut {
+            to: PartitionId(next()?.parse().ok()?),
+            units: next()?.parse().ok()?,
+            amount_minor: next()?.parse().ok()?,
+        },
+        "transferred_in" => Event::TransferredIn {
+            from: PartitionId(next()?.parse().ok()?),
+            units: next()?.parse().ok()?,
+            amount_minor: next()?.parse().ok()?,
+        },
+        "transfer_returned" => Event::TransferReturned {
+            to: PartitionId(next()?.parse().ok()?),
+            units: next()?.parse().ok()?,
+            amount_minor: next()?.parse().ok()?,
+        },
         "paused" => Event::Paused,
         "resumed" => Event::Resumed,
         "ended" => Event::Ended,
@@ -153,6 +183,9 @@ mod tests {
             "refund_due 7 pay-1",
             "cancelled 7",
             "expired 4294967295",
+            "transferred_out 3 10 500",
+            "transferred_in 0 10 0",
+            "transfer_returned 65535 1 7",
             "paused",
             "resumed",
             "ended",

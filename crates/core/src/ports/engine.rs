@@ -9,6 +9,7 @@ use std::{
 use crate::{
     book::{Claim, Command, OrderView, Refusal, Reply},
     campaign::{AckLevel, Tally},
+    event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
 };
@@ -48,7 +49,20 @@ pub struct Claimed {
     pub ack: AckLevel,
 }
 
-/// An answer that is on its way: a future that needs no particular runtime. Dropping it does not undo the command.
+/// What a probe of a partition has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probed {
+    /// Grants are made, at every level that the engine offers.
+    Ready,
+    /// Grants are made, and something that some of them need is missing.
+    Degraded {
+        /// What is missing, for the operator.
+        reason: String,
+    },
+}
+
+/// An answer that is on its way: a future that needs no particular runtime. Dropping it does not undo the command; an
+/// engine may leave a claim undecided whose ticket was dropped before the decision.
 #[derive(Debug)]
 pub struct Ticket<T>(TicketState<T>);
 
@@ -67,18 +81,22 @@ impl<T> Answer<T> {
     pub fn send(self, answer: Result<T, EngineError>) {
         drop(self.0.send(answer));
     }
+
+    /// Whether the ticket was dropped: nobody waits for the answer any more.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.0.is_closed()
+    }
 }
 
 impl<T> Ticket<T> {
     /// A ticket to be answered through the returned end.
-    #[must_use]
     pub fn new() -> (Answer<T>, Self) {
         let (sender, receiver) = oneshot::async_channel();
         (Answer(sender), Self(TicketState::Waiting(receiver)))
     }
 
     /// A ticket that has its answer.
-    #[must_use]
     pub fn ready(answer: Result<T, EngineError>) -> Self {
         Self(TicketState::Ready(Some(answer)))
     }
@@ -121,8 +139,8 @@ pub trait Engine: Send + Sync + 'static {
     /// An order and whose it is, as soon as it is granted; `None` if the engine does not know it.
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>>;
 
-    /// Goes the way of a grant, up to and including its commit, without granting anything.
-    fn probe(&self) -> Ticket<()>;
+    /// Goes the way of a grant on a partition, up to and including its commit, without granting anything.
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed>;
 
     /// The acknowledgement levels that this engine can reach.
     fn ack_levels(&self) -> &'static [AckLevel];

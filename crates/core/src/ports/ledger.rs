@@ -1,4 +1,4 @@
-//! The ledger: one trait for each user of it, and [`Ledger`] for those who need all.
+//! The ledger: one trait for each user of it. [`Ledger`](super::Ledger) is all of them.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ pub enum LedgerError {
     /// A sum left 64 bits.
     #[error("the account cannot hold that much")]
     Overflow,
-    /// The database did not answer, or refused.
-    #[error("the ledger is not available: {reason}")]
+    /// The database did not answer, or refused; or the log did, or the transport that brings its entries.
+    #[error("not available: {reason}")]
     Unavailable {
-        /// What is wrong, for the operator.
+        /// What failed and how, for the operator.
         reason: String,
     },
     /// The commit failed, and may have been kept all the same.
@@ -51,6 +51,14 @@ pub enum LedgerError {
     LogLost {
         /// Where it ends now.
         head: Seq,
+    },
+    /// The log no longer has what the ledger lacks: the ledger was set back further than the log keeps what is settled.
+    #[error("entries {first} to {last} are gone from the log: run `qiang reconcile --repair`")]
+    LogGone {
+        /// The first entry that is gone.
+        first: Seq,
+        /// The last one.
+        last: Seq,
     },
     /// What is in the database contradicts itself.
     #[error("the ledger is damaged: {reason}")]
@@ -204,6 +212,17 @@ pub trait SettlementStore: Send + Sync + 'static {
     /// says of itself counts for that part, and what is left in escrow is refunded when the last part has closed and
     /// all units are accounted for.
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError>;
+
+    /// Settles entries that stand in for those between `position` and `upto` that are gone from the log: what somebody
+    /// knows of them, with places in between that ascend. Then the position is `upto`. If the position is not
+    /// `position` any more, nothing changes. Returns the position afterwards.
+    async fn settle_past(
+        &self,
+        partition: PartitionId,
+        position: Seq,
+        entries: &[Entry],
+        upto: Seq,
+    ) -> Result<Seq, LedgerError>;
 }
 
 /// Entries in quarantine: those that the ledger refused, and those that wait for them (see
@@ -219,6 +238,15 @@ pub trait QuarantineStore: Send + Sync + 'static {
         entry: &Entry,
         reason: &str,
     ) -> Result<Seq, LedgerError>;
+
+    /// Whether the grant of a campaign with this number is in quarantine: its place is behind the position, and the
+    /// ledger does not have it.
+    async fn is_grant_quarantined(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        number: u32,
+    ) -> Result<bool, LedgerError>;
 
     /// How many entries of a partition are in quarantine.
     async fn count_quarantined(
@@ -236,15 +264,4 @@ pub trait QuarantineStore: Send + Sync + 'static {
     /// Settles an entry that is in quarantine; false if there is none. It stays there if it is still refused, or has
     /// to wait for another one: that is the error.
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
-}
-
-/// The SQL book: the durable record that people query. Whatever implements its parts is one.
-pub trait Ledger:
-    KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore
-{
-}
-
-impl<T> Ledger for T where
-    T: KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore
-{
 }

@@ -11,10 +11,18 @@ pub trait EventLog: Send + Sync + 'static {
     /// The partitions of this log.
     fn partitions(&self) -> Vec<PartitionId>;
 
-    /// The last entry of a partition that is kept for good; 0 when there is none.
+    /// The epoch of a partition: another one once it was rebuilt after a loss. What was read or sent in another epoch
+    /// may be of a history that is lost. Empty where nothing is ever rebuilt.
+    fn epoch(&self, _partition: PartitionId) -> String {
+        String::new()
+    }
+
+    /// The last entry of a partition; 0 when there is none. It may be one that [`EventLog::read`] does not give yet,
+    /// because it is not kept for good.
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError>;
 
-    /// Up to `limit` entries after `after`, in order, without gaps. Entries that were released may be gone.
+    /// Up to `limit` entries after `after`, in order, without gaps, as far as they are kept for good. Entries that were
+    /// released may be gone, in which case it begins with the first one that is not.
     async fn read(
         &self,
         partition: PartitionId,
@@ -22,7 +30,17 @@ pub trait EventLog: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Entry>, LedgerError>;
 
-    /// Entries up to and with `upto` are in the ledger for good: the log may forget them.
+    /// The ledger has the partition up to `settled`: a log that ends before it has lost something. Whoever grants has
+    /// to know.
+    fn note_settled(&self, _partition: PartitionId, _settled: Seq) {}
+
+    /// Whether the last read ended before the log does, because what follows is not kept for good yet: replicas do not
+    /// have it.
+    fn awaits_replicas(&self, _partition: PartitionId) -> bool {
+        false
+    }
+
+    /// Entries up to and with `upto` are in the ledger: the log may forget them, at once or after a while.
     async fn release(&self, _partition: PartitionId, _upto: Seq) -> Result<(), LedgerError> {
         Ok(())
     }

@@ -3,15 +3,21 @@
 mod engine;
 mod ledger;
 mod log;
+mod reconcile;
+mod repair;
 mod transport;
+mod whole_ledger;
 
 pub use self::{
-    engine::{Answer, Claimed, Engine, EngineError, Ticket},
+    engine::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
     ledger::{
         AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,
-        Ledger, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+        LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
     log::EventLog,
+    reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
+    repair::{RepairEngine, RepairReport, RepairState},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
+    whole_ledger::Ledger,
 };
 pub use crate::time::Clock;

@@ -99,6 +99,9 @@ pub trait Transport: Send + Sync + 'static {
         None
     }
 
+    /// Somebody waits for what was just appended to a partition: brings it at once, where it would not do so anyway.
+    fn wake(&self, _partition: PartitionId) {}
+
     /// What it has counted of a partition.
     fn status(&self, partition: PartitionId) -> TransportStatus;
 

@@ -1,7 +1,7 @@
 //! Accounts and postings.
 
-use super::Value;
-use crate::{money::Currency, time::Timestamp};
+use super::{Value, columns};
+use crate::{money::Currency, time::Timestamp, words::words};
 
 /// The owner of the account that stands for everything outside Qiang.
 pub const OUTSIDE: &str = "outside";
@@ -21,20 +21,15 @@ pub enum Purpose {
     Outside,
 }
 
-impl Purpose {
-    /// The word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::RefundsDue => "refunds_due",
-            Self::Escrow => "escrow",
-            Self::Outside => "outside",
-        }
-    }
+words!(Purpose {
+    User = "user",
+    RefundsDue = "refunds_due",
+    Escrow = "escrow",
+    Outside = "outside",
+});
 
+impl Purpose {
     /// Whether many transactions at once move such an account.
-    #[must_use]
     pub fn is_shared(self) -> bool {
         matches!(self, Self::Escrow | Self::Outside)
     }
@@ -52,8 +47,16 @@ pub struct AccountKey<'a> {
 }
 
 impl<'a> AccountKey<'a> {
+    /// The account of that owner for that purpose.
+    pub fn new(owner: &'a str, purpose: Purpose, currency: Currency) -> Self {
+        Self {
+            owner,
+            purpose,
+            currency,
+        }
+    }
+
     /// The columns `owner`, `purpose` and `currency`.
-    #[must_use]
     pub fn columns(&self) -> (&'a str, &'static str, &'static str) {
         (self.owner, self.purpose.name(), self.currency.code())
     }
@@ -84,7 +87,6 @@ pub struct PostingRow {
 
 impl PostingRow {
     /// A posting that follows from no log entry.
-    #[must_use]
     pub fn direct(
         seq: i64,
         kind: &'static str,
@@ -107,18 +109,7 @@ impl PostingRow {
     }
 
     /// The columns `source`, `seq`, `kind`, `debit`, `credit`, `amount`, `campaign`, `number` and `at`.
-    #[must_use]
     pub fn columns(&self) -> [Value<'static>; 9] {
-        [
-            self.source.into(),
-            self.seq.into(),
-            self.kind.into(),
-            self.debit.into(),
-            self.credit.into(),
-            self.amount.into(),
-            self.campaign.into(),
-            self.number.into(),
-            self.at.into(),
-        ]
+        columns!(self; source, seq, kind, debit, credit, amount, campaign, number, at)
     }
 }

@@ -1,6 +1,6 @@
 //! Campaigns as rows of `campaigns`.
 
-use super::{Contradiction, Value, kind_of, phase_of};
+use super::{Contradiction, Value, phase_of};
 use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, RedPacket, Rules, Sale},
@@ -53,7 +53,7 @@ impl CampaignRow {
         let bad = |what: &str| self.bad(what);
         let currency: Currency = self.currency.parse().map_err(|_| bad("currency"))?;
         let supply = self.supply.try_into().map_err(|_| bad("supply"))?;
-        let rules = match kind_of(&self.kind).ok_or_else(|| bad("kind"))? {
+        let rules = match CampaignKind::of_name(&self.kind).ok_or_else(|| bad("kind"))? {
             CampaignKind::RedPacket => Rules::RedPacket(self.packet(supply, currency)?),
             CampaignKind::Sale => {
                 let limit = self.per_user_limit.try_into().map_err(|_| bad("limit"))?;
@@ -121,7 +121,6 @@ pub struct NewCampaign<'a> {
 
 impl<'a> NewCampaign<'a> {
     /// The row of a campaign.
-    #[must_use]
     pub fn of(campaign: &'a Campaign) -> Self {
         let packet = campaign.rules.red_packet();
         Self {
@@ -132,7 +131,6 @@ impl<'a> NewCampaign<'a> {
     }
 
     /// The columns of a [`CampaignRow`] from `id` to `hold_ms`, with `commitment` behind `seed`.
-    #[must_use]
     pub fn columns(&self) -> [Value<'_>; 20] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
@@ -151,7 +149,7 @@ impl<'a> NewCampaign<'a> {
             i64::from(campaign.supply()).into(),
             i64::from(campaign.per_user_limit()).into(),
             packet.map(|packet| packet.split.total()).into(),
-            rule.map(|(name, ..)| name.as_str()).into(),
+            rule.map(|(name, ..)| name.name()).into(),
             rule.and_then(|(_, min, _)| min).into(),
             rule.and_then(|(.., max)| max).into(),
             packet.map(|_| i64::from(SPLIT_VERSION)).into(),
@@ -165,7 +163,6 @@ impl<'a> NewCampaign<'a> {
 
 /// Whether the amounts of a campaign's shares are known before they are claimed: not so for a lazy packet, and a sale
 /// has none.
-#[must_use]
 pub fn has_fixed_shares(campaign: &Campaign) -> bool {
     let packet = campaign.rules.red_packet();
     packet.is_some_and(|packet| !matches!(packet.split.rule(), SplitRule::Lazy { .. }))

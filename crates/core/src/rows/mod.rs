@@ -4,19 +4,18 @@
 mod account;
 mod campaign;
 mod quarantine;
+mod settled;
 mod value;
 
+pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
-    quarantine::{QuarantineRow, entry_of},
+    quarantine::{QuarantineRow, entry_of, like_grant},
+    settled::SettledRowColumns,
     value::Value,
 };
-use crate::{
-    campaign::{CampaignKind, Phase},
-    order::OrderState,
-    ports::LedgerError,
-};
+use crate::{campaign::Phase, ports::LedgerError};
 
 /// Rows, or rows and entries of a log, that contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,37 +40,7 @@ impl From<Contradiction> for LedgerError {
     }
 }
 
-/// The kind of that name.
-#[must_use]
-pub fn kind_of(name: &str) -> Option<CampaignKind> {
-    [CampaignKind::RedPacket, CampaignKind::Sale]
-        .into_iter()
-        .find(|kind| kind.name() == name)
-}
-
 /// The phase of that name. `live` is never stored: it follows from the window.
-#[must_use]
 pub fn phase_of(name: &str) -> Option<Phase> {
-    [
-        Phase::Draft,
-        Phase::Scheduled,
-        Phase::Paused,
-        Phase::Ended,
-        Phase::Closed,
-    ]
-    .into_iter()
-    .find(|phase| phase.name() == name)
-}
-
-/// The order state of that name.
-#[must_use]
-pub fn order_state_of(name: &str) -> Option<OrderState> {
-    [
-        OrderState::Held,
-        OrderState::Paid,
-        OrderState::Cancelled,
-        OrderState::Expired,
-    ]
-    .into_iter()
-    .find(|state| state.name() == name)
+    Phase::of_name(name).filter(|phase| *phase != Phase::Live)
 }

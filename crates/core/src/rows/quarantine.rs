@@ -3,6 +3,7 @@
 use super::{Contradiction, Value};
 use crate::{
     event::{Entry, PartitionId, Seq},
+    id::CampaignId,
     ports::QuarantinedEntry,
     time::Timestamp,
 };
@@ -29,7 +30,6 @@ pub struct QuarantineRow {
 
 impl QuarantineRow {
     /// An entry that the ledger refused.
-    #[must_use]
     pub fn refused(entry: &Entry, reason: &str, now: Timestamp) -> Self {
         Self {
             seq: entry.seq as i64,
@@ -47,7 +47,6 @@ impl QuarantineRow {
     }
 
     /// An entry that waits for another one.
-    #[must_use]
     pub fn waiting(entry: &Entry, before: Seq) -> Self {
         Self {
             waits_for: Some(before as i64),
@@ -56,7 +55,6 @@ impl QuarantineRow {
     }
 
     /// The columns `partition`, `seq`, `campaign`, `entry`, `reason`, `waits_for` and `at`.
-    #[must_use]
     pub fn columns(&self, partition: PartitionId) -> [Value<'_>; 7] {
         [
             i64::from(partition.0).into(),
@@ -83,6 +81,12 @@ impl QuarantineRow {
             at: Timestamp::from_millis(self.at),
         })
     }
+}
+
+/// What the text of a campaign's grant with this number is `LIKE`.
+#[must_use]
+pub fn like_grant(campaign: CampaignId, number: u32) -> String {
+    format!("% {campaign} granted {number} %")
 }
 
 /// The entry that was kept as text.

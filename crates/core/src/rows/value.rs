@@ -1,5 +1,7 @@
 //! Values of columns, as the rows of every database take them.
 
+use crate::{campaign::Phase, order::OrderState};
+
 /// A value that a statement takes. In a column of rows, all are of one variant.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'a> {
@@ -27,7 +29,6 @@ macro_rules! value {
 
         impl<'a> Value<'a> {
             /// The value; none where it is null or of another variant.
-            #[must_use]
             pub fn $get(self) -> Option<$type> {
                 match self {
                     Self::$variant(value) => value,
@@ -37,6 +38,32 @@ macro_rules! value {
         }
     };
 }
+/// The values of the named fields of a row.
+macro_rules! columns {
+    ($row:expr; $($field:ident),+) => {
+        [$($crate::rows::Value::from($row.$field)),+]
+    };
+}
+pub(crate) use columns;
+
 value!(i64, Int, int);
 value!(&'a str, Text, text);
 value!(&'a [u8], Bytes, bytes);
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        i64::from(value).into()
+    }
+}
+
+impl From<OrderState> for Value<'_> {
+    fn from(state: OrderState) -> Self {
+        state.name().into()
+    }
+}
+
+impl From<Option<Phase>> for Value<'_> {
+    fn from(phase: Option<Phase>) -> Self {
+        phase.map(Phase::name).into()
+    }
+}

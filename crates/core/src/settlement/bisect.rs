@@ -19,7 +19,6 @@ pub struct Bisect<'a> {
 
 impl<'a> Bisect<'a> {
     /// Begins with the whole run.
-    #[must_use]
     pub fn new(entries: &'a [Entry]) -> Self {
         Self {
             rest: entries,
@@ -28,7 +27,6 @@ impl<'a> Bisect<'a> {
     }
 
     /// What is to be settled next.
-    #[must_use]
     pub fn part(&self) -> &'a [Entry] {
         &self.rest[..self.size.min(self.rest.len())]
     }

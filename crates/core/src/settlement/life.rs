@@ -65,7 +65,6 @@ impl Life {
         Ok(())
     }
 
-    /// Whether this partition has closed its part.
     pub(super) fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
     }
@@ -78,7 +77,6 @@ impl Life {
         }
     }
 
-    /// Whether the campaign is spread over several partitions.
     pub(super) fn is_spread(&self) -> bool {
         self.parts > 1
     }
@@ -102,14 +100,9 @@ impl Life {
     }
 
     fn contradiction(&self, what: &str) -> Contradiction {
-        let Self {
-            campaign_ref,
-            parts,
-            phase,
-            ..
-        } = self;
         Contradiction::new(format!(
-            "campaign #{campaign_ref}, in {parts} parts, of which this one is {phase}, {what}"
+            "campaign #{}, in {} parts, of which this one is {}, {what}",
+            self.campaign_ref, self.parts, self.phase
         ))
     }
 }

@@ -60,8 +60,24 @@ pub fn fresh(entries: &[Entry], position: Seq) -> Result<&[Entry], Contradiction
     Ok(fresh)
 }
 
+/// Checks entries that stand in for those behind a position that are gone from the log: their places ascend, and lie
+/// behind the position and at or before `upto`.
+///
+/// # Errors
+/// When they do not.
+pub fn check_stand_ins(entries: &[Entry], position: Seq, upto: Seq) -> Result<(), Contradiction> {
+    let mut last = position;
+    for entry in entries {
+        if entry.seq <= last || entry.seq > upto {
+            let reason = format!("entry {} cannot stand between {last} and {upto}", entry.seq);
+            return Err(Contradiction::new(reason));
+        }
+        last = entry.seq;
+    }
+    Ok(())
+}
+
 /// The campaigns of entries, each once.
-#[must_use]
 pub fn campaigns_of(entries: &[Entry]) -> Vec<CampaignId> {
     // A run is mostly one campaign's.
     let mut last = None;

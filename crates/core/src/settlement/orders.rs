@@ -12,7 +12,6 @@ use crate::{
 
 /// The orders that entries step and do not make, as campaign and number, each once, in order. Those of campaigns that
 /// are not known are left out.
-#[must_use]
 pub fn wanted_orders(entries: &[Entry], campaigns: &[KnownCampaign]) -> Vec<(i64, i64)> {
     let steps = |event: &Event| event.number().is_some() && !is_grant(event);
     if !entries.iter().any(|entry| steps(&entry.event)) {
@@ -91,11 +90,8 @@ impl<'a> Orders<'a> {
         all
     }
 
-    /// Adds a new order.
     pub(super) fn add(&mut self, row: NewOrder<'a>) -> Result<(), Contradiction> {
-        let NewOrder {
-            campaign, number, ..
-        } = row;
+        let (campaign, number) = (row.campaign, row.number);
         let before = self.places.insert((campaign, number), self.orders.len());
         if before.is_some() {
             return Err(Contradiction::new(format!(
@@ -165,15 +161,11 @@ impl<'a> Orders<'a> {
     /// The new orders as they stand in the end, and the changes of the others.
     pub(super) fn into_rows(self) -> (Vec<NewOrder<'a>>, Vec<OrderChange>) {
         let (mut new, mut changes) = (Vec::new(), Vec::new());
-        for Order {
-            row,
-            known,
-            changed,
-        } in self.orders
-        {
-            if !known {
+        for order in self.orders {
+            let row = order.row;
+            if !order.known {
                 new.push(row);
-            } else if changed {
+            } else if order.changed {
                 changes.push(OrderChange {
                     campaign: row.campaign,
                     number: row.number,

@@ -78,7 +78,6 @@ struct CampaignPlan<'a> {
     close: Option<Close<'a>>,
 }
 
-/// A plan in the making.
 struct Planner<'a> {
     source: i64,
     plan: Plan<'a>,
@@ -121,7 +120,6 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Brings the accounts into their order.
     fn sort_accounts(&mut self) {
         let mut order: Vec<usize> = (0..self.accounts.len()).collect();
         order.sort_by_key(|place| {
@@ -149,23 +147,13 @@ impl<'a> Plan<'a> {
 
 impl<'a> Close<'a> {
     /// The escrow's account.
-    #[must_use]
     pub fn escrow_key(&self) -> AccountKey<'a> {
-        AccountKey {
-            owner: &self.known.name,
-            purpose: Purpose::Escrow,
-            currency: self.known.currency,
-        }
+        AccountKey::new(&self.known.name, Purpose::Escrow, self.known.currency)
     }
 
     /// The owner's account.
-    #[must_use]
     pub fn owner_key(&self) -> AccountKey<'a> {
-        AccountKey {
-            owner: &self.known.owner,
-            purpose: Purpose::User,
-            currency: self.known.currency,
-        }
+        AccountKey::new(&self.known.owner, Purpose::User, self.known.currency)
     }
 }
 
@@ -220,6 +208,10 @@ impl<'a> Planner<'a> {
         match &entry.event {
             Event::Opened { parts } => campaign.life.open(*parts),
             Event::Paused | Event::Resumed | Event::Ended => campaign.life.follow(&entry.event),
+            // Where the units of a spread campaign are is the engine's affair: no user and no account has them.
+            Event::TransferredOut { .. }
+            | Event::TransferredIn { .. }
+            | Event::TransferReturned { .. } => campaign.life.check_opened(),
             Event::Granted {
                 number,
                 user,
@@ -390,11 +382,7 @@ impl<'a> Planner<'a> {
 
     /// The place of an account among those that are moved.
     fn account(&mut self, known: &KnownCampaign, owner: &'a str, purpose: Purpose) -> usize {
-        let key = AccountKey {
-            owner,
-            purpose,
-            currency: known.currency,
-        };
+        let key = AccountKey::new(owner, purpose, known.currency);
         *self.account_places.entry(key).or_insert_with(|| {
             self.plan.accounts.push((key, 0));
             self.plan.accounts.len() - 1

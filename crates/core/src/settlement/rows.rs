@@ -5,7 +5,7 @@ use crate::{
     id::CampaignId,
     money::Currency,
     order::OrderState,
-    rows::{Contradiction, Value, kind_of, order_state_of, phase_of},
+    rows::{Contradiction, Value, columns, phase_of},
 };
 
 /// A share that goes to a user. It must be free, and have no amount or this one.
@@ -25,15 +25,8 @@ pub struct ShareGrant<'a> {
 
 impl<'a> ShareGrant<'a> {
     /// The columns `campaign`, `number`, `user`, `amount` and `granted_at`.
-    #[must_use]
     pub fn columns(&self) -> [Value<'a>; 5] {
-        [
-            self.campaign.into(),
-            self.number.into(),
-            self.user.into(),
-            self.amount.into(),
-            self.at.into(),
-        ]
+        columns!(self; campaign, number, user, amount, at)
     }
 }
 
@@ -64,20 +57,9 @@ pub struct NewOrder<'a> {
 
 impl<'a> NewOrder<'a> {
     /// The columns of `orders`, in the order of the fields.
-    #[must_use]
     pub fn columns(&self) -> [Value<'a>; 10] {
-        [
-            self.campaign.into(),
-            self.number.into(),
-            self.user.into(),
-            self.quantity.into(),
-            self.amount.into(),
-            self.state.name().into(),
-            i64::from(self.one_per_user).into(),
-            self.granted_at.into(),
-            self.hold_until.into(),
-            self.updated_at.into(),
-        ]
+        columns!(self; campaign, number, user, quantity, amount, state, one_per_user, granted_at,
+            hold_until, updated_at)
     }
 }
 
@@ -96,14 +78,8 @@ pub struct OrderChange {
 
 impl OrderChange {
     /// The columns `campaign`, `number`, `state` and `updated_at`.
-    #[must_use]
     pub fn columns(&self) -> [Value<'static>; 4] {
-        [
-            self.campaign.into(),
-            self.number.into(),
-            self.state.name().into(),
-            self.at.into(),
-        ]
+        columns!(self; campaign, number, state, at)
     }
 }
 
@@ -126,21 +102,13 @@ pub struct PaymentRow<'a> {
 
 impl<'a> PaymentRow<'a> {
     /// The columns of `payments`, in the order of the fields.
-    #[must_use]
     pub fn columns(&self) -> [Value<'a>; 6] {
-        [
-            self.campaign.into(),
-            self.number.into(),
-            self.payment.into(),
-            self.outcome.into(),
-            self.amount.into(),
-            self.at.into(),
-        ]
+        columns!(self; campaign, number, payment, outcome, amount, at)
     }
 }
 
 /// What is added to the counts of a campaign, or of a part of one, and what it changes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CampaignChange {
     /// The campaign's `ref`.
     pub campaign: i64,
@@ -159,7 +127,6 @@ pub struct CampaignChange {
 
 impl CampaignChange {
     /// A change of nothing but the phase.
-    #[must_use]
     pub fn to_phase(campaign: i64, phase: Phase) -> Self {
         Self {
             phase: Some(phase),
@@ -168,26 +135,14 @@ impl CampaignChange {
     }
 
     /// The columns `ref`, `phase` and `parts`, and what is added to `granted`, `returned` and `refunded`.
-    #[must_use]
     pub fn columns(&self) -> [Value<'static>; 6] {
-        [
-            self.campaign.into(),
-            self.phase.map(Phase::name).into(),
-            self.parts.into(),
-            self.granted.into(),
-            self.returned.into(),
-            self.refunded.into(),
-        ]
+        columns!(self; campaign, phase, parts, granted, returned, refunded)
     }
 
     pub(super) fn nothing(campaign: i64) -> Self {
         Self {
             campaign,
-            phase: None,
-            parts: None,
-            granted: 0,
-            returned: 0,
-            refunded: 0,
+            ..Self::default()
         }
     }
 
@@ -251,7 +206,7 @@ impl KnownCampaign {
         Ok(Self {
             campaign_ref,
             id: name.parse().map_err(|_| bad("id"))?,
-            kind: kind_of(&kind).ok_or_else(|| bad("kind"))?,
+            kind: CampaignKind::of_name(&kind).ok_or_else(|| bad("kind"))?,
             owner,
             currency: currency.parse().map_err(|_| bad("currency"))?,
             one_per_user: limit == 1,
@@ -291,7 +246,7 @@ impl KnownOrder {
     /// When one holds what was never written.
     pub fn of(columns: KnownOrderColumns) -> Result<Self, Contradiction> {
         let (campaign, number, user, quantity, amount, state) = columns;
-        let state = order_state_of(&state).ok_or_else(|| {
+        let state = OrderState::of_name(&state).ok_or_else(|| {
             Contradiction::new(format!("order {number} of #{campaign} has a bad state"))
         })?;
         Ok(Self {

@@ -295,6 +295,24 @@ fn entries_behind_the_position_are_fresh() {
 }
 
 #[test]
+fn stand_ins_lie_in_the_gap() {
+    let all = entries(&[(SALE, "paused"), (SALE, "resumed"), (SALE, "ended")]);
+    let two = [all[0].clone(), all[2].clone()];
+    assert_eq!(check_stand_ins(&two, 0, 3), Ok(()));
+    assert_eq!(check_stand_ins(&[], 5, 9), Ok(()));
+    let check = |entries: &[Entry], position, upto, bad: Seq| {
+        let refused = check_stand_ins(entries, position, upto).unwrap_err();
+        assert!(
+            refused.reason.starts_with(&format!("entry {bad} ")),
+            "{refused}"
+        );
+    };
+    check(&two, 1, 3, 1);
+    check(&two, 0, 2, 3);
+    check(&[all[1].clone(), all[1].clone()], 0, 3, 2);
+}
+
+#[test]
 fn what_waits_is_taken_out() {
     let run = entries(&[
         (SALE, "paid 1 p"),

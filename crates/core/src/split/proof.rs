@@ -17,12 +17,11 @@
 //! the parameters may be known to all.
 
 use std::fmt;
-use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use super::seed::bytes_from_hex;
-use super::{HexError, SPLIT_VERSION, Seed, Split, SplitRule};
+use super::seed::hex_bytes;
+use super::{SPLIT_VERSION, Seed, Split, SplitRule};
 
 /// Keeps these hashes apart from all others that Qiang may ever publish.
 const DOMAIN: &[u8; 23] = b"qiang/split/commitment\0";
@@ -32,35 +31,11 @@ const DOMAIN: &[u8; 23] = b"qiang/split/commitment\0";
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Commitment([u8; 32]);
 
-impl Commitment {
-    /// The commitment made of these bytes.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// The commitment's bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
+hex_bytes!(Commitment);
 
 impl fmt::Debug for Commitment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Commitment({self})")
-    }
-}
-
-impl fmt::Display for Commitment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl FromStr for Commitment {
-    type Err = HexError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        bytes_from_hex(text).map(Self)
     }
 }
 

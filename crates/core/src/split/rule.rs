@@ -1,9 +1,10 @@
 //! The rules by which a total is split, and their names.
 
-use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
+
+use crate::words::words;
 
 /// How a total is split. Bounds are in minor units and inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,35 +98,18 @@ pub enum RuleName {
     Lazy,
 }
 
-impl RuleName {
-    /// Every name, in the order of [`SplitRule`].
-    pub const ALL: [Self; 4] = [Self::Normal, Self::DoubleAverage, Self::Equal, Self::Lazy];
-
-    /// The name in writing.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::DoubleAverage => "double_average",
-            Self::Equal => "equal",
-            Self::Lazy => "lazy",
-        }
-    }
-}
-
-impl fmt::Display for RuleName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+words!(RuleName {
+    Normal = "normal",
+    DoubleAverage = "double_average",
+    Equal = "equal",
+    Lazy = "lazy",
+});
 
 impl FromStr for RuleName {
     type Err = UnknownRule;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|name| name.as_str() == text)
-            .ok_or(UnknownRule)
+        Self::of_name(text).ok_or(UnknownRule)
     }
 }
 
@@ -157,7 +141,12 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for name in RuleName::ALL {
+        for name in [
+            RuleName::Normal,
+            RuleName::DoubleAverage,
+            RuleName::Equal,
+            RuleName::Lazy,
+        ] {
             assert_eq!(name.to_string().parse(), Ok(name));
         }
         assert_eq!("Normal".parse::<RuleName>(), Err(UnknownRule));

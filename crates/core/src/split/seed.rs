@@ -1,9 +1,42 @@
 //! The secret behind a split.
 
 use std::fmt;
-use std::str::FromStr;
 
 use thiserror::Error;
+
+/// What a type of 32 bytes has that is written as 64 hexadecimal digits, and read from digits of either case.
+macro_rules! hex_bytes {
+    ($type:ident) => {
+        impl $type {
+            /// Made of these bytes.
+            pub fn from_bytes(bytes: [u8; 32]) -> Self {
+                Self(bytes)
+            }
+
+            /// Its bytes.
+            pub fn as_bytes(&self) -> &[u8; 32] {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&hex::encode(self.0))
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::split::HexError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                let mut bytes = [0; 32];
+                hex::decode_to_slice(text, &mut bytes).map_err(|_| $crate::split::HexError)?;
+                Ok(Self(bytes))
+            }
+        }
+    };
+}
+pub(super) use hex_bytes;
 
 /// 32 random bytes that settle a split. Secret until the red packet is closed: `Debug` does not show it, `Display`
 /// does (64 lowercase hexadecimal digits). Take it from the operating system's random numbers, a fresh one for each
@@ -11,17 +44,7 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 
-impl Seed {
-    /// The seed made of these bytes.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// The seed's bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
+hex_bytes!(Seed);
 
 impl fmt::Debug for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,31 +52,10 @@ impl fmt::Debug for Seed {
     }
 }
 
-impl fmt::Display for Seed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl FromStr for Seed {
-    type Err = HexError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        bytes_from_hex(text).map(Self)
-    }
-}
-
 /// The text is not 32 bytes in hexadecimal.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("expected 64 hexadecimal digits")]
 pub struct HexError;
-
-/// Reads 32 bytes from 64 hexadecimal digits of either case.
-pub(super) fn bytes_from_hex(text: &str) -> Result<[u8; 32], HexError> {
-    let mut bytes = [0; 32];
-    hex::decode_to_slice(text, &mut bytes).map_err(|_| HexError)?;
-    Ok(bytes)
-}
 
 #[cfg(test)]
 mod tests {

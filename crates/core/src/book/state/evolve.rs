@@ -47,6 +47,10 @@ impl State {
             Event::RefundDue { number, payment } => {
                 self.note_payment(*number, payment, PaymentOutcome::RefundDue)
             }
+            // A book has all parts of its campaigns.
+            Event::TransferredOut { .. }
+            | Event::TransferredIn { .. }
+            | Event::TransferReturned { .. } => {}
             Event::Paused => self.phase = Phase::Paused,
             Event::Resumed => self.phase = Phase::Scheduled, // live again as soon as the window says so: now
             Event::Ended => self.phase = Phase::Ended,

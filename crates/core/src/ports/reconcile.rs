@@ -1,0 +1,87 @@
+//! What reconciliation and repair read of a ledger.
+
+use async_trait::async_trait;
+
+use super::{CampaignRecord, LedgerError};
+use crate::{
+    book::PaymentOutcome,
+    campaign::Phase,
+    event::PartitionId,
+    id::{CampaignId, PaymentRef, UserId},
+    order::OrderState,
+    time::Timestamp,
+};
+
+/// A campaign, or the part of one that a partition has, as it is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledPart {
+    /// The campaign.
+    pub record: CampaignRecord,
+    /// Over how many partitions it is spread; 1 if it is not, or if none of its parts is settled as open.
+    pub parts: u16,
+    /// Where the part stands; the campaign's phase if it is not spread, and [`Phase::Draft`] for a part that is not
+    /// settled as open.
+    pub phase: Phase,
+}
+
+/// A share or an order as it is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledRow {
+    /// Its number.
+    pub number: u32,
+    /// Minor units; none for a share of a lazy packet that nobody has.
+    pub amount_minor: Option<i64>,
+    /// Who has it since when; none for a share that nobody has.
+    pub granted: Option<(UserId, Timestamp)>,
+    /// Units.
+    pub quantity: u32,
+    /// Where an order stands; [`OrderState::Held`] for a share.
+    pub state: OrderState,
+}
+
+/// A payment as it is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettledPayment {
+    /// The order's number.
+    pub number: u32,
+    /// The payment.
+    pub payment: PaymentRef,
+    /// What it came to.
+    pub outcome: PaymentOutcome,
+}
+
+/// What reconciliation and repair read.
+#[async_trait]
+pub trait ReconcileStore: Send + Sync + 'static {
+    /// Up to `limit` campaigns to which something may still happen, in the order of their ids, behind `after`: those
+    /// that are not closed, and those with an order that is held.
+    async fn live_campaigns(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError>;
+
+    /// The part of a campaign that a partition has, if the ledger has the campaign. Where the campaign is not spread,
+    /// the partition does not matter.
+    async fn settled_part(
+        &self,
+        id: CampaignId,
+        partition: PartitionId,
+    ) -> Result<Option<SettledPart>, LedgerError>;
+
+    /// Up to `limit` shares or orders of a campaign with numbers above `after`, in their order; those of all parts.
+    async fn settled_rows(
+        &self,
+        id: CampaignId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<SettledRow>, LedgerError>;
+
+    /// The payments of a campaign's orders with numbers above `after` up to and with `upto`.
+    async fn settled_payments(
+        &self,
+        id: CampaignId,
+        after: u32,
+        upto: u32,
+    ) -> Result<Vec<SettledPayment>, LedgerError>;
+}

@@ -1,0 +1,16 @@
+//! All of a ledger.
+
+use super::{
+    AccountStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore, SettlementStore,
+};
+
+/// The SQL book: the durable record that people query. Whatever implements its parts is one.
+pub trait Ledger:
+    KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore + ReconcileStore
+{
+}
+
+impl<T> Ledger for T where
+    T: KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore + ReconcileStore
+{
+}

@@ -1,0 +1,184 @@
+//! Where an engine and a ledger differ.
+
+use std::{collections::BTreeSet, fmt};
+
+use super::rows::{GrantRow, PartRows};
+use crate::{
+    event::Entry,
+    id::{CampaignId, UserId},
+};
+
+/// In which way the sides differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DifferenceKind {
+    /// The log has entries about it that are not settled yet: no fault.
+    InFlight,
+    /// The engine has it, and the ledger will not get it from the log.
+    MissingInLedger,
+    /// The ledger has it, and the engine does not.
+    MissingInEngine,
+    /// Both have it, with other units or other money.
+    AmountDiffers,
+    /// Two users have one number, or one user has more than the limit on both sides together.
+    Double,
+    /// The order stands elsewhere, or a payment came to something else.
+    StateDiffers,
+}
+
+impl DifferenceKind {
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InFlight => "in_flight",
+            Self::MissingInLedger => "missing_in_ledger",
+            Self::MissingInEngine => "missing_in_engine",
+            Self::AmountDiffers => "amount_differs",
+            Self::Double => "double",
+            Self::StateDiffers => "state_differs",
+        }
+    }
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// In which way.
+    pub kind: DifferenceKind,
+    /// Of this campaign.
+    pub campaign: CampaignId,
+    /// The grant's number.
+    pub number: u32,
+    /// Who has it, as the engine says, or else the ledger.
+    pub user: UserId,
+    /// What the engine says; empty if nothing.
+    pub engine: String,
+    /// What the ledger says, or the kept answer; empty if nothing.
+    pub ledger: String,
+}
+
+impl Difference {
+    pub(super) fn of(
+        kind: DifferenceKind,
+        campaign: CampaignId,
+        number: u32,
+        engine: Option<&GrantRow>,
+        ledger: Option<&GrantRow>,
+    ) -> Option<Self> {
+        let text = |row: Option<&GrantRow>| row.map(describe).unwrap_or_default();
+        Some(Self {
+            kind,
+            campaign,
+            number,
+            user: engine.or(ledger)?.user.clone(),
+            engine: text(engine),
+            ledger: text(ledger),
+        })
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            campaign,
+            number,
+            engine,
+            ledger,
+            ..
+        } = self;
+        let or_nothing = |text: &str| if text.is_empty() { "nothing" } else { text }.to_owned();
+        let (engine, ledger) = (or_nothing(engine), or_nothing(ledger));
+        let kind = kind.name();
+        write!(
+            f,
+            "{kind}: {campaign}-{number}: engine {engine}; ledger {ledger}"
+        )
+    }
+}
+
+/// Where the engine's rows of a part differ from the ledger's, given the part's entries that are not settled. The rows
+/// need not be of one moment: what an entry in flight touches is in flight, whichever of its states was seen.
+#[must_use]
+pub fn compare(
+    campaign: CampaignId,
+    engine: &PartRows,
+    ledger: &PartRows,
+    in_flight: &[Entry],
+) -> Vec<Difference> {
+    let of_part = in_flight.iter().filter(|entry| entry.campaign == campaign);
+    let flying: BTreeSet<u32> = of_part.filter_map(|entry| entry.event.number()).collect();
+    let numbers: BTreeSet<u32> = engine
+        .grants
+        .keys()
+        .chain(ledger.grants.keys())
+        .copied()
+        .collect();
+    let mut found = Vec::new();
+    for number in numbers.iter().copied() {
+        let (ours, theirs) = (engine.grants.get(&number), ledger.grants.get(&number));
+        let kind = match flying.contains(&number) {
+            true => Some(DifferenceKind::InFlight),
+            false => kind_of(ours, theirs).or_else(|| payments(engine, ledger, number)),
+        };
+        found.extend(kind.and_then(|kind| Difference::of(kind, campaign, number, ours, theirs)));
+    }
+    mark_doubles(&mut found);
+    found
+}
+
+fn kind_of(engine: Option<&GrantRow>, ledger: Option<&GrantRow>) -> Option<DifferenceKind> {
+    let (engine, ledger) = match (engine, ledger) {
+        (Some(engine), Some(ledger)) => (engine, ledger),
+        (Some(_), None) => return Some(DifferenceKind::MissingInLedger),
+        (None, Some(_)) => return Some(DifferenceKind::MissingInEngine),
+        (None, None) => return None,
+    };
+    if engine.user != ledger.user {
+        Some(DifferenceKind::Double)
+    } else if (engine.quantity, engine.amount_minor) != (ledger.quantity, ledger.amount_minor) {
+        Some(DifferenceKind::AmountDiffers)
+    } else {
+        (engine.state != ledger.state).then_some(DifferenceKind::StateDiffers)
+    }
+}
+
+/// Whether the sides differ about an order's payments.
+fn payments(engine: &PartRows, ledger: &PartRows, number: u32) -> Option<DifferenceKind> {
+    let same = engine.payments_of(number).eq(ledger.payments_of(number));
+    (!same).then_some(DifferenceKind::StateDiffers)
+}
+
+/// A user who has one grant in the engine alone and another in the ledger alone has two.
+fn mark_doubles(found: &mut [Difference]) {
+    let users = |kind: DifferenceKind| -> BTreeSet<UserId> {
+        let of_kind = found.iter().filter(|difference| difference.kind == kind);
+        of_kind.map(|difference| difference.user.clone()).collect()
+    };
+    let in_engine = users(DifferenceKind::MissingInLedger);
+    let both: BTreeSet<_> = users(DifferenceKind::MissingInEngine)
+        .intersection(&in_engine)
+        .cloned()
+        .collect();
+    for difference in found {
+        let missing = matches!(
+            difference.kind,
+            DifferenceKind::MissingInLedger | DifferenceKind::MissingInEngine
+        );
+        if missing && both.contains(&difference.user) {
+            difference.kind = DifferenceKind::Double;
+        }
+    }
+}
+
+/// A row in words.
+fn describe(row: &GrantRow) -> String {
+    let GrantRow {
+        user,
+        quantity,
+        amount_minor,
+        state,
+        ..
+    } = row;
+    format!("{user} {quantity} {amount_minor} {state}")
+}

@@ -1,0 +1,20 @@
+//! Reconciliation and repair: what an engine and a ledger say of one campaign, held against each other, and one state
+//! made of both. Pure: rows in, differences and a plan out.
+//!
+//! An engine that has lost the end of its log is a prefix of what happened; so is a ledger, which may be behind the
+//! engine or ahead of it. What lies past both is known as far as nodes have kept what they answered. [`compare()`] says
+//! where the sides differ. [`Survey::repair`] unites them: every row of the ledger stays as it is, rows of the engine
+//! and kept answers are added as long as supply and limits hold, and for entries that nobody can name units are
+//! withheld.
+
+mod compare;
+mod repair;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    compare::{Difference, DifferenceKind, compare},
+    repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
+    rows::{GrantRow, PartRows},
+};

@@ -1,0 +1,459 @@
+//! The union of what engine, ledger and nodes know of a part.
+
+use super::*;
+
+/// The union in the making.
+pub(super) struct Union<'a> {
+    survey: &'a Survey<'a>,
+    rows: PartRows,
+    /// Units that each user has.
+    held: HashMap<UserId, u32>,
+    granted: u32,
+    supply: u32,
+    funded_minor: i64,
+    /// Amounts of the shares that the engine could still hand out.
+    amounts: BTreeMap<u32, i64>,
+    /// Users who have a share, and its number.
+    shares_of: HashMap<UserId, u32>,
+    removed: Vec<(UserId, u32)>,
+    conflicts: Vec<Difference>,
+}
+
+impl<'a> Union<'a> {
+    pub(super) fn of(survey: &'a Survey<'a>, mut rows: PartRows) -> Self {
+        if !survey.ledger_is_ahead && survey.engine.rows.phase != Phase::Draft {
+            rows.phase = survey.engine.rows.phase;
+        }
+        let mut union = Self {
+            survey,
+            held: HashMap::new(),
+            granted: 0,
+            supply: survey.engine.supply,
+            funded_minor: survey.engine.funded_minor,
+            amounts: survey.engine.shares.iter().copied().collect(),
+            shares_of: HashMap::new(),
+            removed: Vec::new(),
+            conflicts: Vec::new(),
+            rows: PartRows::new(rows.phase),
+        };
+        union.rows.payments = rows.payments;
+        for (number, row) in rows.grants {
+            union.insert(number, row);
+        }
+        union
+    }
+
+    fn facts(&self) -> &'a PartFacts {
+        &self.survey.facts
+    }
+
+    /// Adds a row without asking whether there is room for it.
+    fn insert(&mut self, number: u32, row: GrantRow) {
+        if row.state.keeps_units() {
+            self.granted += row.quantity;
+            *self.held.entry(row.user.clone()).or_default() += row.quantity;
+        }
+        if self.facts().kind == CampaignKind::RedPacket {
+            self.shares_of.insert(row.user.clone(), number);
+            let engine = &self.survey.engine.rows.grants;
+            let known = self.amounts.remove(&number).is_some() || engine.contains_key(&number);
+            if !known && self.facts().fixed_shares {
+                // The part got it from another one, in a step that is lost.
+                self.supply += 1;
+                self.funded_minor += row.amount_minor;
+            }
+        }
+        self.rows.grants.insert(number, row);
+    }
+
+    /// The engine's rows: what the ledger does not have yet, and steps that are further than the ledger's.
+    pub(super) fn add_engine(&mut self) {
+        let engine = &self.survey.engine.rows;
+        let mut new = Vec::new();
+        // What has given units back comes before what has taken them.
+        let (keeping, leaving): (Vec<_>, Vec<_>) = engine
+            .grants
+            .iter()
+            .partition(|(_, row)| row.state.keeps_units());
+        for (number, row) in leaving.into_iter().chain(keeping) {
+            match self.rows.grants.get_mut(number) {
+                Some(known) if known.user == row.user => {
+                    known.key = row.key.clone().or(known.key.take());
+                    self.advance(*number, row.state);
+                }
+                Some(_) => self.refuse_engine(*number, row),
+                None => new.push((*number, row)),
+            }
+        }
+        for ((number, payment), outcome) in &engine.payments {
+            let key = (*number, payment.clone());
+            self.rows.payments.entry(key).or_insert(*outcome);
+        }
+        for (number, row) in new {
+            match self.has_room(row) {
+                true => self.insert(number, row.clone()),
+                false => self.refuse_engine(number, row),
+            }
+        }
+    }
+
+    fn refuse_engine(&mut self, number: u32, row: &GrantRow) {
+        self.removed.push((row.user.clone(), number));
+        if self.facts().fixed_shares && !self.rows.grants.contains_key(&number) {
+            self.amounts.insert(number, row.amount_minor);
+        }
+        self.conflict(number, row, true);
+    }
+
+    fn conflict(&mut self, number: u32, row: &GrantRow, of_engine: bool) {
+        let standing = self.rows.grants.get(&number);
+        let (engine, ledger) = match of_engine {
+            true => (Some(row), standing),
+            false => (standing, Some(row)),
+        };
+        let campaign = self.facts().campaign;
+        let found = Difference::of(DifferenceKind::Double, campaign, number, engine, ledger);
+        self.conflicts.extend(found);
+    }
+
+    /// What nodes have answered and the log does not have: steps of orders that are known, then grants, then steps of
+    /// these.
+    pub(super) fn add_kept(&mut self) {
+        let kept = self.survey.kept;
+        let steps = || {
+            let is_step = |entry: &&Entry| !matches!(entry.event, Event::Granted { .. });
+            kept.iter().filter(is_step)
+        };
+        let leaves =
+            |entry: &Entry| matches!(entry.event, Event::Cancelled { .. } | Event::Expired { .. });
+        for entry in steps().filter(|entry| leaves(entry)) {
+            self.add_step(&entry.event);
+        }
+        for entry in steps() {
+            self.add_step(&entry.event);
+        }
+        for entry in kept {
+            self.add_grant(entry);
+        }
+        for entry in steps() {
+            self.add_step(&entry.event);
+        }
+    }
+
+    fn add_step(&mut self, event: &Event) {
+        let Some(number) = event.number() else { return };
+        if !self.rows.grants.contains_key(&number) {
+            return;
+        }
+        let (state, payment) = match event {
+            Event::Paid { payment, .. } => (
+                Some(OrderState::Paid),
+                Some((payment, PaymentOutcome::Paid)),
+            ),
+            Event::Reinstated { payment, .. } => (
+                Some(OrderState::Paid),
+                Some((payment, PaymentOutcome::Reinstated)),
+            ),
+            Event::RefundDue { payment, .. } => (None, Some((payment, PaymentOutcome::RefundDue))),
+            Event::Cancelled { .. } => (Some(OrderState::Cancelled), None),
+            Event::Expired { .. } => (Some(OrderState::Expired), None),
+            _ => (None, None),
+        };
+        let came = state.is_none_or(|state| self.advance(number, state));
+        if let Some((payment, outcome)) = payment.filter(|_| came) {
+            let key = (number, payment.clone());
+            self.rows.payments.entry(key).or_insert(outcome);
+        }
+    }
+
+    fn add_grant(&mut self, entry: &Entry) {
+        let mut answered = PartRows::new(Phase::Scheduled);
+        answered.apply(entry.at, &entry.event);
+        let Some((number, row)) = answered.grants.pop_first() else {
+            return;
+        };
+        match self.rows.grants.get_mut(&number) {
+            Some(known) if known.user == row.user => {
+                known.key = known.key.take().or(row.key);
+                return;
+            }
+            Some(_) => return self.conflict(number, &row, false),
+            None => {}
+        }
+        self.make_room(&row);
+        let amount = self.amounts.get(&number);
+        let is_free = match self.facts().fixed_shares {
+            _ if self.rows.phase == Phase::Closed => false,
+            true if self.facts().parts == 1 => amount == Some(&row.amount_minor),
+            true => amount.is_none_or(|amount| *amount == row.amount_minor),
+            false => true,
+        };
+        match is_free && self.has_room(&row) {
+            true => self.insert(number, row),
+            false => self.conflict(number, &row, false),
+        }
+    }
+
+    /// Whether a grant fits into the supply and the user's limit.
+    fn has_room(&self, row: &GrantRow) -> bool {
+        if self.facts().kind == CampaignKind::RedPacket {
+            return self.granted < self.supply && !self.shares_of.contains_key(&row.user);
+        }
+        if !row.state.keeps_units() {
+            return true;
+        }
+        let own = self.held.get(&row.user).copied().unwrap_or(0);
+        self.granted + row.quantity <= self.supply && own + row.quantity <= self.facts().limit
+    }
+
+    /// A grant that was made had room. Where it has none, orders have ended before it in entries that are lost: other
+    /// orders of its user, and holds that were over.
+    fn make_room(&mut self, row: &GrantRow) {
+        if self.facts().kind != CampaignKind::Sale || self.has_room(row) {
+            return;
+        }
+        let hold_ms = self.facts().hold_ms;
+        let is_due = |held: &GrantRow| held.granted_at.plus_millis(hold_ms) <= row.granted_at;
+        let of_user = |held: &GrantRow| held.user == row.user;
+        let held = self.rows.grants.iter();
+        let ended: Vec<(u32, OrderState)> = held
+            .filter(|(_, held)| held.state == OrderState::Held && (is_due(held) || of_user(held)))
+            .map(|(number, held)| match is_due(held) {
+                true => (*number, OrderState::Expired),
+                false => (*number, OrderState::Cancelled),
+            })
+            .collect();
+        for (number, state) in ended {
+            if self.has_room(row) {
+                return;
+            }
+            self.advance(number, state);
+        }
+    }
+
+    /// Moves an order on, if that is further than where it stands; tells whether it stands there.
+    fn advance(&mut self, number: u32, state: OrderState) -> bool {
+        let Some(row) = self.rows.grants.get(&number) else {
+            return false;
+        };
+        let (before, units) = (row.state, row.quantity);
+        if rank(state) <= rank(before) {
+            return state == before;
+        }
+        match (before.keeps_units(), state.keeps_units()) {
+            (true, false) => {
+                let own = self.held.entry(row.user.clone()).or_default();
+                *own = own.saturating_sub(units);
+                self.granted -= units;
+            }
+            (false, true) => {
+                // Reinstated: it took its units again.
+                let taking = GrantRow {
+                    state,
+                    ..row.clone()
+                };
+                self.make_room(&taking);
+                if !self.has_room(&taking) {
+                    return false;
+                }
+                *self.held.entry(taking.user).or_default() += units;
+                self.granted += units;
+            }
+            _ => {}
+        }
+        if let Some(row) = self.rows.grants.get_mut(&number) {
+            row.state = state;
+        }
+        true
+    }
+
+    /// The entries that lead from what will be settled to the union: first what gives units back.
+    pub(super) fn entries_beyond(&self, settled: &PartRows) -> Vec<(Timestamp, Event)> {
+        let mut entries = Vec::new();
+        let (facts, now) = (self.facts(), self.survey.now);
+        if settled.phase == Phase::Draft && self.rows.phase != Phase::Draft {
+            entries.push((now, Event::Opened { parts: facts.parts }));
+        }
+        let (mut later, mut new) = (Vec::new(), Vec::new());
+        for (number, row) in &self.rows.grants {
+            let known = settled.grants.get(number);
+            if known.is_none() {
+                new.push((row.granted_at, granted(*number, row)));
+            }
+            let before = known.map_or(OrderState::Held, |known| known.state);
+            for event in self.steps(*number, before, row.state, settled) {
+                let leaves = matches!(event, Event::Cancelled { .. } | Event::Expired { .. });
+                let at = now.max(row.granted_at.plus_millis(match event {
+                    Event::Expired { .. } => facts.hold_ms,
+                    _ => 0,
+                }));
+                match known {
+                    None => new.push((at, event)),
+                    Some(_) if leaves => entries.push((at, event)),
+                    Some(_) => later.push((at, event)),
+                }
+            }
+        }
+        entries.append(&mut later);
+        entries.append(&mut new);
+        entries
+    }
+
+    /// The events that lead an order from one state to another, and what became of payments meanwhile.
+    fn steps(
+        &self,
+        number: u32,
+        from: OrderState,
+        to: OrderState,
+        settled: &PartRows,
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.facts().kind == CampaignKind::RedPacket {
+            return events;
+        }
+        match (from, to) {
+            (OrderState::Held, OrderState::Cancelled) => events.push(Event::Cancelled { number }),
+            (OrderState::Held, OrderState::Expired) => events.push(Event::Expired { number }),
+            (OrderState::Held | OrderState::Expired, OrderState::Paid) => {
+                if let Some((payment, outcome)) = self.rows.paid_by(number) {
+                    let payment = payment.clone();
+                    let reinstated = outcome == PaymentOutcome::Reinstated;
+                    if reinstated && from == OrderState::Held {
+                        events.push(Event::Expired { number });
+                    }
+                    events.push(match reinstated || from == OrderState::Expired {
+                        true => Event::Reinstated { number, payment },
+                        false => Event::Paid { number, payment },
+                    });
+                }
+            }
+            _ => {}
+        }
+        for (payment, outcome) in self.rows.payments_of(number) {
+            let known = settled.payments.contains_key(&(number, payment.clone()));
+            if !known && outcome == PaymentOutcome::RefundDue {
+                let payment = payment.clone();
+                events.push(Event::RefundDue { number, payment });
+            }
+        }
+        events
+    }
+
+    pub(super) fn into_repair(self, append: Vec<(Timestamp, Event)>) -> Repair {
+        let facts = self.facts();
+        let (engine, unnamed) = (&self.survey.engine, self.survey.unnamed);
+        let is_packet = facts.kind == CampaignKind::RedPacket;
+        let is_over = self.rows.phase == Phase::Closed;
+        let left = self.supply.saturating_sub(self.granted);
+        let claimed = if is_packet {
+            self.rows.amount_minor()
+        } else {
+            0
+        };
+        let money = self.funded_minor - claimed;
+        let mut shares = self.shares_in_order();
+        let mut withheld = Withheld::default();
+        if !is_over {
+            withheld.units = self.units_withheld(left);
+        }
+        if facts.fixed_shares {
+            withheld.shares = shares
+                .drain(..(withheld.units as usize).min(shares.len()))
+                .collect();
+            withheld.amount_minor = withheld.shares.iter().map(|(_, amount)| amount).sum();
+        } else if is_packet && withheld.units > 0 {
+            // All or nothing: the amounts of the later shares follow from the earlier ones.
+            withheld.amount_minor = money;
+        }
+        let last = self.rows.grants.last_key_value();
+        let mut numbered = match last {
+            Some((last, _)) if !is_packet => facts.ordinal_of(*last).max(engine.numbered),
+            _ => engine.numbered,
+        };
+        if !is_packet && !is_over {
+            // Somebody may have been told of these numbers.
+            numbered = numbered.saturating_add(u32::try_from(unnamed).unwrap_or(u32::MAX));
+        }
+        let (remaining, returned) = match is_over {
+            true => (0, left),
+            false => (left - withheld.units, 0),
+        };
+        Repair {
+            changed: self.changed(),
+            removed: self.removed,
+            append,
+            supply: self.supply - withheld.units,
+            funded_minor: self.funded_minor - withheld.amount_minor,
+            granted: self.granted,
+            remaining,
+            returned,
+            refunded_minor: if is_over { money } else { 0 },
+            shares: if is_over { Vec::new() } else { shares },
+            withheld,
+            numbered,
+            conflicts: self.conflicts,
+            rows: self.rows,
+        }
+    }
+
+    fn changed(&self) -> BTreeSet<u32> {
+        let engine = &self.survey.engine.rows.grants;
+        let payments = &self.survey.engine.rows.payments;
+        let rows = self.rows.grants.iter();
+        let changed = rows.filter(|(number, row)| engine.get(number) != Some(row));
+        let mut changed: BTreeSet<u32> = changed.map(|(number, _)| *number).collect();
+        for key in self.rows.payments.keys() {
+            if !payments.contains_key(key) && self.rows.grants.contains_key(&key.0) {
+                changed.insert(key.0);
+            }
+        }
+        changed
+    }
+
+    /// The shares to come, in the engine's order; those that come back first.
+    fn shares_in_order(&self) -> Vec<(u32, i64)> {
+        let engine = &self.survey.engine.shares;
+        let known: BTreeSet<u32> = engine.iter().map(|(number, _)| *number).collect();
+        let back = self
+            .amounts
+            .iter()
+            .map(|(number, amount)| (*number, *amount));
+        let back = back.filter(|(number, _)| !known.contains(number));
+        let there = engine.iter().copied();
+        let there = there.filter(|(number, _)| self.amounts.contains_key(number));
+        back.chain(there).collect()
+    }
+
+    /// How many of the units that are left are withheld: as many as the entries without a name can have taken.
+    fn units_withheld(&self, left: u32) -> u32 {
+        let facts = self.facts();
+        let rows = &self.rows.grants;
+        let has_gap = rows
+            .last_key_value()
+            .is_some_and(|(last, _)| rows.len() != *last as usize);
+        if facts.is_lazy() && (self.survey.unnamed > 0 || has_gap) {
+            return left;
+        }
+        let most = self.survey.unnamed.saturating_mul(u64::from(facts.limit));
+        left.min(u32::try_from(most).unwrap_or(u32::MAX))
+    }
+}
+
+fn granted(number: u32, row: &GrantRow) -> Event {
+    Event::Granted {
+        number,
+        user: row.user.clone(),
+        quantity: row.quantity,
+        amount_minor: row.amount_minor,
+        key: row.key.clone(),
+    }
+}
+
+/// How far an order is: it only moves on.
+fn rank(state: OrderState) -> u8 {
+    match state {
+        OrderState::Held => 0,
+        OrderState::Expired => 1,
+        OrderState::Cancelled | OrderState::Paid => 2,
+    }
+}

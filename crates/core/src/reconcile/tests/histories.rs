@@ -1,0 +1,265 @@
+//! A random history is cut: the engine has a prefix, the ledger another one, nodes some answers of what follows.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{super::*, at};
+use crate::{
+    book::{Book, Claim, Command, Setup},
+    campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
+    event::{Entry, Event},
+    id::{CampaignId, OrderId, PaymentRef, UserId},
+    money::Money,
+    split::{Seed, Split, SplitRule},
+    time::Window,
+};
+
+const START: i64 = 1_000_000;
+const HOLD: i64 = 60_000;
+
+fn setup(rules: Rules) -> Setup {
+    let campaign = Campaign {
+        id: super::id(),
+        owner: UserId::new("owner").unwrap(),
+        title: "test".to_owned(),
+        window: Window::new(at(START), at(1_000 * START)).unwrap(),
+        ack: AckLevel::Memory,
+        created_at: at(0),
+        rules,
+    };
+    Setup {
+        shares: campaign.shares(),
+        campaign,
+    }
+}
+
+fn packet(rule: SplitRule) -> Setup {
+    setup(Rules::RedPacket(RedPacket {
+        split: Split::new(700, 12, rule).unwrap(),
+        currency: "CNY".parse().unwrap(),
+        seed: Seed::from_bytes([7; 32]),
+    }))
+}
+
+fn sale(stock: u32, limit: u32) -> Setup {
+    let price = Money::new(250, "CNY".parse().unwrap());
+    setup(Rules::Sale(Sale::new(stock, limit, price, HOLD).unwrap()))
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Claim { user: u8, quantity: u32 },
+    Pay { number: u32 },
+    Cancel { number: u32 },
+    Wait { millis: i64 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0_u8..20, 1_u32..4).prop_map(|(user, quantity)| Step::Claim { user, quantity }),
+        2 => (1_u32..12).prop_map(|number| Step::Pay { number }),
+        1 => (1_u32..12).prop_map(|number| Step::Cancel { number }),
+        1 => (0..HOLD * 2).prop_map(|millis| Step::Wait { millis }),
+    ]
+}
+
+/// The log of a history.
+fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
+    let (mut book, mut log, mut now) = (Book::new(), Vec::new(), START);
+    let campaign = setup.campaign.id;
+    let opened = Command::Open(Box::new(setup.clone()));
+    book.apply(at(now), &opened, &mut log).unwrap();
+    for step in steps {
+        let order = |number| OrderId { campaign, number };
+        match step {
+            Step::Claim { user, quantity } => {
+                let kind = setup.campaign.kind();
+                let claim = Claim {
+                    campaign,
+                    kind,
+                    user: UserId::new(&format!("u{user}")).unwrap(),
+                    quantity: if kind == CampaignKind::Sale {
+                        *quantity
+                    } else {
+                        1
+                    },
+                    key: None,
+                };
+                book.claim(at(now), &claim, &mut log).unwrap();
+            }
+            Step::Pay { number } => {
+                let payment = PaymentRef::new(&format!("p{now}")).unwrap();
+                let order = order(*number);
+                drop(book.apply(at(now), &Command::Pay { order, payment }, &mut log));
+            }
+            Step::Cancel { number } => {
+                let order = order(*number);
+                drop(book.apply(at(now), &Command::Cancel { order }, &mut log));
+            }
+            Step::Wait { millis } => {
+                now += millis;
+                let tick = Command::Tick { events_max: 99 };
+                book.apply(at(now), &tick, &mut log).unwrap();
+            }
+        }
+    }
+    log
+}
+
+fn rows_after(log: &[Entry]) -> PartRows {
+    let mut rows = PartRows::new(Phase::Draft);
+    for entry in log {
+        rows.apply(entry.at, &entry.event);
+    }
+    rows
+}
+
+fn facts(setup: &Setup, campaign: CampaignId) -> PartFacts {
+    let kind = setup.campaign.kind();
+    PartFacts {
+        campaign,
+        kind,
+        limit: setup.campaign.per_user_limit(),
+        hold_ms: HOLD,
+        fixed_shares: !setup.shares.is_empty(),
+        parts: 1,
+        index: 0,
+    }
+}
+
+/// What the engine has after a prefix of the log.
+fn engine_after(setup: &Setup, log: &[Entry]) -> EnginePart {
+    let rows = rows_after(log);
+    let all = (1..).zip(setup.shares.iter().copied());
+    let shares = all.filter(|(number, _)| !rows.grants.contains_key(number));
+    EnginePart {
+        shares: shares.collect(),
+        supply: setup.campaign.supply(),
+        funded_minor: setup.campaign.funded_minor(),
+        numbered: match setup.campaign.kind() {
+            CampaignKind::Sale => rows.grants.len() as u32,
+            CampaignKind::RedPacket => 0,
+        },
+        rows,
+    }
+}
+
+/// Cuts a history, repairs what is left of it, and checks the result.
+fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[bool]) {
+    let (engine, ledger) = (engine.min(log.len()).max(1), ledger.min(log.len()).max(1));
+    let end = engine.max(ledger);
+    let lost: Vec<&Entry> = log[end..].iter().collect();
+    let answered = |entry: &Entry| !matches!(entry.event, Event::Expired { .. });
+    let kept: Vec<Entry> = lost
+        .iter()
+        .zip(kept.iter().chain(std::iter::repeat(&false)))
+        .filter(|(entry, kept)| **kept && answered(entry))
+        .map(|(entry, _)| (*entry).clone())
+        .collect();
+    let unnamed = (lost.len() - kept.len()) as u64;
+    let in_flight = &log[ledger..engine.max(ledger)];
+    let settled = rows_after(&log[..end]);
+    let repair = Survey {
+        facts: facts(setup, setup.campaign.id),
+        engine: engine_after(setup, &log[..engine]),
+        ledger: rows_after(&log[..ledger]),
+        ledger_is_ahead: ledger > engine,
+        in_flight,
+        kept: &kept,
+        unnamed,
+        now: at(START),
+    }
+    .repair();
+
+    // Units and money are conserved, and nothing is sold twice.
+    let supply = setup.campaign.supply();
+    assert_eq!(repair.supply + repair.withheld.units, supply);
+    assert_eq!(repair.granted + repair.remaining, repair.supply);
+    assert_eq!(repair.granted, repair.rows.granted());
+    let funded = setup.campaign.funded_minor();
+    assert_eq!(repair.funded_minor + repair.withheld.amount_minor, funded);
+    if !setup.shares.is_empty() {
+        let to_come: i64 = repair.shares.iter().map(|(_, amount)| amount).sum();
+        assert_eq!(to_come + repair.rows.amount_minor(), repair.funded_minor);
+        assert_eq!(repair.shares.len() as u32, repair.remaining);
+    }
+    // Everybody has at most the limit.
+    let mut held: BTreeMap<&UserId, u32> = BTreeMap::new();
+    for row in repair
+        .rows
+        .grants
+        .values()
+        .filter(|row| row.state.keeps_units())
+    {
+        *held.entry(&row.user).or_default() += row.quantity;
+    }
+    let limit = setup.campaign.per_user_limit();
+    assert!(held.values().all(|units| *units <= limit), "{held:?}");
+    // Whatever the ledger will have is kept.
+    for (number, row) in &settled.grants {
+        let now = &repair.rows.grants[number];
+        let known = (&now.user, now.quantity, now.amount_minor, now.granted_at);
+        assert_eq!(
+            known,
+            (&row.user, row.quantity, row.amount_minor, row.granted_at)
+        );
+    }
+    // An answer is kept, or named as a conflict; and there is none without entries that nobody can name.
+    for entry in &kept {
+        let Event::Granted { number, user, .. } = &entry.event else {
+            continue;
+        };
+        let is_kept = repair
+            .rows
+            .grants
+            .get(number)
+            .is_some_and(|row| row.user == *user);
+        let named = repair.conflicts.iter().any(|it| it.number == *number);
+        assert!(is_kept || named && unnamed > 0, "{entry:?}");
+    }
+    // Nobody could have taken more than what is withheld.
+    let taken = lost
+        .iter()
+        .filter(|lost| !kept.iter().any(|kept| kept.seq == lost.seq));
+    let taken = taken
+        .filter(|entry| matches!(entry.event, Event::Granted { .. }))
+        .count();
+    assert!(repair.remaining == 0 || taken as u32 <= repair.withheld.units);
+    // The entries that are appended lead from what will be settled to the rows, and say the same to an order at most
+    // once.
+    let mut rows = settled;
+    for (at, event) in &repair.append {
+        rows.apply(*at, event);
+    }
+    let states = |rows: &PartRows| -> Vec<_> {
+        let rows = rows.grants.iter();
+        rows.map(|(number, row)| (*number, row.user.clone(), row.quantity, row.state))
+            .collect()
+    };
+    assert_eq!(states(&rows), states(&repair.rows));
+    assert_eq!(rows.payments, repair.rows.payments);
+}
+
+proptest! {
+    #[test]
+    fn a_cut_history_is_repaired(
+        steps in proptest::collection::vec(step(), 1..120),
+        which in 0_usize..5,
+        engine in 0_usize..100,
+        ledger in 0_usize..100,
+        kept in proptest::collection::vec(any::<bool>(), 0..100),
+    ) {
+        let setup = match which {
+            0 => packet(SplitRule::DoubleAverage { min: 1 }),
+            1 => packet(SplitRule::Lazy { min: 1 }),
+            2 => sale(9, 1),
+            3 => sale(20, 4),
+            _ => sale(1_000, 4),
+        };
+        let log = history(&setup, &steps);
+        check(&setup, &log, engine, ledger, &kept);
+        // Where all answers were kept, nothing is in conflict but for holds that have ended.
+        check(&setup, &log, engine, ledger, &vec![true; log.len()]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Settled rows as reconciliation and repair read them.
+
+use super::{Contradiction, phase_of};
+use crate::{
+    book::PaymentOutcome,
+    id::{PaymentRef, UserId},
+    order::OrderState,
+    ports::{CampaignRecord, SettledPart, SettledPayment, SettledRow},
+    time::Timestamp,
+};
+
+/// The columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state.
+pub type SettledRowColumns = (i64, Option<i64>, Option<String>, Option<i64>, i64, String);
+
+impl SettledRow {
+    /// Reads the columns.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of(columns: SettledRowColumns) -> Result<Self, Contradiction> {
+        let (number, amount_minor, user, at, quantity, state) = columns;
+        let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
+        let user = user.map(|user| UserId::new(&user).map_err(|_| bad("user")));
+        Ok(Self {
+            number: number.try_into().map_err(|_| bad("number"))?,
+            amount_minor,
+            granted: user.transpose()?.zip(at.map(Timestamp::from_millis)),
+            quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
+            state: OrderState::of_name(&state).ok_or_else(|| bad("state"))?,
+        })
+    }
+}
+
+impl SettledPayment {
+    /// Reads the columns number, payment and outcome.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of((number, payment, outcome): (i64, String, String)) -> Result<Self, Contradiction> {
+        let bad = |what: &str| {
+            Contradiction::new(format!("a payment of order {number} has a bad {what}"))
+        };
+        let outcomes = [
+            PaymentOutcome::Paid,
+            PaymentOutcome::Reinstated,
+            PaymentOutcome::RefundDue,
+        ];
+        let known = outcomes.into_iter().find(|known| known.name() == outcome);
+        Ok(Self {
+            number: number.try_into().map_err(|_| bad("number"))?,
+            payment: PaymentRef::new(&payment).map_err(|_| bad("reference"))?,
+            outcome: known.ok_or_else(|| bad("outcome"))?,
+        })
+    }
+}
+
+impl SettledPart {
+    /// Of a campaign's record, the number of its parts, and the phase of the part if it has a row.
+    ///
+    /// # Errors
+    /// When a column holds what was never written.
+    pub fn of(
+        record: CampaignRecord,
+        parts: i64,
+        phase: Option<&str>,
+    ) -> Result<Self, Contradiction> {
+        let id = record.campaign.id;
+        let bad = |what: &str| Contradiction::new(format!("campaign {id} has a bad {what}"));
+        let parts = u16::try_from(parts).map_err(|_| bad("number of parts"))?;
+        Ok(Self {
+            phase: match parts > 1 {
+                true => phase_of(phase.unwrap_or("draft")).ok_or_else(|| bad("part"))?,
+                false => record.phase,
+            },
+            record,
+            parts,
+        })
+    }
+}
