@@ -1,11 +1,12 @@
 //! The `Engine` port.
 
 use qiang_core::{
-    book::{Claim, Command, OrderView, Reply},
+    book::{Book, Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
+    event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, Ticket},
+    ports::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
 };
 
 use crate::{Embedded, task::Task};
@@ -24,13 +25,13 @@ impl Embedded {
         }
     }
 
-    fn check_granting(&self) -> Result<(), EngineError> {
-        match &*self.shared.stopped.read() {
-            Some(reason) => Err(EngineError::Unavailable {
-                reason: reason.clone(),
-            }),
-            None => Ok(()),
-        }
+    /// Reads the book, unless granting has stopped.
+    fn read<T>(&self, read: impl FnOnce(&Book) -> T) -> Ticket<T> {
+        let stopped = self.shared.stopped.read().clone();
+        Ticket::ready(match stopped {
+            Some(reason) => Err(EngineError::Unavailable { reason }),
+            None => Ok(read(&self.shared.book.read())),
+        })
     }
 }
 
@@ -56,20 +57,15 @@ impl Engine for Embedded {
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
         let now = self.clock.now();
-        Ticket::ready(
-            self.check_granting()
-                .map(|()| self.shared.book.read().tally(now, campaign)),
-        )
+        self.read(|book| book.tally(now, campaign))
     }
 
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        Ticket::ready(
-            self.check_granting()
-                .map(|()| self.shared.book.read().order(order)),
-        )
+        self.read(|book| book.order(order))
     }
 
-    fn probe(&self) -> Ticket<()> {
+    /// There is one way for all partitions.
+    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
         self.enqueue(Task::Probe)
     }
 

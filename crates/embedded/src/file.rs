@@ -26,7 +26,6 @@ const CHECKPOINT_PAGES: u32 = 16_384;
 /// Page cache, in KiB. The system caches the file too, and a larger one costs more than it saves: after a slice of
 /// settlement that split pages of an index, SQLite walks through all of it.
 const CACHE_KIB: u32 = 16_384;
-/// Prepared statements kept by a connection.
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
 const BUSY_MAX: Duration = Duration::from_secs(5);

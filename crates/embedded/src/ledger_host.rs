@@ -7,10 +7,10 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::LedgerError,
 };
-use tokio::sync::watch;
 
 use crate::{
     error::StoreError,
+    positions::Positions,
     reader::Readers,
     task::{Job, JobContext, LedgerJob},
 };
@@ -22,17 +22,11 @@ pub(crate) trait SqliteLedgerHost: Sync {
 
     fn readers(&self) -> &Arc<Readers>;
 
+    /// How far each partition is settled, as committed.
+    fn committed_positions(&self) -> &Positions;
+
     /// Refuses a partition that the file does not settle.
     fn admit(&self, partition: PartitionId) -> Result<(), LedgerError>;
-
-    /// The position of a partition, as committed.
-    fn position(&self, partition: PartitionId) -> Seq;
-
-    /// The positions of all partitions of which something is settled.
-    fn all_positions(&self) -> Vec<(PartitionId, Seq)>;
-
-    /// The position of a partition from here on.
-    fn watch(&self, partition: PartitionId) -> Result<watch::Receiver<Seq>, LedgerError>;
 
     /// The last entry that this process has committed, if it decides entries itself: money that a sender lacks may have
     /// been claimed in it and not be settled yet.
@@ -69,12 +63,12 @@ macro_rules! impl_ledger {
                 ports::{
                     AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding,
                     KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-                    SettlementStore,
+                    ReconcileStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
                 },
             };
             use uuid::Uuid;
             use $crate::{
-                ledger::{accounts, campaigns, keys, quarantine, settle},
+                ledger::{accounts, campaigns, keys, quarantine, reconcile, settle},
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
@@ -163,11 +157,11 @@ macro_rules! impl_ledger {
             #[async_trait]
             impl SettlementStore for $host {
                 async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-                    Ok(self.position(partition))
+                    Ok(self.committed_positions().of(partition))
                 }
 
                 async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-                    Ok(self.all_positions())
+                    Ok(self.committed_positions().all())
                 }
 
                 async fn await_settled(
@@ -176,7 +170,7 @@ macro_rules! impl_ledger {
                     seq: Seq,
                     wait_max: Duration,
                 ) -> Result<bool, LedgerError> {
-                    let mut settled = self.watch(partition)?;
+                    let mut settled = self.committed_positions().watch(partition)?;
                     let reached = settled.wait_for(|position| *position >= seq);
                     let reached = tokio::time::timeout(wait_max, reached).await;
                     Ok(matches!(reached, Ok(Ok(_))))
@@ -192,6 +186,24 @@ macro_rules! impl_ledger {
                     // To settle nothing is to settle all the same: it waits for its turn.
                     job(self, entries.len().max(1), move |context| {
                         let position = settle::settle(context.conn, partition, &entries)?;
+                        context.moved.push((partition, position));
+                        Ok(position)
+                    })
+                    .await
+                }
+
+                async fn settle_past(
+                    &self,
+                    partition: PartitionId,
+                    position: Seq,
+                    entries: &[Entry],
+                    upto: Seq,
+                ) -> Result<Seq, LedgerError> {
+                    self.admit(partition)?;
+                    let (entries, gap) = (entries.to_vec(), (position, upto));
+                    job(self, entries.len().max(1), move |context| {
+                        let conn = context.conn;
+                        let position = settle::settle_past(conn, partition, &entries, gap)?;
                         context.moved.push((partition, position));
                         Ok(position)
                     })
@@ -216,6 +228,17 @@ macro_rules! impl_ledger {
                         Ok(position)
                     })
                     .await
+                }
+
+                async fn is_grant_quarantined(
+                    &self,
+                    partition: PartitionId,
+                    campaign: CampaignId,
+                    number: u32,
+                ) -> Result<bool, LedgerError> {
+                    let found =
+                        move |conn: &_| quarantine::has_grant(conn, partition, campaign, number);
+                    query(self.readers(), found).await
                 }
 
                 async fn count_quarantined(
@@ -244,6 +267,47 @@ macro_rules! impl_ledger {
                         settle::redrive(context.conn, partition, seq)
                     };
                     job(self, 1, redrive).await
+                }
+            }
+
+            #[async_trait]
+            impl ReconcileStore for $host {
+                async fn live_campaigns(
+                    &self,
+                    after: Option<CampaignId>,
+                    limit: u32,
+                ) -> Result<Vec<CampaignId>, LedgerError> {
+                    let live = move |conn: &_| reconcile::live_campaigns(conn, after, limit);
+                    query(self.readers(), live).await
+                }
+
+                async fn settled_part(
+                    &self,
+                    id: CampaignId,
+                    partition: PartitionId,
+                ) -> Result<Option<SettledPart>, LedgerError> {
+                    let part = move |conn: &_| reconcile::settled_part(conn, id, partition);
+                    query(self.readers(), part).await
+                }
+
+                async fn settled_rows(
+                    &self,
+                    id: CampaignId,
+                    after: u32,
+                    limit: u32,
+                ) -> Result<Vec<SettledRow>, LedgerError> {
+                    let rows = move |conn: &_| reconcile::settled_rows(conn, id, after, limit);
+                    query(self.readers(), rows).await
+                }
+
+                async fn settled_payments(
+                    &self,
+                    id: CampaignId,
+                    after: u32,
+                    upto: u32,
+                ) -> Result<Vec<SettledPayment>, LedgerError> {
+                    let paid = move |conn: &_| reconcile::settled_payments(conn, id, after, upto);
+                    query(self.readers(), paid).await
                 }
             }
         };

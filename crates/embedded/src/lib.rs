@@ -17,6 +17,7 @@ mod ledger_host;
 mod log;
 mod pace;
 mod port;
+mod positions;
 mod queue;
 mod reader;
 mod rebuild;
@@ -39,16 +40,16 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::{Clock, EngineError, QuarantineCount},
 };
-use tokio::sync::watch;
 
 pub use self::{
     clock::SystemClock,
     error::StoreError,
-    standalone::{PARTITIONS_MAX, QUEUED_JOBS_MAX, SqliteLedger},
+    positions::PARTITIONS_MAX,
+    standalone::{QUEUED_JOBS_MAX, SqliteLedger},
 };
 use self::{
-    file::FileKind, log::Refs, queue::Queue, reader::Readers, task::Task, thread::WriterThread,
-    writer::Writer,
+    file::FileKind, log::Refs, positions::Positions, queue::Queue, reader::Readers, task::Task,
+    thread::WriterThread, writer::Writer,
 };
 
 /// Claims and commands that may wait for the writer; more are refused as overload.
@@ -64,8 +65,7 @@ struct Shared {
     book: RwLock<Book>,
     /// The last log entry that is committed.
     committed: AtomicU64,
-    /// The last log entry that is settled.
-    settled: watch::Sender<Seq>,
+    positions: Positions,
     /// Why nothing is granted, while nothing is.
     stopped: RwLock<Option<String>>,
     /// Why settlement does not go on, while it does not.
@@ -111,19 +111,13 @@ impl Embedded {
             queue: Queue::new(QUEUED_TASKS_MAX),
             committed: AtomicU64::new(book.head()),
             book: RwLock::new(book),
-            settled: watch::Sender::new(0),
+            positions: Positions::default(),
             stopped: RwLock::new(None),
             stuck: RwLock::new(None),
             quarantined: RwLock::default(),
         });
         let readers = Arc::new(Readers::new(path));
-        let writer = Writer::new(
-            path.to_owned(),
-            Arc::clone(&shared),
-            Arc::clone(&clock),
-            conn,
-            refs,
-        )?;
+        let writer = Writer::new(path, &shared, &clock, conn, refs)?;
         let queue = Arc::clone(&shared);
         let writer = WriterThread::start(
             lock,
@@ -164,34 +158,29 @@ impl Embedded {
     }
 
     /// Tasks that wait for the writer.
-    #[must_use]
     pub fn queued(&self) -> usize {
         self.shared.queue.len()
     }
 
     /// The last committed log entry, and the last settled one.
-    #[must_use]
     pub fn positions(&self) -> (Seq, Seq) {
         (
             self.shared.committed.load(Ordering::Acquire),
-            *self.shared.settled.borrow(),
+            self.shared.positions.of(PARTITION),
         )
     }
 
     /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to a bound.
-    #[must_use]
     pub fn stuck(&self) -> Option<String> {
         self.shared.stuck.read().clone()
     }
 
     /// How many entries its ledger has in quarantine, as counted about a second ago.
-    #[must_use]
     pub fn quarantined(&self) -> QuarantineCount {
         *self.shared.quarantined.read()
     }
 
     /// Why nothing is granted at the moment, if that is so.
-    #[must_use]
     pub fn stopped(&self) -> Option<String> {
         self.shared.stopped.read().clone()
     }

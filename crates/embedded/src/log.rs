@@ -115,22 +115,28 @@ fn put(
     entries: &[Entry],
 ) -> Result<(), StoreError> {
     let mut place = 0;
-    let mut bind = |statement: &mut Statement<'_>, value: &dyn ToSql| {
-        place += 1;
-        statement.raw_bind_parameter(place, value)
-    };
     for entry in entries {
         let campaign = refs.of(conn, entry.campaign)?;
         let columns = Columns::of(&entry.event);
-        bind(statement, &(entry.seq as i64))?;
-        bind(statement, &entry.at.as_millis())?;
-        bind(statement, &campaign)?;
-        bind(statement, &kind_of(&entry.event))?;
-        bind(statement, &columns.number)?;
-        bind(statement, &columns.user)?;
-        bind(statement, &columns.quantity)?;
-        bind(statement, &columns.amount)?;
-        bind(statement, &columns.note)?;
+        let (seq, at, kind) = (
+            entry.seq as i64,
+            entry.at.as_millis(),
+            kind_of(&entry.event),
+        );
+        let Columns {
+            number,
+            user,
+            quantity,
+            amount,
+            note,
+        } = &columns;
+        let values: [&dyn ToSql; 9] = [
+            &seq, &at, &campaign, &kind, number, user, quantity, amount, note,
+        ];
+        for value in values {
+            place += 1;
+            statement.raw_bind_parameter(place, value)?;
+        }
     }
     statement.raw_execute()?;
     Ok(())
@@ -178,8 +184,12 @@ impl<'a> Columns<'a> {
                 amount: Some(*refunded_minor),
                 ..Self::default()
             },
-            // This engine has one partition, so in how many parts a campaign opens needs no column.
+            // This engine has one partition, so in how many parts a campaign opens, and what moves between them, needs
+            // no column.
             Event::Opened { .. }
+            | Event::TransferredOut { .. }
+            | Event::TransferredIn { .. }
+            | Event::TransferReturned { .. }
             | Event::Cancelled { .. }
             | Event::Expired { .. }
             | Event::Paused
@@ -232,6 +242,9 @@ fn kind_of(event: &Event) -> u8 {
         Event::Resumed => 8,
         Event::Ended => 9,
         Event::Closed { .. } => 10,
+        Event::TransferredOut { .. }
+        | Event::TransferredIn { .. }
+        | Event::TransferReturned { .. } => unreachable!("a book moves nothing between partitions"),
     }
 }
 

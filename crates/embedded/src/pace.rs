@@ -42,7 +42,6 @@ impl Pace {
         }
     }
 
-    /// A batch of that many tasks was served.
     pub(crate) fn served(&mut self, tasks: usize) {
         self.idle = false;
         self.last_batch = tasks;
@@ -89,7 +88,6 @@ impl Pace {
         self.last_batch >= LOAD_MIN
     }
 
-    /// A slice was settled.
     pub(crate) fn settled(&mut self, took: Duration) {
         self.last_slice_took = took;
         self.last_slice_ended = Instant::now();

@@ -7,13 +7,13 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{EventLog, LedgerError},
 };
-use tokio::sync::watch;
 
 use crate::{
     Embedded, PARTITION,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
     log::Refs,
+    positions::Positions,
     reader::{self, Readers},
     task::{LedgerJob, Task},
 };
@@ -29,25 +29,16 @@ impl SqliteLedgerHost for Embedded {
         &self.readers
     }
 
+    fn committed_positions(&self) -> &Positions {
+        &self.shared.positions
+    }
+
     fn admit(&self, partition: PartitionId) -> Result<(), LedgerError> {
         if partition == PARTITION {
             return Ok(());
         }
         let reason = format!("this file has partition 0 alone, and not {}", partition.0);
         Err(LedgerError::Damaged { reason })
-    }
-
-    fn position(&self, _partition: PartitionId) -> Seq {
-        self.positions().1
-    }
-
-    fn all_positions(&self) -> Vec<(PartitionId, Seq)> {
-        let settled = self.positions().1;
-        Vec::from_iter((settled > 0).then_some((PARTITION, settled)))
-    }
-
-    fn watch(&self, _partition: PartitionId) -> Result<watch::Receiver<Seq>, LedgerError> {
-        Ok(self.shared.settled.subscribe())
     }
 
     fn last_committed(&self) -> Option<(PartitionId, Seq)> {

@@ -21,9 +21,7 @@ const WORTHWHILE_MAX: usize = 256;
 /// Why a task was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PushError {
-    /// The bound is reached.
     Full,
-    /// The queue is closed.
     Closed,
 }
 
@@ -39,7 +37,6 @@ impl From<PushError> for EngineError {
 /// What [`Queue::take`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// At least one task.
     Tasks,
     /// Nothing within the time it was willing to wait.
     Nothing,

@@ -90,6 +90,9 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
                 .is_none()
                 .then_some("there is no such order")
         }
+        Event::TransferredOut { .. }
+        | Event::TransferredIn { .. }
+        | Event::TransferReturned { .. } => Some("this engine spreads nothing"),
         Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
     }
 }

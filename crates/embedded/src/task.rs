@@ -3,7 +3,7 @@
 use qiang_core::{
     book::{Claim, Command, Reply},
     event::{PartitionId, Seq},
-    ports::{Answer, Claimed, EngineError, LedgerError},
+    ports::{Answer, Claimed, EngineError, LedgerError, Probed},
     time::Timestamp,
 };
 use rusqlite::Connection;
@@ -15,12 +15,11 @@ pub(crate) enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
     /// A commit that changes nothing but the probe's row.
-    Probe(Answer<()>),
+    Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
 }
 
 impl Task {
-    /// Answers it with an error.
     pub(crate) fn refuse(self, error: &EngineError) {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
@@ -42,7 +41,6 @@ pub(crate) trait LedgerJob: Send {
     /// How many entries it settles; 0 for a job that settles none.
     fn entries(&self) -> usize;
 
-    /// Sends the result to the caller.
     fn answer(self: Box<Self>, committed: Committed<'_>);
 }
 

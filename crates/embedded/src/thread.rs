@@ -13,7 +13,6 @@ const NICENESS: i32 = -5;
 /// A running writer. Its thread holds the file's lock until it ends, so that whoever opens the file next is the only
 /// writer.
 pub(crate) struct WriterThread {
-    /// Asks the writer to end.
     close: Box<dyn Fn() + Send + Sync>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }

@@ -208,7 +208,7 @@ fn fill(
     let late_tickets = claims(embedded, late.iter().cloned());
     let (id, funds) = (Uuid::from_u128(1), Money::new(1, currency()));
     let gets_through = [
-        block_on(embedded.probe()).is_ok(),
+        block_on(embedded.probe(PartitionId(0))).is_ok(),
         block_on(embedded.deposit(id, &buyer, funds)).is_ok(),
         block_on(embedded.tally(sale.id)).is_ok(), // the numbers may be of what is not kept
     ];
@@ -346,7 +346,10 @@ fn a_full_queue_says_so_at_once_and_loses_nothing() {
         block_on(embedded.claim(claim.clone())),
         Err(EngineError::Overloaded)
     );
-    assert_eq!(block_on(embedded.probe()), Err(EngineError::Overloaded));
+    assert_eq!(
+        block_on(embedded.probe(PartitionId(0))),
+        Err(EngineError::Overloaded)
+    );
     assert!(
         started.elapsed() < Duration::from_secs(1),
         "at once, not when there is room"
@@ -389,7 +392,10 @@ fn close_answers_what_was_accepted_and_refuses_the_rest() {
         assert_eq!(block_on(ticket).unwrap().outcome.name(), "granted");
     }
     assert_eq!(block_on(handle.claim(claim(1))), Err(EngineError::Stopping));
-    assert_eq!(block_on(handle.probe()), Err(EngineError::Stopping));
+    assert_eq!(
+        block_on(handle.probe(PartitionId(0))),
+        Err(EngineError::Stopping)
+    );
     handle.close(); // once more is once
     drop((embedded, handle));
 

@@ -220,7 +220,7 @@ fn an_idle_writer_checkpoints_what_is_settled() {
     let settled = embedded.await_settled(PartitionId(0), head, std::time::Duration::from_secs(60));
     assert_eq!(block_on(settled), Ok(true));
     // Answered after whatever the writer was doing when it published the position.
-    block_on(embedded.probe()).unwrap();
+    block_on(embedded.probe(PartitionId(0))).unwrap();
     let alone = directory.path().join("alone.db");
     std::fs::copy(&path, &alone).unwrap(); // without the write-ahead log
     let file = rusqlite::Connection::open(&alone).unwrap();

@@ -9,11 +9,12 @@ use std::{
 
 use qiang_core::{
     book::{CampaignAction, Command},
+    campaign::AckLevel,
     event::{Event, PartitionId, Seq},
     money::Money,
     ports::{
-        AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, LedgerError,
-        QuarantineCount, QuarantineStore as _, SettlementStore as _,
+        AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
+        LedgerError, QuarantineCount, QuarantineStore as _, SettlementStore as _,
     },
     split::SplitRule,
 };
@@ -38,11 +39,12 @@ fn open(path: &Path) -> Embedded {
 }
 
 /// An engine with an open packet.
-async fn with_packet() -> (TempDir, PathBuf, Embedded, Target) {
+async fn with_packet(ack: AckLevel) -> (TempDir, PathBuf, Embedded, Target) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("qiang.db");
     let embedded = open(&path);
-    let setup = red_packet(i64::from(SHARES) * SHARE_MINOR, SHARES, SplitRule::Equal).setup(1);
+    let packet = red_packet(i64::from(SHARES) * SHARE_MINOR, SHARES, SplitRule::Equal);
+    let setup = packet.ack(ack).setup(1);
     let funds = Money::new(i64::from(SHARES) * SHARE_MINOR, currency());
     let (id, owner) = (Uuid::from_u128(1), user("owner"));
     embedded.deposit(id, &owner, funds).await.unwrap();
@@ -102,7 +104,7 @@ async fn counted(embedded: &Embedded, refused: u64, waiting: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_ledger_refuses_is_quarantined_and_settled_after_all() {
-    let (_folder, path, embedded, packet) = with_packet().await;
+    let (_folder, path, embedded, packet) = with_packet(AckLevel::Fsync).await;
     claim(&embedded, packet, 0..100).await;
     settled(&embedded).await;
     counted(&embedded, 0, 0).await;
@@ -151,11 +153,36 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_after_all() {
     embedded.close();
 }
 
+/// What is in quarantine is not in the ledger, although the position is past it: neither the claim nor its repetition
+/// is answered `ledger` before the entry is settled after all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_in_quarantine_is_not_acknowledged() {
+    let (_folder, path, embedded, packet) = with_packet(AckLevel::Ledger).await;
+    claim(&embedded, packet, 1..HIDDEN).await;
+    hide(&path);
+    for _ in 0..2 {
+        let refused = embedded.claim(packet.one("late")).await.unwrap_err();
+        let EngineError::Uncertain { reason } = &refused else {
+            panic!("{refused:?}")
+        };
+        assert!(reason.contains("in quarantine"), "{reason}");
+    }
+    let next = embedded.claim(packet.one("next")).await.unwrap();
+    assert_eq!(next.ack, AckLevel::Ledger);
+    mend(&path);
+    let listed = embedded.list_quarantined(None, 1).await.unwrap();
+    let seq = listed[0].entry.seq;
+    assert_eq!(embedded.redrive(PARTITION, seq).await, Ok(true));
+    let late = embedded.claim(packet.one("late")).await.unwrap();
+    assert_eq!(late.ack, AckLevel::Ledger);
+    embedded.close();
+}
+
 /// After so many refusals something else must be wrong: settlement stops and says so, while granting goes on. It goes
 /// on by itself once entries have left the quarantine.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_quarantine_is_an_alarm() {
-    let (_folder, path, embedded, packet) = with_packet().await;
+    let (_folder, path, embedded, packet) = with_packet(AckLevel::Fsync).await;
     settled(&embedded).await;
     let fill = "INSERT INTO set_aside \
                 WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) \

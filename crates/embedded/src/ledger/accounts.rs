@@ -106,15 +106,9 @@ pub(crate) fn deposit(
     if statement.execute(params![id.to_string(), seq])? == 0 {
         return Ok(());
     }
-    let account = |owner, purpose| AccountKey {
-        owner,
-        purpose,
-        currency: amount.currency,
-    };
-    let moves = [
-        (account(OUTSIDE, Purpose::Outside), -amount.minor),
-        (account(user.as_str(), Purpose::User), amount.minor),
-    ];
+    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, amount.currency);
+    let own = AccountKey::new(user.as_str(), Purpose::User, amount.currency);
+    let moves = [(outside, -amount.minor), (own, amount.minor)];
     // Half of the range keeps room for what claims, refunds and payments will add. The outside owes
     // what all users have together, so it would leave the range long before a user does.
     let room = -(i64::MAX / 2)..=i64::MAX / 2;
@@ -128,10 +122,8 @@ pub(crate) fn deposit(
         }
     }
     let mut accounts = Accounts::prepare(conn)?;
-    let ids = (
-        accounts.add(moves[0].0, moves[0].1)?,
-        accounts.add(moves[1].0, moves[1].1)?,
-    );
+    let debit = accounts.add(outside, -amount.minor)?;
+    let ids = (debit, accounts.add(own, amount.minor)?);
     let posting = PostingRow::direct(seq, "deposit", ids, amount.minor, None, now);
     post(conn, &[posting])
 }

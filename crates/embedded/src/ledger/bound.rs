@@ -8,7 +8,6 @@ use rusqlite::{
 
 use crate::error::StoreError;
 
-/// A value of a row.
 pub(super) struct Bound<'a>(pub(super) Value<'a>);
 
 impl ToSql for Bound<'_> {
@@ -22,7 +21,6 @@ impl ToSql for Bound<'_> {
     }
 }
 
-/// Runs a statement for each row.
 pub(super) fn execute_rows<'a, const N: usize>(
     conn: &Connection,
     sql: &str,

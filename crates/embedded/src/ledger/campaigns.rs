@@ -21,7 +21,6 @@ const COLUMNS: &str = "ref, id, kind, owner, title, currency, ack, starts_at, en
                        per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, \
                        hold_ms, phase, granted, returned, refunded";
 
-/// Which campaigns to go through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     /// Those that an engine has not taken up.
@@ -51,12 +50,7 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
     }
 
     let total = packet.split.total();
-    let account = |owner, purpose| AccountKey {
-        owner,
-        purpose,
-        currency: packet.currency,
-    };
-    let sender = account(campaign.owner.as_str(), Purpose::User);
+    let sender = AccountKey::new(campaign.owner.as_str(), Purpose::User, packet.currency);
     let held = accounts::balance(conn, sender)?;
     if held < total {
         return Err(StoreError::Refused(LedgerError::InsufficientFunds {
@@ -67,8 +61,9 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
     let mut accounts = Accounts::prepare(conn)?;
     let debit = accounts.add(sender, -total)?;
     let id = campaign.id.to_string();
-    let escrow = accounts.add(account(&id, Purpose::Escrow), total)?;
-    let (seq, ids) = (accounts::next_direct(conn)?, (debit, escrow));
+    let escrow = AccountKey::new(&id, Purpose::Escrow, packet.currency);
+    let credit = accounts.add(escrow, total)?;
+    let (seq, ids) = (accounts::next_direct(conn)?, (debit, credit));
     let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
     accounts::post(conn, &[posting])
 }
@@ -87,7 +82,6 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
     Ok(campaign_ref.optional()?)
 }
 
-/// One campaign.
 pub(crate) fn campaign(
     conn: &Connection,
     id: CampaignId,

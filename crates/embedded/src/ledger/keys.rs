@@ -40,13 +40,8 @@ pub(crate) fn bind(
             let mut insert = conn.prepare_cached(
                 "INSERT INTO idempotency_keys (scope, key, fingerprint, id, at) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
-            insert.execute(params![
-                scope,
-                key.as_str(),
-                fingerprint,
-                id.to_string(),
-                now.as_millis()
-            ])?;
+            let (text, at) = (id.to_string(), now.as_millis());
+            insert.execute(params![scope, key.as_str(), fingerprint, text, at])?;
             Ok(KeyBinding { id, fresh: true })
         }
     }

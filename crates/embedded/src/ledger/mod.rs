@@ -5,4 +5,5 @@ mod bound;
 pub(crate) mod campaigns;
 pub(crate) mod keys;
 pub(crate) mod quarantine;
+pub(crate) mod reconcile;
 pub(crate) mod settle;

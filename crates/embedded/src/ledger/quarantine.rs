@@ -7,7 +7,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
     quarantine::Blockers,
-    rows::{QuarantineRow, entry_of},
+    rows::{QuarantineRow, entry_of, like_grant},
     settlement::KnownCampaign,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -58,7 +58,6 @@ pub(super) fn blockers_before(
     Ok(blockers)
 }
 
-/// Puts entries into quarantine.
 pub(super) fn put(
     conn: &Connection,
     partition: PartitionId,
@@ -69,7 +68,6 @@ pub(super) fn put(
     execute_rows(conn, sql, rows.iter().map(|row| row.columns(partition)))
 }
 
-/// An entry that is in quarantine.
 pub(super) fn get(
     conn: &Connection,
     partition: PartitionId,
@@ -82,7 +80,6 @@ pub(super) fn get(
     Ok(found.map(|text| entry_of(seq as i64, &text)).transpose()?)
 }
 
-/// Takes an entry out of quarantine.
 pub(super) fn delete(
     conn: &Connection,
     partition: PartitionId,
@@ -92,6 +89,20 @@ pub(super) fn delete(
         conn.prepare_cached("DELETE FROM set_aside WHERE partition = ?1 AND seq = ?2")?;
     delete.execute(params![partition.0, seq as i64])?;
     Ok(())
+}
+
+/// Whether the grant of a campaign with this number is in quarantine.
+pub(crate) fn has_grant(
+    conn: &Connection,
+    partition: PartitionId,
+    campaign: CampaignId,
+    number: u32,
+) -> Result<bool, StoreError> {
+    let mut found = conn.prepare_cached(
+        "SELECT 1 FROM set_aside WHERE partition = ?1 AND campaign = ?2 AND entry LIKE ?3",
+    )?;
+    let grant = like_grant(campaign, number);
+    Ok(found.exists(params![partition.0, campaign.to_string(), grant])?)
 }
 
 /// How many entries of a partition are in quarantine.

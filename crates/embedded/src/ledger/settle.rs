@@ -23,7 +23,6 @@ use super::{
 };
 use crate::error::StoreError;
 
-/// The position of a partition.
 pub(crate) fn position(conn: &Connection, partition: PartitionId) -> Result<Seq, StoreError> {
     let mut statement = conn.prepare_cached("SELECT seq FROM settled WHERE partition = ?1")?;
     let seq = statement.query_row([partition.0], |row| row.get::<_, i64>(0));
@@ -64,14 +63,41 @@ pub(crate) fn settle(
     let Some(last) = entries.last() else {
         return Ok(position);
     };
+    settle_run(conn, partition, entries)?;
+    move_position(conn, partition, last.seq)?;
+    Ok(last.seq)
+}
+
+/// Settles what stands in for entries between a position and `upto` that are gone from the log, and moves the position
+/// past them. Changes nothing where the position is another one. Returns the position afterwards.
+pub(crate) fn settle_past(
+    conn: &Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+    (expected, upto): (Seq, Seq),
+) -> Result<Seq, StoreError> {
+    let position = position(conn, partition)?;
+    if position != expected || position >= upto {
+        return Ok(position);
+    }
+    settlement::check_stand_ins(entries, position, upto)?;
+    settle_run(conn, partition, entries)?;
+    move_position(conn, partition, upto)?;
+    Ok(upto)
+}
+
+/// Settles new entries, except those that have to wait for one in quarantine.
+fn settle_run(
+    conn: &Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<(), StoreError> {
     let ids = settlement::campaigns_of(entries);
     let campaigns = known_campaigns(conn, partition, &ids)?;
     let blockers = quarantine::blockers(conn, partition, &ids, &campaigns)?;
     let Sorted { now, later } = settlement::sort(entries, blockers);
     settle_known(conn, partition, &now, &campaigns)?;
-    quarantine::put(conn, partition, &later)?;
-    move_position(conn, partition, last.seq)?;
-    Ok(last.seq)
+    quarantine::put(conn, partition, &later)
 }
 
 /// Puts the entry behind the position into quarantine.
@@ -193,13 +219,10 @@ fn assign_shares(
     )?;
     for share in &plan.shares {
         if assign.execute(share.columns().map(Bound))? != 1 {
-            let known = campaigns
-                .iter()
-                .find(|known| known.campaign_ref == share.campaign);
-            let (number, id) = (
-                share.number,
-                known.map_or("an unknown campaign", |known| &known.name),
-            );
+            let mut known = campaigns.iter();
+            let known = known.find(|known| known.campaign_ref == share.campaign);
+            let id = known.map_or("an unknown campaign", |known| &known.name);
+            let number = share.number;
             let reason = format!("share {number} of {id} is gone, or has another amount");
             return Err(StoreError::damaged(reason));
         }

@@ -4,7 +4,6 @@
 //! in one transaction; nothing is answered before its commit with `synchronous=FULL`.
 
 mod port;
-mod positions;
 mod writer;
 
 use std::{path::Path, sync::Arc};
@@ -12,17 +11,16 @@ use std::{path::Path, sync::Arc};
 use parking_lot::RwLock;
 use qiang_core::ports::{Clock, EngineError};
 
-use self::{positions::Positions, writer::Writer};
+use self::writer::Writer;
 use crate::{
     error::StoreError,
     file::{self, FileKind},
+    positions::Positions,
     queue::Queue,
     reader::Readers,
     task::LedgerJob,
     thread::WriterThread,
 };
-
-pub use self::positions::PARTITIONS_MAX;
 
 /// Changes that may wait for the writer; more are turned away.
 pub const QUEUED_JOBS_MAX: usize = 65_536;
@@ -86,14 +84,7 @@ impl SqliteLedger {
         self.writer.stop();
     }
 
-    /// Changes that wait for the writer.
-    #[must_use]
-    pub fn queued(&self) -> usize {
-        self.shared.queue.len()
-    }
-
     /// Why nothing is changed at the moment, if that is so.
-    #[must_use]
     pub fn stopped(&self) -> Option<String> {
         self.shared.stopped.read().clone()
     }

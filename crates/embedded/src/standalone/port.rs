@@ -6,11 +6,11 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::LedgerError,
 };
-use tokio::sync::watch;
 
-use super::{PARTITIONS_MAX, SqliteLedger};
+use super::SqliteLedger;
 use crate::{
     ledger_host::{SqliteLedgerHost, impl_ledger},
+    positions::Positions,
     reader::Readers,
     task::LedgerJob,
 };
@@ -26,23 +26,12 @@ impl SqliteLedgerHost for SqliteLedger {
         &self.readers
     }
 
+    fn committed_positions(&self) -> &Positions {
+        &self.shared.positions
+    }
+
     fn admit(&self, partition: PartitionId) -> Result<(), LedgerError> {
-        self.watch(partition).map(drop)
-    }
-
-    fn position(&self, partition: PartitionId) -> Seq {
-        self.shared.positions.of(partition)
-    }
-
-    fn all_positions(&self) -> Vec<(PartitionId, Seq)> {
-        self.shared.positions.all()
-    }
-
-    fn watch(&self, partition: PartitionId) -> Result<watch::Receiver<Seq>, LedgerError> {
-        let watched = self.shared.positions.watch(partition);
-        watched.ok_or_else(|| LedgerError::Unavailable {
-            reason: format!("a ledger follows up to {PARTITIONS_MAX} partitions"),
-        })
+        self.shared.positions.watch(partition).map(drop)
     }
 
     fn last_committed(&self) -> Option<(PartitionId, Seq)> {

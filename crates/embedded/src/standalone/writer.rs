@@ -39,7 +39,6 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     conn: Connection,
-    /// What settles, in the order in which it came.
     settling: VecDeque<Box<dyn LedgerJob>>,
     /// After a failed commit: when to look whether it is well again.
     repair_at: Option<Instant>,

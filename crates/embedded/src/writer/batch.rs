@@ -7,11 +7,11 @@ use qiang_core::{
     campaign::AckLevel,
     id::CampaignId,
     outcome::Outcome,
-    ports::{Answer, Claimed, EngineError},
+    ports::{Answer, Claimed, EngineError, Probed},
     time::Timestamp,
 };
 
-use super::Writer;
+use super::{PARTITION, Writer};
 use crate::{
     error::StoreError,
     file, log,
@@ -22,26 +22,23 @@ use crate::{
 const TICK_EVENTS_MAX: usize = 1_024;
 
 /// A task that was decided and waits for the commit.
-enum Decided {
-    Claim(
-        Result<Outcome, Refusal>,
-        Option<CampaignId>,
-        Answer<Claimed>,
-    ),
+pub(super) enum Decided {
+    Claim(Result<Outcome, Refusal>, Answer<Claimed>),
     Command(Result<Reply, Refusal>, Answer<Reply>),
-    Probe(Answer<()>),
+    Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
 }
 
 impl Writer {
-    /// Decides everything in `inbox`, commits what follows from it, and answers.
-    pub(super) fn batch(&mut self, inbox: &mut Vec<Task>) {
+    /// Decides everything in `inbox`, commits what follows from it, and answers. Both buffers are empty afterwards and
+    /// are used again: a batch of a peak is so large that the allocator would get fresh pages for each.
+    pub(super) fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let now = self.clock.now();
-        let mut decided = self.decide(now, inbox);
+        self.decide(now, inbox, decided);
         let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
         let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
         let committed = if needs_commit {
-            self.commit(now, &mut decided)
+            self.commit(now, decided)
         } else {
             Ok(())
         };
@@ -53,15 +50,14 @@ impl Writer {
                     reason: error.chain(),
                 };
                 self.stop(&error);
-                for task in decided {
+                for task in decided.drain(..) {
                     task.refuse(&uncertain);
                 }
             }
         }
     }
 
-    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>) -> Vec<Decided> {
-        let mut decided = Vec::with_capacity(inbox.len());
+    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let mut book = self.shared.book.write();
         for task in inbox.drain(..) {
             decided.push(match task {
@@ -75,9 +71,7 @@ impl Writer {
                     Decided::Command(Err(Refusal::UnknownCampaign), answer)
                 }
                 Task::Claim(claim, answer) => {
-                    let outcome = book.claim(now, &claim, &mut self.entries);
-                    let granted = matches!(&outcome, Ok(outcome) if outcome.grant().is_some());
-                    Decided::Claim(outcome, granted.then_some(claim.campaign), answer)
+                    Decided::Claim(book.claim(now, &claim, &mut self.entries), answer)
                 }
                 Task::Command(command, answer) => {
                     Decided::Command(book.apply(now, &command, &mut self.entries), answer)
@@ -86,7 +80,6 @@ impl Writer {
                 Task::Ledger(job) => Decided::Ledger(job),
             });
         }
-        decided
     }
 
     fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
@@ -124,22 +117,23 @@ impl Writer {
         entries.clear();
         if let Some((_, settled)) = moved.last() {
             self.settled = *settled;
-            self.shared.settled.send_replace(*settled);
+            self.shared.positions.advance(PARTITION, *settled);
             self.count_quarantine_at = Some(Instant::now());
         }
         Ok(())
     }
 
-    fn answer(&mut self, decided: Vec<Decided>) {
+    fn answer(&mut self, decided: &mut Vec<Decided>) {
         let head = self.shared.committed.load(Ordering::Acquire);
-        for task in decided {
+        for task in decided.drain(..) {
             match task {
-                Decided::Claim(Err(refusal), _, answer) => answer.send(Err(refusal.into())),
-                Decided::Claim(Ok(outcome), granted, answer) => {
-                    match granted.map(|id| self.ack_of(id)) {
+                Decided::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
+                Decided::Claim(Ok(outcome), answer) => {
+                    match outcome.grant().map(|grant| self.ack_of(grant.campaign)) {
                         Some(AckLevel::Ledger) if self.settled < head => {
                             self.parked.push_back((head, answer, outcome))
                         }
+                        Some(AckLevel::Ledger) => answer.send(self.in_ledger(outcome)),
                         ack => {
                             // The commit gives more than some campaigns ask for.
                             let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
@@ -148,7 +142,7 @@ impl Writer {
                     }
                 }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
-                Decided::Probe(answer) => answer.send(Ok(())),
+                Decided::Probe(answer) => answer.send(Ok(Probed::Ready)),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
         }
@@ -186,7 +180,7 @@ impl Writer {
 impl Decided {
     fn refuse(self, error: &EngineError) {
         match self {
-            Self::Claim(_, _, answer) => answer.send(Err(error.clone())),
+            Self::Claim(_, answer) => answer.send(Err(error.clone())),
             Self::Command(_, answer) => answer.send(Err(error.clone())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),

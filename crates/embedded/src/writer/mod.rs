@@ -14,7 +14,7 @@ mod settling;
 use std::{
     collections::VecDeque,
     panic::{self, AssertUnwindSafe},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -28,7 +28,6 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
-use self::repair::Stopped;
 use crate::{PARTITION, Shared, error::StoreError, ledger, log::Refs, pace::Pace, queue::Taken};
 
 /// How long the writer sleeps when there is nothing to do and nothing due.
@@ -54,7 +53,8 @@ pub(crate) struct Writer {
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
     parked: VecDeque<(Seq, Answer<Claimed>, Outcome)>,
     last_ack: Option<(CampaignId, AckLevel)>,
-    stopped: Option<Stopped>,
+    /// While nothing is granted: when to try to repair.
+    repair_at: Option<Instant>,
     /// When to try again to settle what could not be settled.
     settle_again_at: Option<Instant>,
     /// When to count what is in quarantine; none while nothing is.
@@ -63,18 +63,18 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(
-        path: PathBuf,
-        shared: Arc<Shared>,
-        clock: Arc<dyn Clock>,
+        path: &Path,
+        shared: &Arc<Shared>,
+        clock: &Arc<dyn Clock>,
         conn: Connection,
         refs: Refs,
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
-        shared.settled.send_replace(settled);
+        shared.positions.advance(PARTITION, settled);
         let mut writer = Self {
-            path,
-            shared,
-            clock,
+            path: path.to_owned(),
+            shared: Arc::clone(shared),
+            clock: Arc::clone(clock),
             conn,
             refs,
             settled,
@@ -83,7 +83,7 @@ impl Writer {
             entries: Vec::new(),
             parked: VecDeque::new(),
             last_ack: None,
-            stopped: None,
+            repair_at: None,
             settle_again_at: None,
             count_quarantine_at: Some(Instant::now()),
         };
@@ -107,19 +107,19 @@ impl Writer {
     }
 
     fn run(mut self) {
-        let mut inbox = Vec::new();
+        let (mut inbox, mut decided) = (Vec::new(), Vec::new());
         loop {
             match self
                 .shared
                 .queue
                 .take(&mut inbox, self.pace.expected(), self.wait_max())
             {
-                Taken::Tasks if self.stopped.is_some() || self.settlement_is_too_far_behind() => {
+                Taken::Tasks if self.repair_at.is_some() || self.settlement_is_too_far_behind() => {
                     self.refuse_all(&mut inbox);
                 }
                 Taken::Tasks => {
                     let tasks = inbox.len();
-                    self.batch(&mut inbox);
+                    self.batch(&mut inbox, &mut decided);
                     self.pace.served(tasks);
                 }
                 Taken::Nothing => self.pace.idle(),
@@ -131,8 +131,8 @@ impl Writer {
     }
 
     fn wait_max(&self) -> Duration {
-        if let Some(stopped) = &self.stopped {
-            return stopped.repair_at.saturating_duration_since(Instant::now());
+        if let Some(repair_at) = self.repair_at {
+            return repair_at.saturating_duration_since(Instant::now());
         }
         if let Some(again_at) = self.settle_again_at {
             return again_at
@@ -163,12 +163,12 @@ impl Writer {
 
     /// What the time has made due, repair, and settlement.
     fn housekeeping(&mut self) {
-        if self.stopped.is_some() {
+        if self.repair_at.is_some() {
             self.try_repair();
             return;
         }
         self.tick();
-        if self.stopped.is_none() && self.may_settle() {
+        if self.repair_at.is_none() && self.may_settle() {
             let started = Instant::now();
             match self.settle_slice() {
                 Ok(()) => self.settling_goes_on(),

@@ -20,14 +20,7 @@ use crate::{
 /// How often a stopped engine tries to repair itself.
 const REPAIR_EVERY: Duration = Duration::from_millis(250);
 
-/// Why and since when nothing is granted.
-pub(super) struct Stopped {
-    pub(super) reason: String,
-    pub(super) repair_at: Instant,
-}
-
 impl Writer {
-    /// Stops granting.
     pub(super) fn stop(&mut self, error: &StoreError) {
         let reason = error.chain();
         tracing::error!(reason, "stopped granting: a commit failed");
@@ -38,17 +31,14 @@ impl Writer {
                 reason: reason.clone(),
             }));
         }
-        self.stopped = Some(Stopped {
-            reason,
-            repair_at: Instant::now() + REPAIR_EVERY,
-        });
+        self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
 
     pub(super) fn refuse_all(&self, inbox: &mut Vec<Task>) {
-        let reason = match &self.stopped {
-            Some(stopped) => stopped.reason.clone(),
-            None => "settlement is stuck and the log may run no further ahead of it".to_owned(),
-        };
+        let stopped = self.shared.stopped.read().clone();
+        let reason = stopped.unwrap_or_else(|| {
+            "settlement is stuck and the log may run no further ahead of it".to_owned()
+        });
         let unavailable = EngineError::Unavailable { reason };
         for task in inbox.drain(..) {
             task.refuse(&unavailable);
@@ -56,8 +46,8 @@ impl Writer {
     }
 
     pub(super) fn try_repair(&mut self) {
-        let is_due = |stopped: &mut Stopped| stopped.repair_at <= Instant::now();
-        if self.stopped.take_if(is_due).is_none() {
+        let is_due = |repair_at: &mut Instant| *repair_at <= Instant::now();
+        if self.repair_at.take_if(is_due).is_none() {
             return;
         }
         match self.repair() {
@@ -68,10 +58,7 @@ impl Writer {
             Err(error) => {
                 let reason = error.chain();
                 tracing::debug!(reason, "not repaired yet");
-                self.stopped = Some(Stopped {
-                    reason,
-                    repair_at: Instant::now() + REPAIR_EVERY,
-                });
+                self.repair_at = Some(Instant::now() + REPAIR_EVERY);
             }
         }
     }
@@ -85,7 +72,7 @@ impl Writer {
         self.refs = refs;
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
         self.shared.resume(book);
-        self.shared.settled.send_replace(self.settled);
+        self.shared.positions.advance(PARTITION, self.settled);
         Ok(())
     }
 }

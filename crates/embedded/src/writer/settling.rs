@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use qiang_core::{
     campaign::AckLevel,
     event::{Entry, Seq},
+    outcome::Outcome,
     ports::{Claimed, EngineError, QuarantineCount},
+    quarantine::GRANT_QUARANTINED,
     settlement::{Bisect, check_refused},
 };
 use rusqlite::Connection;
@@ -109,16 +111,29 @@ impl Writer {
         let settled = work(&tx)?;
         tx.commit()?;
         self.settled = settled;
-        self.shared.settled.send_replace(settled);
+        self.shared.positions.advance(PARTITION, settled);
         while let Some((_, answer, outcome)) =
             self.parked.pop_front_if(|parked| parked.0 <= settled)
         {
-            answer.send(Ok(Claimed {
-                outcome,
-                ack: AckLevel::Ledger,
-            }));
+            answer.send(self.in_ledger(outcome));
         }
         Ok(settled)
+    }
+
+    /// A grant whose entry is at or before the position: the ledger has it, unless it has refused it.
+    pub(super) fn in_ledger(&self, outcome: Outcome) -> Result<Claimed, EngineError> {
+        let quarantined = outcome.grant().map_or(Ok(false), |grant| {
+            ledger::quarantine::has_grant(&self.conn, PARTITION, grant.campaign, grant.number)
+        });
+        let reason = match quarantined {
+            Ok(false) => {
+                let ack = AckLevel::Ledger;
+                return Ok(Claimed { outcome, ack });
+            }
+            Ok(true) => GRANT_QUARANTINED.to_owned(),
+            Err(error) => error.chain(),
+        };
+        Err(EngineError::Uncertain { reason })
     }
 
     /// Counts the entries in quarantine, if it is time to.
@@ -156,7 +171,7 @@ impl Writer {
 
     /// Before the writer stops: settles what answers wait for.
     pub(super) fn settle_parked(&mut self) {
-        while self.stopped.is_none() && !self.parked.is_empty() {
+        while self.repair_at.is_none() && !self.parked.is_empty() {
             if let Err(error) = self.settle_slice() {
                 self.settling_is_stuck(&error);
             }

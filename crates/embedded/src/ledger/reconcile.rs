@@ -1,0 +1,102 @@
+//! What reconciliation and repair read.
+
+use qiang_core::{
+    campaign::CampaignKind,
+    event::PartitionId,
+    id::CampaignId,
+    ports::{SettledPart, SettledPayment, SettledRow},
+};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::campaigns;
+use crate::error::StoreError;
+
+/// Campaigns to which something may still happen.
+pub(crate) fn live_campaigns(
+    conn: &Connection,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM campaigns c WHERE id > ?1 AND (phase <> 'closed' OR EXISTS \
+         (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held')) ORDER BY id LIMIT ?2",
+    )?;
+    let after = after.map_or_else(String::new, |id| id.to_string());
+    let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
+    ids.map(|id| {
+        let id = id?;
+        let parsed = id.parse();
+        parsed.map_err(|_| StoreError::damaged(format!("{id} is no campaign")))
+    })
+    .collect()
+}
+
+/// The part of a campaign that a partition has.
+pub(crate) fn settled_part(
+    conn: &Connection,
+    id: CampaignId,
+    partition: PartitionId,
+) -> Result<Option<SettledPart>, StoreError> {
+    let Some(record) = campaigns::campaign(conn, id)? else {
+        return Ok(None);
+    };
+    let mut statement = conn.prepare_cached(
+        "SELECT c.parts, p.phase FROM campaigns c \
+         LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?2 WHERE c.id = ?1",
+    )?;
+    let found = statement.query_row(params![id.to_string(), partition.0], |row| {
+        Ok((row.get(0)?, row.get::<_, Option<String>>(1)?))
+    });
+    let (parts, phase) = found?;
+    Ok(Some(SettledPart::of(record, parts, phase.as_deref())?))
+}
+
+/// Shares or orders with numbers above `after`, in their order.
+pub(crate) fn settled_rows(
+    conn: &Connection,
+    id: CampaignId,
+    after: u32,
+    limit: u32,
+) -> Result<Vec<SettledRow>, StoreError> {
+    let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
+    let found: Option<(i64, String)> = campaign
+        .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((campaign_ref, kind)) = found else {
+        return Ok(Vec::new());
+    };
+    let sql = match kind == CampaignKind::RedPacket.name() {
+        true => {
+            "SELECT number, amount, user, granted_at, 1, 'held' FROM shares \
+             WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
+        }
+        false => {
+            "SELECT number, amount, user, granted_at, quantity, state FROM orders \
+             WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
+        }
+    };
+    let columns = |row: &Row<'_>| {
+        let (number, amount, user) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok((number, amount, user, row.get(3)?, row.get(4)?, row.get(5)?))
+    };
+    let mut statement = conn.prepare_cached(sql)?;
+    let rows = statement.query_map(params![campaign_ref, after, limit], columns)?;
+    rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
+}
+
+/// The payments of orders with numbers in this range.
+pub(crate) fn settled_payments(
+    conn: &Connection,
+    id: CampaignId,
+    after: u32,
+    upto: u32,
+) -> Result<Vec<SettledPayment>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT number, payment, outcome FROM payments \
+         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND number > ?2 AND number <= ?3 ORDER BY number",
+    )?;
+    let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let rows = statement.query_map(params![id.to_string(), after, upto], columns)?;
+    rows.map(|columns| Ok(SettledPayment::of(columns?)?))
+        .collect()
+}
