@@ -42,6 +42,22 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the database is down or busy, so that another attempt may succeed with the same settings.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        match self {
+            // The server has answered: it starts or stops (57P), or has no connection to spare (53, 08004).
+            Self::Unavailable(sqlx::Error::Database(error)) => {
+                let code = error.code().unwrap_or_default();
+                ["57P", "53", "08004"].iter().any(|of| code.starts_with(of))
+            }
+            Self::Unavailable(_) | Self::Busy { .. } => true,
+            Self::Scheme | Self::Url(_) | Self::TooOld { .. } | Self::TooNew { .. } => false,
+        }
+    }
+}
+
 /// Why a piece of work on the tables failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {

@@ -17,6 +17,7 @@ mod pool;
 mod positions;
 mod postgres;
 mod quarantine;
+mod reconcile;
 mod schema;
 mod settle;
 mod sql_ledger;

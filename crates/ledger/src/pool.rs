@@ -96,7 +96,7 @@ pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>
     task.await.unwrap_or_else(|error| {
         let reason = error.to_string();
         Err(match mode {
-            Mode::Read => LedgerError::Unavailable { reason },
+            Mode::Read => unavailable(&reason),
             Mode::Write | Mode::Enter => LedgerError::Uncertain { reason },
         })
     })
@@ -219,19 +219,24 @@ fn into_ledger_error<D: Dialect>(error: StoreError) -> LedgerError {
         StoreError::Sqlx(error) => match class::<D>(&error) {
             Some(Class::Contradiction) => LedgerError::Damaged { reason },
             Some(Class::Overflow) => LedgerError::Overflow,
-            Some(Class::Retry | Class::Other) | None => LedgerError::Unavailable { reason },
+            Some(Class::Retry | Class::Other) | None => unavailable(&reason),
         },
         StoreError::Commit(error) => match class::<D>(&error) {
             // An answer, and the answer is no.
-            Some(Class::Retry) => LedgerError::Unavailable { reason },
+            Some(Class::Retry) => unavailable(&reason),
             Some(Class::Contradiction) => LedgerError::Damaged { reason },
             Some(Class::Overflow | Class::Other) | None => LedgerError::Uncertain { reason },
         },
         StoreError::TimedOut {
             committing: true, ..
         } => LedgerError::Uncertain { reason },
-        StoreError::TimedOut { .. } | StoreError::Raced => LedgerError::Unavailable { reason },
+        StoreError::TimedOut { .. } | StoreError::Raced => unavailable(&reason),
     }
+}
+
+fn unavailable(reason: &str) -> LedgerError {
+    let reason = format!("the ledger's database failed: {reason}");
+    LedgerError::Unavailable { reason }
 }
 
 /// Whether what a row holds could not be read.

@@ -26,11 +26,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Publishes that a position was reached. Positions only grow.
-    pub(crate) fn reach(&self, seq: Seq) {
+    /// Publishes a position as it was just read or moved. It may be lower than the last one: a database that is
+    /// restored to an earlier moment goes back. A waiter who misses a position because an older one overtook it asks
+    /// again.
+    pub(crate) fn show(&self, seq: Seq) {
         self.reached.send_if_modified(|reached| {
             let further = seq > *reached;
-            *reached = seq.max(*reached);
+            *reached = seq;
             further
         });
     }
@@ -50,14 +52,14 @@ impl Place {
         if *reached.borrow() < seq
             && let Ok(_turn) = self.asking.try_lock()
         {
-            self.reach(ask().await?);
+            self.show(ask().await?);
         }
         let asking = async {
             let _turn = self.asking.lock().await;
             loop {
                 tokio::time::sleep(POLL_EVERY).await;
                 match ask().await {
-                    Ok(seq) => self.reach(seq),
+                    Ok(seq) => self.show(seq),
                     Err(error) => return error,
                 }
             }

@@ -7,7 +7,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
     quarantine::Blockers,
-    rows::{QuarantineRow, Value, entry_of},
+    rows::{QuarantineRow, Value, entry_of, like_grant},
     settlement::KnownCampaign,
 };
 
@@ -25,6 +25,10 @@ const QUARANTINED_OF: Statement = sql!("quarantined_of");
 const QUARANTINED_AT: Statement = Statement {
     postgres: "SELECT entry FROM set_aside WHERE partition = $1 AND seq = $2",
     mysql: "SELECT entry FROM set_aside WHERE `partition` = ? AND seq = ?",
+};
+const GRANT_QUARANTINED: Statement = Statement {
+    postgres: "SELECT seq FROM set_aside WHERE partition = $1 AND campaign = $2 AND entry LIKE $3 LIMIT 1",
+    mysql: "SELECT seq FROM set_aside WHERE `partition` = ? AND campaign = ? AND entry LIKE ? LIMIT 1",
 };
 const PUT_QUARANTINED: Statement = sql!("put_quarantined");
 const DELETE_QUARANTINED: Statement = Statement {
@@ -109,6 +113,23 @@ pub(crate) async fn delete<D: Dialect>(
 ) -> Result<(), StoreError> {
     let deleted = D::execute(conn, &DELETE_QUARANTINED, &[partition.into(), seq.into()]).await?;
     Ok(check_all("quarantined entries", deleted, 1)?)
+}
+
+/// Whether the grant of a campaign with this number is in quarantine.
+pub(crate) async fn has_grant<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    campaign: CampaignId,
+    number: u32,
+) -> Result<bool, StoreError> {
+    let (id, grant) = (campaign.to_string(), like_grant(campaign, number));
+    let values = [
+        i64::from(partition.0).into(),
+        id.as_str().into(),
+        grant.as_str().into(),
+    ];
+    let found = fetch_one::<D, (i64,)>(conn, &GRANT_QUARANTINED, &values).await?;
+    Ok(found.is_some())
 }
 
 /// How many entries of a partition are in quarantine.

@@ -8,6 +8,8 @@
 //! that deadlocks are rare: users' accounts by owner, then escrows and the outside by id, then campaigns by `ref`, then
 //! the number of a direct posting. Rows that everybody moves come last and are locked for the shortest time.
 
+use std::collections::BTreeSet;
+
 use qiang_core::{
     campaign::Phase,
     event::{Entry, PartitionId, Seq},
@@ -116,15 +118,46 @@ pub(crate) async fn settle<D: Dialect>(
     let Some(last) = entries.last() else {
         return Ok(position);
     };
+    settle_run::<D>(conn, partition, entries).await?;
+    move_position::<D>(conn, source, last.seq).await?;
+    Ok(last.seq)
+}
+
+/// Settles what stands in for entries between a position and `upto` that are gone from the log, and moves the position
+/// past them. Changes nothing where the position is another one. Returns the position afterwards.
+pub(crate) async fn settle_past<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+    (expected, upto): (Seq, Seq),
+) -> Result<Seq, StoreError> {
+    let source = i64::from(partition.0);
+    let position = lock_position::<D>(conn, source).await?;
+    if position != expected || position >= upto {
+        return Ok(position);
+    }
+    settlement::check_stand_ins(entries, position, upto)?;
+    if !entries.is_empty() {
+        settle_run::<D>(conn, partition, entries).await?;
+    }
+    move_position::<D>(conn, source, upto).await?;
+    Ok(upto)
+}
+
+/// Settles new entries, except those that have to wait for one in quarantine.
+async fn settle_run<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    entries: &[Entry],
+) -> Result<(), StoreError> {
+    let source = i64::from(partition.0);
     let ids = settlement::campaigns_of(entries);
     let ids: Vec<String> = ids.iter().map(CampaignId::to_string).collect();
     let campaigns = known_campaigns::<D>(conn, source, &ids).await?;
     let blockers = quarantine::blockers::<D>(conn, source, &ids, &campaigns).await?;
     let Sorted { now, later } = settlement::sort(entries, blockers);
     settle_known::<D>(conn, partition, &now, &campaigns).await?;
-    quarantine::put::<D>(conn, partition, &later).await?;
-    move_position::<D>(conn, source, last.seq).await?;
-    Ok(last.seq)
+    quarantine::put::<D>(conn, partition, &later).await
 }
 
 /// Puts the entry behind the position into quarantine.
@@ -305,8 +338,8 @@ async fn write_campaigns<D: Dialect>(
         ];
         check_all("parts", D::execute(conn, &CHANGE_PART, &values).await?, 1)?;
     }
+    lock_campaigns::<D>(conn, plan).await?;
     change_campaigns::<D>(conn, &plan.campaigns).await?;
-    // The rows of the campaigns are locked now: nobody else reads the phases of their parts at the same time.
     for spread in &plan.spread {
         let phases = fetch::<D, (String,)>(conn, &PART_PHASES, &[spread.campaign.into()]).await?;
         let phases: Option<Vec<Phase>> = phases.iter().map(|(phase,)| phase_of(phase)).collect();
@@ -317,16 +350,27 @@ async fn write_campaigns<D: Dialect>(
     Ok(())
 }
 
-/// Changes campaigns, which are given by `ref` in ascending order.
+/// Locks the campaigns of a plan by their `ref`, if there are several, or if a phase follows from parts. Another
+/// partition may have settled its part a moment ago: the parts are read under this lock, so that of two transactions
+/// the one that commits last has seen both parts. A single campaign without parts is locked by its change.
+async fn lock_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    plan: &Plan<'_>,
+) -> Result<(), StoreError> {
+    let changed = plan.campaigns.iter().map(|change| change.campaign);
+    let spread = plan.spread.iter().map(|spread| spread.campaign);
+    let refs: BTreeSet<i64> = changed.chain(spread).collect();
+    if refs.len() > 1 || !plan.spread.is_empty() {
+        let refs: Vec<[Value<'_>; 1]> = refs.into_iter().map(|at| [at.into()]).collect();
+        D::execute_rows(conn, &LOCK_CAMPAIGNS, &refs).await?;
+    }
+    Ok(())
+}
+
 async fn change_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     changes: &[CampaignChange],
 ) -> Result<(), StoreError> {
-    if changes.len() > 1 {
-        let refs = changes.iter().map(|change| [change.campaign.into()]);
-        let refs: Vec<[Value<'_>; 1]> = refs.collect();
-        D::execute_rows(conn, &LOCK_CAMPAIGNS, &refs).await?;
-    }
     let rows = Vec::from_iter(changes.iter().map(CampaignChange::columns));
     let changed = D::execute_rows(conn, &CHANGE_CAMPAIGNS, &rows).await?;
     Ok(check_all("campaigns", changed, changes.len())?)

@@ -10,7 +10,8 @@ use qiang_core::{
     money::Money,
     ports::{
         AccountStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
+        SettledPart, SettledPayment, SettledRow, SettlementStore,
     },
 };
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use crate::{
     keys,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
-    quarantine, settle,
+    quarantine, reconcile, settle,
 };
 
 /// A ledger in a database.
@@ -126,14 +127,20 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
 #[async_trait]
 impl<D: Dialect> SettlementStore for SqlLedger<D> {
     async fn settled(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
-        self.read(move |conn| Box::pin(settle::position::<D>(conn, partition)))
-            .await
+        let position = self.read(move |conn| Box::pin(settle::position::<D>(conn, partition)));
+        let position = position.await?;
+        self.positions.of(partition).show(position);
+        Ok(position)
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
         let all = (PartitionId(0), PartitionId(u16::MAX));
-        self.read(move |conn| Box::pin(settle::positions::<D>(conn, all)))
-            .await
+        let positions = self.read(move |conn| Box::pin(settle::positions::<D>(conn, all)));
+        let positions = positions.await?;
+        for (partition, position) in &positions {
+            self.positions.of(*partition).show(*position);
+        }
+        Ok(positions)
     }
 
     async fn await_settled(
@@ -151,7 +158,23 @@ impl<D: Dialect> SettlementStore for SqlLedger<D> {
             Box::pin(settle::settle::<D>(conn, partition, entries))
         });
         let position = settled.await?;
-        self.positions.of(partition).reach(position);
+        self.positions.of(partition).show(position);
+        Ok(position)
+    }
+
+    async fn settle_past(
+        &self,
+        partition: PartitionId,
+        position: Seq,
+        entries: &[Entry],
+        upto: Seq,
+    ) -> Result<Seq, LedgerError> {
+        let settled = self.run(Mode::Write, entries.to_vec(), move |conn, entries| {
+            let gap = (position, upto);
+            Box::pin(settle::settle_past::<D>(conn, partition, entries, gap))
+        });
+        let position = settled.await?;
+        self.positions.of(partition).show(position);
         Ok(position)
     }
 }
@@ -170,8 +193,21 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
             Box::pin(kept)
         });
         let position = kept.await?;
-        self.positions.of(partition).reach(position);
+        self.positions.of(partition).show(position);
         Ok(position)
+    }
+
+    async fn is_grant_quarantined(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        number: u32,
+    ) -> Result<bool, LedgerError> {
+        self.read(move |conn| {
+            let found = quarantine::has_grant::<D>(conn, partition, campaign, number);
+            Box::pin(found)
+        })
+        .await
     }
 
     async fn count_quarantined(
@@ -196,5 +232,46 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
             Box::pin(settle::redrive::<D>(conn, partition, seq))
         })
         .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> ReconcileStore for SqlLedger<D> {
+    async fn live_campaigns(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::live_campaigns::<D>(conn, after, limit)))
+            .await
+    }
+
+    async fn settled_part(
+        &self,
+        id: CampaignId,
+        partition: PartitionId,
+    ) -> Result<Option<SettledPart>, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::settled_part::<D>(conn, id, partition)))
+            .await
+    }
+
+    async fn settled_rows(
+        &self,
+        id: CampaignId,
+        after: u32,
+        limit: u32,
+    ) -> Result<Vec<SettledRow>, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::settled_rows::<D>(conn, id, after, limit)))
+            .await
+    }
+
+    async fn settled_payments(
+        &self,
+        id: CampaignId,
+        after: u32,
+        upto: u32,
+    ) -> Result<Vec<SettledPayment>, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::settled_payments::<D>(conn, id, after, upto)))
+            .await
     }
 }

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use common::{Server, WAIT_MAX, audit::audit, history::History, open, until};
 use qiang_core::{
     book::Setup,
+    campaign::Phase,
     event::{Entry, Event, PartitionId},
     id::{IdempotencyKey, PaymentRef},
     money::Money,
@@ -300,6 +301,71 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
     assert_eq!(S::count(&url, states).await, 3);
 }
 
+/// Two parts of a campaign change at the same time, and neither transaction has seen the other one's commit when it
+/// writes its own part. The campaign's phase is that of both parts all the same.
+async fn parts_that_change_at_once_are_both_seen<S: Server>() {
+    let server = S::shared();
+    let url = server.fresh().await;
+    let ledger = ledger(&url).await;
+    let setup = sale(1).setup(1);
+    ledger.create(&setup).await.unwrap();
+    let settle = |partition: u16, seq: u64, event: Event| {
+        let (at, campaign) = (OPENS, setup.campaign.id);
+        let entry = Entry {
+            seq,
+            at,
+            campaign,
+            event,
+        };
+        let ledger = Arc::clone(&ledger);
+        tokio::spawn(async move { ledger.settle(PartitionId(partition), &[entry]).await })
+    };
+    for partition in [0, 1] {
+        let opened = settle(partition, 1, Event::Opened { parts: 2 }).await;
+        assert_eq!(opened.unwrap(), Ok(1));
+    }
+    let granted = Event::Granted {
+        number: 1,
+        user: user("ann"),
+        quantity: 1,
+        amount_minor: 100,
+        key: None,
+    };
+    let paused = settle(1, 2, Event::Paused).await;
+    assert_eq!(
+        (settle(0, 2, granted).await.unwrap(), paused.unwrap()),
+        (Ok(2), Ok(2))
+    );
+    let paused = settle(0, 3, Event::Paused).await;
+    let again = settle(1, 3, Event::Paused).await;
+    assert_eq!((paused.unwrap(), again.unwrap()), (Ok(3), Ok(3)));
+    let closed = Event::Closed {
+        returned: 0,
+        refunded_minor: 0,
+    };
+    let rounds = [
+        (Event::Resumed, Phase::Scheduled),
+        (Event::Paused, Phase::Paused),
+        (Event::Resumed, Phase::Scheduled),
+        (Event::Ended, Phase::Ended),
+        (closed, Phase::Closed),
+    ];
+    let mut stranger = S::stranger(&url).await;
+    for (seq, (event, phase)) in (4..).zip(rounds) {
+        // Both have written their part, and wait for the campaign's row.
+        S::has(&mut stranger, "UPDATE campaigns SET owner = owner").await;
+        let both = [0, 1].map(|partition| settle(partition, seq, event.clone()));
+        until("both to wait", async || S::waiting(&url).await == 2).await;
+        S::has(&mut stranger, "COMMIT; BEGIN").await;
+        for settled in both {
+            assert_eq!(settled.await.unwrap(), Ok(seq));
+        }
+        let record = ledger.campaign(setup.campaign.id).await.unwrap().unwrap();
+        assert_eq!(record.phase, phase, "after {event:?} of both parts");
+    }
+    audit::<S>(&url).await;
+}
+
 /// Whoever waits for a position hears of it when another process has settled it, and soon when its own has.
 async fn a_waiter_hears_of_what_others_settle<S: Server>() {
     let server = S::shared();
@@ -368,6 +434,7 @@ on_each_server! {
     a_deadlock_is_tried_again,
     what_contradicts_the_books_is_refused,
     one_run_may_pass_an_order_from_one_to_the_next,
+    parts_that_change_at_once_are_both_seen,
     a_waiter_hears_of_what_others_settle,
     what_many_enter_at_once_is_entered_once,
 }

@@ -1,0 +1,5 @@
+SELECT number, amount, user, granted_at, quantity, state
+FROM orders
+WHERE campaign = ? AND number > ?
+ORDER BY number
+LIMIT ?

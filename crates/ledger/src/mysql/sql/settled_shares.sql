@@ -1,0 +1,5 @@
+SELECT number, amount, user, granted_at, CAST(1 AS SIGNED), 'held'
+FROM shares
+WHERE campaign = ? AND number > ?
+ORDER BY number
+LIMIT ?

@@ -1,0 +1,7 @@
+SELECT id
+FROM campaigns c
+WHERE id > $1 AND (phase <> 'closed' OR EXISTS (
+    SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held'
+))
+ORDER BY id
+LIMIT $2

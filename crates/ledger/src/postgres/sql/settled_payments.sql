@@ -1,0 +1,5 @@
+SELECT p.number, p.payment, p.outcome
+FROM payments p
+JOIN campaigns c ON c.ref = p.campaign
+WHERE c.id = $1 AND p.number > $2 AND p.number <= $3
+ORDER BY p.number

@@ -1,0 +1,97 @@
+//! What reconciliation and repair read.
+
+use qiang_core::{
+    campaign::CampaignKind,
+    event::PartitionId,
+    id::CampaignId,
+    ports::{SettledPart, SettledPayment, SettledRow},
+    rows::SettledRowColumns,
+};
+
+use crate::{
+    campaigns::campaign_row,
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    error::StoreError,
+};
+
+const LIVE_CAMPAIGNS: Statement = sql!("live_campaigns");
+const PART: Statement = sql!("part");
+const SETTLED_SHARES: Statement = sql!("settled_shares");
+const SETTLED_ORDERS: Statement = sql!("settled_orders");
+const SETTLED_PAYMENTS: Statement = sql!("settled_payments");
+
+/// Campaigns to which something may still happen.
+pub(crate) async fn live_campaigns<D: Dialect>(
+    conn: &mut D::Connection,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let after = after.map_or_else(String::new, |id| id.to_string());
+    let page = [after.as_str().into(), i64::from(limit).into()];
+    let ids = fetch::<D, (String,)>(conn, &LIVE_CAMPAIGNS, &page).await?;
+    ids.into_iter()
+        .map(|(id,)| {
+            let parsed = id.parse();
+            parsed.map_err(|_| StoreError::damaged(format!("{id} is no campaign")))
+        })
+        .collect()
+}
+
+/// The part of a campaign that a partition has.
+pub(crate) async fn settled_part<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    partition: PartitionId,
+) -> Result<Option<SettledPart>, StoreError> {
+    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
+        return Ok(None);
+    };
+    let values = [i64::from(partition.0).into(), row.campaign_ref.into()];
+    let found = fetch_one::<D, (i64, Option<String>)>(conn, &PART, &values).await?;
+    let (parts, phase) = found.unwrap_or((1, None));
+    let part = SettledPart::of(row.record()?, parts, phase.as_deref())?;
+    Ok(Some(part))
+}
+
+/// Shares or orders with numbers above `after`, in their order.
+pub(crate) async fn settled_rows<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    after: u32,
+    limit: u32,
+) -> Result<Vec<SettledRow>, StoreError> {
+    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
+        return Ok(Vec::new());
+    };
+    let page = [
+        row.campaign_ref.into(),
+        i64::from(after).into(),
+        i64::from(limit).into(),
+    ];
+    let statement = match row.kind == CampaignKind::RedPacket.name() {
+        true => &SETTLED_SHARES,
+        false => &SETTLED_ORDERS,
+    };
+    let rows = fetch::<D, SettledRowColumns>(conn, statement, &page).await?;
+    rows.into_iter()
+        .map(|row| Ok(SettledRow::of(row)?))
+        .collect()
+}
+
+/// The payments of orders with numbers in this range.
+pub(crate) async fn settled_payments<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    after: u32,
+    upto: u32,
+) -> Result<Vec<SettledPayment>, StoreError> {
+    let id = id.to_string();
+    let values = [
+        id.as_str().into(),
+        i64::from(after).into(),
+        i64::from(upto).into(),
+    ];
+    let payments = fetch::<D, (i64, String, String)>(conn, &SETTLED_PAYMENTS, &values).await?;
+    let of = |payment| Ok(SettledPayment::of(payment)?);
+    payments.into_iter().map(of).collect()
+}
