@@ -21,6 +21,8 @@ pub(crate) const BATCH_MAX: usize = 512;
 pub(crate) struct PendingClaim {
     pub(crate) claim: Claim,
     pub(crate) answer: Answer<Claimed>,
+    /// When it was submitted, in milliseconds of the node's own time.
+    pub(crate) since_ms: u64,
 }
 
 /// What one call can decide together.
@@ -46,18 +48,28 @@ struct Waiting {
     groups: HashMap<Group, Vec<PendingClaim>>,
     /// Groups take turns.
     turns: VecDeque<Group>,
+    /// Claims of all groups.
+    count: usize,
     /// Connections that have nothing to do.
     idle: usize,
     closed: bool,
 }
 
 impl ClaimBatcher {
-    /// Queues a claim. After the close it is given back.
-    pub(crate) fn push(&self, pending: PendingClaim) -> Result<(), PendingClaim> {
+    /// Queues a claim where fewer than `room` wait. Else, and after the close, it is answered that it was refused.
+    /// Returns whether it was queued.
+    pub(crate) fn push(&self, pending: PendingClaim, room: usize) -> bool {
         let mut waiting = self.waiting.lock();
-        if waiting.closed {
-            return Err(pending);
+        if waiting.closed || waiting.count >= room {
+            let error = match waiting.closed {
+                true => EngineError::Stopping,
+                false => EngineError::Overloaded,
+            };
+            drop(waiting);
+            pending.answer.send(Err(error));
+            return false;
         }
+        waiting.count += 1;
         let group = (pending.claim.campaign, pending.claim.kind);
         let queue = waiting.groups.entry(group).or_default();
         queue.push(pending);
@@ -69,7 +81,7 @@ impl ClaimBatcher {
             drop(waiting);
             self.wake.notify_one();
         }
-        Ok(())
+        true
     }
 
     /// The next claims to decide, of one campaign. None after the close.
@@ -104,18 +116,15 @@ impl ClaimBatcher {
         self.wake.notify_waiters();
     }
 
-    /// Answers all that wait, when nobody decides them any more. Returns how many they were.
-    pub(crate) fn abandon(&self, error: &EngineError) -> usize {
-        let mut waiting = self.waiting.lock();
-        waiting.turns.clear();
-        let lost: Vec<_> = waiting
-            .groups
-            .drain()
-            .flat_map(|(_, queue)| queue)
-            .collect();
-        drop(waiting);
-        let count = lost.len();
-        for pending in lost {
+    /// Answers those that have waited since before `before_ms`, so that they are not decided any more. Returns how
+    /// many they were.
+    pub(crate) fn refuse(&self, before_ms: u64, error: impl FnOnce() -> EngineError) -> usize {
+        let late = self.waiting.lock().extract(before_ms);
+        if late.is_empty() {
+            return 0;
+        }
+        let (count, error) = (late.len(), error());
+        for pending in late {
             pending.answer.send(Err(error.clone()));
         }
         count
@@ -127,19 +136,39 @@ impl Waiting {
         let Some(queue) = self.groups.get_mut(&group) else {
             return Vec::new();
         };
-        if queue.len() <= BATCH_MAX {
-            return self.groups.remove(&group).unwrap_or_default();
-        }
-        let rest = queue.split_off(BATCH_MAX);
-        let batch = std::mem::replace(queue, rest);
-        self.turns.push_back(group);
+        let batch = if queue.len() <= BATCH_MAX {
+            self.groups.remove(&group).unwrap_or_default()
+        } else {
+            let rest = queue.split_off(BATCH_MAX);
+            self.turns.push_back(group);
+            std::mem::replace(queue, rest)
+        };
+        self.count -= batch.len();
         batch
+    }
+
+    /// Takes out what was submitted before that. A queue whose first claim is younger is not looked through: what
+    /// comes back into a queue is checked again before it is sent.
+    fn extract(&mut self, before_ms: u64) -> Vec<PendingClaim> {
+        let is_late = |pending: &PendingClaim| pending.since_ms < before_ms;
+        let mut late = Vec::new();
+        for queue in self.groups.values_mut() {
+            if queue.first().is_some_and(is_late) {
+                late.extend(queue.extract_if(.., |pending| is_late(pending)));
+            }
+        }
+        if !late.is_empty() {
+            self.count -= late.len();
+            self.groups.retain(|_, queue| !queue.is_empty());
+            self.turns.retain(|group| self.groups.contains_key(group));
+        }
+        late
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{future::Future, task::Context};
+    use std::task::{Context, Poll};
 
     use qiang_core::{id::UserId, ports::Ticket};
     use uuid::Uuid;
@@ -147,8 +176,13 @@ mod tests {
     use super::*;
 
     fn pending(campaign: u128) -> PendingClaim {
+        submitted(campaign, 0).0
+    }
+
+    /// A claim that was submitted at that moment, and its ticket.
+    fn submitted(campaign: u128, since_ms: u64) -> (PendingClaim, Ticket<Claimed>) {
         let bits = campaign | (0x7 << 76) | (0x2 << 62);
-        let (answer, _ticket) = Ticket::new();
+        let (answer, ticket) = Ticket::new();
         let claim = Claim {
             campaign: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
             kind: CampaignKind::Sale,
@@ -156,7 +190,20 @@ mod tests {
             quantity: 1,
             key: None,
         };
-        PendingClaim { claim, answer }
+        let pending = PendingClaim {
+            claim,
+            answer,
+            since_ms,
+        };
+        (pending, ticket)
+    }
+
+    fn answer_of(ticket: Ticket<Claimed>) -> Option<EngineError> {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        match std::pin::pin!(ticket).poll(&mut context) {
+            Poll::Ready(answer) => Some(answer.expect_err("nothing is granted here")),
+            Poll::Pending => None,
+        }
     }
 
     fn idle<'a>(batcher: &'a ClaimBatcher) -> Pin<Box<Notified<'a>>> {
@@ -174,7 +221,7 @@ mod tests {
         for round in 0..3 {
             let mut connections = [idle(&batcher), idle(&batcher)];
             for n in 0..2 {
-                assert!(batcher.push(pending(2 * round + n)).is_ok());
+                assert!(batcher.push(pending(2 * round + n), 2));
             }
             for connection in &mut connections {
                 assert!(connection.as_mut().poll(&mut context).is_ready());
@@ -187,5 +234,33 @@ mod tests {
             assert!(connection.as_mut().poll(&mut context).is_ready());
             assert!(matches!(batcher.next(), Next::Closed));
         }
+    }
+
+    /// What has waited too long is answered, what is younger stays, and no turn is left for a group without claims.
+    #[test]
+    fn late_claims_are_refused_and_young_ones_decided() {
+        let batcher = ClaimBatcher::default();
+        let mut tickets = Vec::new();
+        for (campaign, since_ms) in [(1, 10), (1, 20), (1, 30), (2, 10), (3, 30)] {
+            let (pending, ticket) = submitted(campaign, since_ms);
+            assert!(batcher.push(pending, 5));
+            tickets.push((since_ms, ticket));
+        }
+        let (one_more, ticket) = submitted(4, 30);
+        assert!(!batcher.push(one_more, 5));
+        assert_eq!(answer_of(ticket), Some(EngineError::Overloaded));
+        assert_eq!(batcher.refuse(10, || EngineError::Stopping), 0);
+        assert_eq!(batcher.refuse(21, || EngineError::Stopping), 3);
+        for (since_ms, ticket) in tickets {
+            let late = (since_ms <= 20).then_some(EngineError::Stopping);
+            assert_eq!(answer_of(ticket), late, "submitted at {since_ms}");
+        }
+        for _ in 0..2 {
+            let Next::Batch(_, batch) = batcher.next() else {
+                panic!("two groups have a claim each");
+            };
+            assert_eq!(batch.len(), 1);
+        }
+        assert!(matches!(batcher.next(), Next::Idle(_)));
     }
 }

@@ -4,35 +4,40 @@
 //! is lost (a timeout, a dropped connection, a failover), the same call is sent again until it is answered. If it had
 //! been carried out, the kept reply comes back; if it had not, or the new primary never got it, it is carried out now.
 //! Nothing is decided twice either way.
+//!
+//! Every call states the partition's term. Where that is over, nothing is done: the connection is dropped, and the call
+//! is sent again when the partition is open in another term. An answer that comes when its term is over counts as lost.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use qiang_core::{campaign::AckLevel, event::Seq, id::CampaignId, ports::EngineError};
 use redis::{
     Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
+use tokio::time::Instant;
 
 use crate::{
     directory::Directory,
-    error::{is_transient, no_answer, unavailable},
+    error::{is_transient, no_answer, refused, unavailable},
     keys::{KeySpace, SCRIPT_KEYS},
     options::Options,
     partition::Partition,
     reply::ScriptReply,
-    scripts::Script,
+    scripts::{AT_MAXMEMORY, HEAD, Script},
 };
 
 /// Pauses between attempts of a call grow from the first to the second.
 const CALL_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 /// How often a plain command is tried over lost connections; no longer than a call is.
-const QUERIES_MAX: usize = 20;
+const QUERIES_MAX: u32 = 20;
 /// The pause between two attempts of a plain command.
 const QUERY_PAUSE: Duration = Duration::from_millis(100);
+/// Writes the mark, also when there is no memory left for more: what replicas have is settled all the same.
+const MARK: &str = "return redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])";
 /// How long a mark for `WAIT` stays, in milliseconds.
 const MARK_MS: u64 = 60_000;
+/// Why an attempt came to nothing, where the server answered.
+const TERM_OVER: &str = "the partition's primary has changed";
 
 /// What all connections of one node share.
 pub(crate) struct ConnectionContext {
@@ -59,8 +64,8 @@ pub(crate) struct Call<'a> {
     pub(crate) script: &'static Script,
     pub(crate) campaign: CampaignId,
     pub(crate) arguments: Arguments<'a>,
-    /// Whether to wait for replicas.
-    pub(crate) wait: bool,
+    /// The level that the decision is to reach; none for what only reads.
+    pub(crate) asks: Option<AckLevel>,
 }
 
 /// A connection to one partition.
@@ -71,7 +76,8 @@ pub(crate) struct CallConnection {
     name: String,
     /// Calls so far.
     calls: u64,
-    connection: Option<MultiplexedConnection>,
+    /// With the directory's generation in which it was made.
+    connection: Option<(u64, MultiplexedConnection)>,
 }
 
 impl CallConnection {
@@ -89,7 +95,7 @@ impl CallConnection {
         }
     }
 
-    /// Carries a call out, over as many attempts as time allows.
+    /// Carries a call out, over as many attempts and terms as time allows.
     ///
     /// # Errors
     /// [`EngineError::Uncertain`] when an attempt whose answer was lost may have been carried out, else
@@ -99,113 +105,189 @@ impl CallConnection {
         let until = Instant::now() + self.context.options.try_for;
         let (mut pause, mut sent) = (CALL_PAUSES.0, false);
         loop {
-            if let Some(reason) = self.partition.halted() {
-                return Err(failure(reason, sent));
-            }
+            let open = self.partition.open_term(until).await;
+            let term = open.map_err(|reason| failure(reason, sent))?;
             let earlier = sent;
-            let error = match self.attempt(call, &mut sent).await {
-                Ok(reply) if reply.status == "halted" => {
-                    let reason = reply.text();
-                    self.partition.halt(&reason);
-                    return Err(failure(reason, earlier));
+            let reason = match self.attempt(call, &term, &mut sent).await {
+                Ok(reply) if reply.is_refused() => {
+                    sent = earlier;
+                    self.leave_term(&term);
+                    TERM_OVER.to_owned()
                 }
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
+                Ok(mut reply) => {
+                    let relied_on = call.relied_on(&reply, &self.context.options);
+                    reply.unkept = self.partition.accept_reply(&term, relied_on);
+                    if reply.unkept.is_some() {
+                        return Ok(reply);
+                    }
+                    self.connection = None;
+                    TERM_OVER.to_owned()
+                }
+                Err(error) => {
+                    self.disconnect();
+                    if !is_transient(&error) {
+                        return Err(failure(refused(call.script.name, &error), earlier));
+                    }
+                    no_answer(&error)
+                }
             };
-            self.connection = None;
-            if !is_transient(&error) {
-                return Err(failure(format!("{}: {error}", call.script.name), earlier));
-            }
-            self.context.directory.forget();
             if Instant::now() + pause >= until {
-                return Err(failure(no_answer(&error), sent));
+                return Err(failure(reason, sent));
             }
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(CALL_PAUSES.1);
         }
     }
 
-    /// Sends a plain command that may be repeated, again after lost connections and failovers.
+    /// Sends a plain command that may be repeated, again after lost connections and failovers. Its answer is the
+    /// primary's of the present term.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`].
     pub(crate) async fn query<T: FromRedisValue>(
         &mut self,
         command: &Cmd,
-    ) -> Result<T, RedisError> {
-        let until = Instant::now() + self.context.options.try_for;
-        let mut tried = 0;
+    ) -> Result<T, EngineError> {
+        let (_, [answer]) = self.fenced([command.clone()]).await?;
+        redis::from_redis_value(answer).map_err(|error| unavailable(no_answer(&error.into())))
+    }
+
+    /// The last entry of the log, in the present term.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`].
+    pub(crate) async fn head(&mut self) -> Result<Seq, EngineError> {
+        Ok(self.fenced([]).await?.0)
+    }
+
+    /// Waits until replicas have everything up to the log's present end; false when they did not confirm in time.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`].
+    pub(crate) async fn replicated(&mut self) -> Result<bool, EngineError> {
+        let [mark, wait] = self.wait_commands();
+        let (_, [_, have]) = self.fenced([mark, wait]).await?;
+        let have: Result<u32, _> = redis::from_redis_value(have);
+        Ok(have.is_ok_and(|have| have >= self.context.options.replicas))
+    }
+
+    /// Sends a command once, in whatever term.
+    pub(crate) async fn once<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+        let value = self.send(command).await?;
+        Ok(redis::from_redis_value(value)?)
+    }
+
+    /// Drops a connection that has failed, and what is known of where the primary is.
+    pub(crate) fn disconnect(&mut self) {
+        self.connection = None;
+        self.context.directory.forget();
+    }
+
+    /// A server has refused a call: it or this node is in another term.
+    fn leave_term(&mut self, term: &str) {
+        self.disconnect();
+        self.partition.refused(term);
+    }
+
+    /// Sends commands, and behind them on the same connection the question whether the term still runs: then their
+    /// answers are those of the term's primary. With the last entry of the log.
+    async fn fenced<const N: usize>(
+        &mut self,
+        commands: [Cmd; N],
+    ) -> Result<(Seq, [Value; N]), EngineError> {
+        let patience = (QUERIES_MAX * QUERY_PAUSE).min(self.context.options.try_for);
+        let until = Instant::now() + patience;
         loop {
-            tried += 1;
-            let error = match self.connection().await {
-                Ok(connection) => match command.query_async(connection).await {
-                    Err(error) => error,
-                    answer => return answer,
-                },
-                Err(error) => error,
+            let term = self.partition.open_term(until).await.map_err(unavailable)?;
+            let reason = match self.attempt_fenced(&commands, &term).await {
+                Ok(Some(answer)) if self.partition.accept(&term, None) => return Ok(answer),
+                Ok(_) => {
+                    self.leave_term(&term);
+                    TERM_OVER.to_owned()
+                }
+                Err(error) => {
+                    self.disconnect();
+                    if !is_transient(&error) {
+                        return Err(unavailable(no_answer(&error)));
+                    }
+                    no_answer(&error)
+                }
             };
-            if !is_transient(&error) {
-                return Err(error);
-            }
-            self.disconnect();
-            if tried >= QUERIES_MAX || Instant::now() >= until {
-                return Err(error);
+            if Instant::now() + QUERY_PAUSE >= until {
+                return Err(unavailable(reason));
             }
             tokio::time::sleep(QUERY_PAUSE).await;
         }
     }
 
-    /// The last entry of the log. None where Redis does not have the partition's state any more.
-    pub(crate) async fn head(&mut self) -> Result<Option<Seq>, RedisError> {
-        let key = self.context.keys.partition(self.partition.id);
-        let mut command = redis::cmd("HMGET");
-        command.arg(key).arg("epoch").arg("seq");
-        let (epoch, seq): (Option<String>, Option<Seq>) = self.query(&command).await?;
-        Ok(seq.filter(|_| epoch.as_ref() == Some(&self.partition.epoch)))
+    /// None where the term is over.
+    async fn attempt_fenced<const N: usize>(
+        &mut self,
+        commands: &[Cmd; N],
+        term: &str,
+    ) -> Result<Option<(Seq, [Value; N])>, RedisError> {
+        let mut fence = redis::cmd("EVAL");
+        fence
+            .arg(&HEAD.text)
+            .arg(1)
+            .arg(self.context.keys.partition(self.partition.id))
+            .arg(term)
+            .arg(self.partition.min_head());
+        let mut all = commands.to_vec();
+        all.push(fence);
+        let mut answers = self.send_all(&all).await?;
+        let fence = ScriptReply::read(answers.pop().unwrap_or(Value::Nil))?;
+        if fence.is_refused() {
+            return Ok(None);
+        }
+        let unreadable =
+            || RedisError::from((ErrorKind::Parse, "commands and answers differ in number"));
+        let head = fence.text().parse().map_err(|_| unreadable())?;
+        let answers = answers.try_into().map_err(|_| unreadable())?;
+        Ok(Some((head, answers)))
     }
 
-    /// Waits until replicas have everything up to the log's present end; false when they did not confirm in time.
-    pub(crate) async fn replicated(&mut self) -> Result<bool, RedisError> {
-        self.wait().await.inspect_err(|_| self.disconnect())
-    }
-
+    /// The connection, to where the primary is now.
     async fn connection(&mut self) -> Result<&mut MultiplexedConnection, RedisError> {
+        let directory = &self.context.directory;
+        let generation = directory.generation();
         let open = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.context.directory.connect(self.partition.id).await?,
+            Some((made, connection)) if made == generation => connection,
+            _ => directory.connect(self.partition.id).await?,
         };
-        Ok(self.connection.insert(open))
-    }
-
-    /// Drops a connection that has failed.
-    fn disconnect(&mut self) {
-        self.connection = None;
-        self.context.directory.forget();
+        let (_, connection) = self.connection.insert((generation, open));
+        Ok(connection)
     }
 
     async fn attempt(
         &mut self,
         call: &Call<'_>,
+        term: &str,
         sent: &mut bool,
     ) -> Result<ScriptReply, RedisError> {
         let before = *sent;
-        let command = self.command(call, before, ("EVALSHA", &call.script.sha1));
+        let command = self.command(call, term, before, ("EVALSHA", &call.script.sha1));
         self.connection().await?;
         *sent = true;
         let value = match self.send(&command).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // The cache was flushed, or this server is new: nothing has happened. The whole script is sent at once,
                 // for another flush might come between loading and calling it; the server keeps it.
-                let whole = self.command(call, before, ("EVAL", &call.script.text));
+                let whole = self.command(call, term, before, ("EVAL", &call.script.text));
                 self.send(&whole).await
             }
             answer => answer,
         };
         let value = value.inspect_err(|error| {
             // A refusal by the server is an answer: it did not happen.
-            if matches!(error.kind(), ErrorKind::Server(_)) {
+            if matches!(error.kind(), ErrorKind::Server(_)) || error.code() == Some("BUSY") {
                 *sent = before;
             }
         })?;
         let mut reply = ScriptReply::read(value)?;
-        if call.wait && reply.is_ok() && self.wait().await? {
+        let options = &self.context.options;
+        let waits = call.asks.is_some_and(|asked| options.waits(asked));
+        if waits && reply.is_ok() && self.wait().await? {
             reply.reached = AckLevel::Replica;
         }
         Ok(reply)
@@ -214,10 +296,64 @@ impl CallConnection {
     async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
         let connection = self.connection().await?;
         let answer = connection.send_packed_command(command).await;
-        answer.and_then(Value::extract_error)
+        match answer.and_then(Value::extract_error) {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::Ask) => {
+                let answers = self
+                    .send_asking(std::slice::from_ref(command), &error)
+                    .await?;
+                answers.into_iter().next().ok_or(error)
+            }
+            answer => answer,
+        }
     }
 
-    fn command(&self, call: &Call<'_>, again: bool, (how, script): (&str, &str)) -> Cmd {
+    /// Sends commands one behind the other.
+    async fn send_all(&mut self, commands: &[Cmd]) -> Result<Vec<Value>, RedisError> {
+        let mut pipeline = redis::pipe();
+        for command in commands {
+            pipeline.add_command(command.clone());
+        }
+        let connection = self.connection().await?;
+        let answers = connection
+            .send_packed_commands(&pipeline, 0, commands.len())
+            .await?;
+        let answers: Result<Vec<_>, _> = answers.into_iter().map(Value::extract_error).collect();
+        match answers {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::Ask) => {
+                self.send_asking(commands, &error).await
+            }
+            answers => answers,
+        }
+    }
+
+    /// The partition's slot is moving, and its keys are at another node of the Cluster already: asks there, once.
+    async fn send_asking(
+        &self,
+        commands: &[Cmd],
+        redirection: &RedisError,
+    ) -> Result<Vec<Value>, RedisError> {
+        let (address, _) = redirection
+            .redirect_node()
+            .ok_or_else(|| redirection.clone())?;
+        let mut pipeline = redis::pipe();
+        for command in commands {
+            pipeline.cmd("ASKING").add_command(command.clone());
+        }
+        let mut connection = self.context.directory.connect_at(address).await?;
+        let answers = connection
+            .send_packed_commands(&pipeline, 0, 2 * commands.len())
+            .await?;
+        let answers = answers.into_iter().skip(1).step_by(2);
+        answers.map(Value::extract_error).collect()
+    }
+
+    fn command(
+        &self,
+        call: &Call<'_>,
+        term: &str,
+        again: bool,
+        (how, script): (&str, &str),
+    ) -> Cmd {
         let mut command = redis::cmd(how);
         command.arg(script).arg(SCRIPT_KEYS);
         let (context, partition) = (&self.context, &self.partition);
@@ -228,7 +364,7 @@ impl CallConnection {
             command.arg(key);
         }
         command
-            .arg(&partition.epoch)
+            .arg(term)
             .arg(partition.min_head())
             .arg(context.script_time())
             .arg(self.calls)
@@ -238,10 +374,29 @@ impl CallConnection {
         command
     }
 
+    /// Waits for replicas to have what was written on this very connection's server.
     async fn wait(&mut self) -> Result<bool, RedisError> {
         let mark = self.context.keys.mark(self.partition.id, &self.name);
-        let context = Arc::clone(&self.context);
-        wait(self.connection().await?, mark, &context.options).await
+        let (_, connection) = self
+            .connection
+            .as_mut()
+            .ok_or_else(|| RedisError::from((ErrorKind::Io, "the connection is gone")))?;
+        wait(connection, mark, &self.context.options).await
+    }
+
+    fn wait_commands(&self) -> [Cmd; 2] {
+        let mark = self.context.keys.mark(self.partition.id, &self.name);
+        wait_commands(mark, &self.context.options)
+    }
+}
+
+impl Call<'_> {
+    /// The entry up to which somebody relies on the log, when this reply is passed on. What does not reach the level
+    /// that was asked for is answered with an error, and may still be lost.
+    fn relied_on(&self, reply: &ScriptReply, options: &Options) -> Option<Seq> {
+        let asked = self.asks?;
+        let sufficient = !options.waits(asked) || reply.level(asked).is_ok();
+        reply.head.filter(|_| sufficient)
     }
 }
 
@@ -252,13 +407,21 @@ pub(crate) async fn wait(
     mark: String,
     options: &Options,
 ) -> Result<bool, RedisError> {
+    let [mark, wait] = wait_commands(mark, options);
     let mut pipeline = redis::pipe();
-    let set = pipeline.cmd("SET").arg(mark).arg("1");
-    set.arg("PX").arg(MARK_MS).ignore();
-    let timeout_ms = options.replica_timeout.as_millis() as u64;
-    pipeline.cmd("WAIT").arg(options.replicas).arg(timeout_ms);
+    pipeline.add_command(mark).ignore().add_command(wait);
     let (have,): (u32,) = pipeline.query_async(connection).await?;
     Ok(have >= options.replicas)
+}
+
+fn wait_commands(mark: String, options: &Options) -> [Cmd; 2] {
+    let mut set = redis::cmd("EVAL");
+    set.arg(format!("{AT_MAXMEMORY}{MARK}")).arg(1);
+    set.arg(mark).arg(MARK_MS);
+    let mut wait = redis::cmd("WAIT");
+    let timeout_ms = options.replica_timeout.as_millis() as u64;
+    wait.arg(options.replicas).arg(timeout_ms);
+    [set, wait]
 }
 
 /// Why a call gave no decision; `uncertain` when it may have been carried out all the same.

@@ -56,7 +56,7 @@ pub(crate) async fn decide(
     }
     for pending in elsewhere {
         // It was queued here before it was known that the campaign is spread.
-        node.enqueue(pending);
+        node.resubmit(pending);
     }
     let (here, empty): (Vec<_>, Vec<_>) = here
         .into_iter()
@@ -75,10 +75,10 @@ pub(crate) async fn decide(
         },
         campaign,
         arguments: &|command| write(command, &here, plain),
-        wait: node.partitions.options().waits(meta.ack),
+        asks: Some(meta.ack),
     };
     match connection.call(&call).await {
-        Ok(reply) if reply.is_ok() => answer(node, &meta, partition, &reply, here),
+        Ok(reply) if reply.is_ok() => answer(node, &meta, partition, reply, here),
         Ok(_) => answer_all(here, Ok(Outcome::UnknownCampaign)),
         Err(error) => answer_all(here, Err(error)),
     }
@@ -100,7 +100,7 @@ fn answer(
     node: &Arc<Node>,
     meta: &Arc<CampaignMeta>,
     partition: PartitionId,
-    reply: &ScriptReply,
+    reply: ScriptReply,
     batch: Vec<PendingClaim>,
 ) {
     let text = std::str::from_utf8(&reply.text).ok();
@@ -109,21 +109,21 @@ fn answer(
     };
     node.partitions.clock.observe(claims.now);
     let level = reply.level(meta.ack);
-    if level.is_ok() {
-        node.partitions.get(partition).observe(claims.seq);
-    }
     let mut short = Vec::new();
     let mut inactive = false;
+    let (mut users, mut granted) = (Vec::with_capacity(batch.len()), false);
     for pending in batch {
         let decided = claims.next(meta);
         let outcome = match decided.unwrap_or_else(|| Err(unreadable())) {
             Ok(outcome) => outcome,
             Err(error) => {
                 pending.answer.send(Err(error));
+                users.push(pending.claim.user);
                 continue;
             }
         };
         if meta.parts > 1 && matches!(outcome, Outcome::SoldOut { .. }) {
+            users.push(pending.claim.user.clone());
             short.push(pending);
             continue;
         }
@@ -132,12 +132,20 @@ fn answer(
             Outcome::Granted(_) | Outcome::AlreadyGranted(_) => level.clone(),
             _ => Ok(AckLevel::Memory),
         };
+        granted |= outcome.grant().is_some();
         pending.answer.send(ack.map(|ack| Claimed { outcome, ack }));
+        users.push(pending.claim.user);
+    }
+    let left = claims.left;
+    if granted {
+        let known = node.partitions.get(partition).min_head();
+        let seq = reply.head.unwrap_or(known);
+        node.kept(partition).keep(meta, seq, reply.text, users);
     }
     if !short.is_empty() {
         tokio::spawn(pull(Arc::clone(node), Arc::clone(meta), partition, short));
     }
-    if inactive || claims.left == 0 && meta.parts == 1 && level.is_ok() {
+    if inactive || left == 0 && meta.parts == 1 && level.is_ok() {
         node.gate.refresh(meta);
     }
 }
@@ -148,15 +156,22 @@ async fn pull(
     node: Arc<Node>,
     meta: Arc<CampaignMeta>,
     partition: PartitionId,
-    short: Vec<PendingClaim>,
+    mut short: Vec<PendingClaim>,
 ) {
+    short.retain(|pending| !pending.answer.is_abandoned());
+    if short.is_empty() {
+        return;
+    }
     let quantities = || short.iter().map(|pending| pending.claim.quantity);
     let wanted = quantities().fold(0, u32::saturating_add);
     let min = quantities().min().unwrap_or(1);
-    match node.pulls.pull(&meta, partition, wanted, min).await {
+    let pulled = node
+        .pulls
+        .pull(&meta, partition, (wanted, min), short.len());
+    match pulled.await {
         Ok(Pulled::Some) => {
             for pending in short {
-                node.enqueue(pending);
+                node.resubmit(pending);
             }
         }
         Ok(Pulled::Dry { remaining }) => {

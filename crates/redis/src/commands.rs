@@ -1,23 +1,33 @@
 //! Commands that are about a whole campaign or all of them: pause, resume, close, ticks, numbers, the probe.
 
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use qiang_core::{
+    book::{CampaignAction, Command, Refusal, Reply},
+    campaign::{AckLevel, Phase, Tally, Transition, TransitionError},
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Probed},
+    time::Timestamp,
+};
+
 use crate::{
     error::unreadable,
     meta::CampaignMeta,
     node::Node,
+    partitions::nobody,
     scripts::{ACT, PROBE, TICK},
     tally::{self, PartTally},
     transfer::moving,
 };
-use qiang_core::{
-    book::{CampaignAction, Command, Refusal, Reply},
-    campaign::{Phase, Tally, Transition, TransitionError},
-    event::PartitionId,
-    id::CampaignId,
-    ports::EngineError,
-};
 
 /// Campaigns looked at by one tick of one partition.
 const DUE_MAX: usize = 64;
+/// Holds that expire in one call of a tick: so long Redis does nothing else.
+const EXPIRED_MAX: usize = 1_000;
+/// Calls of one tick for one campaign; others of the partition wait meanwhile.
+const TICK_CALLS_MAX: usize = 20;
 /// How often a close, or a sum over parts, is tried while units are moving between parts.
 const MOVES_MAX: usize = 50;
 
@@ -29,9 +39,13 @@ impl Node {
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
             Command::Tick { events_max } => {
+                let list = self.partitions.list();
+                let ticks = list
+                    .iter()
+                    .map(|partition| self.tick(partition.id, events_max));
                 let mut more = false;
-                for partition in self.partitions.list() {
-                    more |= self.tick(partition.id, events_max).await?;
+                for ticked in join_all(ticks).await {
+                    more |= ticked?;
                 }
                 Ok(Reply::Ticked { more })
             }
@@ -45,10 +59,12 @@ impl Node {
     ) -> Result<Tally, EngineError> {
         let meta = self.partitions.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        // A part that fails keeps none of the others from being paused or closed.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
         for partition in self.partitions.of_campaign(&meta) {
-            parts.push(self.act_on_part(&meta, partition, action).await?);
+            parts.push(self.act_on_part(&meta, partition, action).await);
         }
+        let parts: Vec<_> = parts.into_iter().collect::<Result<_, _>>()?;
         tally::sum(&parts).ok_or_else(unreadable)
     }
 
@@ -106,35 +122,67 @@ impl Node {
         Ok(tally::sum(&parts))
     }
 
-    /// Does what is due in a partition; tells whether there is more.
+    /// Does what is due in a partition; tells whether there is more. A campaign that fails holds up no other: the
+    /// first error is returned at the end.
     pub(crate) async fn tick(
         &self,
         partition: PartitionId,
         events_max: usize,
     ) -> Result<bool, EngineError> {
-        let context = &self.partitions.context;
-        let now = match &context.options.clock {
-            Some(clock) => clock.now().as_millis(),
-            None => {
-                let time = redis::cmd("TIME");
-                let (seconds, micros): (i64, i64) = self.partitions.query(partition, &time).await?;
-                1_000 * seconds + micros / 1_000
+        let now_ms = self.now_ms(partition).await?;
+        let (mut more, mut failures, mut first) = (false, 0, None);
+        loop {
+            // Those that fail stay due: they are passed over.
+            let before = failures;
+            let due = self.due(partition, now_ms, failures).await?;
+            for campaign in &due {
+                match self.tick_campaign(partition, *campaign, events_max).await {
+                    Ok(has_more) => more |= has_more,
+                    Err(error) => {
+                        failures += 1;
+                        first.get_or_insert(error);
+                    }
+                }
             }
-        };
+            let is_full = due.len() >= DUE_MAX;
+            if !is_full || failures == before {
+                more |= is_full;
+                break;
+            }
+        }
+        first.map_or(Ok(more), Err)
+    }
+
+    /// The partition's time, in milliseconds.
+    async fn now_ms(&self, partition: PartitionId) -> Result<i64, EngineError> {
+        if let Some(clock) = &self.partitions.options().clock {
+            return Ok(clock.now().as_millis());
+        }
+        let (time, asked) = (redis::cmd("TIME"), Instant::now());
+        let (seconds, micros): (i64, i64) = self.partitions.query(partition, &time).await?;
+        let now_ms = 1_000 * seconds + micros / 1_000;
+        let clock = &self.partitions.clock;
+        clock.set(asked, Timestamp::from_millis(now_ms));
+        Ok(now_ms)
+    }
+
+    /// Campaigns of a partition for which something is due, but for the first ones.
+    async fn due(
+        &self,
+        partition: PartitionId,
+        now_ms: i64,
+        skip: usize,
+    ) -> Result<Vec<CampaignId>, EngineError> {
         let mut command = redis::cmd("ZRANGEBYSCORE");
         command
-            .arg(context.keys.agenda(partition))
+            .arg(self.partitions.keys().agenda(partition))
             .arg("-inf")
-            .arg(now)
+            .arg(now_ms)
             .arg("LIMIT")
-            .arg(0)
+            .arg(skip)
             .arg(DUE_MAX);
         let due: Vec<String> = self.partitions.query(partition, &command).await?;
-        let mut more = due.len() >= DUE_MAX;
-        for campaign in due.iter().filter_map(|id| id.parse().ok()) {
-            more |= self.tick_campaign(partition, campaign, events_max).await?;
-        }
-        Ok(more)
+        Ok(due.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
     async fn tick_campaign(
@@ -147,29 +195,46 @@ impl Node {
             // A part that is open before its home is: the campaign is not known yet.
             return Ok(false);
         };
-        let reply = self
-            .change(partition, &TICK, &meta, &|command| command.arg(events_max))
-            .await?;
-        if reply.status == "busy" {
-            self.partitions
-                .finish_transfers_from(&meta, partition)
+        let mut left = events_max;
+        for _ in 0..TICK_CALLS_MAX {
+            let expired_max = left.min(EXPIRED_MAX);
+            let reply = self
+                .change(partition, &TICK, &meta, &|command| command.arg(expired_max))
                 .await?;
-            return Ok(true);
+            if reply.status == "busy" {
+                self.partitions
+                    .finish_transfers_from(&meta, partition)
+                    .await?;
+                return Ok(true);
+            }
+            let text = reply.text();
+            let (events, more) = text.split_once(' ').unwrap_or(("0", "0"));
+            left = left.saturating_sub(events.parse().unwrap_or(0));
+            if more == "0" || left == 0 {
+                return Ok(more != "0");
+            }
         }
-        let events: usize = reply.text().parse().unwrap_or(0);
-        Ok(events >= events_max)
+        Ok(true)
     }
 
-    /// Takes every partition through a call that writes, without granting anything.
-    pub(crate) async fn probe(&self) -> Result<(), EngineError> {
-        let nobody = uuid::Builder::from_unix_timestamp_millis(0, &[0; 10]).into_uuid();
-        let nobody = CampaignId::new(nobody).map_err(|_| unreadable())?;
-        let wait = self.partitions.options().replicas > 0;
-        for partition in self.partitions.list() {
-            self.partitions
-                .call(partition.id, &PROBE, nobody, wait, &|command| command)
-                .await?;
+    /// Takes a partition through a call that writes, without granting anything.
+    pub(crate) async fn probe(&self, partition: PartitionId) -> Result<Probed, EngineError> {
+        let options = self.partitions.options();
+        let asks = match options.replicas {
+            0 => AckLevel::Memory,
+            _ => AckLevel::Replica,
+        };
+        let reply = self
+            .partitions
+            .call(partition, &PROBE, nobody(), Some(asks), &|command| command)
+            .await?;
+        if reply.reached < asks {
+            let reason = format!(
+                "the replicas did not confirm a write within {} ms",
+                options.replica_timeout.as_millis()
+            );
+            return Ok(Probed::Degraded { reason });
         }
-        Ok(())
+        Ok(Probed::Ready)
     }
 }

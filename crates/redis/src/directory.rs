@@ -1,13 +1,16 @@
 //! Which server a partition is on at the moment.
 //!
 //! A partition's connections go straight to the primary that has it, whatever the topology. When a connection fails,
-//! the address is looked up again, at the Sentinels or in the Cluster's slots, and the call is sent again there.
+//! the address is looked up again, at the Sentinels or in the Cluster's slots, and the call is sent again there. A
+//! primary that was replaced may go on answering: the Sentinels are also asked regularly, and connections that are
+//! older than the last change are dropped.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
     time::Duration,
 };
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use parking_lot::Mutex;
 use qiang_core::event::PartitionId;
 use redis::{
@@ -44,8 +47,14 @@ pub(crate) struct Directory {
     replica_reads: AtomicUsize,
     /// The Cluster's slots, as far as they were looked up.
     slots: Mutex<Vec<SlotRange>>,
-    /// The primary, as the Sentinels named it.
+    /// The primary, as most Sentinels named it.
     primary: Mutex<Option<Address>>,
+    /// The same, and what it was before it was forgotten.
+    followed: Mutex<Option<Address>>,
+    /// Counts changes of the primary.
+    generation: AtomicU64,
+    /// Which of the single servers comes first.
+    first: AtomicUsize,
 }
 
 impl Directory {
@@ -76,17 +85,56 @@ impl Directory {
             replica_reads: AtomicUsize::new(0),
             slots: Mutex::default(),
             primary: Mutex::default(),
+            followed: Mutex::default(),
+            generation: AtomicU64::new(0),
+            first: AtomicUsize::new(0),
             call_timeout: options.call_timeout,
         })
     }
 
     /// A new connection to the primary that has the partition.
+    ///
+    /// # Errors
+    /// Also when the server that was found says that it is a replica.
     pub(crate) async fn connect(
         &self,
         partition: PartitionId,
     ) -> Result<MultiplexedConnection, RedisError> {
         let servers = self.servers_of(partition).await?;
-        first_success(servers, |server| self.dial(server)).await
+        first_success(servers, |server| self.dial_primary(server)).await
+    }
+
+    /// A new connection to the node of the Cluster at an address, `host:port`, to which another one has redirected.
+    pub(crate) async fn connect_at(
+        &self,
+        address: &str,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let parts = address.rsplit_once(':');
+        let address = parts.and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
+        self.dial(dialer::at(&self.server, address.ok_or_else(nowhere)?))
+            .await
+    }
+
+    /// Grows when the primary changes: what was connected before goes to the wrong server.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Asks the Sentinels which server is the primary, though nothing has failed.
+    pub(crate) async fn follow(&self) {
+        if let Topology::Sentinel { master } = &self.topology
+            && let Ok(primary) = self.ask_sentinels(master).await
+        {
+            self.note_primary(primary);
+        }
+    }
+
+    /// A server has said what only a former primary says: another one is looked for.
+    pub(crate) fn suspect(&self) {
+        self.forget();
+        // Several partitions may say so at the same moment.
+        self.first
+            .store(rand::random::<u16>().into(), Ordering::Relaxed);
     }
 
     /// A connection for subscriptions, to a server that passes on what the partition's scripts publish.
@@ -130,6 +178,22 @@ impl Directory {
         *self.primary.lock() = None;
     }
 
+    async fn dial_primary(
+        &self,
+        server: ConnectionInfo,
+    ) -> Result<MultiplexedConnection, RedisError> {
+        let mut connection = self.dial(server).await?;
+        let info = redis::cmd("INFO").arg("replication").to_owned();
+        let info: String = info.query_async(&mut connection).await?;
+        match info.contains("role:master") {
+            true => Ok(connection),
+            false => Err(RedisError::from((
+                ErrorKind::ClusterConnectionNotFound,
+                "the server is a replica",
+            ))),
+        }
+    }
+
     async fn dial(&self, server: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
         dialer::dial(server, self.call_timeout).await
     }
@@ -137,16 +201,16 @@ impl Directory {
     /// The servers to try for a partition: of a single server all its URLs, else the primary that has it.
     async fn servers_of(&self, partition: PartitionId) -> Result<Vec<ConnectionInfo>, RedisError> {
         if self.topology == Topology::Standalone {
-            return Ok(self.seeds.clone());
+            let mut servers = self.seeds.clone();
+            let count = servers.len();
+            servers.rotate_left(self.first.load(Ordering::Relaxed) % count);
+            return Ok(servers);
         }
         let address = match self.known(partition) {
             Some(address) => address,
             None => {
-                let look_up = |seed| async {
-                    self.look_up(seed).await?;
-                    self.known(partition).ok_or_else(nowhere)
-                };
-                first_success(self.seeds.clone(), look_up).await?
+                self.look_up().await?;
+                self.known(partition).ok_or_else(nowhere)?
             }
         };
         Ok(vec![dialer::at(&self.server, address)])
@@ -163,30 +227,81 @@ impl Directory {
         Some(address.clone())
     }
 
-    /// Asks a Sentinel or a node of the Cluster where primaries are.
-    async fn look_up(&self, seed: ConnectionInfo) -> Result<(), RedisError> {
-        let host = dialer::host_of(&seed).to_owned();
-        let mut connection = self.dial(seed).await?;
+    /// Asks the Sentinels or the Cluster where primaries are.
+    async fn look_up(&self) -> Result<(), RedisError> {
         match &self.topology {
             Topology::Standalone => {}
             Topology::Sentinel { master } => {
-                let mut command = redis::cmd("SENTINEL");
-                command.arg("get-master-addr-by-name").arg(master);
-                let address: Option<Address> = command.query_async(&mut connection).await?;
-                *self.primary.lock() = address;
+                let primary = self.ask_sentinels(master).await?;
+                self.note_primary(primary);
             }
             Topology::Cluster => {
-                let mut command = redis::cmd("CLUSTER");
-                command.arg("SLOTS");
-                let ranges: Vec<Vec<Value>> = command.query_async(&mut connection).await?;
-                let known = ranges
-                    .into_iter()
-                    .filter_map(|range| slot_range(range, &host));
-                *self.slots.lock() = known.collect();
+                let ask = |seed| self.ask_cluster(seed);
+                *self.slots.lock() = first_success(self.seeds.clone(), ask).await?;
             }
         }
         Ok(())
     }
+
+    fn note_primary(&self, primary: Address) {
+        let before = self.followed.lock().replace(primary.clone());
+        if before.is_some_and(|before| before != primary) {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        *self.primary.lock() = Some(primary);
+    }
+
+    /// The primary, as most of the Sentinels name it that answer. A Sentinel that was cut off with a former primary is
+    /// outvoted; one that does not answer is not waited for if the others suffice.
+    async fn ask_sentinels(&self, master: &str) -> Result<Address, RedisError> {
+        let asked = self
+            .seeds
+            .iter()
+            .map(|seed| self.ask_sentinel(seed, master));
+        let mut answers: FuturesUnordered<_> = asked.collect();
+        let (mut votes, mut failed) = (Vec::new(), nowhere());
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(primary) => votes.push(primary),
+                Err(error) => failed = error,
+            }
+            if let Some(primary) = majority(&votes, self.seeds.len()) {
+                return Ok(primary.clone());
+            }
+        }
+        majority(&votes, votes.len()).cloned().ok_or(failed)
+    }
+
+    async fn ask_sentinel(
+        &self,
+        sentinel: &ConnectionInfo,
+        master: &str,
+    ) -> Result<Address, RedisError> {
+        let mut connection = self.dial(sentinel.clone()).await?;
+        let mut command = redis::cmd("SENTINEL");
+        command.arg("get-master-addr-by-name").arg(master);
+        let address: Option<Address> = command.query_async(&mut connection).await?;
+        address.ok_or_else(nowhere)
+    }
+
+    /// Every slot and its primary, as a node of the Cluster knows them.
+    async fn ask_cluster(&self, seed: ConnectionInfo) -> Result<Vec<SlotRange>, RedisError> {
+        let host = dialer::host_of(&seed).to_owned();
+        let mut connection = self.dial(seed).await?;
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let ranges: Vec<Vec<Value>> = command.query_async(&mut connection).await?;
+        let ranges = ranges.into_iter();
+        Ok(ranges
+            .filter_map(|range| slot_range(range, &host))
+            .collect())
+    }
+}
+
+/// What more than half of so many voters say.
+fn majority(votes: &[Address], voters: usize) -> Option<&Address> {
+    let count = |vote: &Address| votes.iter().filter(|other| *other == vote).count();
+    votes.iter().find(|vote| 2 * count(vote) > voters)
 }
 
 /// Tries one server after the other.
@@ -223,4 +338,32 @@ fn slot_range(mut fields: Vec<Value>, asked_host: &str) -> Option<SlotRange> {
     let host = host.filter(|host| !host.is_empty());
     let host = host.unwrap_or_else(|| asked_host.to_owned());
     Some((from, to, (host, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn most_sentinels_decide() {
+        let check = |votes: &[u16], voters: usize, expected: Option<u16>| {
+            let votes: Vec<_> = votes
+                .iter()
+                .map(|port| ("host".to_owned(), *port))
+                .collect();
+            let found = majority(&votes, voters).map(|(_, port)| *port);
+            assert_eq!(found, expected, "{votes:?} of {voters}");
+        };
+        check(&[], 0, None);
+        check(&[1], 1, Some(1));
+        // One was cut off with the former primary, whichever answers first.
+        check(&[1, 2, 2], 3, Some(2));
+        check(&[2, 1, 2], 3, Some(2));
+        // Two are enough before the third has answered; one is not.
+        check(&[2, 2], 3, Some(2));
+        check(&[2], 3, None);
+        // They have just begun to learn of a failover.
+        check(&[1, 2], 2, None);
+        check(&[1, 1, 2, 2], 5, None);
+    }
 }

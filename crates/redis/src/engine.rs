@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
@@ -9,25 +10,25 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, Ticket},
+    ports::{Claimed, Engine, EngineError, Probed, Ticket},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    batcher::PendingClaim,
     call_connection::ConnectionContext,
+    checks,
     claims::{self, CALLS_MAX},
     directory::Directory,
     error::ConnectError,
     keys::{KeySpace, PARTITIONS_MAX},
     node::Node,
+    offer,
     options::Options,
+    partition::{Partition, PartitionState},
     partitions::Partitions,
     tasks,
 };
 
-/// Claims that may wait on one node; more are turned away as overload.
-pub const QUEUED_MAX: usize = 65_536;
 /// How long claims under way may take at the close.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
@@ -52,7 +53,8 @@ impl RedisEngine {
     /// has lost something, and nothing is granted there. Where the ledger has nothing, an empty Redis is set up.
     ///
     /// # Errors
-    /// When Redis cannot be reached, or was set up with another number of partitions.
+    /// When an option is not usable, or Redis was set up with another number of partitions. A Redis that cannot be
+    /// reached is no error: its partitions are unreachable until it can.
     pub async fn connect(
         options: Options,
         settled: &[(PartitionId, Seq)],
@@ -67,7 +69,8 @@ impl RedisEngine {
             directory: Directory::new(&options)?,
             options,
         };
-        let partitions = Partitions::attach(context, settled).await?;
+        checks::check_servers(&context).await?;
+        let partitions = Partitions::connect(context, settled).await?;
         let engine = Self {
             node: Arc::new(Node::new(partitions)),
             runtime: Handle::current(),
@@ -85,12 +88,17 @@ impl RedisEngine {
                 let serving = claims::serve(node(), partition.id, place);
                 tasks.deciding.push(self.runtime.spawn(serving));
             }
+            let presence = self.runtime.spawn(tasks::presence(node(), partition.id));
+            let ticking = self.runtime.spawn(tasks::tick(node(), partition.id));
+            tasks.background.extend([presence, ticking]);
         }
-        tasks.background = vec![
+        tasks.background.extend([
             self.runtime.spawn(tasks::listen(node())),
             self.runtime.spawn(tasks::poll(node())),
-            self.runtime.spawn(tasks::tick(node())),
-        ];
+            self.runtime.spawn(tasks::follow(node())),
+            self.runtime.spawn(tasks::expire(node())),
+            self.runtime.spawn(offer::offer(node())),
+        ]);
     }
 
     /// Answers what was accepted and stops. Again does nothing.
@@ -107,6 +115,14 @@ impl RedisEngine {
             task.abort();
         }
         self.node.abandon();
+        let partitions = &self.node.partitions;
+        join_all(
+            partitions
+                .list()
+                .iter()
+                .map(|partition| partitions.leave(partition.id)),
+        )
+        .await;
     }
 
     /// Stops at once, as a crash would: what is under way is neither finished nor answered.
@@ -155,19 +171,63 @@ impl RedisEngine {
         self.node.queued()
     }
 
-    /// Why partitions grant nothing any more, if any do not.
+    /// Why partitions grant nothing, if any do not.
     #[must_use]
     pub fn stopped(&self) -> Option<String> {
-        let halted = self.node.partitions.list().iter().filter_map(|partition| {
-            let reason = partition.halted()?;
-            Some(format!("partition {}: {reason}", partition.id.0))
+        let list = self.partition_states().into_iter();
+        let stopped = list.filter_map(|(partition, reason)| {
+            Some(format!("partition {}: {}", partition.0, reason?))
         });
-        halted.reduce(|all, one| format!("{all}; {one}"))
+        stopped.reduce(|all, one| format!("{all}; {one}"))
     }
 
-    /// Stops granting on a partition, on all nodes, because of something that was found elsewhere.
-    pub async fn halt(&self, partition: PartitionId, reason: &str) {
-        self.node.partitions.halt(partition, reason).await;
+    /// Every partition, and why nothing is granted there, if that is so: it has halted, or is unreachable.
+    #[must_use]
+    pub fn partition_states(&self) -> Vec<(PartitionId, Option<String>)> {
+        let stopped = |partition: &Arc<Partition>| match partition.state() {
+            PartitionState::Open | PartitionState::Gathering => None,
+            PartitionState::Halted { reason, .. } | PartitionState::Unreachable { reason } => {
+                Some(reason)
+            }
+        };
+        let list = self.node.partitions.list().iter();
+        list.map(|partition| (partition.id, stopped(partition)))
+            .collect()
+    }
+
+    /// The partition that decides a claim, as far as this node knows the campaign.
+    #[must_use]
+    pub fn partition_of(&self, claim: &Claim) -> PartitionId {
+        self.node.partition_of(claim)
+    }
+
+    /// Whether a partition decides anything, as this node sees it. Nothing of it is kept here: a partition that goes on
+    /// elsewhere goes on here as well.
+    #[must_use]
+    pub fn state(&self, partition: PartitionId) -> PartitionState {
+        self.node.partitions.state(partition)
+    }
+
+    /// Stops granting on a partition by hand, on all nodes.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or the partition has stopped already.
+    pub async fn halt(&self, partition: PartitionId, reason: &str) -> Result<(), EngineError> {
+        self.node.partitions.halt(partition, reason).await
+    }
+
+    /// Has a partition that was repaired go on, under a new epoch and behind the entry `base` and everything that was
+    /// lost. `epoch` is the one that Redis has, none where the state is gone. False where somebody else was faster.
+    ///
+    /// # Errors
+    /// When Redis does not answer. Then it may have gone on all the same.
+    pub async fn resume(
+        &self,
+        partition: PartitionId,
+        epoch: Option<&str>,
+        base: Seq,
+    ) -> Result<bool, EngineError> {
+        self.node.partitions.resume(partition, epoch, base).await
     }
 
     fn spawn<T: Send + 'static, F: Future<Output = Result<T, EngineError>> + Send + 'static>(
@@ -186,11 +246,8 @@ impl RedisEngine {
 
 impl Engine for RedisEngine {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        if self.node.queued() >= QUEUED_MAX {
-            return Ticket::ready(Err(EngineError::Overloaded));
-        }
         let (answer, ticket) = Ticket::new();
-        self.node.enqueue(PendingClaim { claim, answer });
+        self.node.submit(claim, answer);
         ticket
     }
 
@@ -210,8 +267,8 @@ impl Engine for RedisEngine {
         self.spawn(async move |node| node.order(order).await)
     }
 
-    fn probe(&self) -> Ticket<()> {
-        self.spawn(async |node| node.probe().await)
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.spawn(async move |node| node.probe(partition).await)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

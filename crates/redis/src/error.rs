@@ -3,8 +3,9 @@
 use qiang_core::ports::{EngineError, LedgerError};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-/// Why a partition halts when Redis does not have its state.
-pub(crate) const STATE_LOST: &str = "Redis has lost the state of this partition";
+/// Why nothing is granted at `maxmemory`.
+const OUT_OF_MEMORY: &str =
+    "Redis has reached its maxmemory: it takes claims again when settlement has freed some of it";
 
 /// Why the engine could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,17 @@ pub enum ConnectError {
     /// Redis did not answer, or refused.
     #[error("Redis cannot be used")]
     Redis(#[source] RedisError),
+    /// A server may evict keys, and each is a grant.
+    #[error(
+        "the Redis on port {port} evicts keys when its memory is full, and with them grants: set `maxmemory-policy \
+         noeviction` there; it is `{policy}`"
+    )]
+    Evicts {
+        /// The server's own port.
+        port: String,
+        /// Its policy.
+        policy: String,
+    },
     /// Redis was set up with another number of partitions.
     #[error(
         "this Redis was set up with {found} partitions and the configuration says {configured}: the number cannot be \
@@ -45,10 +57,27 @@ pub(crate) fn log_unavailable(error: RedisError) -> LedgerError {
 }
 
 pub(crate) fn no_answer(error: &RedisError) -> String {
+    if is_out_of_memory(error) {
+        return OUT_OF_MEMORY.to_owned();
+    }
     format!("Redis does not answer: {error}")
 }
 
-/// Whether another attempt may succeed: a lost connection, a failover, a server that is starting.
+/// Why a script was not carried out.
+pub(crate) fn refused(script: &str, error: &RedisError) -> String {
+    if is_out_of_memory(error) {
+        return OUT_OF_MEMORY.to_owned();
+    }
+    format!("{script}: {error}")
+}
+
+/// Whether Redis has reached its `maxmemory` and refuses what may take more.
+pub(crate) fn is_out_of_memory(error: &RedisError) -> bool {
+    error.code() == Some("OOM")
+}
+
+/// Whether another attempt may succeed: a lost connection, a failover, a server that is starting or
+/// busy with a script.
 pub(crate) fn is_transient(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Io
@@ -68,7 +97,10 @@ pub(crate) fn is_transient(error: &RedisError) -> bool {
         _ => {
             error.is_io_error()
                 || error.is_timeout()
-                || matches!(error.code(), Some("UNBLOCKED" | "MISCONF" | "NOREPLICAS"))
+                || matches!(
+                    error.code(),
+                    Some("UNBLOCKED" | "MISCONF" | "NOREPLICAS" | "BUSY")
+                )
         }
     }
 }

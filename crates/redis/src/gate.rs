@@ -6,46 +6,51 @@
 //! matters here; a poll of the version stands behind it. What is loaded is bound to the versions of all parts before
 //! and after.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+mod holders;
+mod known;
 
-use parking_lot::{Mutex, RwLock};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream};
 use qiang_core::{
     book::Claim, campaign::Phase, event::PartitionId, gate::CampaignGate, id::CampaignId,
     outcome::Outcome, ports::EngineError, time::Timestamp,
 };
-use redis::Value;
 
-use crate::{keys::fnv1a, meta::CampaignMeta, partitions::Partitions, tally::PartTally};
+use self::{
+    holders::{Holders, KeptHolders},
+    known::Known,
+};
+use crate::{meta::CampaignMeta, partitions::Partitions, tally::PartTally};
 
-/// Grants of a campaign above which the gate leaves it to Redis: 8 bytes each.
+/// Grants of a campaign above which the gate leaves it to Redis.
 const HOLDERS_MAX: usize = 4_000_000;
 /// Inactive campaigns that are remembered; past it, all are loaded again when they are asked for.
 const INACTIVE_MAX: usize = 4_096;
-/// Users loaded at a time.
-const SCAN_COUNT: usize = 2_000;
+/// Campaigns that are loaded at a time.
+const LOADS_MAX: usize = 64;
 /// How often versions are polled, in case invalidations are lost.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Campaigns whose versions are read by one call.
+const POLLED_MAX: usize = 500;
+/// Such calls at a time.
+const POLLS_MAX: usize = 32;
 
 /// What a node answers by itself.
 pub(crate) struct Gate {
     partitions: Arc<Partitions>,
-    inactive: RwLock<HashMap<CampaignId, Arc<Inactive>>>,
-    /// Campaigns that are being loaded, and whether they were invalidated meanwhile.
-    refreshing: Mutex<HashMap<CampaignId, bool>>,
+    inactive: Known<CampaignId, Inactive>,
+    holders: KeptHolders,
 }
 
 /// A campaign that grants nothing.
 #[derive(Debug)]
 struct Inactive {
     state: CampaignGate,
-    /// Of each part.
-    versions: Vec<u64>,
-    /// Fingerprints of the users who have a grant.
-    holders: HashSet<u64>,
+    /// Of each part: its partition's term, and its version in it.
+    versions: Vec<(Arc<str>, u64)>,
+    /// The users who have a grant.
+    holders: Arc<Holders>,
 }
 
 impl Inactive {
@@ -61,8 +66,8 @@ impl Gate {
     pub(crate) fn new(partitions: Arc<Partitions>) -> Self {
         Self {
             partitions,
-            inactive: RwLock::default(),
-            refreshing: Mutex::default(),
+            inactive: Known::new(LOADS_MAX),
+            holders: KeptHolders::default(),
         }
     }
 
@@ -74,16 +79,15 @@ impl Gate {
             return Some(Outcome::UnknownCampaign);
         }
         let partition = partitions.of_user(&meta, &claim.user);
-        if claim.quantity == 0 || partitions.get(partition).is_halted() {
+        if claim.quantity == 0 || !partitions.get(partition).is_open() {
             return None;
         }
-        let inactive = self.inactive.read().get(&meta.id).cloned()?;
-        let fingerprint = fnv1a(claim.user.as_str().as_bytes());
-        if inactive.holders.contains(&fingerprint) {
+        let inactive = self.inactive.get(&meta.id)?;
+        if inactive.holders.contain(claim.user.as_str()) {
             return None;
         }
         let clock = &partitions.clock;
-        let (now, margin_ms) = (clock.now(), clock.margin_ms());
+        let (now, margin_ms) = (clock.trusted_now()?, clock.margin_ms());
         if !inactive.has_all_holders(now.plus_millis(margin_ms)) {
             return None;
         }
@@ -94,72 +98,81 @@ impl Gate {
 
     /// Forgets a campaign: something about it has changed.
     pub(crate) fn invalidate(&self, campaign: CampaignId) {
-        self.inactive.write().remove(&campaign);
-        if let Some(invalidated) = self.refreshing.lock().get_mut(&campaign) {
-            *invalidated = true;
-        }
+        self.inactive.invalidate(campaign);
     }
 
     /// Forgets all campaigns: invalidations may have been lost.
     pub(crate) fn invalidate_all(&self) {
-        self.inactive.write().clear();
-        for invalidated in self.refreshing.lock().values_mut() {
-            *invalidated = true;
-        }
+        self.inactive.invalidate_all();
     }
 
     /// Loads, in the background, whether a campaign is inactive and who has a grant, unless that is known.
     pub(crate) fn refresh(self: &Arc<Self>, meta: &Arc<CampaignMeta>) {
+        let now = self.partitions.clock.now();
+        if !self
+            .inactive
+            .begin(meta.id, |known| known.has_all_holders(now))
         {
-            let now = self.partitions.clock.now();
-            let mut refreshing = self.refreshing.lock();
-            let inactive = self.inactive.read();
-            let known = inactive.get(&meta.id);
-            if refreshing.contains_key(&meta.id)
-                || known.is_some_and(|known| known.has_all_holders(now))
-            {
-                return;
-            }
-            refreshing.insert(meta.id, false);
+            return;
         }
         let (gate, meta) = (Arc::clone(self), Arc::clone(meta));
         tokio::spawn(async move {
             let loaded = gate.load(&meta).await.ok().flatten();
-            let mut refreshing = gate.refreshing.lock();
-            let invalidated = refreshing.remove(&meta.id);
-            if let (Some(loaded), Some(false)) = (loaded, invalidated) {
-                let mut inactive = gate.inactive.write();
-                if inactive.len() >= INACTIVE_MAX {
-                    inactive.clear();
-                }
-                inactive.insert(meta.id, Arc::new(loaded));
+            if gate.inactive.len() >= INACTIVE_MAX {
+                gate.inactive.invalidate_all();
             }
+            gate.inactive.end(meta.id, loaded);
         });
     }
 
-    /// Compares the versions of all inactive campaigns with Redis, in case invalidations are lost.
+    /// Compares the versions of all inactive campaigns with Redis, in case invalidations are lost: each partition's
+    /// together, and several partitions' at a time, so that one that does not answer delays no other.
     pub(crate) async fn poll(&self) {
-        let versions_of = |(id, it): (&CampaignId, &Arc<Inactive>)| (*id, it.versions.clone());
-        let known: Vec<_> = self.inactive.read().iter().map(versions_of).collect();
-        for (id, versions) in known {
-            for (part, version) in (0..).zip(versions) {
+        let versions = self
+            .inactive
+            .collect(|id, known| (*id, known.versions.clone()));
+        let mut by_partition: BTreeMap<PartitionId, Vec<(CampaignId, u64)>> = BTreeMap::new();
+        for (id, versions) in versions {
+            for (part, (term, version)) in (0..).zip(versions) {
                 let partition = self.partitions.of_part(id, part);
-                let mut command = redis::cmd("HGET");
-                command
-                    .arg(self.partitions.keys().campaign(partition, id))
-                    .arg("version");
-                let current: Result<Option<u64>, _> =
-                    self.partitions.query(partition, &command).await;
-                if current != Ok(Some(version)) {
+                let place = self.partitions.get(partition);
+                if place.is_open() && place.term() == term {
+                    let known = by_partition.entry(partition).or_default();
+                    known.push((id, version));
+                } else {
                     self.invalidate(id);
-                    break;
                 }
+            }
+        }
+        let mut polls = Vec::new();
+        for (partition, known) in &by_partition {
+            for known in known.chunks(POLLED_MAX) {
+                polls.push(self.poll_partition(*partition, known));
+            }
+        }
+        stream::iter(polls)
+            .for_each_concurrent(POLLS_MAX, |poll| poll)
+            .await;
+    }
+
+    /// Forgets those of a partition's campaigns that are not at these versions, or all if Redis cannot say in time.
+    async fn poll_partition(&self, partition: PartitionId, known: &[(CampaignId, u64)]) {
+        let current = self
+            .partitions
+            .versions(partition, known.iter().map(|(id, _)| *id));
+        let current = tokio::time::timeout(POLL_EVERY, current).await;
+        let current = current.ok().and_then(Result::ok).unwrap_or_default();
+        for (n, (id, version)) in known.iter().enumerate() {
+            if current.get(n) != Some(&Some(*version)) {
+                self.invalidate(*id);
             }
         }
     }
 
     async fn load(&self, meta: &CampaignMeta) -> Result<Option<Inactive>, EngineError> {
         let partitions = &self.partitions;
+        let term = |partition| partitions.get(partition).term();
+        let terms: Vec<_> = partitions.of_campaign(meta).map(term).collect();
         let before = partitions.part_tallies(meta).await?;
         let tallies = before.iter().map(|part| &part.tally);
         let state = CampaignGate::of_parts(meta.window, meta.limit, tallies)
@@ -175,43 +188,16 @@ impl Gate {
         if granted > HOLDERS_MAX {
             return Ok(None);
         }
-        let mut holders = HashSet::with_capacity(granted);
-        for partition in partitions.of_campaign(meta) {
-            self.load_holders(meta, partition, &mut holders).await?;
-        }
+        let holders = self.holders.load(partitions, meta, &terms, &before).await?;
         let after = partitions.part_tallies(meta).await?;
         let stamp = |part: &PartTally| (part.version, part.tally.grants);
         let is_unchanged = before.iter().map(stamp).eq(after.iter().map(stamp));
+        let versions = after.iter().map(|part| part.version);
         Ok(is_unchanged.then(|| Inactive {
             state,
-            versions: after.iter().map(|part| part.version).collect(),
+            versions: terms.into_iter().zip(versions).collect(),
             holders,
         }))
-    }
-
-    async fn load_holders(
-        &self,
-        meta: &CampaignMeta,
-        partition: PartitionId,
-        holders: &mut HashSet<u64>,
-    ) -> Result<(), EngineError> {
-        let key = self.partitions.keys().users(partition, meta.id);
-        let mut cursor = "0".to_owned();
-        loop {
-            let mut command = redis::cmd("HSCAN");
-            command.arg(&key).arg(&cursor).arg("COUNT").arg(SCAN_COUNT);
-            let (next, fields): (String, Vec<Value>) =
-                self.partitions.query(partition, &command).await?;
-            for field in fields.iter().step_by(2) {
-                if let Value::BulkString(user) = field {
-                    holders.insert(fnv1a(user));
-                }
-            }
-            if next == "0" {
-                return Ok(());
-            }
-            cursor = next;
-        }
     }
 }
 

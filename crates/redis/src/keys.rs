@@ -3,14 +3,26 @@
 //! A partition's keys share the hash tag `{pNN}`, so that Redis Cluster keeps them on one node and a script may touch
 //! them together. `P` is the installation's prefix, `qiang` unless configured:
 //!
-//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `halted`
-//!   with the reason while nothing is granted, `list` where records also go into the queue.
+//! - `P:{pNN}:partition`, hash: `count` of partitions, `epoch` of this state, `seq` of the last log entry, `list` where
+//!   records also go into the queue. Of the term: its number `term`, the replication id `server` of its primary, the
+//!   entry `began` after which it began, `terms` with number, beginning and server of the last ones. `open` is the term
+//!   as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
+//!   `alive_from`, the sighting from which on a node is waited for. `halted` is the reason while nothing is granted,
+//!   `lost_from` and `lost_to` are the entries that were lost. `past` is the epochs that this one continues, each with
+//!   its last entry.
+//! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
+//!   it has observed.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
+//! - `P:{pNN}:released`, list: up to where the log was settled when, as far as it still keeps that: see
+//!   `transport/trim_log.lua`.
 //! - `P:{pNN}:queue`, list: copies of the log's records for the transport `list`, oldest first: the last entry's
-//!   sequence number, campaign, milliseconds and kind on one line, then what the record holds.
+//!   sequence number, campaign, milliseconds, kind and the partition's epoch on one line, then what the record holds.
 //! - `P:{pNN}:doing`, list: those that a worker has taken and not acknowledged.
 //! - `P:{pNN}:dead`, list: the last ones that could not be read.
 //! - `P:{pNN}:lease`, string: which worker settles the partition; it expires unless that worker renews it.
+//! - `P:{pNN}:kept`, list: while the partition is halted, entries past the end of the log that nodes have answered, as
+//!   text; `P:{pNN}:offers`, hash: node → the loss for which it has put all of its own there, and from which entry on.
+//! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
 //!   that is sent again is not carried out again.
@@ -18,9 +30,11 @@
 //!   wrote.
 //! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.
 //! - `P:{pNN}:c:ID:shares`, list: a packet's shares to come: six digits of number in base 36, then the amount.
+//!   Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash are what a repair has taken out.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
-//!   given back, newest order, keys and their orders.
+//!   given back, newest order, keys and their orders; `+` before the first key where further ones are in `keys`.
+//! - `P:{pNN}:c:ID:keys`, hash: user and key → order, for buyers with more keys than a row takes.
 //! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
 //! - `P:{pNN}:c:ID:payments`, hash: order and payment → its outcome.
 //! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
@@ -37,7 +51,7 @@ use qiang_core::{
 pub const PARTITIONS_MAX: u16 = 1_000;
 
 /// How many keys every script takes.
-pub(crate) const SCRIPT_KEYS: usize = 12;
+pub(crate) const SCRIPT_KEYS: usize = 13;
 
 /// Builds the keys of one installation.
 #[derive(Debug, Clone)]
@@ -54,7 +68,7 @@ macro_rules! keys_of_a_partition {
 }
 
 impl KeySpace {
-    keys_of_a_partition! { partition log queue doing dead lease agenda }
+    keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs }
 
     pub(crate) fn new(prefix: &str) -> Self {
         Self {
@@ -87,8 +101,22 @@ impl KeySpace {
         self.in_partition(partition, &format!("c:{campaign}:users"))
     }
 
+    pub(crate) fn orders(&self, partition: PartitionId, campaign: CampaignId) -> String {
+        self.in_partition(partition, &format!("c:{campaign}:orders"))
+    }
+
     pub(crate) fn transfers(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:transfers"))
+    }
+
+    /// A key of a campaign: `users`, `orders`, …
+    pub(crate) fn of_campaign(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        rest: &str,
+    ) -> String {
+        self.in_partition(partition, &format!("c:{campaign}:{rest}"))
     }
 
     pub(crate) fn plan(&self, partition: PartitionId, campaign: CampaignId) -> String {
@@ -121,6 +149,7 @@ impl KeySpace {
             of_campaign(":payments"),
             of_campaign(":transfers"),
             self.queue(partition),
+            of_campaign(":keys"),
         ]
     }
 

@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
-    ports::{EventLog, LedgerError},
+    ports::{EngineError, EventLog, LedgerError},
 };
+use tokio::time::Instant;
 
 use crate::{
     call_connection::CallConnection,
     engine::RedisEngine,
-    error::{STATE_LOST, log_unavailable},
-    partition::Partition,
+    error::unavailable,
+    partition::{Partition, PartitionState},
     record::{Record, decode, unreadable},
     transport,
 };
@@ -25,16 +26,17 @@ impl EventLog for RedisEngine {
         list.iter().map(|partition| partition.id).collect()
     }
 
+    fn epoch(&self, partition: PartitionId) -> String {
+        let known = self.node.partitions.get(partition);
+        known.epoch().unwrap_or_default()
+    }
+
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
-        let known = self.node.partitions.get(partition);
-        let head = reader.head().await;
-        let head = head.map_err(log_unavailable)?.ok_or_else(|| {
-            known.halt(STATE_LOST);
-            let reason = STATE_LOST.to_owned();
-            LedgerError::Unavailable { reason }
-        })?;
-        self.durable(&mut reader, known, head).await
+        reader
+            .head()
+            .await
+            .map_err(|error| self.unreadable(partition, &error))
     }
 
     async fn read(
@@ -45,32 +47,42 @@ impl EventLog for RedisEngine {
     ) -> Result<Vec<Entry>, LedgerError> {
         let known = self.node.partitions.get(partition);
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
+        let until = Instant::now() + self.node.partitions.options().call_timeout;
+        let open = known.open_term(until).await.map_err(unavailable);
+        let term = open.map_err(|error| self.unreadable(partition, &error))?;
         let mut entries = self.scan(&mut reader, partition, after, limit).await?;
-        let Some(last) = entries.last() else {
-            // Nothing new, or less than there was? What was observed before the look counts: grants go on meanwhile.
-            let min_head = known.min_head();
-            let head = reader.head().await;
-            let head = head.map_err(log_unavailable)?.unwrap_or(0);
-            if head < min_head {
-                let first = head + 1;
-                let reason = format!("Redis has lost the entries {first} to {min_head} of the log");
-                self.halt(partition, &reason).await;
-                return Err(LedgerError::LogLost { head });
-            }
-            return Ok(entries);
-        };
-        let durable = self.durable(&mut reader, known, last.seq).await?;
-        entries.retain(|entry| entry.seq <= durable);
-        // What is read is settled: a log that ends before it has lost something from here on.
-        known.observe(durable);
+        if let Some(last) = entries.last().map(|last| last.seq) {
+            let durable = self.durable(&mut reader, known, &term, last).await?;
+            entries.retain(|entry| entry.seq <= durable);
+            known.note_awaiting(durable < last);
+        } else {
+            known.note_awaiting(false);
+        }
+        // What is read is settled: a log that ends before it has lost something from here on. What was read in a term
+        // that is over may be lost already.
+        if !known.accept(&term, entries.last().map(|last| last.seq)) {
+            let reason = "the partition's primary has changed while its log was read".to_owned();
+            return Err(LedgerError::Unavailable { reason });
+        }
         Ok(entries)
     }
 
+    fn note_settled(&self, partition: PartitionId, settled: Seq) {
+        let known = self.node.partitions.get(partition);
+        known.note_settled(settled);
+    }
+
+    fn awaits_replicas(&self, partition: PartitionId) -> bool {
+        self.node.partitions.get(partition).awaits_replicas()
+    }
+
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
+        self.node.kept(partition).release(upto);
         let mut reader = self.node.readers[usize::from(partition.0)].lock().await;
-        let keys = self.node.partitions.keys();
-        let trimmed = reader.query(&transport::trim(keys, partition, upto)).await;
-        let _: i64 = trimmed.map_err(log_unavailable)?;
+        let partitions = &self.node.partitions;
+        let trim = transport::trim(partitions.keys(), partitions.options(), partition, upto);
+        let trimmed = reader.query(&trim).await;
+        let _: i64 = trimmed.map_err(|error| self.unreadable(partition, &error))?;
         Ok(())
     }
 }
@@ -96,7 +108,8 @@ impl RedisEngine {
                 .arg("COUNT")
                 .arg(RECORDS_MAX);
             let records = reader.query(&command).await;
-            let records: Vec<Record> = records.map_err(log_unavailable)?;
+            let records: Vec<Record> =
+                records.map_err(|error| self.unreadable(partition, &error))?;
             let end = records.len() < RECORDS_MAX;
             for (id, fields) in records {
                 let run = decode(&id, &fields).ok_or_else(|| unreadable(partition, &id))?;
@@ -116,15 +129,30 @@ impl RedisEngine {
         &self,
         reader: &mut CallConnection,
         known: &Partition,
+        term: &str,
         seq: Seq,
     ) -> Result<Seq, LedgerError> {
         if self.node.partitions.options().replicas == 0 || seq <= known.replicated() {
             return Ok(seq);
         }
         let replicated = reader.replicated().await;
-        if replicated.map_err(log_unavailable)? {
-            known.observe_replicated(seq);
+        if replicated.map_err(|error| self.unreadable(known.id, &error))? {
+            known.note_replicated(term, seq);
         }
         Ok(seq.min(known.replicated()))
+    }
+
+    /// Why the log cannot be read.
+    fn unreadable(&self, partition: PartitionId, error: &EngineError) -> LedgerError {
+        match self.node.partitions.state(partition) {
+            PartitionState::Halted {
+                lost: Some(lost), ..
+            } => LedgerError::LogLost {
+                head: lost.start() - 1,
+            },
+            _ => LedgerError::Unavailable {
+                reason: error.to_string(),
+            },
+        }
     }
 }

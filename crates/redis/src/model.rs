@@ -95,6 +95,7 @@ impl World {
             asked.push(PendingClaim {
                 claim: claim.clone(),
                 answer,
+                since_ms: 0,
             });
             tickets.push(ticket);
         }

@@ -1,23 +1,38 @@
 //! The engine on one node: what its handles and tasks share.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
-use qiang_core::{event::PartitionId, ports::EngineError};
+use qiang_core::{
+    book::Claim,
+    event::PartitionId,
+    ports::{Answer, Claimed, EngineError},
+};
 use tokio::sync::Mutex;
 
 use crate::{
     batcher::{ClaimBatcher, Group, PendingClaim},
     call_connection::{Arguments, CallConnection},
+    error::unavailable,
     gate::Gate,
+    kept::KeptAnswers,
     meta::CampaignMeta,
     partitions::Partitions,
     reply::ScriptReply,
     scripts::Script,
     transfer::Pulls,
 };
+
+/// Claims that may wait on one node; more are turned away as overload. A partition may have as many of them waiting as
+/// there is room for yet: one alone takes half of the room, and whatever others take, each leaves room for the next.
+pub const QUEUED_MAX: usize = 131_072;
+/// How often claims that wait too long are looked for.
+pub(crate) const EXPIRE_EVERY: Duration = Duration::from_millis(50);
 
 /// The engine on one node.
 pub(crate) struct Node {
@@ -28,24 +43,45 @@ pub(crate) struct Node {
     pub(crate) readers: Vec<Mutex<CallConnection>>,
     /// One a partition.
     batchers: Vec<ClaimBatcher>,
+    /// Whether nobody waited for each partition any more when it was looked at last.
+    given_up: Vec<AtomicBool>,
+    /// One a partition.
+    kept: Vec<KeptAnswers>,
     /// Claims that wait in all batchers.
     queued: AtomicUsize,
     stopping: AtomicBool,
+    started: Instant,
+    /// Milliseconds since the start, as of the last look at the clock: see [`expire`](Self::expire).
+    now_ms: AtomicU64,
 }
 
 impl Node {
     pub(crate) fn new(partitions: Partitions) -> Self {
         let partitions = Arc::new(partitions);
         let batcher = |_: &_| ClaimBatcher::default();
+        let flag = |_: &_| AtomicBool::new(false);
         Self {
             readers: partitions.connections("log"),
+            kept: partitions
+                .list()
+                .iter()
+                .map(|_| KeptAnswers::default())
+                .collect(),
             batchers: partitions.list().iter().map(batcher).collect(),
+            given_up: partitions.list().iter().map(flag).collect(),
             gate: Arc::new(Gate::new(Arc::clone(&partitions))),
             pulls: Pulls::new(Arc::clone(&partitions)),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            started: Instant::now(),
+            now_ms: AtomicU64::new(0),
             partitions,
         }
+    }
+
+    /// What this node has answered in a partition, and the ledger does not have yet.
+    pub(crate) fn kept(&self, partition: PartitionId) -> &KeptAnswers {
+        &self.kept[usize::from(partition.0)]
     }
 
     /// Claims that wait.
@@ -57,28 +93,103 @@ impl Node {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Queues a claim for its partition. After the close it is refused.
-    pub(crate) fn enqueue(&self, pending: PendingClaim) {
-        let claim = &pending.claim;
-        let partition = match self.partitions.known_meta(claim.campaign) {
-            Some(meta) => self.partitions.of_user(&meta, &claim.user),
-            None => self.partitions.home(claim.campaign),
+    /// Queues a claim for its partition, or refuses it at once: where nobody waits for the partition any more, where
+    /// too many wait, and after the close.
+    pub(crate) fn submit(&self, claim: Claim, answer: Answer<Claimed>) {
+        let partition = self.partition_of(&claim);
+        if self.given_up[usize::from(partition.0)].load(Ordering::Relaxed)
+            && let Some(reason) = self.partitions.given_up(partition)
+        {
+            return answer.send(Err(unavailable(reason)));
+        }
+        let pending = PendingClaim {
+            claim,
+            answer,
+            since_ms: self.now_ms.load(Ordering::Relaxed),
         };
+        self.push(partition, pending, QUEUED_MAX.saturating_sub(self.queued()));
+    }
+
+    /// Queues a claim again that was accepted before.
+    pub(crate) fn resubmit(&self, pending: PendingClaim) {
+        self.push(self.partition_of(&pending.claim), pending, usize::MAX);
+    }
+
+    fn push(&self, partition: PartitionId, pending: PendingClaim, room: usize) {
         self.queued.fetch_add(1, Ordering::Relaxed);
-        if let Err(pending) = self.batchers[usize::from(partition.0)].push(pending) {
+        if !self.batchers[usize::from(partition.0)].push(pending, room) {
             self.queued.fetch_sub(1, Ordering::Relaxed);
-            pending.answer.send(Err(EngineError::Stopping));
         }
     }
 
-    /// The next claims of a partition to decide together. None after the close.
+    /// The partition that decides a claim, as far as this node knows the campaign.
+    pub(crate) fn partition_of(&self, claim: &Claim) -> PartitionId {
+        match self.partitions.known_meta(claim.campaign) {
+            Some(meta) => self.partitions.of_user(&meta, &claim.user),
+            None => self.partitions.home(claim.campaign),
+        }
+    }
+
+    /// The next claims of a partition to decide together. None after the close. Claims that nobody waits for any more,
+    /// and those that have waited too long, are not among them.
     pub(crate) async fn next_batch(
         &self,
         partition: PartitionId,
     ) -> Option<(Group, Vec<PendingClaim>)> {
-        let batch = self.batchers[usize::from(partition.0)].take().await?;
-        self.queued.fetch_sub(batch.1.len(), Ordering::Relaxed);
-        Some(batch)
+        loop {
+            let (group, mut batch) = self.batchers[usize::from(partition.0)].take().await?;
+            self.queued.fetch_sub(batch.len(), Ordering::Relaxed);
+            let before_ms = self.late_before_ms(partition);
+            let is_stale = |pending: &mut PendingClaim| {
+                pending.since_ms < before_ms || pending.answer.is_abandoned()
+            };
+            for pending in batch.extract_if(.., is_stale) {
+                if !pending.answer.is_abandoned() {
+                    pending.answer.send(Err(self.not_decided(partition)));
+                }
+            }
+            if !batch.is_empty() {
+                return Some((group, batch));
+            }
+        }
+    }
+
+    /// Looks at the clock, and answers claims that have waited too long, or that wait for a partition that is given up.
+    pub(crate) fn expire(&self) {
+        let now_ms = self.started.elapsed().as_millis() as u64;
+        self.now_ms.store(now_ms, Ordering::Relaxed);
+        for partition in self.partitions.list().iter().map(|partition| partition.id) {
+            let before_ms = self.late_before_ms(partition);
+            let given_up = &self.given_up[usize::from(partition.0)];
+            given_up.store(before_ms == u64::MAX, Ordering::Relaxed);
+            self.refuse(partition, before_ms, || self.not_decided(partition));
+        }
+    }
+
+    fn refuse(&self, partition: PartitionId, before_ms: u64, error: impl FnOnce() -> EngineError) {
+        let refused = self.batchers[usize::from(partition.0)].refuse(before_ms, error);
+        self.queued.fetch_sub(refused, Ordering::Relaxed);
+    }
+
+    /// Claims that were submitted before this are not decided any more.
+    fn late_before_ms(&self, partition: PartitionId) -> u64 {
+        if self.partitions.given_up(partition).is_some() {
+            return u64::MAX;
+        }
+        // A claim was submitted after the last look at the clock, and that much may be missing from its age.
+        let wait_max = self.partitions.options().try_for + EXPIRE_EVERY;
+        let now_ms = self.now_ms.load(Ordering::Relaxed);
+        now_ms.saturating_sub(wait_max.as_millis() as u64)
+    }
+
+    /// Why not.
+    fn not_decided(&self, partition: PartitionId) -> EngineError {
+        let wait_max_ms = self.partitions.options().try_for.as_millis();
+        let given_up = self.partitions.given_up(partition);
+        unavailable(given_up.unwrap_or_else(|| {
+            let partition = partition.0;
+            format!("partition {partition} has not got to the claim in {wait_max_ms} ms")
+        }))
     }
 
     /// Takes no more claims; those that wait are still decided.
@@ -91,12 +202,10 @@ impl Node {
 
     /// Answers what waits, when nobody decides it any more.
     pub(crate) fn abandon(&self) {
-        let error = EngineError::Uncertain {
-            reason: "the engine has stopped".to_owned(),
-        };
-        for batcher in &self.batchers {
-            let lost = batcher.abandon(&error);
-            self.queued.fetch_sub(lost, Ordering::Relaxed);
+        for partition in self.partitions.list() {
+            self.refuse(partition.id, u64::MAX, || EngineError::Uncertain {
+                reason: "the engine has stopped".to_owned(),
+            });
         }
     }
 

@@ -12,7 +12,11 @@ use crate::{
     scripts::{OPEN, Script, WARM},
 };
 use qiang_core::{
-    book::Setup, campaign::Rules, event::PartitionId, ports::EngineError, split::SplitRule,
+    book::Setup,
+    campaign::{Campaign, Rules},
+    event::PartitionId,
+    ports::EngineError,
+    split::SplitRule,
 };
 
 /// Shares put in place by one call.
@@ -70,15 +74,7 @@ impl Node {
 
     /// Over how many partitions the campaign is spread, as the first node to open it has decided.
     async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
-        let options = self.partitions.options();
-        let lazy = matches!(&setup.campaign.rules, Rules::RedPacket(packet)
-            if matches!(packet.split.rule(), SplitRule::Lazy { .. }));
-        // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
-        let parts = if !lazy && setup.campaign.supply() >= options.spread_from {
-            options.spread_over.min(options.partitions).max(1)
-        } else {
-            1
-        };
+        let parts = self.partitions.parts_for(&setup.campaign);
         let home = self.partitions.home(setup.campaign.id);
         let key = self.partitions.keys().plan(home, setup.campaign.id);
         let mut set = redis::cmd("SET");
@@ -114,7 +110,8 @@ impl Node {
             })
             .await?;
         }
-        let fields = fields_of(setup, part);
+        let place = (part.parts, part.index);
+        let fields = fields_of(&setup.campaign, place, part.supply, part.funded_minor);
         self.step(partition, &OPEN, setup, &|command| {
             command.arg(part.shares.len()).arg(&fields)
         })
@@ -143,7 +140,7 @@ impl Node {
 }
 
 /// The sums of the last 1000, 2000, … shares: the offset at which each run begins, its number, its sum.
-fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
+pub(crate) fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     let mut sums = Vec::new();
     let mut sum = 0;
     for (at, (_, amount)) in shares.iter().enumerate().rev() {
@@ -156,8 +153,13 @@ fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     sums
 }
 
-fn fields_of(setup: &Setup, part: &Part) -> Vec<(&'static str, String)> {
-    let campaign = &setup.campaign;
+/// The fields of a campaign's hash when it opens, for the part of this place among so many.
+pub(crate) fn fields_of(
+    campaign: &Campaign,
+    (parts, index): (u16, u16),
+    supply: u32,
+    funded_minor: i64,
+) -> Vec<(&'static str, String)> {
     let window = campaign.window;
     let mut fields = vec![
         ("kind", campaign.kind().name().to_owned()),
@@ -166,11 +168,11 @@ fn fields_of(setup: &Setup, part: &Part) -> Vec<(&'static str, String)> {
         ("ends", window.ends_at().as_millis().to_string()),
         ("limit", campaign.per_user_limit().to_string()),
         ("ack", campaign.ack.name().to_owned()),
-        ("parts", part.parts.to_string()),
-        ("index", part.index.to_string()),
-        ("supply", part.supply.to_string()),
-        ("remaining", part.supply.to_string()),
-        ("funded", part.funded_minor.to_string()),
+        ("parts", parts.to_string()),
+        ("index", index.to_string()),
+        ("supply", supply.to_string()),
+        ("remaining", supply.to_string()),
+        ("funded", funded_minor.to_string()),
         ("granted", "0".to_owned()),
         ("grants", "0".to_owned()),
         ("returned", "0".to_owned()),

@@ -60,6 +60,12 @@ pub struct Options {
     pub call_timeout: Duration,
     /// For how long a claim or command is tried again over lost connections and failovers.
     pub try_for: Duration,
+    /// How long the log keeps what is settled: so far back the ledger may be restored.
+    pub retain: Duration,
+    /// Bytes that the logs of all partitions may take together while they keep what is settled.
+    pub retain_bytes: u64,
+    /// How long a new term waits for a node that was alive and says nothing.
+    pub term_grace: Duration,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -90,6 +96,9 @@ impl Default for Options {
             read_urls: Vec::new(),
             call_timeout: Duration::from_secs(2),
             try_for: Duration::from_secs(10),
+            retain: Duration::ZERO,
+            retain_bytes: 1 << 28,
+            term_grace: Duration::from_secs(2),
             clock: None,
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
-    event::PartitionId,
+    event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
     order::{OrderState, OrderStep, OrderStepError},
     ports::EngineError,
@@ -37,7 +37,15 @@ impl Node {
             _ => PaymentOutcome::RefundDue,
         };
         let view = text.get(2..).and_then(|text| reply::order(&meta, text));
-        Ok(Reply::Payment(outcome, view.ok_or_else(unreadable)?))
+        let view = view.ok_or_else(unreadable)?;
+        let (number, payment) = (order.number, payment.clone());
+        let event = match outcome {
+            PaymentOutcome::Paid => Event::Paid { number, payment },
+            PaymentOutcome::Reinstated => Event::Reinstated { number, payment },
+            PaymentOutcome::RefundDue => Event::RefundDue { number, payment },
+        };
+        self.kept(partition).keep_step(&meta, event);
+        Ok(Reply::Payment(outcome, view))
     }
 
     pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
@@ -57,7 +65,11 @@ impl Node {
             return Err(Refusal::Order(OrderStepError { from, step }).into());
         }
         let text = reply.found(Refusal::UnknownOrder)?;
-        reply::order(&meta, &text).ok_or_else(unreadable)
+        let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
+        let number = order.number;
+        self.kept(partition)
+            .keep_step(&meta, Event::Cancelled { number });
+        Ok(view)
     }
 
     pub(crate) async fn order(&self, order: OrderId) -> Result<Option<OrderView>, EngineError> {
@@ -66,7 +78,7 @@ impl Node {
         };
         let reply = self
             .partitions
-            .call(partition, &ORDER, meta.id, false, &|command| {
+            .call(partition, &ORDER, meta.id, None, &|command| {
                 command.arg(order.number)
             })
             .await?;

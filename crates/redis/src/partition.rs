@@ -1,70 +1,499 @@
-//! What this node knows of one partition.
+//! What this node knows of one partition: the term in which calls are carried out, and what this node has observed.
+//!
+//! A term is the time for which one server is the partition's primary. Everything here is read and changed under one
+//! lock: an answer counts as observed in the term in which it was asked for, or it does not count at all.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fmt,
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use parking_lot::RwLock;
+use parking_lot::Mutex;
 use qiang_core::event::{PartitionId, Seq};
+use tokio::{sync::Notify, time::Instant};
+
+/// How often a node says that it is there.
+const PRESENCE_EVERY: Duration = Duration::from_millis(500);
+/// The same while the partition is not open.
+const PRESENCE_SOON: Duration = Duration::from_millis(50);
+/// A partition that has not answered for this long is unreachable. A failover may take as long as it likes: calls go on
+/// trying until their own time is over.
+const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
+/// Why a call was not carried out, while nodes report.
+const GATHERING: &str =
+    "the partition's primary has changed, and nodes report what they have observed";
+
+/// Whether a partition decides anything, as this node sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PartitionState {
+    /// Calls are carried out.
+    Open,
+    /// A new term has begun, and nodes report what they have observed in earlier ones.
+    Gathering,
+    /// Nothing is decided until somebody has repaired it.
+    Halted {
+        /// Why, for the operator.
+        reason: String,
+        /// The entries that were lost; none where it was halted by hand.
+        lost: Option<RangeInclusive<Seq>>,
+    },
+    /// No primary answers.
+    Unreachable {
+        /// Why, for the operator.
+        reason: String,
+    },
+}
+
+impl fmt::Display for PartitionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Gathering => f.write_str("gathering"),
+            Self::Halted { reason, .. } => write!(f, "halted: {reason}"),
+            Self::Unreachable { reason } => write!(f, "unreachable: {reason}"),
+        }
+    }
+}
+
+/// The time for which one server is a partition's primary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Term {
+    /// The state's epoch: another one continues it after a repair, or has taken its place.
+    pub(crate) epoch: String,
+    /// Terms of an epoch are numbered.
+    pub(crate) number: u64,
+    /// The beginning of the primary's replication id.
+    pub(crate) server: String,
+    /// Where the log ended when the term began.
+    pub(crate) began: Seq,
+}
+
+impl Term {
+    /// As calls state it.
+    fn token(&self) -> Arc<str> {
+        format!("{}.{}.{}", self.epoch, self.number, self.server).into()
+    }
+}
+
+/// What a presence call says.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    pub(crate) term: Option<Term>,
+    /// The earlier term in which it was observed, until that was reported.
+    pub(crate) before: Option<Term>,
+    pub(crate) observed: Seq,
+    pub(crate) settled: Seq,
+    /// Whether there may be a new state.
+    pub(crate) fresh: bool,
+    /// For how long only terms were found that are earlier than the one that is known.
+    pub(crate) stale_for: Duration,
+}
+
+/// What a presence call was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// None where the state is gone.
+    pub(crate) term: Option<Term>,
+    pub(crate) state: PartitionState,
+}
+
+/// What follows from an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Learned {
+    /// Nothing.
+    Known,
+    /// The term is new: what was observed is to be reported in it.
+    NewTerm,
+    /// The server has an earlier term than the one that is known: it is none of this partition's any more.
+    Stale,
+}
 
 /// One partition, as this node sees it.
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
-    /// The state's epoch: another one means that Redis was emptied or replaced.
-    pub(crate) epoch: String,
-    /// The last log entry that this node has observed and answered for. A log that ends before it has lost entries.
-    min_head: AtomicU64,
-    /// The last log entry that replicas are known to have.
-    replicated: AtomicU64,
-    /// Why nothing is granted here any more.
-    halted: RwLock<Option<String>>,
+    view: Mutex<View>,
+    /// Whether calls are carried out may have changed.
+    changed: Notify,
+    /// A presence call is wanted at once.
+    wanted: Notify,
+    /// Something has spoken against the server that presence calls go to.
+    suspected: AtomicBool,
+    /// Whether the last read of the log ended where replicas do.
+    awaiting: AtomicBool,
+    replies: Arc<Replies>,
+}
+
+/// Replies that were accepted and are on their way to where they are kept.
+#[derive(Default)]
+struct Replies {
+    unkept: AtomicUsize,
+    /// There are none any more.
+    kept: Notify,
+}
+
+/// A reply that was accepted. Whoever keeps it does so before this is dropped.
+pub(crate) struct Unkept(Arc<Replies>);
+
+impl fmt::Debug for Unkept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unkept")
+    }
+}
+
+impl Drop for Unkept {
+    fn drop(&mut self) {
+        if self.0.unkept.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.kept.notify_waiters();
+        }
+    }
+}
+
+struct View {
+    term: Option<Term>,
+    /// The term as calls state it.
+    token: Arc<str>,
+    before: Option<Term>,
+    /// As the partition says, however long ago.
+    state: PartitionState,
+    /// Why presence calls fail, and since when.
+    failing: Option<(String, Instant)>,
+    /// When a presence call was answered last.
+    answered: Instant,
+    /// Since when only earlier terms are found.
+    stale: Option<Instant>,
+    /// The last log entry that this node has answered for, or that it has read for settlement.
+    observed: Seq,
+    /// Up to where the ledger has the partition.
+    settled: Seq,
+    /// The last log entry that replicas are known to have, in this term.
+    replicated: Seq,
+    fresh: bool,
 }
 
 impl Partition {
-    pub(crate) fn new(id: PartitionId, epoch: String, min_head: Seq) -> Self {
+    /// A partition of which nothing is known but how far the ledger has it, and whether nothing was ever in it.
+    pub(crate) fn new(id: PartitionId, settled: Seq, fresh: bool) -> Self {
+        let view = View {
+            term: None,
+            token: Arc::from(""),
+            before: None,
+            state: PartitionState::Gathering,
+            failing: None,
+            answered: Instant::now(),
+            stale: None,
+            observed: 0,
+            settled,
+            replicated: 0,
+            fresh,
+        };
         Self {
             id,
-            epoch,
-            min_head: AtomicU64::new(min_head),
-            replicated: AtomicU64::new(0),
-            halted: RwLock::new(None),
+            view: Mutex::new(view),
+            changed: Notify::new(),
+            wanted: Notify::new(),
+            suspected: AtomicBool::new(false),
+            awaiting: AtomicBool::new(false),
+            replies: Arc::default(),
         }
     }
 
+    /// Whether calls are carried out, and why not.
+    pub(crate) fn state(&self) -> PartitionState {
+        let view = self.view.lock();
+        match (&view.state, &view.failing) {
+            (PartitionState::Halted { .. }, _) | (_, None) => view.state.clone(),
+            (_, Some((reason, since)))
+                if view.term.is_none() || since.elapsed() >= UNREACHABLE_AFTER =>
+            {
+                let reason = reason.clone();
+                PartitionState::Unreachable { reason }
+            }
+            _ => view.state.clone(),
+        }
+    }
+
+    /// Why nobody waits for the partition any more, if it has not answered for `silent_max`.
+    pub(crate) fn given_up(&self, silent_max: Duration) -> Option<String> {
+        let view = self.view.lock();
+        let (reason, _) = view.failing.as_ref()?;
+        let silent = view.answered.elapsed();
+        let since = || format!("it has not answered for {} s: {reason}", silent.as_secs());
+        (silent >= silent_max).then(since)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.view.lock().state == PartitionState::Open
+    }
+
+    /// The term for a call, as soon as calls are carried out.
+    ///
+    /// # Errors
+    /// Why there is none until then: the partition has halted, or time is up.
+    pub(crate) async fn open_term(&self, until: Instant) -> Result<Arc<str>, String> {
+        loop {
+            if let Some(admitted) = self.view.lock().admit() {
+                return admitted;
+            }
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(admitted) = self.view.lock().admit() {
+                return admitted;
+            }
+            if tokio::time::timeout_at(until, changed).await.is_err() {
+                return Err(self.view.lock().closed());
+            }
+        }
+    }
+
+    /// The term as calls state it, while they are carried out.
+    pub(crate) fn current_term(&self) -> Option<Arc<str>> {
+        let view = self.view.lock();
+        (view.state == PartitionState::Open).then(|| Arc::clone(&view.token))
+    }
+
+    /// The term, as calls state it.
+    pub(crate) fn term(&self) -> Arc<str> {
+        Arc::clone(&self.view.lock().token)
+    }
+
+    /// The epoch, once it is known.
+    pub(crate) fn epoch(&self) -> Option<String> {
+        let view = self.view.lock();
+        view.term.as_ref().map(|term| term.epoch.clone())
+    }
+
+    /// The last entry of which this node knows: a server whose log ends before it is not the partition's primary, or
+    /// has lost something.
     pub(crate) fn min_head(&self) -> Seq {
-        self.min_head.load(Ordering::Acquire)
+        let view = self.view.lock();
+        view.observed.max(view.settled)
     }
 
-    /// The log reaches to this entry, and somebody is about to rely on it.
-    pub(crate) fn observe(&self, seq: Seq) {
-        self.min_head.fetch_max(seq, Ordering::AcqRel);
-    }
-
-    pub(crate) fn replicated(&self) -> Seq {
-        self.replicated.load(Ordering::Acquire)
-    }
-
-    /// Replicas have the log up to this entry.
-    pub(crate) fn observe_replicated(&self, seq: Seq) {
-        self.replicated.fetch_max(seq, Ordering::AcqRel);
-    }
-
-    pub(crate) fn halted(&self) -> Option<String> {
-        self.halted.read().clone()
-    }
-
-    pub(crate) fn is_halted(&self) -> bool {
-        self.halted.read().is_some()
-    }
-
-    /// Stops granting on this node. The first reason stays.
-    pub(crate) fn halt(&self, reason: &str) {
-        let mut halted = self.halted.write();
-        if halted.is_none() {
-            tracing::error!(
-                partition = self.id.0,
-                reason,
-                "a partition has stopped granting"
-            );
-            *halted = Some(reason.to_owned());
+    /// An answer has come to what was asked in a term; `relied_on` is the entry up to which somebody is about to rely
+    /// on the log. False where the term is over: the answer counts as lost, and nobody may be told it.
+    #[must_use]
+    pub(crate) fn accept(&self, term: &str, relied_on: Option<Seq>) -> bool {
+        let mut view = self.view.lock();
+        let current = *view.token == *term;
+        if current && let Some(seq) = relied_on {
+            view.observed = view.observed.max(seq);
         }
+        current
+    }
+
+    /// As [`Partition::accept`], for the reply to a call; none where the term is over. The count is taken under the
+    /// lock under which a term ends, so that a repair which waits for [`Partition::all_kept`] misses no reply.
+    pub(crate) fn accept_reply(&self, term: &str, relied_on: Option<Seq>) -> Option<Unkept> {
+        let mut view = self.view.lock();
+        if *view.token != *term {
+            return None;
+        }
+        if let Some(seq) = relied_on {
+            view.observed = view.observed.max(seq);
+        }
+        self.replies.unkept.fetch_add(1, Ordering::AcqRel);
+        Some(Unkept(Arc::clone(&self.replies)))
+    }
+
+    /// Returns once every reply that was accepted is kept. No more come where the partition has halted.
+    pub(crate) async fn all_kept(&self) {
+        loop {
+            let kept = self.replies.kept.notified();
+            tokio::pin!(kept);
+            kept.as_mut().enable();
+            if self.replies.unkept.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            kept.await;
+        }
+    }
+
+    /// The ledger has the partition up to this entry.
+    pub(crate) fn note_settled(&self, seq: Seq) {
+        let mut view = self.view.lock();
+        view.settled = view.settled.max(seq);
+    }
+
+    /// The last log entry that replicas are known to have.
+    pub(crate) fn replicated(&self) -> Seq {
+        self.view.lock().replicated
+    }
+
+    /// Whether the last read of the log ended where replicas do.
+    pub(crate) fn awaits_replicas(&self) -> bool {
+        self.awaiting.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_awaiting(&self, awaiting: bool) {
+        self.awaiting.store(awaiting, Ordering::Relaxed);
+    }
+
+    /// Replicas have the log up to this entry of the term.
+    pub(crate) fn note_replicated(&self, term: &str, seq: Seq) {
+        let mut view = self.view.lock();
+        if *view.token == *term {
+            view.replicated = view.replicated.max(seq);
+        }
+    }
+
+    /// A call was refused in this term: whether it still runs has to be asked.
+    pub(crate) fn refused(&self, term: &str) {
+        let mut view = self.view.lock();
+        if *view.token == *term && view.state == PartitionState::Open {
+            view.state = PartitionState::Gathering;
+        }
+        drop(view);
+        self.suspect();
+    }
+
+    /// Something speaks against the server: the next presence call looks the primary up anew, and comes at once.
+    pub(crate) fn suspect(&self) {
+        self.suspected.store(true, Ordering::Release);
+        self.wanted.notify_one();
+    }
+
+    /// Whether something has spoken against the server since the last look.
+    pub(crate) fn take_suspicion(&self) -> bool {
+        self.suspected.swap(false, Ordering::AcqRel)
+    }
+
+    /// Returns when it is time for a presence call.
+    pub(crate) async fn presence_due(&self) {
+        let every = match self.is_open() {
+            true => PRESENCE_EVERY,
+            false => PRESENCE_SOON,
+        };
+        // Either way it is time.
+        let _ = tokio::time::timeout(every, self.wanted.notified()).await;
+    }
+
+    /// What this node has to say of the partition.
+    pub(crate) fn report(&self) -> Report {
+        let view = self.view.lock();
+        Report {
+            term: view.term.clone(),
+            before: view.before.clone(),
+            observed: view.observed,
+            settled: view.settled,
+            fresh: view.fresh,
+            stale_for: view.stale.map_or(Duration::ZERO, |since| since.elapsed()),
+        }
+    }
+
+    /// The answer to a presence call.
+    pub(crate) fn learn(&self, report: &Report, answer: Answer) -> Learned {
+        let mut view = self.view.lock();
+        let earlier = view.state.clone();
+        let learned = view.learn(report, answer);
+        self.tell(&earlier, &view.state);
+        drop(view);
+        self.changed.notify_waiters();
+        learned
+    }
+
+    /// A presence call has failed.
+    pub(crate) fn note_failure(&self, reason: String) {
+        self.view.lock().fail(reason);
+    }
+
+    /// Logs what operators have to know of.
+    fn tell(&self, earlier: &PartitionState, state: &PartitionState) {
+        let partition = self.id.0;
+        match state {
+            PartitionState::Halted { reason, .. } if earlier != state => {
+                tracing::error!(partition, reason, "a partition has stopped granting");
+            }
+            PartitionState::Open if matches!(earlier, PartitionState::Halted { .. }) => {
+                tracing::info!(partition, "a partition grants again");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl View {
+    /// The term for a call, or why there is none; nothing where that has to be waited for.
+    fn admit(&self) -> Option<Result<Arc<str>, String>> {
+        match &self.state {
+            PartitionState::Open => Some(Ok(Arc::clone(&self.token))),
+            PartitionState::Halted { reason, .. } => Some(Err(reason.clone())),
+            PartitionState::Gathering | PartitionState::Unreachable { .. } => None,
+        }
+    }
+
+    /// Why no call was carried out.
+    fn closed(&self) -> String {
+        let failing = self.failing.as_ref().map(|(reason, _)| reason.clone());
+        failing.unwrap_or_else(|| GATHERING.to_owned())
+    }
+
+    fn fail(&mut self, reason: String) {
+        let since = self.failing.take().map(|(_, since)| since);
+        self.failing = Some((reason, since.unwrap_or_else(Instant::now)));
+    }
+
+    fn learn(&mut self, report: &Report, answer: Answer) -> Learned {
+        let Some(term) = answer.term else {
+            self.failing = None;
+            self.answered = Instant::now();
+            self.state = answer.state;
+            return Learned::Known;
+        };
+        if self
+            .term
+            .as_ref()
+            .is_some_and(|known| term.number < known.number)
+        {
+            self.stale.get_or_insert_with(Instant::now);
+            self.fail(
+                "the server that was found is not the partition's primary any more".to_owned(),
+            );
+            return Learned::Stale;
+        }
+        (self.failing, self.stale) = (None, None);
+        self.answered = Instant::now();
+        if report.term.as_ref() == Some(&term) {
+            self.before = None;
+            self.state = answer.state;
+            return Learned::Known;
+        }
+        // From here on no answer of an earlier term counts, so that the report says everything.
+        self.token = term.token();
+        let earlier = self.term.replace(term);
+        self.before = self.before.take().or(earlier);
+        self.replicated = 0;
+        self.fresh = false;
+        self.state = PartitionState::Gathering;
+        Learned::NewTerm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future as _, task::Context};
+
+    use super::*;
+
+    #[test]
+    fn a_repair_waits_for_replies_that_are_not_kept_yet() {
+        let partition = Partition::new(PartitionId(0), 0, true);
+        let term = partition.term();
+        assert!(partition.accept_reply("another", Some(7)).is_none());
+        let replies = [1, 2].map(|seq| partition.accept_reply(&term, Some(seq)));
+        assert_eq!(partition.min_head(), 2);
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut kept = Box::pin(partition.all_kept());
+        for reply in replies {
+            assert!(kept.as_mut().poll(&mut context).is_pending());
+            assert!(reply.is_some());
+            drop(reply);
+        }
+        assert!(kept.as_mut().poll(&mut context).is_ready());
     }
 }

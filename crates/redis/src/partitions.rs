@@ -1,7 +1,8 @@
 //! All partitions of an installation: where campaigns are, and commands and script calls to them.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use parking_lot::RwLock;
 use qiang_core::{
     campaign::AckLevel,
@@ -9,25 +10,30 @@ use qiang_core::{
     id::{CampaignId, UserId},
     ports::EngineError,
 };
-use redis::{Cmd, FromRedisValue, RedisError};
-use tokio::sync::Mutex;
+use redis::{Cmd, FromRedisValue};
+use tokio::{
+    sync::{Mutex, MutexGuard},
+    time::Instant,
+};
 
 use crate::{
     call_connection::{Arguments, Call, CallConnection, ConnectionContext},
     clock::RedisClock,
-    error::{ConnectError, STATE_LOST, no_answer, unavailable},
+    error::{ConnectError, is_transient, no_answer, unavailable},
     keys::{KeySpace, home_of, part_of},
     meta::{CampaignMeta, FIELDS},
     options::Options,
-    partition::Partition,
+    partition::{Partition, PartitionState},
     reply::ScriptReply,
-    scripts::Script,
+    scripts::{HALT, Script},
 };
 
 /// Campaigns that a node remembers; past that many, all are forgotten and read again as they are asked for.
 const CAMPAIGNS_MAX: usize = 65_536;
 /// Keys looked at by one step of a scan.
 const SCAN_COUNT: usize = 1_000;
+/// The pause between two attempts of a command that is sent in whatever term.
+const UNFENCED_PAUSE: Duration = Duration::from_millis(50);
 
 /// All partitions, as this node sees them.
 pub(crate) struct Partitions {
@@ -37,30 +43,45 @@ pub(crate) struct Partitions {
     list: Vec<Arc<Partition>>,
     /// One connection a partition, for everything that is not a claim.
     command_connections: Vec<Mutex<CallConnection>>,
+    /// One connection a partition, for saying that this node is there.
+    pub(crate) presence_connections: Vec<Mutex<CallConnection>>,
+    /// One connection a partition, for looking after it while it is not open.
+    repair_connections: Vec<Mutex<CallConnection>>,
 }
 
 impl Partitions {
-    /// Finds every partition's state in Redis, or makes it. `settled` is how far the ledger has each partition.
-    pub(crate) async fn attach(
+    /// Tells every partition in Redis that this node is there, and sets it up where nothing was ever in it. What does
+    /// not answer is unreachable for now. `settled` is how far the ledger has each partition.
+    ///
+    /// # Errors
+    /// When Redis was set up with another number of partitions.
+    pub(crate) async fn connect(
         context: ConnectionContext,
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
         let fresh = settled.iter().all(|(_, seq)| *seq == 0);
-        let mut list = Vec::new();
-        for id in (0..context.options.partitions).map(PartitionId) {
+        let partition = |id: PartitionId| {
             let known = settled.iter().find(|(partition, _)| *partition == id);
-            let min_head = known.map_or(0, |(_, seq)| *seq);
-            list.push(Arc::new(attach(&context, id, min_head, fresh).await?));
-        }
+            let settled = known.map_or(0, |(_, seq)| *seq);
+            Arc::new(Partition::new(id, settled, fresh))
+        };
+        let ids = (0..context.options.partitions).map(PartitionId);
         let mut partitions = Self {
             clock: RedisClock::new(context.options.clock.clone()),
+            list: ids.map(partition).collect(),
             context: Arc::new(context),
             metas: RwLock::default(),
-            list,
             command_connections: Vec::new(),
+            presence_connections: Vec::new(),
+            repair_connections: Vec::new(),
         };
         // Part of keys: it stays.
         partitions.command_connections = partitions.connections("desk");
+        partitions.presence_connections = partitions.connections("presence");
+        partitions.repair_connections = partitions.connections("repair");
+        let ids = partitions.list.iter().map(|partition| partition.id);
+        let presences = join_all(ids.map(|id| partitions.present(id))).await;
+        presences.into_iter().collect::<Result<(), _>>()?;
         Ok(partitions)
     }
 
@@ -148,8 +169,6 @@ impl Partitions {
             .arg(&FIELDS);
         let values: Vec<Option<String>> = self.query(home, &command).await?;
         if values.iter().all(Option::is_none) {
-            // A partition that has lost its state knows no campaign: that is no answer.
-            self.check(home).await?;
             return Ok(None);
         }
         let meta = CampaignMeta::read(campaign, &values);
@@ -163,34 +182,95 @@ impl Partitions {
         Ok(Some(meta))
     }
 
-    /// Sends a plain command that may be repeated to a partition's primary, over lost connections.
+    /// Whether a partition decides anything, as this node sees it.
+    pub(crate) fn state(&self, id: PartitionId) -> PartitionState {
+        self.get(id).state()
+    }
+
+    /// Whether a partition decides something, or will in a moment.
+    pub(crate) fn is_serving(&self, id: PartitionId) -> bool {
+        let state = self.state(id);
+        matches!(state, PartitionState::Open | PartitionState::Gathering)
+    }
+
+    /// Sends a plain command that may be repeated to a partition's primary, over lost connections and terms.
     pub(crate) async fn query<T: FromRedisValue>(
         &self,
         partition: PartitionId,
         command: &Cmd,
     ) -> Result<T, EngineError> {
-        let connection = &self.command_connections[usize::from(partition.0)];
-        let answer = connection.lock().await.query(command).await;
-        answer.map_err(|error| unavailable(no_answer(&error)))
+        self.command_connection(partition)
+            .await?
+            .query(command)
+            .await
     }
 
-    /// Calls a script of a campaign's part.
+    /// Sends a plain command that may be repeated to a partition's server, in whatever term: for those who look after a
+    /// partition that is not open.
+    pub(crate) async fn query_unfenced<T: FromRedisValue>(
+        &self,
+        partition: PartitionId,
+        command: &Cmd,
+    ) -> Result<T, EngineError> {
+        let mut connection = self.repair_connections[usize::from(partition.0)]
+            .lock()
+            .await;
+        let until = Instant::now() + self.options().call_timeout;
+        loop {
+            let error = match connection.once(command).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            connection.disconnect();
+            if !is_transient(&error) || Instant::now() >= until {
+                return Err(unavailable(no_answer(&error)));
+            }
+            tokio::time::sleep(UNFENCED_PAUSE).await;
+        }
+    }
+
+    /// Calls a script of a campaign's part; `asks` is the level that it is to reach, none for one that only reads.
     pub(crate) async fn call(
         &self,
         partition: PartitionId,
         script: &'static Script,
         campaign: CampaignId,
-        wait: bool,
+        asks: Option<AckLevel>,
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let call = Call {
             script,
             campaign,
             arguments,
-            wait,
+            asks,
         };
-        let connection = &self.command_connections[usize::from(partition.0)];
-        connection.lock().await.call(&call).await
+        self.command_connection(partition).await?.call(&call).await
+    }
+
+    /// Why nobody waits for a partition, if it has not answered for as long as a call is tried. Claims and commands are
+    /// refused at once then, so that they hold up neither their clients nor other partitions.
+    pub(crate) fn given_up(&self, partition: PartitionId) -> Option<String> {
+        // A call gives up a little before its time, if there is none left for one more attempt.
+        self.get(partition)
+            .given_up(self.options().try_for * 9 / 10)
+    }
+
+    /// The connection for commands.
+    async fn command_connection(
+        &self,
+        partition: PartitionId,
+    ) -> Result<MutexGuard<'_, CallConnection>, EngineError> {
+        let check = || {
+            self.given_up(partition)
+                .map_or(Ok(()), |reason| Err(unavailable(reason)))
+        };
+        check()?;
+        let connection = self.command_connections[usize::from(partition.0)]
+            .lock()
+            .await;
+        // Those before it may have taken all the time that there was.
+        check()?;
+        Ok(connection)
     }
 
     /// Calls a script that changes something, and sees to the level that the campaign asks for.
@@ -201,36 +281,33 @@ impl Partitions {
         (campaign, asked): (CampaignId, AckLevel),
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        let wait = self.options().waits(asked);
         let reply = self
-            .call(partition, script, campaign, wait, arguments)
+            .call(partition, script, campaign, Some(asked), arguments)
             .await?;
-        if wait && reply.is_ok() {
+        if self.options().waits(asked) && reply.is_ok() {
             reply.level(asked)?;
         }
         Ok(reply)
     }
 
-    /// Stops granting on a partition, on all nodes.
-    pub(crate) async fn halt(&self, partition: PartitionId, reason: &str) {
-        self.get(partition).halt(reason);
-        let mut command = redis::cmd("HSET");
-        command
-            .arg(self.keys().partition(partition))
-            .arg("halted")
-            .arg(reason);
-        let written: Result<i64, _> = self.query(partition, &command).await;
-        if let Err(error) = written {
-            tracing::warn!(
-                partition = partition.0,
-                %error,
-                "other nodes could not be stopped from granting"
-            );
-        }
+    /// Stops granting on a partition by hand, on all nodes.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or the partition has stopped already.
+    pub(crate) async fn halt(&self, id: PartitionId, reason: &str) -> Result<(), EngineError> {
+        let asks = Some(AckLevel::Memory);
+        self.call(id, &HALT, nobody(), asks, &|command| command.arg(reason))
+            .await?;
+        self.get(id).suspect();
+        Ok(())
     }
 
     /// Removes a partition's keys.
     pub(crate) async fn erase(&self, partition: PartitionId) -> Result<(), EngineError> {
+        let mut connection = self.command_connections[usize::from(partition.0)]
+            .lock()
+            .await;
+        let failed = |error| unavailable(no_answer(&error));
         let mut cursor = "0".to_owned();
         loop {
             let mut scan = redis::cmd("SCAN");
@@ -239,10 +316,11 @@ impl Partitions {
                 .arg(self.keys().all(partition))
                 .arg("COUNT")
                 .arg(SCAN_COUNT);
-            let (next, keys): (String, Vec<String>) = self.query(partition, &scan).await?;
+            let (next, keys): (String, Vec<String>) =
+                connection.once(&scan).await.map_err(failed)?;
             if !keys.is_empty() {
                 let mut unlink = redis::cmd("UNLINK");
-                let _: i64 = self.query(partition, unlink.arg(keys)).await?;
+                let _: i64 = connection.once(unlink.arg(keys)).await.map_err(failed)?;
             }
             if next == "0" {
                 return Ok(());
@@ -250,60 +328,10 @@ impl Partitions {
             cursor = next;
         }
     }
-
-    /// Checks that the partition has its state and grants.
-    async fn check(&self, id: PartitionId) -> Result<(), EngineError> {
-        let mut command = redis::cmd("HMGET");
-        command
-            .arg(self.keys().partition(id))
-            .arg("epoch")
-            .arg("halted");
-        let (epoch, halted): (Option<String>, Option<String>) = self.query(id, &command).await?;
-        let partition = self.get(id);
-        let reason = match halted {
-            Some(reason) => reason,
-            None if epoch.as_ref() == Some(&partition.epoch) => return Ok(()),
-            None => STATE_LOST.to_owned(),
-        };
-        partition.halt(&reason);
-        Err(unavailable(reason))
-    }
 }
 
-/// Finds a partition's state, or makes it where there may be a new one.
-async fn attach(
-    context: &ConnectionContext,
-    id: PartitionId,
-    min_head: Seq,
-    fresh: bool,
-) -> Result<Partition, ConnectError> {
-    const ATTACH: &str = include_str!("lua/attach.lua");
-    let epoch = format!("{:016x}", rand::random::<u64>());
-    let mut command = redis::cmd("EVAL");
-    command
-        .arg(ATTACH)
-        .arg(1)
-        .arg(context.keys.partition(id))
-        .arg(context.options.partitions)
-        .arg(epoch)
-        .arg(u8::from(fresh))
-        .arg(min_head);
-    let attached: Result<(String, String), RedisError> = async {
-        let mut connection = context.directory.connect(id).await?;
-        command.query_async(&mut connection).await
-    }
-    .await;
-    let (status, text) = attached.map_err(ConnectError::Redis)?;
-    match status.as_str() {
-        "ok" => Ok(Partition::new(id, text, min_head)),
-        "count" => Err(ConnectError::Partitions {
-            found: text.parse().unwrap_or(0),
-            configured: context.options.partitions,
-        }),
-        _ => {
-            let partition = Partition::new(id, String::new(), min_head);
-            partition.halt(&text);
-            Ok(partition)
-        }
-    }
+/// The campaign of calls that are about none.
+pub(crate) fn nobody() -> CampaignId {
+    let nobody = uuid::Builder::from_unix_timestamp_millis(0, &[0; 10]).into_uuid();
+    CampaignId::new(nobody).expect("an id of the year 1970 is one")
 }

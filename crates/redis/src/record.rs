@@ -6,7 +6,7 @@
 use qiang_core::{
     campaign::CampaignKind,
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::CampaignId,
     ports::LedgerError,
     time::Timestamp,
 };
@@ -61,20 +61,7 @@ pub(crate) fn decode(id: &str, fields: &[(String, Value)]) -> Option<Vec<Entry>>
 fn grants(kind: CampaignKind, body: &str) -> Option<Vec<Event>> {
     let mut lines = body.split('\n');
     let pairs = std::iter::from_fn(|| Some((lines.next()?, lines.next()?)));
-    pairs.map(|(user, row)| granted(kind, user, row)).collect()
-}
-
-fn granted(kind: CampaignKind, user: &str, row: &str) -> Option<Event> {
-    let row = Row::parse(kind, row)?;
-    let key = match row.key {
-        "" => None,
-        key => Some(IdempotencyKey::new(key).ok()?),
-    };
-    Some(Event::Granted {
-        number: row.number,
-        user: UserId::new(user).ok()?,
-        quantity: row.quantity,
-        amount_minor: row.amount_minor,
-        key,
-    })
+    pairs
+        .map(|(user, row)| Row::parse(kind, row)?.event(user))
+        .collect()
 }

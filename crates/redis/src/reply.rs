@@ -19,8 +19,8 @@
 use qiang_core::{
     book::{OrderView, Refusal},
     campaign::{AckLevel, CampaignKind},
-    event::Seq,
-    id::UserId,
+    event::{Event, Seq},
+    id::{IdempotencyKey, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
     ports::EngineError,
@@ -28,35 +28,52 @@ use qiang_core::{
 };
 use redis::{ErrorKind, RedisError, Value};
 
-use crate::{error::unavailable, meta::CampaignMeta};
+use crate::{error::unavailable, meta::CampaignMeta, partition::Unkept};
 
-/// What a script has replied, other than that the partition is halted.
+/// What a script has replied.
 #[derive(Debug)]
 pub(crate) struct ScriptReply {
     /// `ok`, `unknown`, `refused`, …: see the script.
     pub(crate) status: String,
     pub(crate) text: Vec<u8>,
+    /// The last entry of the log, where whoever gets the reply relies on it.
+    pub(crate) head: Option<Seq>,
     /// What the decision survives.
     pub(crate) reached: AckLevel,
+    /// That it is not kept yet, from its acceptance on.
+    pub(crate) unkept: Option<Unkept>,
 }
 
 impl ScriptReply {
     pub(crate) fn read(value: Value) -> Result<Self, RedisError> {
-        if let Value::Array(mut parts) = value
-            && parts.len() == 2
-            && let (Some(Value::BulkString(text)), Some(Value::BulkString(status))) =
-                (parts.pop(), parts.pop())
-        {
-            return Ok(Self {
-                status: String::from_utf8_lossy(&status).into_owned(),
-                text,
-                reached: AckLevel::Memory,
-            });
-        }
-        Err(RedisError::from((
-            ErrorKind::UnexpectedReturnType,
-            "a script's reply is a status and a text",
-        )))
+        let parts = match value {
+            Value::Array(parts) => parts,
+            _ => Vec::new(),
+        };
+        let mut parts = parts.into_iter().map(|part| match part {
+            Value::BulkString(text) => Some(text),
+            _ => None,
+        });
+        let (status, text, head) = (parts.next(), parts.next(), parts.next());
+        let (Some(Some(status)), Some(Some(text))) = (status, text) else {
+            return Err(RedisError::from((
+                ErrorKind::UnexpectedReturnType,
+                "a script's reply is a status and a text",
+            )));
+        };
+        let head = head.flatten();
+        Ok(Self {
+            status: String::from_utf8_lossy(&status).into_owned(),
+            text,
+            head: head.and_then(|head| std::str::from_utf8(&head).ok()?.parse().ok()),
+            reached: AckLevel::Memory,
+            unkept: None,
+        })
+    }
+
+    /// Whether nothing was done, because the caller's term is over.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.status == "term"
     }
 
     pub(crate) fn is_ok(&self) -> bool {
@@ -94,7 +111,6 @@ impl ScriptReply {
 /// The reply to a batch of claims: its first line, and the lines to come.
 pub(crate) struct Claims<'a> {
     pub(crate) now: Timestamp,
-    pub(crate) seq: Seq,
     pub(crate) left: u32,
     all_granted: bool,
     lines: std::str::Split<'a, char>,
@@ -106,9 +122,8 @@ impl<'a> Claims<'a> {
         let mut words = first.split(' ');
         Some(Self {
             now: Timestamp::from_millis(words.next()?.parse().ok()?),
-            seq: words.next()?.parse().ok()?,
-            left: words.next()?.parse().ok()?,
-            // The version is for nobody here.
+            // The log's end and the version are for nobody here.
+            left: words.nth(1)?.parse().ok()?,
             all_granted: words.nth(1)? == "*",
             lines: rest.split('\n'),
         })
@@ -150,7 +165,7 @@ pub(crate) struct Row<'a> {
     pub(crate) number: u32,
     pub(crate) amount_minor: i64,
     /// Milliseconds after the start.
-    offset: &'a str,
+    pub(crate) offset: &'a str,
     pub(crate) quantity: u32,
     /// Empty where the claim had none.
     pub(crate) key: &'a str,
@@ -181,6 +196,25 @@ impl<'a> Row<'a> {
         })
     }
 
+    /// The event that the grant was.
+    pub(crate) fn event(&self, user: &str) -> Option<Event> {
+        Some(Event::Granted {
+            number: self.number,
+            user: UserId::new(user).ok()?,
+            quantity: self.quantity,
+            amount_minor: self.amount_minor,
+            key: self.key()?,
+        })
+    }
+
+    /// The claim's key, if it had one. None when it cannot be read.
+    pub(crate) fn key(&self) -> Option<Option<IdempotencyKey>> {
+        match self.key {
+            "" => Some(None),
+            key => Some(Some(IdempotencyKey::new(key).ok()?)),
+        }
+    }
+
     fn grant(&self, meta: &CampaignMeta, state: OrderState, refunds_due: u32) -> Option<Grant> {
         let granted_at = meta.at(self.offset)?;
         let order = Order {
@@ -205,7 +239,7 @@ fn grant(meta: &CampaignMeta, row: &str) -> Option<Grant> {
 }
 
 /// Number and amount of a share.
-fn share(text: &str) -> Option<(u32, i64)> {
+pub(crate) fn share(text: &str) -> Option<(u32, i64)> {
     let number = u32::from_str_radix(text.get(..6)?, 36).ok()?;
     Some((number, text.get(6..)?.parse().ok()?))
 }
@@ -224,27 +258,44 @@ pub(crate) fn share_text(number: u32, amount_minor: i64) -> String {
 
 /// An order and whose it is.
 pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
-    let mut fields = text.split('\t');
-    let mut next = || fields.next();
-    let number = next()?.parse().ok()?;
-    let state = match next()? {
-        "h" => OrderState::Held,
-        "p" => OrderState::Paid,
-        "c" => OrderState::Cancelled,
-        "x" => OrderState::Expired,
-        _ => return None,
-    };
-    let refunds_due = next()?.parse().ok()?;
-    let user = UserId::new(next()?).ok()?;
-    let row = Row {
-        number,
-        quantity: next()?.parse().ok()?,
-        amount_minor: next()?.parse().ok()?,
-        offset: next()?,
-        key: "",
-    };
-    let grant = row.grant(meta, state, refunds_due)?;
+    let (number, text) = text.split_once('\t')?;
+    let order = OrderText::parse(number.parse().ok()?, text)?;
+    let user = UserId::new(order.user).ok()?;
+    let grant = order.row.grant(meta, order.state, order.refunds_due)?;
     Some(OrderView { user, grant })
+}
+
+/// What the text of an order says, as Redis keeps it under the order's number.
+pub(crate) struct OrderText<'a> {
+    pub(crate) state: OrderState,
+    pub(crate) refunds_due: u32,
+    pub(crate) user: &'a str,
+    pub(crate) row: Row<'a>,
+}
+
+impl<'a> OrderText<'a> {
+    pub(crate) fn parse(number: u32, text: &'a str) -> Option<Self> {
+        let mut fields = text.split('\t');
+        let mut next = || fields.next();
+        Some(Self {
+            state: match next()? {
+                "h" => OrderState::Held,
+                "p" => OrderState::Paid,
+                "c" => OrderState::Cancelled,
+                "x" => OrderState::Expired,
+                _ => return None,
+            },
+            refunds_due: next()?.parse().ok()?,
+            user: next()?,
+            row: Row {
+                number,
+                quantity: next()?.parse().ok()?,
+                amount_minor: next()?.parse().ok()?,
+                offset: next()?,
+                key: next().unwrap_or_default(),
+            },
+        })
+    }
 }
 
 #[cfg(test)]

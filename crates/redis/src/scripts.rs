@@ -1,8 +1,15 @@
 //! The Lua scripts, put together from their parts. Redis knows them by their SHA-1.
+//!
+//! At its `maxmemory` Redis refuses a script at its first write that may take memory, unless the script says that it
+//! wants none of that. Those that grant or open something are refused; [`AT_MAXMEMORY`] is for those that end what has
+//! begun: they free memory, or take little, and nothing could be settled or given back without them.
 
 #[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
+
+/// What a script begins with that also works when Redis has reached its `maxmemory`.
+pub(crate) const AT_MAXMEMORY: &str = "#!lua flags=allow-oom\n";
 
 /// One script.
 pub(crate) struct Script {
@@ -21,11 +28,10 @@ impl Script {
 }
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $file:literal, $($part:literal),+;)+) => {
+    ($($name:ident = $file:literal, $($flags:ident)? $($part:literal),+;)+) => {
         $(
-            $(#[$doc])*
             pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                Script::new($file, &[$(include_str!(concat!("lua/", $part, ".lua"))),+])
+                Script::new($file, &[$($flags,)? $(include_str!(concat!("lua/", $part, ".lua"))),+])
             });
         )+
 
@@ -43,20 +49,23 @@ macro_rules! scripts {
 }
 
 scripts! {
-    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "claim_packet";
-    CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
-    WARM = "warm", "prelude", "warm";
-    OPEN = "open", "prelude", "open";
-    PAY = "pay", "prelude", "campaign", "pay";
-    CANCEL = "cancel", "prelude", "campaign", "cancel";
-    ACT = "act", "prelude", "campaign", "act";
-    TICK = "tick", "prelude", "campaign", "tick";
-    TALLY = "tally", "prelude", "campaign", "tally";
-    ORDER = "order", "prelude", "campaign", "order";
-    PROBE = "probe", "prelude", "probe";
-    TRANSFER_OUT = "transfer_out", "prelude", "campaign", "transfer_out";
-    TRANSFER_IN = "transfer_in", "prelude", "campaign", "transfer_in";
-    TRANSFER_END = "transfer_end", "prelude", "campaign", "transfer_end";
+    CLAIM_PACKET = "claim_packet", "fence", "prelude", "lazy", "batch", "claim_packet";
+    CLAIM_SALE = "claim_sale", "fence", "prelude", "batch", "claim_sale";
+    WARM = "warm", "fence", "prelude", "warm";
+    OPEN = "open", "fence", "prelude", "open";
+    PAY = "pay", AT_MAXMEMORY "fence", "prelude", "campaign", "pay";
+    CANCEL = "cancel", AT_MAXMEMORY "fence", "prelude", "campaign", "cancel";
+    ACT = "act", AT_MAXMEMORY "fence", "prelude", "campaign", "act";
+    TICK = "tick", AT_MAXMEMORY "fence", "prelude", "campaign", "tick";
+    TALLY = "tally", "fence", "prelude", "campaign", "tally";
+    RELEASE = "release", "fence", "prelude", "campaign", "release";
+    ORDER = "order", "fence", "prelude", "campaign", "order";
+    HEAD = "head", "fence", "head";
+    HALT = "halt", AT_MAXMEMORY "fence", "prelude", "halt";
+    PROBE = "probe", "fence", "prelude", "probe";
+    TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_out";
+    TRANSFER_IN = "transfer_in", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_in";
+    TRANSFER_END = "transfer_end", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_end";
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The numbers of campaigns, part by part: as scripts reply them, from a read replica, and added up.
 
+use futures_util::future::join_all;
+
 use crate::{
     error::unavailable, keys::SCRIPT_KEYS, meta::CampaignMeta, partitions::Partitions,
     scripts::TALLY,
@@ -7,9 +9,12 @@ use crate::{
 use qiang_core::{
     campaign::{Phase, Tally},
     event::PartitionId,
+    id::CampaignId,
     ports::EngineError,
     time::Timestamp,
 };
+
+const VERSIONS: &str = include_str!("lua/versions.lua");
 
 /// A part's numbers, and how things stood when they were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,17 +98,39 @@ impl Partitions {
         &self,
         meta: &CampaignMeta,
     ) -> Result<Vec<PartTally>, EngineError> {
-        let mut parts = Vec::with_capacity(usize::from(meta.parts));
-        for partition in self.of_campaign(meta) {
-            let reply = self
-                .call(partition, &TALLY, meta.id, false, &|command| command)
-                .await?;
-            let read = reply.is_ok().then(|| PartTally::parse(&reply.text()));
-            let part = read.flatten().ok_or_else(|| no_numbers(meta, partition))?;
-            self.clock.observe(part.now);
-            parts.push(part);
+        let parts = self.of_campaign(meta);
+        let tallies = parts.map(|partition| self.part_tally(meta, partition));
+        join_all(tallies).await.into_iter().collect()
+    }
+
+    async fn part_tally(
+        &self,
+        meta: &CampaignMeta,
+        partition: PartitionId,
+    ) -> Result<PartTally, EngineError> {
+        let reply = self
+            .call(partition, &TALLY, meta.id, None, &|command| command)
+            .await?;
+        let read = reply.is_ok().then(|| PartTally::parse(&reply.text()));
+        let part = read.flatten().ok_or_else(|| no_numbers(meta, partition))?;
+        self.clock.observe(part.now);
+        Ok(part)
+    }
+
+    /// The versions of campaigns or their parts in one partition, in their order; none where Redis knows none.
+    pub(crate) async fn versions(
+        &self,
+        partition: PartitionId,
+        campaigns: impl ExactSizeIterator<Item = CampaignId>,
+    ) -> Result<Vec<Option<u64>>, EngineError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(VERSIONS).arg(campaigns.len());
+        for campaign in campaigns {
+            command.arg(self.keys().campaign(partition, campaign));
         }
-        Ok(parts)
+        let versions: Vec<String> = self.query(partition, &command).await?;
+        let versions = versions.iter().map(|version| version.parse().ok());
+        Ok(versions.collect())
     }
 
     /// The numbers of a campaign that is not spread, from a read replica, where there are any and one answers.
@@ -114,7 +141,7 @@ impl Partitions {
         command.arg(&TALLY.text).arg(SCRIPT_KEYS).arg(&keys);
         // A replica may be behind: only the epoch is checked.
         command
-            .arg(&self.get(home).epoch)
+            .arg(format!("epoch {}", self.get(home).epoch()?))
             .arg(0)
             .arg(self.context.script_time())
             .arg(0)

@@ -6,10 +6,15 @@ use futures_util::StreamExt as _;
 use qiang_core::event::PartitionId;
 use redis::RedisError;
 
-use crate::{gate::POLL_EVERY, node::Node};
+use crate::{
+    gate::POLL_EVERY,
+    node::{EXPIRE_EVERY, Node},
+};
 
 /// How often due holds and windows are looked for.
 const TICK_EVERY: Duration = Duration::from_millis(250);
+/// How often the Sentinels are asked which server is the primary.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
@@ -47,17 +52,43 @@ pub(crate) async fn poll(node: Arc<Node>) {
     }
 }
 
-/// Expires holds and ends windows when they are due. Every node does; a second one finds nothing to do.
-pub(crate) async fn tick(node: Arc<Node>) {
+/// Tells a partition again and again that this node is there.
+pub(crate) async fn presence(node: Arc<Node>, id: PartitionId) {
+    let partition = node.partitions.get(id);
+    loop {
+        partition.presence_due().await;
+        if let Err(error) = node.partitions.present(id).await {
+            partition.note_failure(error.to_string());
+        }
+    }
+}
+
+/// Follows the primary that the Sentinels name.
+pub(crate) async fn follow(node: Arc<Node>) {
+    loop {
+        tokio::time::sleep(FOLLOW_EVERY).await;
+        node.partitions.context.directory.follow().await;
+    }
+}
+
+/// Expires holds and ends windows of a partition when they are due. Every node does; a second one finds nothing to do.
+pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
+    let known = node.partitions.get(partition);
     loop {
         tokio::time::sleep(TICK_EVERY).await;
-        for partition in node.partitions.list() {
-            if partition.is_halted() {
-                continue;
-            }
-            if let Err(error) = node.tick(partition.id, TICK_EVENTS_MAX).await {
-                tracing::debug!(partition = partition.id.0, %error, "a tick has failed");
-            }
+        if !known.is_open() {
+            continue;
         }
+        if let Err(error) = node.tick(partition, TICK_EVENTS_MAX).await {
+            tracing::debug!(partition = partition.0, %error, "a tick has failed");
+        }
+    }
+}
+
+/// Answers claims that have waited too long.
+pub(crate) async fn expire(node: Arc<Node>) {
+    loop {
+        tokio::time::sleep(EXPIRE_EVERY).await;
+        node.expire();
     }
 }

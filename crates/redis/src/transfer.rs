@@ -5,7 +5,12 @@
 //! journal. Whoever finds a transfer in a journal finishes it, so that a node that dies in between strands nothing.
 //! Between two parts there is one transfer at a time.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+use futures_util::future::join_all;
 
 use crate::{
     call_connection::Arguments,
@@ -23,6 +28,10 @@ use qiang_core::{campaign::AckLevel, event::PartitionId, id::CampaignId, ports::
 const UNITS_MAX: u32 = 2_000;
 /// How often a pull looks at all parts while units are moving between them.
 const LOOKS_MAX: usize = 50;
+/// Claims that wait for a pull of one part, at most; further ones are turned away as overload.
+const WAITING_PART_MAX: usize = 16_384;
+/// The same for all parts together.
+const WAITING_MAX: usize = 65_536;
 /// The phase, in Redis, of a part that is neither paused nor closed.
 const UNDER_WAY: &str = "s";
 
@@ -59,42 +68,78 @@ pub(crate) enum Pulled {
     Dry { remaining: u32 },
 }
 
-type Lock = Arc<tokio::sync::Mutex<()>>;
-
-/// Pulls under way on this node: one a part at a time.
+/// Pulls under way on this node: one a part at a time. Further claims of the part wait for it, so many and no more.
 pub(crate) struct Pulls {
     partitions: Arc<Partitions>,
-    locks: Mutex<HashMap<(CampaignId, PartitionId), Lock>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    claims: usize,
+    parts: HashMap<(CampaignId, PartitionId), WaitingPart>,
+}
+
+#[derive(Default)]
+struct WaitingPart {
+    claims: usize,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Pulls {
     pub(crate) fn new(partitions: Arc<Partitions>) -> Self {
         Self {
             partitions,
-            locks: Mutex::default(),
+            waiting: Mutex::default(),
         }
     }
 
-    /// Moves about `wanted` units to the taker's part, and at least `min`, from wherever they are.
+    /// Moves about `wanted` units to the taker's part, and at least `min`, from wherever they are, for so many claims.
+    ///
+    /// # Errors
+    /// [`EngineError::Overloaded`] at once where too many claims wait for pulls already.
     pub(crate) async fn pull(
         &self,
         meta: &CampaignMeta,
         taker: PartitionId,
-        wanted: u32,
-        min: u32,
+        (wanted, min): (u32, u32),
+        claims: usize,
     ) -> Result<Pulled, EngineError> {
         let key = (meta.id, taker);
-        let lock = Arc::clone(self.locks.lock().entry(key).or_default());
-        let guard = lock.lock().await;
+        let turn = self.waiting.lock().enter(key, claims);
+        let turn = turn.ok_or(EngineError::Overloaded)?;
+        let guard = turn.lock().await;
         let pulled = self.partitions.pull(meta, taker, wanted, min).await;
         drop(guard);
-        let mut locks = self.locks.lock();
-        drop(lock);
-        let unused = |lock: &Lock| Arc::strong_count(lock) == 1;
-        if locks.get(&key).is_some_and(unused) {
-            locks.remove(&key);
-        }
+        self.waiting.lock().leave(key, claims);
         pulled
+    }
+}
+
+impl Waiting {
+    fn enter(
+        &mut self,
+        key: (CampaignId, PartitionId),
+        claims: usize,
+    ) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        let in_part = self.parts.get(&key).map_or(0, |part| part.claims);
+        if in_part + claims > WAITING_PART_MAX || self.claims + claims > WAITING_MAX {
+            return None;
+        }
+        self.claims += claims;
+        let part = self.parts.entry(key).or_default();
+        part.claims += claims;
+        Some(Arc::clone(&part.turn))
+    }
+
+    fn leave(&mut self, key: (CampaignId, PartitionId), claims: usize) {
+        self.claims -= claims;
+        if let Entry::Occupied(mut part) = self.parts.entry(key) {
+            part.get_mut().claims -= claims;
+            if part.get().claims == 0 {
+                part.remove();
+            }
+        }
     }
 }
 
@@ -107,7 +152,15 @@ impl Partitions {
         min: u32,
     ) -> Result<Pulled, EngineError> {
         for _ in 0..LOOKS_MAX {
-            let before = self.stocks(meta).await?;
+            let serving: Vec<_> = self
+                .of_campaign(meta)
+                .filter(|id| self.is_serving(*id))
+                .collect();
+            if !serving.contains(&taker) {
+                self.stocks(meta, &[taker]).await?;
+                continue;
+            }
+            let before = self.stocks(meta, &serving).await?;
             let over = self.clock.now() >= meta.window.ends_at();
             let ready = |part: &Stock| part.remaining >= min || part.phase != UNDER_WAY || over;
             let (own, others): (Vec<_>, Vec<_>) =
@@ -130,8 +183,14 @@ impl Partitions {
                     .await?;
                 continue;
             }
+            if serving.len() < usize::from(meta.parts) {
+                // What the other parts have is to be known before it is said that there is none.
+                let all: Vec<_> = self.of_campaign(meta).collect();
+                self.stocks(meta, &all).await?;
+                continue;
+            }
             // No part seems to have any. If nothing has moved between two looks, there was a moment when that was so.
-            let after = self.stocks(meta).await?;
+            let after = self.stocks(meta, &serving).await?;
             let remaining = after.iter().map(|part| part.remaining).sum();
             if before == after && remaining < min {
                 return Ok(Pulled::Dry { remaining });
@@ -140,10 +199,11 @@ impl Partitions {
         Err(moving())
     }
 
-    /// Finishes what is in the journals of a campaign's parts; tells whether there was anything.
+    /// Finishes what is in the journals of a campaign's parts; tells whether there was anything. What cannot be
+    /// finished because a partition does not decide anything is left for later.
     pub(crate) async fn finish_transfers(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
         let mut any = false;
-        for partition in self.of_campaign(meta) {
+        for partition in self.of_campaign(meta).filter(|id| self.is_serving(*id)) {
             any |= self.finish_transfers_from(meta, partition).await?;
         }
         Ok(any)
@@ -157,12 +217,15 @@ impl Partitions {
     ) -> Result<bool, EngineError> {
         let key = self.keys().transfers(giver, meta.id);
         let takers: Vec<u16> = self.query(giver, redis::cmd("HKEYS").arg(key)).await?;
-        for taker in takers.iter().copied().map(PartitionId) {
+        let takers = takers.into_iter().map(PartitionId);
+        let mut any = false;
+        for taker in takers.filter(|id| self.is_serving(*id)) {
+            any = true;
             if let Some(transfer) = self.begin_transfer(meta, giver, taker, 0).await? {
                 self.finish_transfer(meta, giver, taker, transfer).await?;
             }
         }
-        Ok(!takers.is_empty())
+        Ok(any)
     }
 
     /// Whether no part has anything, and no units are moving.
@@ -174,23 +237,35 @@ impl Partitions {
                 return Ok(false);
             }
         }
-        let parts = self.stocks(meta).await?;
+        let all: Vec<_> = self.of_campaign(meta).collect();
+        let parts = self.stocks(meta, &all).await?;
         Ok(parts.iter().all(|part| part.remaining == 0))
     }
 
-    async fn stocks(&self, meta: &CampaignMeta) -> Result<Vec<Stock>, EngineError> {
-        let mut parts = Vec::with_capacity(usize::from(meta.parts));
-        for partition in self.of_campaign(meta) {
-            let names = ["remaining", "phase", "granted", "grants", "version"];
-            let mut command = redis::cmd("HMGET");
-            command
-                .arg(self.keys().campaign(partition, meta.id))
-                .arg(&names);
-            let fields = self.query(partition, &command).await?;
-            let stock = Stock::read(partition, fields);
-            parts.push(stock.ok_or_else(|| no_numbers(meta, partition))?);
-        }
-        Ok(parts)
+    /// What the parts in these partitions have.
+    async fn stocks(
+        &self,
+        meta: &CampaignMeta,
+        partitions: &[PartitionId],
+    ) -> Result<Vec<Stock>, EngineError> {
+        let stocks = partitions
+            .iter()
+            .map(|partition| self.stock(meta, *partition));
+        join_all(stocks).await.into_iter().collect()
+    }
+
+    async fn stock(
+        &self,
+        meta: &CampaignMeta,
+        partition: PartitionId,
+    ) -> Result<Stock, EngineError> {
+        let names = ["remaining", "phase", "granted", "grants", "version"];
+        let mut command = redis::cmd("HMGET");
+        command
+            .arg(self.keys().campaign(partition, meta.id))
+            .arg(&names);
+        let fields = self.query(partition, &command).await?;
+        Stock::read(partition, fields).ok_or_else(|| no_numbers(meta, partition))
     }
 
     /// First step. With nothing `wanted` it only finds a transfer that is in the journal already.
@@ -230,7 +305,10 @@ impl Partitions {
             "closed" => "back",
             status => return Err(unavailable(format!("a transfer was answered {status}"))),
         };
-        self.call(giver, &TRANSFER_END, meta.id, false, &|command| {
+        // The next call is another partition's, and may take long.
+        drop(reply);
+        let asks = Some(AckLevel::Memory);
+        self.call(giver, &TRANSFER_END, meta.id, asks, &|command| {
             command.arg(taker.0).arg(&transfer[0]).arg(end)
         })
         .await?;
@@ -247,11 +325,14 @@ impl Partitions {
         script: &'static Script,
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
-        let wait = self.options().replicas > 0;
+        let asks = match self.options().replicas {
+            0 => AckLevel::Memory,
+            _ => AckLevel::Replica,
+        };
         let reply = self
-            .call(partition, script, meta.id, wait, arguments)
+            .call(partition, script, meta.id, Some(asks), arguments)
             .await?;
-        if wait && reply.is_ok() && reply.reached < AckLevel::Replica {
+        if reply.is_ok() && reply.reached < asks {
             let reason = "the replicas do not confirm a transfer of units between partitions";
             return Err(unavailable(reason));
         }

@@ -2,7 +2,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while units are moving elsewhere
--- luacheck: read globals c now answer phase_at put record close tally finish
+-- luacheck: read globals c now answer phase_at put record close reschedule tally finish
 -- luacheck: globals gate
 local phase = phase_at(now)
 if ARGV[7] == 'pause' and phase ~= 'p' then
@@ -24,6 +24,7 @@ elseif ARGV[7] == 'close' and phase ~= 'c' then
     return {'busy', ''}
   end
   close()
+  reschedule()
 end
 finish()
 return answer(tally())

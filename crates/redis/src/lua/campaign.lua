@@ -39,15 +39,16 @@ local function number_of(ordinal)
   return c.index + 1 + c.parts * (ordinal - 1)
 end
 
-local function order_of(number)
-  local text = redis.call('HGET', KEYS[9], int(number))
-  if not text then
-    return nil
-  end
+local function order_in(text, number)
   local state, refunds, user, quantity, amount, offset, key =
     string.match(text, '^(%a)\t(%d+)\t([^\t]*)\t(%d+)\t(%d+)\t(-?%d+)\t(.*)$')
   return {number = number, state = state, refunds = tonumber(refunds), user = user, quantity = tonumber(quantity),
     amount = amount, offset = tonumber(offset), key = key}
+end
+
+local function order_of(number)
+  local text = redis.call('HGET', KEYS[9], int(number))
+  return text and order_in(text, number)
 end
 
 local function text_of(order)
@@ -59,7 +60,8 @@ local function put_order(order)
   redis.call('HSET', KEYS[9], int(order.number), text_of(order))
 end
 
--- A buyer: units held, orders that gave theirs back, the newest order, and under which keys which orders were made.
+-- A buyer: units held, orders that gave theirs back, the newest order, and under which keys which orders were made: see
+-- claim_sale.lua.
 local function buyer_of(text)
   local held, returned, newest, keys = string.match(text, '^(%d+)\t(%d+)\t(%d+)(.*)$')
   return {held = tonumber(held), returned = tonumber(returned), newest = tonumber(newest), keys = keys}
@@ -87,23 +89,13 @@ local function move(order, sign)
   end
 end
 
-local function oldest_hold()
-  local order = c.first <= c.grants and order_of(number_of(c.first))
-  if order then
-    return order, c.starts + order.offset + c.hold
+-- When the order at `first` is due. All before it are not held any more; whether it still is, a tick finds out.
+local function next_due()
+  if c.first > c.grants then
+    return nil
   end
-end
-
--- Keeps `first` at the oldest order that is held, once an order has left that state. Each is stepped past once.
-local function skip_from(number)
-  while c.first <= c.grants and number_of(c.first) <= number do
-    local order = order_of(number_of(c.first))
-    if order.state == 'h' then
-      return
-    end
-    put('first', c.first + 1)
-    number = math.max(number, number_of(c.first))
-  end
+  local order = order_of(number_of(c.first))
+  return order and c.starts + order.offset + c.hold or now
 end
 
 local function record(event)
@@ -136,9 +128,10 @@ local function money_left()
   return sum
 end
 
--- Takes units in from another part, or back from the journal. Shares go to the front, so that the sums of the shares
--- behind them stay true.
+-- Takes units in from another part, or back from the journal, and returns what shares among them are worth. Shares go
+-- to the front, so that the sums of the shares behind them stay true.
 local function take_in(units, shares, from)
+  local money = 0
   if c.kind == 'red_packet' then
     local before = money_left()
     local sum, length = before, c.remaining
@@ -149,31 +142,55 @@ local function take_in(units, shares, from)
         redis.call('HSET', KEYS[7], int(length / 1000), int(sum))
       end
     end
-    put('funded', c.funded + sum - before)
+    money = sum - before
+    put('funded', c.funded + money)
   end
   gate = gate or c.remaining == 0
   put('remaining', c.remaining + units)
   put('supply', c.supply + units)
   put('version', c.version + 1)
+  return money
 end
 
 local function close()
-  local money = money_left()
+  -- What a repair has withheld goes back with the rest.
+  local withheld = redis.call('HMGET', KEYS[5], 'withheld', 'withheld_minor')
+  local units, minor = tonumber(withheld[1] or 0), tonumber(withheld[2] or 0)
+  local money = money_left() + minor
   record('ended')
-  record('closed ' .. int(c.remaining) .. ' ' .. int(money))
-  put('returned', c.returned + c.remaining)
+  record('closed ' .. int(c.remaining + units) .. ' ' .. int(money))
+  put('returned', c.returned + c.remaining + units)
   put('refunded', c.refunded + money)
   put('remaining', 0)
   put('phase', 'c')
   if c.rule == 'lazy' then
     put('money', 0)
   end
+  if units > 0 then
+    put('supply', c.supply + units)
+    put('funded', c.funded + minor)
+    redis.call('HDEL', KEYS[5], 'withheld', 'withheld_minor', 'withheld_shares')
+  end
   gate = true
   redis.call('UNLINK', KEYS[6], KEYS[7])
 end
 
+-- Numbers and texts of so many orders, from this one on.
+local function orders_from(ordinal, count)
+  local numbers = {}
+  for n = ordinal, math.min(ordinal + count - 1, c.grants) do
+    numbers[#numbers + 1] = int(number_of(n))
+  end
+  return numbers, redis.call('HMGET', KEYS[9], unpack(numbers))
+end
+
+local function is_held(text)
+  return text and string.sub(text, 1, 1) == 'h'
+end
+
+-- When the next tick has something to do.
 local function reschedule()
-  local _, due = oldest_hold()
+  local due = next_due()
   if c.phase ~= 'c' then
     due = math.min(due or c.ends, c.ends)
   end
@@ -182,6 +199,33 @@ local function reschedule()
   else
     redis.call('ZREM', KEYS[4], ARGV[6])
   end
+  return due
+end
+
+-- Steps past an order that is not held any more, if it was the first, and past some of those behind it: ticks step past
+-- the others.
+local function step_past(order)
+  local STEPS_MAX, READ_MAX = 100, 10
+  local first = c.first + 1
+  if order.number ~= number_of(c.first) then
+    return
+  end
+  while first <= c.grants and first - c.first < STEPS_MAX do
+    local _, texts = orders_from(first, READ_MAX)
+    local held
+    for _, text in ipairs(texts) do
+      held = is_held(text)
+      if held then
+        break
+      end
+      first = first + 1
+    end
+    if held then
+      break
+    end
+  end
+  put('first', first)
+  reschedule()
 end
 
 local function tally()
@@ -209,6 +253,5 @@ local function finish()
   end
   if #events > 0 then
     append(#events, now, 'e', table.concat(events, '\n'))
-    reschedule()
   end
 end

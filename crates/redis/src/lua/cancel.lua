@@ -2,7 +2,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number
 -- Replies: {"ok", order}, {"unknown", ""}, {"refused", state}
--- luacheck: read globals c int answer order_of text_of put_order move skip_from record finish
+-- luacheck: read globals c int answer order_of text_of put_order move step_past record finish
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
@@ -11,7 +11,7 @@ if order.state == 'h' then
   order.state = 'c'
   put_order(order)
   move(order, -1)
-  skip_from(order.number)
+  step_past(order)
   record('cancelled ' .. ARGV[7])
   finish()
 elseif order.state ~= 'c' then

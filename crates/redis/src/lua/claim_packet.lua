@@ -48,6 +48,9 @@ if taken > 0 then
   local tail = '\t' .. int(at - starts)
   local shares = {}
   local money = tonumber(c[10])
+  -- The first write is one that Redis refuses when its memory has ended, as it does not refuse LPOP: then nothing is
+  -- half done.
+  redis.call('HSET', KEYS[5], 'remaining', left - taken, 'granted', tonumber(c[6]) + taken, 'last', int(at))
   if c[9] == 'lazy' then
     for j = 1, taken do
       local number = tonumber(c[6]) + j
@@ -72,7 +75,6 @@ if taken > 0 then
   body = table.concat(rows, '\n')
   append(taken, at, 'g', body)
   left = left - taken
-  redis.call('HSET', KEYS[5], 'remaining', left, 'granted', tonumber(c[6]) + taken, 'last', int(at))
   if money then
     redis.call('HSET', KEYS[5], 'money', int(money))
   end
@@ -97,4 +99,4 @@ local text = head .. ' =\n' .. table.concat(out, '\n')
 if taken > 0 or ARGV[5] == '1' then
   return answer(text)
 end
-return {'ok', text}
+return {'ok', text, int(seq)}

@@ -1,5 +1,8 @@
 -- Decides a batch of claims for units of one sale. All checks of a claim come before anything is written for it; what
 -- is written for the whole batch takes one command each.
+--
+-- A buyer's row has the keys of the first orders, so that most claims need no other look. Keys that would make it
+-- longer than KEYS_BYTES_MAX, about, are fields of the hash `keys`: a "+" before the first key says that there are any.
 -- KEYS as in prelude.lua
 -- ARGV as in batch.lua
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
@@ -12,15 +15,33 @@ end
 local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9]), tonumber(c[10])
 local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
 local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
+local KEYS_BYTES_MAX = 1024
 local refusal = refusal_of(c[2], starts, tonumber(c[4]))
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local at = math.max(now, tonumber(c[7]))
 local tail = '\t' .. int(at - starts) .. '\t'
 
--- A buyer is {units held, orders given back, newest order, "\n" key "\t" order …}; orders of this batch by number.
-local buyers, bought, made = {}, {}, {}
+-- A buyer is {units held, orders given back, newest order, "+"? "\n" key "\t" order …}. Orders of this batch by number;
+-- those of further keys by user and key.
+local buyers, bought, made, further = {}, {}, {}, {}
 local function order_of(number)
   return made[number] or redis.call('HGET', KEYS[9], number)
+end
+
+-- The order that a buyer's key stands for.
+local function number_under(keys, user, key)
+  local _, found = string.find(keys, '\n' .. key .. '\t', 1, true)
+  if found then
+    return string.match(keys, '^%d+', found + 1)
+  end
+  if string.byte(keys) == 43 then
+    local field = user .. '\t' .. key
+    local number = further[field] or redis.call('HGET', KEYS[13], field)
+    local order = number and order_of(number)
+    -- A repair may have given the number to somebody else.
+    local own = order and string.match(order, '^%a\t%d+\t([^\t]*)\t') == user
+    return own and string.sub(order, -#key - 1) == '\t' .. key and number or nil
+  end
 end
 
 local out, rows, count, units = {}, {}, 0, 0
@@ -39,9 +60,8 @@ for i = 1, n do
   local outcome
   if buyer then
     if key ~= '' then
-      local _, found = string.find(buyer[4], '\n' .. key .. '\t', 1, true)
-      if found then
-        local number = string.match(buyer[4], '^%d+', found + 1)
+      local number = number_under(buyer[4], user, key)
+      if number then
         local order = order_of(number)
         local same = tonumber(string.match(order, '^%a\t%d+\t[^\t]*\t(%d+)')) == quantity
         outcome = same and 'A' .. number .. '\t' .. order or 'K'
@@ -73,7 +93,15 @@ for i = 1, n do
         buyers[user] = buyer
       end
       if key ~= '' then
-        buyer[4] = buyer[4] .. '\n' .. key .. '\t' .. number
+        local keys = buyer[4]
+        if #keys + #key < KEYS_BYTES_MAX then
+          buyer[4] = keys .. '\n' .. key .. '\t' .. number
+        else
+          further[user .. '\t' .. key] = number
+          if string.byte(keys) ~= 43 then
+            buyer[4] = '+' .. keys
+          end
+        end
       end
       bought[user] = true
       local asked = int(quantity)
@@ -101,6 +129,14 @@ if count > 0 then
     size = size + 2
   end
   set_fields(KEYS[9], set, size)
+  if next(further) then
+    set, size = {}, 0
+    for field, number in pairs(further) do
+      set[size + 1], set[size + 2] = field, number
+      size = size + 2
+    end
+    set_fields(KEYS[13], set, size)
+  end
   local before = tonumber(c[9])
   if tonumber(c[15]) > before then
     -- Nothing was held: the first of these holds may be what is due next.
@@ -119,4 +155,4 @@ local text = int(now) .. ' ' .. int(seq) .. ' ' .. int(left) .. ' ' .. version .
 if count > 0 or ARGV[5] == '1' then
   return answer(text)
 end
-return {'ok', text}
+return {'ok', text, int(seq)}

@@ -3,7 +3,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment
 -- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}
--- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move skip_from record finish
+-- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
 if not order then
   return {'unknown', ''}
@@ -29,7 +29,7 @@ if not outcome then
   end
   put_order(order)
   if outcome == 'p' then
-    skip_from(order.number)
+    step_past(order)
   end
   redis.call('HSET', KEYS[10], field, outcome)
   local names = {p = 'paid ', r = 'reinstated ', d = 'refund_due '}

@@ -1,33 +1,21 @@
--- What every script of a partition begins with: checks that anything may be decided here at all, and reads the clock.
--- Sets `seq`, the partition's last log entry, and `now`. A call that is sent again because its answer was lost gets the
--- answer that was kept, so that nothing is decided twice, however long a packet was delayed.
+-- What every script that decides or reads something begins with, behind the fence: the reply that was kept, and the
+-- clock. Sets `now`. A call that is sent again because its answer was lost gets the answer that was kept, so that
+-- nothing is decided twice, however long a packet was delayed.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] call, KEYS[4] agenda, KEYS[5] campaign, KEYS[6] shares, KEYS[7] sums,
 -- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers,
--- KEYS[12] queue: the same for every script, see keys.rs
--- ARGV[1] epoch, ARGV[2] the last entry that the caller has observed, ARGV[3] milliseconds, or empty for Redis' clock,
+-- KEYS[12] queue, KEYS[13] keys: the same for every script, see keys.rs
+-- ARGV[1..2] as in fence.lua, ARGV[3] milliseconds, or empty for Redis' clock,
 -- ARGV[4] the number of this call on its connection, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
--- Replies: {"halted", reason} or the kept {"ok", text}
+-- Replies: the kept {"ok", text, head}. Where a reply has a third part, it is the last entry of the log, on which the
+-- caller then relies
+-- luacheck: globals seq
+-- luacheck: read globals partition
 -- luacheck: ignore 211 311
-local partition = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'halted', 'list')
-if partition[3] then
-  return {'halted', partition[3]}
-end
-local seq = tonumber(partition[2])
-if not seq or partition[1] ~= ARGV[1] then
-  local reason = 'Redis has lost the state of this partition, or another installation has taken its place'
-  redis.call('HSET', KEYS[1], 'halted', reason)
-  return {'halted', reason}
-end
-if seq < tonumber(ARGV[2]) then
-  local reason = string.format('Redis has lost the entries %.0f to %s of the log', seq + 1, ARGV[2])
-  redis.call('HSET', KEYS[1], 'halted', reason)
-  return {'halted', reason}
-end
 local number = tonumber(string.match(redis.call('GETRANGE', KEYS[3], 0, 20), '^%d+'))
 if number and number >= tonumber(ARGV[4]) then
   -- Sent again; or an old packet that was delayed for longer than its sender waited, whose answer nobody reads.
   local kept = redis.call('GET', KEYS[3])
-  return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1)}
+  return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1), string.format('%.0f', seq)}
 end
 local now = tonumber(ARGV[3])
 if not now then
@@ -46,7 +34,7 @@ local function append(count, at, field, body)
   seq = seq + count
   redis.call('XADD', KEYS[2], int(seq) .. '-0', 'c', ARGV[6], 't', int(at), field, body)
   if partition[4] then
-    local head = int(seq) .. ' ' .. ARGV[6] .. ' ' .. int(at) .. ' ' .. field
+    local head = int(seq) .. ' ' .. ARGV[6] .. ' ' .. int(at) .. ' ' .. field .. ' ' .. partition[1]
     redis.call('RPUSH', KEYS[12], head .. '\n' .. body)
   end
   redis.call('HSET', KEYS[1], 'seq', int(seq))
@@ -56,7 +44,7 @@ end
 -- later.
 local function answer(text)
   redis.call('SET', KEYS[3], ARGV[4] .. ' ' .. text, 'PX', 60000)
-  return {'ok', text}
+  return {'ok', text, int(seq)}
 end
 
 -- Invalidates what the gates of all nodes know of the campaign. They poll as well, so a Redis user without the right to

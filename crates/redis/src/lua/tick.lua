@@ -1,35 +1,46 @@
 -- Does what is due for one campaign: first the oldest holds expire, so that their units can be granted again while the
--- campaign is open; then the window ends.
+-- campaign is open; then the window ends. `first` steps past orders that are not held any more: each once, and so many
+-- a call that no call takes long.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] about how many events at most
--- Replies: {"ok", events}, {"unknown", ""}, {"busy", ""} while units are moving elsewhere
--- luacheck: read globals c now int answer events phase_at put_order move skip_from oldest_hold record close finish
--- luacheck: read globals reschedule
-local most = tonumber(ARGV[7])
-while #events < most do
-  local order, due = oldest_hold()
-  if not order or due > now then
-    break
+-- ARGV[1..6] as in prelude.lua, ARGV[7] how many holds expire at most
+-- Replies: {"ok", events " " (1 if more is due, else 0)}, {"unknown", ""}, {"busy", ""} while units move elsewhere
+-- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
+-- luacheck: read globals finish reschedule
+local STEPS_MAX, READ_MAX = 5000, 100
+local most, steps, first = tonumber(ARGV[7]), STEPS_MAX, c.first
+local waits = false
+while not waits and first <= c.grants and steps > 0 and #events < most do
+  local numbers, texts = orders_from(first, READ_MAX)
+  for n, text in ipairs(texts) do
+    if is_held(text) then
+      local order = order_in(text, tonumber(numbers[n]))
+      waits = c.starts + order.offset + c.hold > now
+      if waits or #events >= most then
+        break
+      end
+      order.state = 'x'
+      put_order(order)
+      move(order, -1)
+      record('expired ' .. numbers[n])
+    end
+    first = first + 1
+    steps = steps - 1
   end
-  order.state = 'x'
-  put_order(order)
-  move(order, -1)
-  skip_from(order.number)
-  record('expired ' .. int(order.number))
 end
+if first ~= c.first then
+  put('first', first)
+end
+-- The window ends behind the holds that were due before it.
 local busy = false
-if #events < most and c.phase ~= 'c' and phase_at(now) == 'e' then
+if (waits or first > c.grants) and #events < most and c.phase ~= 'c' and phase_at(now) == 'e' then
   busy = redis.call('HLEN', KEYS[11]) > 0
   if not busy then
     close()
   end
 end
-if #events == 0 then
-  reschedule()
-end
-local count = #events
+local due, count = reschedule(), #events
 finish()
 if busy then
   return {'busy', ''}
 end
-return answer(tostring(count))
+return answer(count .. ' ' .. (due and due <= now and 1 or 0))

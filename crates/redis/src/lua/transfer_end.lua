@@ -2,7 +2,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] transfer, ARGV[9] arrived or back
 -- Replies: {"ok", ""}, {"unknown", ""}
--- luacheck: read globals take_in finish
+-- luacheck: read globals seq int take_in record finish
 local standing = redis.call('HGET', KEYS[11], ARGV[7])
 if standing and string.match(standing, '^%d+') == ARGV[8] then
   redis.call('HDEL', KEYS[11], ARGV[7])
@@ -11,8 +11,9 @@ if standing and string.match(standing, '^%d+') == ARGV[8] then
     for line in string.gmatch(standing, '[^\n]+') do
       lines[#lines + 1] = line
     end
-    take_in(tonumber(lines[2]), lines, 3)
+    local money = take_in(tonumber(lines[2]), lines, 3)
+    record(table.concat({'transfer_returned', ARGV[7], lines[2], int(money)}, ' '))
     finish()
   end
 end
-return {'ok', ''}
+return {'ok', '', int(seq)}

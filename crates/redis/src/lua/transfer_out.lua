@@ -1,14 +1,15 @@
 -- First step of moving units from this part of a spread campaign to another: they leave the stock and are in the
--- journal until the last step. While one transfer to a part is there, no other begins.
+-- journal until the last step. While one transfer to a part is there, no other begins. Each step that moves units
+-- appends an entry, so that its loss is noticed.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the receiving part, ARGV[8] units wanted,
 -- ARGV[9] units at most, 0 to begin no transfer
 -- Replies: {"ok", transfer "\n" units "\n" share "\n" …}, {"unknown", ""}, {"none", ""}
--- luacheck: read globals c now int put phase_at amount_of finish
+-- luacheck: read globals c now seq int put phase_at amount_of record finish
 -- luacheck: globals gate
 local standing = redis.call('HGET', KEYS[11], ARGV[7])
 if standing then
-  return {'ok', standing}
+  return {'ok', standing, int(seq)}
 end
 local phase = phase_at(now)
 -- Half of what is here, so that both parts go on; a last unit goes whole.
@@ -16,9 +17,8 @@ local units = math.min(math.max(tonumber(ARGV[8]), math.ceil(c.remaining / 2)), 
 if units == 0 or phase ~= 'l' then
   return {'none', ''}
 end
-local lines = {'', int(units)}
+local lines, money = {'', int(units)}, 0
 if c.kind == 'red_packet' then
-  local money = 0
   for _, share in ipairs(redis.call('LPOP', KEYS[6], units)) do
     lines[#lines + 1] = share
     money = money + amount_of(share)
@@ -32,5 +32,6 @@ gate = gate or c.remaining == 0
 lines[1] = int(redis.call('HINCRBY', KEYS[5], 'sent', 1))
 local journal = table.concat(lines, '\n')
 redis.call('HSET', KEYS[11], ARGV[7], journal)
+record(table.concat({'transferred_out', ARGV[7], int(units), int(money)}, ' '))
 finish()
-return {'ok', journal}
+return {'ok', journal, int(seq)}

@@ -3,11 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use qiang_core::{event::PartitionId, ports::TransportStatus};
-use redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::TransportStatus,
+};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, aio::MultiplexedConnection};
+use tokio::time::Instant;
 
 use super::{Shared, TransportOptions};
-use crate::{call_connection, keys::KeySpace};
+use crate::{call_connection, keys::KeySpace, partition::Partition, scripts::HEAD};
 
 pub(super) struct PartitionConnection {
     shared: Arc<Shared>,
@@ -77,6 +81,50 @@ impl PartitionConnection {
         };
         open.set_response_timeout(wait + self.shared.options.call_timeout);
         Ok(self.connection.insert(open))
+    }
+
+    /// The term in which what is read now counts; empty where no engine tells of terms.
+    ///
+    /// # Errors
+    /// When the partition is not open.
+    pub(super) async fn term(&self) -> Result<Arc<str>, RedisError> {
+        match self.fence() {
+            Some(partition) => {
+                let until = Instant::now() + self.shared.options.call_timeout;
+                let open = partition.open_term(until).await;
+                open.map_err(|reason| RedisError::from((ErrorKind::Io, "not open", reason)))
+            }
+            None => Ok(Arc::from("")),
+        }
+    }
+
+    /// Checks that what was read on this connection, up to this entry, is of the term. Whoever gets it relies on it.
+    ///
+    /// # Errors
+    /// When it is not, and may be of a history that is lost.
+    pub(super) async fn confirm(&mut self, term: &str, upto: Seq) -> Result<(), RedisError> {
+        let Some(partition) = self.fence() else {
+            return Ok(());
+        };
+        let mut fence = redis::cmd("EVAL");
+        fence
+            .arg(&HEAD.text)
+            .arg(1)
+            .arg(self.keys().partition(self.partition))
+            .arg(term)
+            .arg(partition.min_head());
+        let (status, _): (String, String) = self.query(&fence).await?;
+        let partition = self.fence();
+        if status == "ok" && partition.is_some_and(|known| known.accept(term, Some(upto))) {
+            return Ok(());
+        }
+        let text = "the partition's primary has changed while its records were read";
+        Err(RedisError::from((ErrorKind::Io, text)))
+    }
+
+    fn fence(&self) -> Option<&Partition> {
+        let partitions = self.shared.partitions.get()?;
+        Some(partitions.get(self.partition))
     }
 
     /// The next command goes to where the partition is then.

@@ -6,10 +6,15 @@ use qiang_core::event::Seq;
 use redis::{RedisError, Value};
 
 use super::{RECORDS_MAX, connection::PartitionConnection, eval};
-use crate::record::{Record, decode};
+use crate::{
+    error::is_out_of_memory,
+    record::{Record, decode},
+};
 
 /// Items that could not be read of which the last are kept.
 const DEAD_MAX: usize = 1_000;
+/// How often items are looked for while Redis has reached its `maxmemory`.
+const FULL_POLL: Duration = Duration::from_millis(50);
 
 const READ: &str = include_str!("list_read.lua");
 const RECOVER: &str = include_str!("list_recover.lua");
@@ -28,31 +33,62 @@ pub(super) async fn recover(
 }
 
 /// Reads new items as the records that they are copies of, and waits for the first one. What cannot be read is put
-/// aside. Tells how many items there were as well.
+/// aside, and what is of another epoch is dropped: if it is of this history after all, it is read from the log. Tells
+/// how many items there were as well.
 pub(super) async fn read(
     connection: &mut PartitionConnection,
     token: &str,
     wait: Duration,
 ) -> Result<(usize, Vec<Record>), RedisError> {
     let keys = keys(connection);
-    let mut command = eval(READ, &keys);
+    let partition = connection.keys().partition(connection.partition);
+    let mut command = eval(READ, &[&keys[..], &[partition]].concat());
     command.arg(token).arg(RECORDS_MAX);
-    let mut items: Vec<Vec<u8>> = connection.query(&command).await?;
+    let (mut epoch, mut items): (String, Vec<Vec<u8>>) = connection.query(&command).await?;
     if items.is_empty() && !wait.is_zero() {
-        let mut command = redis::cmd("BLMOVE");
-        command.arg(&keys[..2]).arg("LEFT").arg("RIGHT");
-        command.arg(wait.as_secs_f64());
-        let item: Option<Vec<u8>> = connection.query_blocking(&command, wait).await?;
-        items.extend(item);
+        let mut moving = redis::cmd("BLMOVE");
+        moving.arg(&keys[..2]).arg("LEFT").arg("RIGHT");
+        moving.arg(wait.as_secs_f64());
+        let item: Result<Option<Vec<u8>>, _> = connection.query_blocking(&moving, wait).await;
+        match item {
+            // It cannot wait at `maxmemory`, where the script above still moves items.
+            Err(error) if is_out_of_memory(&error) => tokio::time::sleep(wait.min(FULL_POLL)).await,
+            item => {
+                if let Some(item) = item? {
+                    // What is there besides comes with the epoch.
+                    let more: Vec<Vec<u8>>;
+                    (epoch, more) = connection.query(&command).await?;
+                    items.push(item);
+                    items.extend(more);
+                }
+            }
+        }
     }
     let mut records = Vec::with_capacity(items.len());
     for item in &items {
         match record(item) {
-            Some(record) => records.push(record),
+            Some((of, record)) if of == Some(&*epoch) => records.push(record),
+            Some(_) => drop_item(connection, item).await?,
             None => bury(connection, item).await?,
         }
     }
     Ok((items.len(), records))
+}
+
+/// Forgets an item of another epoch.
+async fn drop_item(connection: &mut PartitionConnection, item: &[u8]) -> Result<(), RedisError> {
+    let partition = connection.partition;
+    let mut command = redis::cmd("LREM");
+    let doing = connection.keys().doing(partition);
+    let _: u64 = connection
+        .query(command.arg(doing).arg(1).arg(item))
+        .await?;
+    let partition = partition.0;
+    tracing::info!(
+        partition,
+        "an item of the list is of another epoch: dropped"
+    );
+    Ok(())
 }
 
 /// Puts an item that cannot be read aside. What it stood for is read from the log.
@@ -83,19 +119,21 @@ fn keys(connection: &PartitionConnection) -> [String; 3] {
     ]
 }
 
-/// An item as the record of the log that it is a copy of.
-fn record(item: &[u8]) -> Option<Record> {
+/// An item as the record of the log that it is a copy of, and the epoch that it is of. Items of before there were
+/// epochs in them have none.
+fn record(item: &[u8]) -> Option<(Option<&str>, Record)> {
     let (head, body) = std::str::from_utf8(item).ok()?.split_once('\n')?;
     let mut words = head.split(' ');
     let mut next = || words.next().filter(|word| !word.is_empty());
     let (last, campaign, at, field) = (next()?, next()?, next()?, next()?);
+    let epoch = next();
     let text = |name: &str, value: &str| {
         let value = Value::BulkString(value.as_bytes().to_vec());
         (name.to_owned(), value)
     };
     let fields = vec![text("c", campaign), text("t", at), text(field, body)];
     let record = (last.to_owned(), fields);
-    decode(&record.0, &record.1).map(|_| record)
+    decode(&record.0, &record.1).map(|_| (epoch, record))
 }
 
 #[cfg(test)]
@@ -108,6 +146,7 @@ mod tests {
         let check = |item: &str, good: bool| {
             assert_eq!(record(item.as_bytes()).is_some(), good, "{item:?}");
         };
+        check(&format!("7 {id} 1800000000000 e 0a\npaused\nresumed"), true);
         check(&format!("7 {id} 1800000000000 e\npaused\nresumed"), true);
         check(&format!("1 {id} 1800000000000 e\npaused\nresumed"), false);
         check(&format!("7 {id} 1800000000000 e\nsold"), false);

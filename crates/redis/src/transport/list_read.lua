@@ -1,10 +1,11 @@
 -- Moves the oldest items of a partition's list into the list of those that a worker has received.
--- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease
+-- KEYS[1] queue, KEYS[2] doing, KEYS[3] lease, KEYS[4] partition
 -- ARGV[1] the worker's token, ARGV[2] how many at most
--- Replies: the items; none if another worker has the partition by now
+-- Replies: the partition's epoch, and the items; none if another worker has the partition by now
 local items = {}
+local epoch = redis.call('HGET', KEYS[4], 'epoch') or ''
 if redis.call('GET', KEYS[3]) ~= ARGV[1] then
-  return items
+  return {epoch, items}
 end
 for n = 1, tonumber(ARGV[2]) do
   local item = redis.call('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT')
@@ -13,4 +14,4 @@ for n = 1, tonumber(ARGV[2]) do
   end
   items[n] = item
 end
-return items
+return {epoch, items}

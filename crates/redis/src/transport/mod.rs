@@ -12,7 +12,10 @@ mod list;
 mod reader;
 mod stream;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -24,9 +27,12 @@ use qiang_core::{
 use self::{connection::PartitionConnection, reader::PartitionReader};
 use crate::{
     directory::Directory,
+    engine::RedisEngine,
     error::ConnectError,
     keys::{KeySpace, PARTITIONS_MAX},
     options::Options,
+    partitions::Partitions,
+    scripts::AT_MAXMEMORY,
 };
 
 /// The consumer group of settlement.
@@ -90,10 +96,13 @@ struct Shared {
     keys: KeySpace,
     options: Options,
     transport_options: TransportOptions,
+    /// The partitions of this process' engine, which knows their terms.
+    partitions: OnceLock<Arc<Partitions>>,
 }
 
 /// A transport on Redis.
 pub struct RedisTransport {
+    shared: Arc<Shared>,
     readers: Vec<tokio::sync::Mutex<PartitionReader>>,
     shown: Vec<Arc<Mutex<TransportStatus>>>,
 }
@@ -125,6 +134,7 @@ impl RedisTransport {
             keys: KeySpace::new(&options.prefix),
             options,
             transport_options,
+            partitions: OnceLock::new(),
         });
         let (mut readers, mut shown) = (Vec::new(), Vec::new());
         for partition in (0..partitions).map(PartitionId) {
@@ -134,7 +144,21 @@ impl RedisTransport {
             readers.push(tokio::sync::Mutex::new(PartitionReader::new(connection)));
             shown.push(show);
         }
-        Ok(Self { readers, shown })
+        Ok(Self {
+            shared,
+            readers,
+            shown,
+        })
+    }
+
+    /// Reads only from the servers on which the engine's terms run: a primary that was replaced may go on answering,
+    /// and what it brings is of a history that is lost.
+    #[must_use]
+    pub fn fenced_by(self, engine: &RedisEngine) -> Self {
+        let partitions = Arc::clone(&engine.node.partitions);
+        // It was just made, or it has been fenced already.
+        let _ = self.shared.partitions.set(partitions);
+        self
     }
 
     fn reader(
@@ -199,10 +223,24 @@ pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// Has the log forget what is settled.
-pub(crate) fn trim(keys: &KeySpace, partition: PartitionId, settled: Seq) -> redis::Cmd {
-    let mut command = eval(TRIM_LOG, &[keys.log(partition)]);
+/// Has the log forget what was settled long enough ago.
+pub(crate) fn trim(
+    keys: &KeySpace,
+    options: &Options,
+    partition: PartitionId,
+    settled: Seq,
+) -> redis::Cmd {
+    let keys = [
+        keys.log(partition),
+        keys.released(partition),
+        keys.partition(partition),
+    ];
+    let bytes_max = options.retain_bytes / u64::from(options.partitions.max(1));
+    let mut command = eval_within_memory(TRIM_LOG, &keys);
     command.arg(settled).arg(GROUP);
+    command
+        .arg(options.retain.as_millis() as u64)
+        .arg(bytes_max);
     command
 }
 
@@ -219,8 +257,13 @@ fn eval_for(name: &str, script: &str, keys: &KeySpace, partition: PartitionId) -
     command
 }
 
-/// A call of a script, without its arguments.
+/// A call of a script, without its arguments. What settles frees memory, so it also works when there is none left.
 fn eval(script: &str, keys: &[String]) -> redis::Cmd {
+    eval_within_memory(&format!("{AT_MAXMEMORY}{script}"), keys)
+}
+
+/// The same for a script that is to be refused what would take memory when there is none left.
+fn eval_within_memory(script: &str, keys: &[String]) -> redis::Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(keys.len()).arg(keys);
     command

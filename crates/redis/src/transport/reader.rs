@@ -1,6 +1,9 @@
 //! Reads one partition's records, while this worker has its lease.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     event::Seq,
@@ -37,6 +40,8 @@ pub(super) struct PartitionReader {
     in_step: bool,
     /// What was read, and replicas do not have yet.
     held: Vec<Record>,
+    /// The term in which it was read.
+    term: Arc<str>,
     /// When it was last counted what is queued.
     counted: Option<Instant>,
 }
@@ -52,6 +57,7 @@ impl PartitionReader {
             selected: false,
             in_step: false,
             held: Vec::new(),
+            term: Arc::from(""),
             counted: None,
         }
     }
@@ -73,6 +79,16 @@ impl PartitionReader {
                 false => Received::Restarted(Vec::new()),
             });
         }
+        let term = self
+            .connection
+            .term()
+            .await
+            .map_err(|error| self.fail(error))?;
+        if self.term != term {
+            // What is held, here or by our caller, may be of a history that is lost.
+            self.in_step = false;
+            self.term = term;
+        }
         // Until this call ends well, whatever Redis delivers counts as lost.
         let restarted = !std::mem::replace(&mut self.in_step, false);
         let last_max = settled.saturating_add(limit as u64);
@@ -84,6 +100,16 @@ impl PartitionReader {
             records => (false, records),
         };
         let records = records.map_err(|error| self.fail(error))?;
+        if let Some(last) = records
+            .iter()
+            .map(place)
+            .filter(|last| *last < Seq::MAX)
+            .max()
+        {
+            let term = Arc::clone(&self.term);
+            let confirmed = self.connection.confirm(&term, last).await;
+            confirmed.map_err(|error| self.fail(error))?;
+        }
         let deliveries = self.decode(records)?;
         Ok(match restarted || made {
             true => Received::Restarted(deliveries),

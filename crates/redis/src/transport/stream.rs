@@ -5,11 +5,13 @@ use std::time::Duration;
 use qiang_core::{event::Seq, ports::DeliveryTag};
 use redis::RedisError;
 
-use super::{GROUP, RECORDS_MAX, connection::PartitionConnection};
+use super::{GROUP, RECORDS_MAX, connection::PartitionConnection, eval};
 use crate::record::Record;
 
 /// Where `XAUTOCLAIM` begins and ends.
 const ROUND: &str = "0-0";
+
+const MAKE_GROUP: &str = include_str!("make_group.lua");
 
 /// What `XAUTOCLAIM` replies: where to go on, the records, and ids of records that are gone.
 type Claimed = (String, Vec<Record>, Vec<String>);
@@ -73,14 +75,9 @@ pub(super) async fn make_group(
     settled: Seq,
 ) -> Result<(), RedisError> {
     let partition = connection.partition;
-    let mut command = redis::cmd("XGROUP");
-    command
-        .arg("CREATE")
-        .arg(connection.keys().log(partition))
-        .arg(GROUP)
-        .arg(format!("{settled}-0"))
-        .arg("MKSTREAM");
-    let made: Result<String, RedisError> = connection.query(&command).await;
+    let mut command = eval(MAKE_GROUP, &[connection.keys().log(partition)]);
+    command.arg(GROUP).arg(format!("{settled}-0"));
+    let made: Result<i64, RedisError> = connection.query(&command).await;
     match made {
         Err(error) if error.code() == Some("BUSYGROUP") => {} // another worker was faster
         made => drop(made?),

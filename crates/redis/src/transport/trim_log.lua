@@ -1,14 +1,89 @@
--- Forgets records of the log whose entries are all settled; but none that another consumer group has not acknowledged.
--- A record's id is the place of its last entry.
--- KEYS[1] log
--- ARGV[1] the last settled entry; ARGV[2] our consumer group
+-- Forgets settled records of the log: those that were settled long enough ago, and the oldest ones where the log takes
+-- more bytes than it may. None that another consumer group has not acknowledged. A record's id is the place of its last
+-- entry. Where Redis has no memory left, nothing that is settled is kept.
+-- A mark says up to where was settled when: its beginning in milliseconds, its end, and the last entry settled by then.
+-- KEYS[1] log, KEYS[2] released: marks, the oldest first, KEYS[3] partition
+-- ARGV[1] the last settled entry; ARGV[2] our consumer group; ARGV[3] for how many milliseconds settled records are
+-- kept; ARGV[4] how many bytes the log may take while they are
 -- Replies: how many records were forgotten
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return 0
 end
-local upto = tonumber(ARGV[1])
+-- Marks at a time, about: one spans this part of the time that records are kept.
+local MARKS = 64
+local settled, retain = tonumber(ARGV[1]), tonumber(ARGV[3])
+
+local function int(value)
+  return string.format('%.0f', value)
+end
+
 local function place(id)
   return tonumber(string.match(id, '^%d+'))
+end
+
+local function mark(index)
+  local words = {}
+  for word in string.gmatch(redis.call('LINDEX', KEYS[2], index) or '', '%d+') do
+    words[#words + 1] = tonumber(word)
+  end
+  return words[1], words[2], words[3]
+end
+
+local function push(since, now)
+  local text = int(since) .. ' ' .. int(now) .. ' ' .. int(settled)
+  return type(redis.pcall('RPUSH', KEYS[2], text)) == 'number'
+end
+
+-- Notes that everything up to `settled` is settled by now. False if there is no memory left, which only the first write
+-- of a script is told.
+local function note(now)
+  if not push(now, now) then
+    return false
+  end
+  local since, _, upto = mark(-2)
+  while upto and upto > settled do
+    -- The ledger was set back: this is not settled any more.
+    redis.call('LTRIM', KEYS[2], 0, -3)
+    push(now, now)
+    since, _, upto = mark(-2)
+  end
+  if upto == settled then
+    redis.call('LTRIM', KEYS[2], 0, -2)
+  elseif since and now - since < retain / MARKS then
+    redis.call('LTRIM', KEYS[2], 0, -3)
+    push(since, now)
+  end
+  return true
+end
+
+-- Up to where the log takes too much, if all entries take the same.
+local function surplus()
+  local bytes, bytes_max = redis.call('MEMORY', 'USAGE', KEYS[1]) or 0, tonumber(ARGV[4])
+  local oldest = bytes > bytes_max and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+  if not oldest then
+    return 0
+  end
+  local first, last = place(oldest[1]), tonumber(redis.call('HGET', KEYS[3], 'seq') or 0)
+  return first + math.ceil((last - first) * (1 - bytes_max / bytes))
+end
+
+local upto = settled
+if retain > 0 then
+  local time = redis.call('TIME')
+  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  if note(now) then
+    upto = surplus()
+    local _, at, last = mark(0)
+    while at and now - at >= retain do
+      upto = math.max(upto, last)
+      redis.call('LPOP', KEYS[2])
+      _, at, last = mark(0)
+    end
+    upto = math.min(upto, settled)
+  end
+end
+if upto == 0 then
+  return 0
 end
 for _, fields in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
   local group = {}
@@ -23,4 +98,4 @@ for _, fields in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
     end
   end
 end
-return redis.call('XTRIM', KEYS[1], 'MINID', string.format('%.0f-0', upto + 1))
+return redis.call('XTRIM', KEYS[1], 'MINID', int(upto + 1) .. '-0')

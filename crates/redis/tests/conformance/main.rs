@@ -1,4 +1,5 @@
-//! The suite that all engines pass, on Redis: one server, campaigns spread over partitions, Sentinels, a Cluster.
+//! The suite that all engines pass, on Redis: one server, campaigns spread over partitions, Sentinels, a Cluster. And
+//! on Valkey: one server with replicas that grants wait for, a Cluster.
 //!
 //! The ledger behind each is an SQLite file. Time is given, so that cases can move it.
 
@@ -43,9 +44,9 @@ impl Servers for Spread {
 }
 
 /// A primary with two replicas, watched by Sentinels; grants wait for a replica.
-struct Watched;
+struct UnderSentinels;
 
-impl Servers for Watched {
+impl Servers for UnderSentinels {
     fn options() -> Options {
         static SERVERS: OnceLock<SentinelSet> = OnceLock::new();
         let servers = SERVERS.get_or_init(|| SentinelSet::start(&ServerOptions::new()));
@@ -78,6 +79,43 @@ impl Servers for Clustered {
     }
 }
 
+/// One server of Valkey and a replica, every campaign of two units or more spread over two partitions of three.
+struct OnValkey;
+
+impl Servers for OnValkey {
+    fn options() -> Options {
+        static SERVERS: OnceLock<Standalone> = OnceLock::new();
+        let with = ServerOptions::new().valkey().replicas(1);
+        let servers = SERVERS.get_or_init(|| Standalone::start(&with));
+        Options {
+            urls: vec![servers.url()],
+            partitions: 3,
+            spread_from: 2,
+            spread_over: 2,
+            replicas: 1,
+            ..Options::default()
+        }
+    }
+}
+
+/// Three primaries of Valkey with a replica each.
+struct ValkeyCluster;
+
+impl Servers for ValkeyCluster {
+    fn options() -> Options {
+        static SERVERS: OnceLock<Cluster> = OnceLock::new();
+        let with = ServerOptions::new().valkey();
+        let servers = SERVERS.get_or_init(|| Cluster::start(&with));
+        Options {
+            urls: servers.urls(),
+            topology: Topology::Cluster,
+            partitions: 8,
+            replicas: 1,
+            ..Options::default()
+        }
+    }
+}
+
 mod alone {
     use super::*;
     engine_conformance!(OnRedis<Alone>);
@@ -88,12 +126,22 @@ mod spread {
     engine_conformance!(OnRedis<Spread>);
 }
 
-mod watched {
+mod under_sentinels {
     use super::*;
-    engine_conformance!(OnRedis<Watched>);
+    engine_conformance!(OnRedis<UnderSentinels>);
 }
 
 mod clustered {
     use super::*;
     engine_conformance!(OnRedis<Clustered>);
+}
+
+mod valkey {
+    use super::*;
+    engine_conformance!(OnRedis<OnValkey>);
+}
+
+mod valkey_cluster {
+    use super::*;
+    engine_conformance!(OnRedis<ValkeyCluster>);
 }

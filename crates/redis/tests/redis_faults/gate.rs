@@ -34,16 +34,19 @@ async fn knock(node: &RedisEngine, claim: &Claim) -> Outcome {
     }
 }
 
-/// Script calls so far.
+/// Calls of a command so far.
+fn calls_of(server: &Server, command: &str) -> u64 {
+    let line = server.info("commandstats", &format!("cmdstat_{command}"));
+    let line = line.unwrap_or_default();
+    let calls = line
+        .strip_prefix("calls=")
+        .and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// Calls of campaigns' scripts so far; a poll is sent whole.
 fn calls(server: &Server) -> u64 {
-    let calls = |name: &str| {
-        let line = server.info("commandstats", name).unwrap_or_default();
-        let calls = line
-            .strip_prefix("calls=")
-            .and_then(|rest| rest.split(',').next());
-        calls.map_or(0, |calls| calls.parse().unwrap())
-    };
-    calls("cmdstat_evalsha") + calls("cmdstat_eval")
+    calls_of(server, "evalsha")
 }
 
 async fn sold_out(harness: &mut Harness) -> (Target, Vec<Answered>) {
@@ -148,6 +151,7 @@ async fn losers_are_answered_by_their_node() {
     }
     // A pause and a close invalidate as well.
     let campaign = target.id;
+    let mut known = Outcome::SoldOut { remaining: 0 };
     for (action, outcome) in [
         (CampaignAction::Pause, Outcome::Paused),
         (CampaignAction::Close, Outcome::Ended),
@@ -159,11 +163,12 @@ async fn losers_are_answered_by_their_node() {
             .note(Command::Act { campaign, action }, reply);
         let started = Instant::now();
         wait_for("the gate to hear", || {
-            other.peek(&target.one("loser")) != Some(Outcome::SoldOut { remaining: 0 })
+            other.peek(&target.one("loser")) != Some(known)
         })
         .await;
         assert!(started.elapsed() < PUSHED_MAX);
         assert_eq!(knock(other, &target.one("loser")).await, outcome);
+        known = outcome;
     }
     harness.audit().await;
 }
@@ -220,5 +225,80 @@ async fn invalidations_that_were_cut_off_are_not_missed() {
         let took = returned(&harness, &harness.nodes[0], &harness.nodes[1], order, next).await;
         assert!(took < POLLED_MAX, "looking took {took:?}");
     }
+    harness.audit().await;
+}
+
+/// The gate keeps whom it knows: a campaign that sells out again and again is not read from the beginning each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_sell_out_is_about_the_orders_made_meanwhile() {
+    const MANY: u32 = 20_000;
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let target = harness.open(open_now(sale(MANY))).await;
+    let winners = harness
+        .ask_all((0..MANY as usize).map(|n| target.one(&name(n))).collect())
+        .await;
+    let there = harness.nodes[1].clone();
+    for node in &harness.nodes {
+        know(node, target).await;
+    }
+    let scans = || blocking(|| calls_of(server.primary(), "hscan"));
+    let before = scans();
+    assert!(before > 0, "the first time it is read whole");
+    for n in 0..5 {
+        let order = target.order(1 + n);
+        let next = target.one(&format!("next-{n}"));
+        returned(&harness, &harness.nodes[0], &there, order, next).await;
+        know(&there, target).await;
+    }
+    assert_eq!(scans(), before, "users were read again");
+    let next = (0..5).map(|n| target.one(&format!("next-{n}")));
+    for claim in winners.iter().map(|(claim, _)| claim.clone()).chain(next) {
+        assert_eq!(there.peek(&claim), None, "{claim:?} has an order");
+    }
+    harness.audit().await;
+}
+
+/// Nobody may publish, so only the poll tells, and every answer takes its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_campaigns_are_polled_as_fast_as_one() {
+    const CAMPAIGNS: usize = 200;
+    let late = Duration::from_millis(20);
+    let acl = "user default off\nuser admin on >admin ~* &* +@all\nuser mute on >mute ~* resetchannels +@all";
+    let with = ServerOptions::new().acl(acl, "admin", "admin");
+    let server = blocking(|| Standalone::start(&with));
+    let mut harness = Harness::new(options(format!("redis://mute:mute@{}", server.addr()))).await;
+    let proxy = FaultProxy::start(server.addr()).await;
+    let far = Options {
+        urls: vec![format!("redis://admin:admin@{}", proxy.addr())],
+        ..harness.options.clone()
+    };
+    let far = node(&far, &[]).await;
+    let mut targets = Vec::new();
+    for _ in 0..CAMPAIGNS {
+        let target = harness.open(open_now(sale(1))).await;
+        harness.ask_all(vec![target.one("winner")]).await;
+        targets.push(target);
+    }
+    for target in &targets {
+        know(&far, *target).await;
+    }
+    proxy.delay(late, late).await;
+    for target in &targets {
+        let order = target.order(1);
+        let cancelled = harness.submit(0, Command::Cancel { order }).await;
+        assert!(
+            matches!(cancelled, Ok(Reply::Cancelled(_))),
+            "{cancelled:?}"
+        );
+    }
+    let started = Instant::now();
+    wait_for("the gate to open for all", || {
+        targets
+            .iter()
+            .all(|target| far.peek(&target.one("next")).is_none())
+    })
+    .await;
+    assert!(started.elapsed() < POLLED_MAX, "{:?}", started.elapsed());
     harness.audit().await;
 }

@@ -71,6 +71,14 @@ pub(crate) async fn node(options: &Options, settled: &[(PartitionId, Seq)]) -> R
     connected.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
+/// Takes every partition through the way of a grant.
+pub(crate) async fn probe(node: &RedisEngine) -> Result<(), EngineError> {
+    for partition in node.partitions() {
+        node.probe(partition).await?;
+    }
+    Ok(())
+}
+
 /// The n-th user.
 pub(crate) fn name(n: usize) -> String {
     format!("user-{n}")
@@ -291,9 +299,9 @@ impl Harness {
             assert!(tally.conserves(), "{tally:?}");
             history.tallies.push((id, tally));
         }
-        let books = assert_sound(&history);
+        let expected = assert_sound(&history);
         let answers = self.grants();
-        for (id, account) in &books.accounts {
+        for (id, account) in &expected.accounts {
             for (number, row) in &account.rows {
                 let known = answers.get(&(*id, *number));
                 let known =
@@ -301,7 +309,7 @@ impl Harness {
                 assert_eq!(known.0, row.user.as_str());
             }
         }
-        books
+        expected
     }
 
     /// Every grant that was answered, and to whom: the same every time.

@@ -113,13 +113,8 @@ async fn the_ledgers_positions_alone_tell_that_redis_is_empty() {
     }
     blocking(|| server.start_again_empty());
     let late = node(&harness.options, &settled).await;
-    is_stopped(&late, target, "Redis is empty, and the ledger is not").await;
-    is_stopped(
-        &node(&harness.options, &[]).await,
-        target,
-        "Redis is empty, and the ledger is not",
-    )
-    .await;
+    is_stopped(&late, target, "lost the state").await;
+    is_stopped(&node(&harness.options, &[]).await, target, "lost the state").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

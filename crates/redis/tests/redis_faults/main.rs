@@ -6,13 +6,21 @@
 
 mod access;
 mod batches;
+mod bounds;
 mod clock;
+mod cluster_move;
 mod failover;
 mod flush;
 mod gate;
 mod harness;
 mod log;
 mod lost;
+mod memory;
 mod network;
+mod places;
+mod pulls;
+mod repair;
 mod replicas;
+mod setup;
 mod spread;
+mod terms;

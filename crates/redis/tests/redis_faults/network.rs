@@ -5,15 +5,17 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use qiang_core::split::SplitRule;
-use qiang_core::{event::Event, ports::Engine as _};
+use qiang_core::{event::Event, ports::Engine as _, split::SplitRule};
 use qiang_redis::Options;
 use qiang_testkit::{
     campaign::{red_packet, sale},
     proxy::FaultProxy,
+    servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::harness::{Harness, SHORT_PAUSE, grant_of, name, open_now, options, shared};
+use crate::harness::{
+    Harness, SHORT_PAUSE, blocking, grant_of, name, open_now, options, probe, shared,
+};
 
 /// How long a call may take before it is sent again; faults last for several of these.
 const CALL_TIMEOUT: Duration = Duration::from_millis(200);
@@ -90,7 +92,7 @@ async fn through(fault: impl AsyncFnOnce(&FaultProxy)) {
         .collect();
     harness.replay(&replayable).await;
     for node in &harness.nodes {
-        assert_eq!(node.probe().await, Ok(()));
+        assert_eq!(probe(node).await, Ok(()));
     }
 }
 
@@ -157,4 +159,27 @@ async fn a_packet_that_arrives_after_its_repetition_decides_nothing() {
         }
     })
     .await;
+}
+
+/// Somebody's script takes its time, and the server tells everybody else so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_busy_with_a_script_is_waited_for() {
+    const BUSY: &str = "for _ = 1, 20000000 do end";
+    let threshold = ServerOptions::new().line("busy-reply-threshold 20");
+    let server = blocking(|| Standalone::start(&threshold));
+    let mut harness = Harness::new(options(server.url())).await;
+    let target = harness.open(open_now(sale(STOCK))).await;
+    let answers = std::thread::scope(|scope| {
+        // It may take longer than this waits for the answer.
+        scope.spawn(|| drop(server.primary().call(&["EVAL", BUSY, "0"])));
+        blocking(|| {
+            let refused = || server.primary().call(&["PING"]).is_err().then_some(());
+            qiang_testkit::servers::wait_for("the script", FAULT, refused);
+        });
+        let claims = (0..USERS).map(|n| harness.nodes[n % 2].claim(target.one(&name(n))));
+        claims.collect::<Vec<_>>()
+    });
+    for answer in answers {
+        assert!(grant_of(&answer.await.unwrap()).is_some());
+    }
 }

@@ -6,14 +6,14 @@ use qiang_core::{
     book::{CampaignAction, Command, Reply},
     campaign::{AckLevel, Phase},
     id::CampaignId,
-    ports::Engine as _,
+    ports::{Engine as _, EventLog as _},
     split::SplitRule,
 };
-use qiang_redis::{Options, Topology};
+use qiang_redis::{Options, PartitionState, Topology};
 use qiang_testkit::{
     campaign::{Builder, Target, red_packet, sale},
     proxy::FaultProxy,
-    servers::redis::{Cluster, Options as ServerOptions},
+    servers::redis::{Cluster, Options as ServerOptions, Standalone},
 };
 
 use crate::harness::{
@@ -368,4 +368,42 @@ async fn units_do_not_arrive_before_it_is_kept_that_they_left() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn units_of_a_campaign_in_memory_do_not_either() {
     never_left(AckLevel::Memory).await;
+}
+
+/// The giver has lost nothing but that units have left it: without replicas, they would be in two places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transfer_that_a_failover_loses_is_noticed() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        urls: vec![servers.url(), servers.replica(0).url()],
+        ..spread(2)
+    })
+    .await;
+    let users = by_part(&mut harness).await;
+    let target = harness
+        .open(open_now(sale(FEW)).ack(AckLevel::Memory))
+        .await;
+    let half = FEW as usize / 2;
+    let claims = users[0][..half].iter().map(|user| target.one(user));
+    assert_eq!(winners(&harness.ask_all(claims.collect()).await), half);
+    blocking(|| servers.wait_for_replicas());
+    detach_replicas(servers.primary());
+    // The part is dry: units come from the other one.
+    let one_more = target.one(&users[0][half]);
+    let claimed = harness.record.ask(&harness.nodes[0], &one_more).await;
+    assert!(grant_of(&claimed.unwrap()).is_some());
+    blocking(|| {
+        servers.kill();
+        let replica = servers.replica(0);
+        replica.call(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    });
+    for node in &harness.nodes {
+        for partition in node.partitions() {
+            wait_for("the loss", || {
+                let state = node.state(partition);
+                matches!(state, PartitionState::Halted { lost: Some(_), .. })
+            })
+            .await;
+        }
+    }
 }

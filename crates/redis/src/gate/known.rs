@@ -1,0 +1,154 @@
+//! What the gate knows by campaign, and what is being loaded. Nothing that was invalidated while it was loaded becomes
+//! known, whatever the order in which a load ends and an invalidation comes.
+
+use std::{collections::HashMap, hash::Hash, sync::Arc};
+
+use parking_lot::{Mutex, RwLock};
+
+/// Values by key, which are loaded in the background and invalidated at any moment.
+pub(super) struct Known<K, V> {
+    /// At most so many are loaded at a time.
+    loads_max: usize,
+    values: RwLock<HashMap<K, Arc<V>>>,
+    /// What is being loaded, and whether it was invalidated meanwhile. Whoever changes values holds this lock, so that
+    /// a load that ends and an invalidation come one after the other.
+    loading: Mutex<HashMap<K, bool>>,
+}
+
+impl<K: Copy + Eq + Hash, V> Known<K, V> {
+    pub(super) fn new(loads_max: usize) -> Self {
+        Self {
+            loads_max,
+            values: RwLock::default(),
+            loading: Mutex::default(),
+        }
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<Arc<V>> {
+        self.values.read().get(key).cloned()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.read().len()
+    }
+
+    /// Something of every value.
+    pub(super) fn collect<T>(&self, of: impl Fn(&K, &V) -> T) -> Vec<T> {
+        let values = self.values.read();
+        values.iter().map(|(key, value)| of(key, value)).collect()
+    }
+
+    /// Begins to load a value, unless one is known that is `good`, it is being loaded already, or too many are.
+    pub(super) fn begin(&self, key: K, good: impl FnOnce(&V) -> bool) -> bool {
+        let mut loading = self.loading.lock();
+        if loading.len() >= self.loads_max || loading.contains_key(&key) {
+            return false;
+        }
+        if self
+            .values
+            .read()
+            .get(&key)
+            .is_some_and(|value| good(value))
+        {
+            return false;
+        }
+        loading.insert(key, false);
+        true
+    }
+
+    /// Ends a load. What was loaded is known from here on, unless it was invalidated meanwhile.
+    pub(super) fn end(&self, key: K, loaded: Option<V>) {
+        let mut loading = self.loading.lock();
+        let invalidated = loading.remove(&key);
+        if let (Some(value), Some(false)) = (loaded, invalidated) {
+            self.values.write().insert(key, Arc::new(value));
+        }
+    }
+
+    pub(super) fn invalidate(&self, key: K) {
+        let mut loading = self.loading.lock();
+        if let Some(invalidated) = loading.get_mut(&key) {
+            *invalidated = true;
+        }
+        self.values.write().remove(&key);
+    }
+
+    pub(super) fn invalidate_all(&self) {
+        let mut loading = self.loading.lock();
+        for invalidated in loading.values_mut() {
+            *invalidated = true;
+        }
+        self.values.write().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicU64, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    const KEY: u8 = 1;
+
+    fn known() -> Known<u8, u64> {
+        Known::new(2)
+    }
+
+    #[test]
+    fn what_was_invalidated_while_it_was_loaded_stays_unknown() {
+        let known = known();
+        assert!(known.begin(KEY, |_| true));
+        known.invalidate(KEY);
+        known.end(KEY, Some(1));
+        assert_eq!(known.get(&KEY), None);
+        assert!(known.begin(KEY, |_| true));
+        known.invalidate_all();
+        known.end(KEY, Some(1));
+        assert_eq!(known.get(&KEY), None);
+    }
+
+    #[test]
+    fn loads_are_bounded_and_one_at_a_time() {
+        let known = known();
+        assert!(known.begin(1, |_| true) && !known.begin(1, |_| true));
+        assert!(known.begin(2, |_| true) && !known.begin(3, |_| true));
+        known.end(1, Some(5));
+        assert!(!known.begin(1, |value| *value == 5));
+        assert!(known.begin(1, |value| *value == 6));
+    }
+
+    /// A load reads a state that changes, and is invalidated after each change: nothing that was read before a change
+    /// is known after its invalidation.
+    #[test]
+    fn no_load_outlives_its_invalidation() {
+        const CHANGES: u64 = 500_000;
+        let (known, state, mut stale) = (known(), AtomicU64::new(0), 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for turn in 0.. {
+                    if !known.begin(KEY, |_| false) {
+                        continue;
+                    }
+                    let read = state.load(Ordering::SeqCst);
+                    // Loads take more or less time.
+                    for _ in 0..turn % 64 {
+                        std::hint::spin_loop();
+                    }
+                    known.end(KEY, Some(read));
+                    if read == CHANGES {
+                        break;
+                    }
+                }
+            });
+            for change in 1..=CHANGES {
+                state.store(change, Ordering::SeqCst);
+                known.invalidate(KEY);
+                stale += u64::from(known.get(&KEY).is_some_and(|value| *value != change));
+            }
+        });
+        assert_eq!(stale, 0, "what was known was of before a change");
+    }
+}

@@ -1,0 +1,194 @@
+-- A node's presence: tells the partition that the node is there and what it has observed. Begins a new term where the
+-- server is another than the term's, and opens it when every node that was alive has reported what it observed in
+-- earlier terms, or the grace has passed. What a node has observed and the log has not is a loss: the partition halts.
+-- No other script opens or halts a partition by itself. Decision 0016 says why.
+-- KEYS[1] partition, KEYS[2] nodes
+-- ARGV[1] node, ARGV[2..4] the term that the node knows: epoch, number, server; empty, 0, empty where it knows none,
+-- ARGV[5..8] the term in which it observed what it reports: epoch, number, server, where it began; an empty epoch
+-- for the term that it knows,
+-- ARGV[9] the last entry that the node has observed itself, ARGV[10] up to where the ledger has the partition,
+-- ARGV[11] grace in milliseconds, ARGV[12] partitions, ARGV[13] epoch for a new state, empty where there may be none,
+-- ARGV[14] "1" to begin a new term in any case
+-- Replies: {"ok", epoch, term, server, began, state, head, reason, lost from, lost to}; {"count", partitions} where
+-- Redis was set up with another number; {"replica"} where the server is no primary
+local SHORT = 8 -- of a replication id, to tell servers apart
+local TERMS_MAX = 64
+local ALIVE_MS, FORGOTTEN_MS = 3000, 3600000
+local info = redis.call('INFO', 'replication')
+if not string.find(info, 'role:master', 1, true) then
+  return {'replica'}
+end
+local own = string.match(info, 'master_replid:(%x+)')
+local names = {'count', 'epoch', 'seq', 'term', 'server', 'began', 'open', 'halted', 'lost_from', 'lost_to', 'since',
+  'alive_from', 'terms', 'past'}
+local p = {}
+for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
+  p[names[i]] = value
+end
+if p.count and p.count ~= ARGV[12] then
+  return {'count', p.count}
+end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local known = {epoch = ARGV[2], number = tonumber(ARGV[3]), server = ARGV[4]}
+local before = {epoch = ARGV[5], number = tonumber(ARGV[6]), server = ARGV[7], began = tonumber(ARGV[8])}
+local observed, settled = tonumber(ARGV[9]), tonumber(ARGV[10])
+
+local function int(value)
+  return string.format('%.0f', value)
+end
+
+local function put(field, value)
+  p[field] = value
+  redis.call('HSET', KEYS[1], field, type(value) == 'number' and int(value) or value)
+end
+
+local function drop(...)
+  for _, field in ipairs({...}) do
+    p[field] = false
+  end
+  redis.call('HDEL', KEYS[1], ...)
+end
+
+-- Epochs that this one continues, each with the entry up to which its repair has answered for everything; `?` until
+-- the repair.
+local function continues(epoch)
+  return string.match(' ' .. (p.past or '') .. ' ', ' ' .. epoch .. ':([%d?]+) ')
+end
+
+local function halt(reason, from, to)
+  put('lost_from', math.min(from, tonumber(p.lost_from) or from))
+  put('lost_to', math.max(to, tonumber(p.lost_to) or to))
+  put('halted', reason
+    or 'Redis has lost the entries ' .. int(p.lost_from) .. ' to ' .. int(p.lost_to) .. ' of the log')
+  for _, epoch in ipairs({known.epoch, before.epoch}) do
+    if epoch ~= '' and epoch ~= p.epoch and not continues(epoch) then
+      put('past', (p.past and p.past .. ' ' or '') .. epoch .. ':?')
+    end
+  end
+  drop('open', 'since', 'alive_from')
+end
+
+local function short()
+  return string.sub(p.server or '', 1, SHORT)
+end
+
+-- Begins a term on this server.
+local function begin(number, newest)
+  local terms = {}
+  for term in string.gmatch(p.terms or '', '%S+') do
+    terms[#terms + 1] = term
+  end
+  if #terms >= TERMS_MAX then
+    -- A node that knows nothing later is taken to have observed a loss.
+    table.remove(terms, 1)
+  end
+  put('term', number)
+  put('server', own)
+  put('began', p.seq)
+  terms[#terms + 1] = table.concat({int(number), p.began, short()}, ':')
+  put('terms', table.concat(terms, ' '))
+  drop('open')
+  put('since', now)
+  put('alive_from', newest - ALIVE_MS)
+end
+
+local function open()
+  put('open', table.concat({p.epoch, int(p.term), short()}, '.'))
+  drop('since', 'alive_from')
+end
+
+-- Up to where the log still is what the node has observed.
+local function limit()
+  local last = tonumber(p.seq)
+  if before.epoch == '' then
+    return last
+  elseif before.epoch ~= p.epoch then
+    return tonumber(continues(before.epoch)) or 0
+  end
+  local found = false
+  for number, began, server in string.gmatch(p.terms or '', '(%d+):(%d+):(%x+)') do
+    number = tonumber(number)
+    found = found or number == before.number and server == before.server
+    if number > before.number then
+      last = math.min(last, tonumber(began))
+    end
+  end
+  -- A term that is not part of this history has ended where it began.
+  return found and last or math.min(last, before.began)
+end
+
+local function reply()
+  local state = p.halted and 'halted' or p.open and 'open' or 'gathering'
+  local text = {'ok'}
+  for _, value in ipairs({p.epoch or '', p.term or 0, short(), p.began or 0, state, p.seq or 0, p.halted or '',
+    p.lost_from or '', p.lost_to or ''}) do
+    text[#text + 1] = type(value) == 'number' and int(value) or value
+  end
+  return text
+end
+
+p.term = tonumber(p.term) or 0
+if not p.epoch then
+  put('count', ARGV[12])
+  if p.halted or ARGV[13] == '' or known.epoch ~= '' or observed + settled > 0 then
+    put('term', math.max(p.term, known.number))
+    halt('Redis has lost the state of this partition: it has none, and a node or the ledger had one', 1,
+      math.max(1, observed, settled))
+    return reply()
+  end
+  put('epoch', ARGV[13])
+  put('seq', '0')
+  begin(1, now)
+  open()
+end
+
+local nodes, newest = {}, 0
+local all = redis.call('HGETALL', KEYS[2])
+for i = 1, #all, 2 do
+  local seen, term = string.match(all[i + 1], '^(%d+) (%d+)')
+  nodes[all[i]] = {seen = tonumber(seen), term = tonumber(term)}
+  newest = math.max(newest, tonumber(seen))
+end
+local knows = known.epoch == p.epoch and known.number == p.term
+-- Two servers may have begun a term of the same number.
+local conflict = knows and known.server ~= short()
+if not p.halted and (p.server ~= own or conflict or ARGV[14] == '1') then
+  begin(math.max(p.term, known.number) + 1, newest)
+  for name, node in pairs(nodes) do
+    if node.seen < newest - FORGOTTEN_MS then
+      redis.call('HDEL', KEYS[2], name)
+      nodes[name] = nil
+    end
+  end
+  knows = false
+end
+if knows then
+  local last = limit()
+  if observed > last then
+    halt(nil, last + 1, observed)
+  end
+  -- Until the term opens, the ledger has nothing of it.
+  last = tonumber((p.open or p.halted) and p.seq or p.began)
+  if settled > last then
+    halt(nil, last + 1, settled)
+  end
+end
+-- The clock of a new primary may be behind.
+local this = {seen = math.max(now, p.open and 0 or newest), term = knows and p.term or 0}
+nodes[ARGV[1]] = this
+redis.call('HSET', KEYS[2], ARGV[1], table.concat({int(this.seen), int(this.term), int(observed)}, ' '))
+
+if not p.halted and not p.open then
+  if (tonumber(p.since) or now + 1) > now then
+    put('since', now)
+  end
+  local awaited, alive_from = false, tonumber(p.alive_from) or newest - ALIVE_MS
+  for _, node in pairs(nodes) do
+    awaited = awaited or node.term ~= p.term and node.seen >= alive_from
+  end
+  if not awaited or now - tonumber(p.since) >= tonumber(ARGV[11]) then
+    open()
+  end
+end
+return reply()

@@ -1,0 +1,27 @@
+-- Puts a repaired campaign's numbers in place, and the shares that were made ready beside the old ones. Doing it again
+-- changes nothing.
+-- KEYS[1] partition, KEYS[2] agenda, KEYS[3] campaign, KEYS[4] shares, KEYS[5] sums, KEYS[6] shares made ready,
+-- KEYS[7] sums made ready
+-- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when something is due, or empty, ARGV[4] "1" if shares
+-- were made ready, ARGV[5..] fields and values
+-- Replies: {"ok", ""}, {"gone", ""} when another one repairs
+local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
+if not p[1] or p[2] ~= ARGV[1] then
+  return {'gone', ''}
+end
+if ARGV[4] == '1' then
+  redis.call('UNLINK', KEYS[4], KEYS[5])
+  for from, to in pairs({[KEYS[6]] = KEYS[4], [KEYS[7]] = KEYS[5]}) do
+    if redis.call('EXISTS', from) == 1 then
+      redis.call('RENAME', from, to)
+    end
+  end
+end
+redis.call('HSET', KEYS[3], unpack(ARGV, 5))
+redis.call('HINCRBY', KEYS[3], 'version', 1)
+if ARGV[3] == '' then
+  redis.call('ZREM', KEYS[2], ARGV[2])
+else
+  redis.call('ZADD', KEYS[2], ARGV[3], ARGV[2])
+end
+return {'ok', ''}

@@ -1,0 +1,25 @@
+-- Writes some rows of a campaign, or some shares, while the partition is halted. Doing it again changes nothing.
+-- KEYS[1] partition, KEYS[2] where they belong
+-- ARGV[1] the repairer's token, ARGV[2] set (fields and values of a hash), del (fields of a hash), clear (everything)
+-- or push (elements of a list), ARGV[3] push: how many are there before, ARGV[4..] fields and values, or elements
+-- Replies: {"ok", ""}, {"gone", ""} when another one repairs, {"gap", length}
+local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
+if not p[1] or p[2] ~= ARGV[1] then
+  return {'gone', ''}
+end
+if ARGV[2] == 'set' then
+  redis.call('HSET', KEYS[2], unpack(ARGV, 4))
+elseif ARGV[2] == 'del' then
+  redis.call('HDEL', KEYS[2], unpack(ARGV, 4))
+elseif ARGV[2] == 'clear' then
+  redis.call('UNLINK', KEYS[2])
+else
+  local length, before = redis.call('LLEN', KEYS[2]), tonumber(ARGV[3])
+  if length < before then
+    return {'gap', string.format('%d', length)}
+  end
+  if length == before then
+    redis.call('RPUSH', KEYS[2], unpack(ARGV, 4))
+  end
+end
+return {'ok', ''}

@@ -1,0 +1,33 @@
+-- Ends the halt of a partition that was repaired: it goes on under a new epoch and a new term, behind everything that
+-- was ever in its log. Only who knows the present epoch may say so, and only once.
+-- KEYS[1] partition
+-- ARGV[1] the present epoch, empty where the state is gone, ARGV[2] the new epoch, ARGV[3] the log goes on behind this
+-- entry, ARGV[4] partitions
+-- Replies: {"ok", term}; {"open", ""} where it is not halted; {"epoch", epoch} where it is another;
+-- {"replica", ""} where the server is no primary
+local info = redis.call('INFO', 'replication')
+if not string.find(info, 'role:master', 1, true) then
+  return {'replica', ''}
+end
+local own = string.match(info, 'master_replid:(%x+)')
+local p = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'term', 'halted', 'past', 'lost_to')
+local epoch = p[1] or ''
+if not p[4] then
+  return {'open', ''}
+elseif epoch ~= ARGV[1] then
+  return {'epoch', epoch}
+end
+local function int(value)
+  return string.format('%.0f', value)
+end
+local seq = int(math.max(tonumber(p[2] or 0), tonumber(p[6] or 0), tonumber(ARGV[3])))
+local past = string.gsub(p[5] or '', '%?', seq)
+if epoch ~= '' then
+  past = past .. ' ' .. epoch .. ':' .. seq
+end
+local term, server = int(tonumber(p[3] or 0) + 1), string.sub(own, 1, 8)
+local open = table.concat({ARGV[2], term, server}, '.')
+redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,
+  'terms', table.concat({term, seq, server}, ':'), 'past', past, 'open', open)
+redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from')
+return {'ok', open}

@@ -1,0 +1,207 @@
+//! Presence: each node tells each partition regularly that it is there and what it has observed, and learns from the
+//! answer in which term it is and whether calls are carried out. Decision 0016 says why.
+
+use std::time::Duration;
+
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::EngineError,
+};
+use redis::{Cmd, ErrorKind, RedisError};
+
+use crate::{
+    call_connection::CallConnection,
+    error::{ConnectError, no_answer, unavailable},
+    partition::{Answer, Learned, PartitionState, Report, Term},
+    partitions::Partitions,
+    scripts::AT_MAXMEMORY,
+};
+
+const PRESENCE: &str = include_str!("lua/presence.lua");
+const RESUME: &str = include_str!("lua/resume.lua");
+
+/// Calls that one answer leads to at most: a new term is learned, and what was observed is reported in it.
+const CALLS_MAX: usize = 4;
+/// How long a partition may take to be told that a node goes.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
+
+impl Partitions {
+    /// Tells a partition that this node is there, and learns how things stand.
+    ///
+    /// # Errors
+    /// When Redis was set up with another number of partitions. Anything else becomes the partition's state.
+    pub(crate) async fn present(&self, id: PartitionId) -> Result<(), ConnectError> {
+        let partition = self.get(id);
+        let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
+        if partition.take_suspicion() {
+            connection.disconnect();
+        }
+        for _ in 0..CALLS_MAX {
+            let report = partition.report();
+            let answer = match self.ask(&mut connection, id, &report).await {
+                Ok(answer) => answer?,
+                Err(error) => {
+                    connection.disconnect();
+                    partition.note_failure(no_answer(&error));
+                    return Ok(());
+                }
+            };
+            match partition.learn(&report, answer) {
+                Learned::Known => return Ok(()),
+                Learned::NewTerm => {}
+                Learned::Stale => {
+                    self.context.directory.suspect();
+                    connection.disconnect();
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells a partition that this node goes: nobody waits for it any more. Where that fails, they do, for a while.
+    pub(crate) async fn leave(&self, id: PartitionId) {
+        let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
+        let mut command = redis::cmd("HDEL");
+        command.arg(self.keys().nodes(id)).arg(&self.context.node);
+        let left = connection.once::<i64>(&command);
+        let _ = tokio::time::timeout(LEAVE_MAX, left).await;
+    }
+
+    /// Has a partition that was repaired go on, under a new epoch and behind the entry `base` and everything that was
+    /// lost. `epoch` is the present one, none where the state is gone. False where somebody else was faster.
+    ///
+    /// # Errors
+    /// When Redis does not answer. Then it may have gone on all the same.
+    pub(crate) async fn resume(
+        &self,
+        id: PartitionId,
+        epoch: Option<&str>,
+        base: Seq,
+    ) -> Result<bool, EngineError> {
+        let mut command = redis::cmd("EVAL");
+        command
+            .arg(format!("{AT_MAXMEMORY}{RESUME}"))
+            .arg(1)
+            .arg(self.keys().partition(id))
+            .arg(epoch.unwrap_or_default())
+            .arg(new_epoch())
+            .arg(base)
+            .arg(self.options().partitions);
+        let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
+        let resumed = connection.once::<(String, String)>(&command).await;
+        let (status, _) = resumed.map_err(|error| {
+            connection.disconnect();
+            unavailable(no_answer(&error))
+        })?;
+        drop(connection);
+        self.get(id).suspect();
+        Ok(status == "ok")
+    }
+
+    async fn ask(
+        &self,
+        connection: &mut CallConnection,
+        id: PartitionId,
+        report: &Report,
+    ) -> Result<Result<Answer, ConnectError>, RedisError> {
+        let reply: Vec<String> = connection.once(&self.presence(id, report)).await?;
+        match reply.first().map(String::as_str) {
+            Some("ok") => {
+                let answer = read(&reply);
+                answer
+                    .map(Ok)
+                    .ok_or_else(|| failure("a reply to a presence call cannot be read"))
+            }
+            Some("count") => Ok(Err(ConnectError::Partitions {
+                found: reply
+                    .get(1)
+                    .and_then(|count| count.parse().ok())
+                    .unwrap_or(0),
+                configured: self.options().partitions,
+            })),
+            _ => Err(failure("the server is not a primary")),
+        }
+    }
+
+    fn presence(&self, id: PartitionId, report: &Report) -> Cmd {
+        let (keys, options) = (self.keys(), self.options());
+        let mut command = redis::cmd("EVAL");
+        command
+            .arg(format!("{AT_MAXMEMORY}{PRESENCE}"))
+            .arg(2)
+            .arg(keys.partition(id))
+            .arg(keys.nodes(id))
+            .arg(&self.context.node);
+        for term in [&report.term, &report.before] {
+            let term = term.as_ref();
+            command
+                .arg(term.map_or("", |term| &term.epoch))
+                .arg(term.map_or(0, |term| term.number))
+                .arg(term.map_or("", |term| &term.server));
+        }
+        command.arg(report.before.as_ref().map_or(0, |term| term.began));
+        let insists = report.stale_for >= options.term_grace;
+        command
+            .arg(report.observed)
+            .arg(report.settled)
+            .arg(options.term_grace.as_millis() as u64)
+            .arg(options.partitions)
+            .arg(if report.fresh {
+                new_epoch()
+            } else {
+                String::new()
+            })
+            .arg(if insists && !report.stale_for.is_zero() {
+                "1"
+            } else {
+                "0"
+            });
+        command
+    }
+}
+
+fn new_epoch() -> String {
+    format!("{:016x}", rand::random::<u64>())
+}
+
+/// The answer in a script's reply.
+fn read(reply: &[String]) -> Option<Answer> {
+    let [
+        _,
+        epoch,
+        number,
+        server,
+        began,
+        state,
+        _head,
+        reason,
+        from,
+        to,
+    ] = reply
+    else {
+        return None;
+    };
+    let lost = || Some(from.parse().ok()?..=to.parse().ok()?);
+    let state = match state.as_str() {
+        "open" => PartitionState::Open,
+        "gathering" => PartitionState::Gathering,
+        "halted" => PartitionState::Halted {
+            reason: reason.clone(),
+            lost: lost(),
+        },
+        _ => return None,
+    };
+    let term = Term {
+        epoch: epoch.clone(),
+        number: number.parse().ok()?,
+        server: server.clone(),
+        began: began.parse().ok()?,
+    };
+    let term = (!epoch.is_empty()).then_some(term);
+    Some(Answer { term, state })
+}
+
+fn failure(reason: &'static str) -> RedisError {
+    RedisError::from((ErrorKind::ClusterConnectionNotFound, reason))
+}

@@ -1,0 +1,408 @@
+//! The writes of a repair: rows, numbers and entries, each in one script that is refused once somebody else repairs.
+
+mod lines;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+    time::Duration,
+};
+
+use qiang_core::{
+    campaign::{CampaignKind, Phase},
+    event::{Entry, Event, PartitionId, Seq},
+    id::UserId,
+    order::OrderState,
+    ports::{EngineError, RepairReport},
+    reconcile::{GrantRow, PartFacts, PartRows, Repair},
+    time::Timestamp,
+};
+use redis::ToRedisArgs;
+
+pub(crate) use self::lines::records;
+use self::lines::*;
+use crate::{
+    error::unavailable,
+    meta::CampaignMeta,
+    offer::Loss,
+    open::sums_of,
+    partitions::Partitions,
+    reply::share_text,
+    snapshot::{PartSnapshot, outcome_word},
+};
+
+const BEGIN: &str = include_str!("lua/repair_begin.lua");
+const PUT: &str = include_str!("lua/repair_put.lua");
+const PART: &str = include_str!("lua/repair_part.lua");
+const APPEND: &str = include_str!("lua/repair_append.lua");
+/// The repairer's part of it, and the end of the halt itself.
+static END: LazyLock<String> = LazyLock::new(|| {
+    let resume = include_str!("lua/resume.lua").trim_start_matches(FLAGS);
+    [FLAGS, include_str!("lua/repair_end.lua"), resume].concat()
+});
+/// What scripts begin with that run when memory is short, too. It stands in the first line alone.
+const FLAGS: &str = "#!lua flags=allow-oom\n";
+
+/// Fields, or shares, that one call writes.
+const CHUNK: usize = 1_000;
+/// A buyer's row of so many bytes of keys takes no more; further ones are in a hash. As in `claim_sale.lua`.
+const KEYS_BYTES_MAX: usize = 1_024;
+/// Who an order belongs to whose number was given to somebody whom nobody knows. It is cancelled, and has no units.
+const NOBODY: &str = "-";
+
+/// A record of the log: how many entries, milliseconds, kind, what it holds.
+pub(crate) type NewRecord = (usize, i64, &'static str, String);
+
+/// A repair of one partition by one repairer.
+pub(crate) struct Rebuild<'a> {
+    partitions: &'a Partitions,
+    pub(crate) partition: PartitionId,
+    token: String,
+}
+
+impl<'a> Rebuild<'a> {
+    pub(crate) fn new(partitions: &'a Partitions, partition: PartitionId) -> Self {
+        let token = format!("{:016x}", rand::random::<u64>());
+        Self {
+            partitions,
+            partition,
+            token,
+        }
+    }
+
+    /// Takes the repair; returns how long ago the loss was found. None where another one has it, or nothing is lost.
+    pub(crate) async fn begin(&self, millis: u64) -> Result<Option<Duration>, EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        let args = (&self.token, millis);
+        let (status, text) = self.run(BEGIN, &[key], &args).await?;
+        let waited = text.parse().map(Duration::from_millis);
+        Ok((status == "ok").then_some(waited.unwrap_or_default()))
+    }
+
+    /// Writes down how many entries of a loss nobody can name, unless an earlier attempt has; returns what is written.
+    pub(crate) async fn note_unnamed(&self, loss: &Loss, unnamed: u64) -> Result<u64, EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        let mut get = redis::cmd("HGET");
+        get.arg(&key).arg("repair_unnamed");
+        let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
+        let noted = noted.as_deref().and_then(|noted| noted.split_once(' '));
+        let noted = noted.filter(|(name, _)| *name == loss.name());
+        if let Some(unnamed) = noted.and_then(|(_, count)| count.parse().ok()) {
+            return Ok(unnamed);
+        }
+        let value = format!("{} {unnamed}", loss.name());
+        self.put(&key, "set", 0, &["repair_unnamed".to_owned(), value])
+            .await?;
+        Ok(unnamed)
+    }
+
+    /// Has the log go on behind this entry.
+    pub(crate) async fn move_end(&self, end: Seq) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        self.put(&key, "set", 0, &["seq".to_owned(), end.to_string()])
+            .await
+    }
+
+    /// Leaves the repair to whoever comes next.
+    pub(crate) async fn give_up(&self) -> Result<(), EngineError> {
+        let key = self.partitions.keys().partition(self.partition);
+        self.put(&key, "del", 0, &["repairer", "repair_until"])
+            .await
+    }
+
+    /// Writes what a repair says of a campaign. `fields` are those of its hash, where Redis has lost it.
+    pub(crate) async fn part(
+        &self,
+        meta: &CampaignMeta,
+        facts: &PartFacts,
+        before: Option<&PartSnapshot>,
+        fields: &[(&'static str, String)],
+        repair: &Repair,
+    ) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        if facts.kind == CampaignKind::Sale {
+            self.sale(meta, facts, repair).await?;
+        } else {
+            let removed: Vec<&str> = repair
+                .removed
+                .iter()
+                .map(|(user, _)| user.as_str())
+                .collect();
+            self.put_all(&of("users"), "del", &removed).await?;
+            let rows = repair.changed.iter().filter_map(|number| {
+                let row = repair.rows.grants.get(number)?;
+                Some([row.user.to_string(), share_line(meta, *number, row)])
+            });
+            let rows: Vec<String> = rows.flatten().collect();
+            self.put_all(&of("users"), "set", &rows).await?;
+        }
+        let ready = before.is_none_or(|before| before.part.shares != repair.shares);
+        let ready = facts.fixed_shares && ready && repair.rows.phase != Phase::Closed;
+        if ready {
+            self.shares(meta, repair).await?;
+        }
+        self.numbers(meta, facts, before, fields, repair, ready)
+            .await
+    }
+
+    /// The orders and buyers of a sale.
+    async fn sale(
+        &self,
+        meta: &CampaignMeta,
+        facts: &PartFacts,
+        repair: &Repair,
+    ) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let rows = &repair.rows;
+        let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
+        let (mut orders, mut payments) = (Vec::new(), Vec::new());
+        for number in &repair.changed {
+            let Some(row) = rows.grants.get(number) else {
+                continue;
+            };
+            users.insert(&row.user);
+            orders.extend([number.to_string(), order_line(meta, *number, row, rows)]);
+            for (payment, outcome) in rows.payments_of(*number) {
+                let field = format!("{number}\t{payment}");
+                payments.extend([field, outcome_word(outcome).to_owned()]);
+            }
+        }
+        // Numbers that were given to somebody whom nobody knows are not given again.
+        let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
+        for number in numbers.filter(|number| !rows.grants.contains_key(number)) {
+            let line = format!("c\t0\t{NOBODY}\t0\t0\t0\t");
+            orders.extend([number.to_string(), line]);
+        }
+        self.put_all(&of("orders"), "set", &orders).await?;
+        self.put_all(&of("payments"), "set", &payments).await?;
+        let buyers = Buyers::of(rows, &users);
+        self.put_all(&of("keys"), "set", &buyers.further_keys)
+            .await?;
+        self.put_all(&of("users"), "set", &buyers.rows).await?;
+        self.put_all(&of("users"), "del", &buyers.gone).await
+    }
+
+    /// Makes the shares ready beside the old ones, and the sums of the last 1000, 2000, … of them.
+    async fn shares(&self, meta: &CampaignMeta, repair: &Repair) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let none: [&str; 0] = [];
+        self.put(&of("shares:repair"), "clear", 0, &none).await?;
+        self.put(&of("sums:repair"), "clear", 0, &none).await?;
+        for (chunk, shares) in repair.shares.chunks(CHUNK).enumerate() {
+            let texts: Vec<String> = shares
+                .iter()
+                .map(|(number, amount)| share_text(*number, *amount))
+                .collect();
+            self.put(&of("shares:repair"), "push", chunk * CHUNK, &texts)
+                .await?;
+        }
+        let sums = sums_of(&repair.shares);
+        let sums = sums
+            .iter()
+            .flat_map(|(_, place, sum)| [place.to_string(), sum.to_string()]);
+        let sums: Vec<String> = sums.collect();
+        self.put_all(&of("sums:repair"), "set", &sums).await
+    }
+
+    async fn numbers(
+        &self,
+        meta: &CampaignMeta,
+        facts: &PartFacts,
+        before: Option<&PartSnapshot>,
+        fields: &[(&'static str, String)],
+        repair: &Repair,
+        ready: bool,
+    ) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
+        let rows = &repair.rows;
+        let held = rows.grants.iter();
+        let mut held = held
+            .filter(|(_, row)| facts.kind == CampaignKind::Sale && row.state == OrderState::Held);
+        let oldest = held.next();
+        let first = match oldest {
+            Some((number, _)) => facts.ordinal_of(*number),
+            None => repair.numbered + 1,
+        };
+        let last = rows.grants.values().map(|row| row.granted_at).max();
+        let mut all: BTreeMap<&str, String> = fields.iter().cloned().collect();
+        let phase = match rows.phase {
+            Phase::Closed => "c",
+            Phase::Paused => "p",
+            _ => "s",
+        };
+        all.insert("phase", phase.to_owned());
+        for (field, value) in [
+            ("supply", repair.supply),
+            ("remaining", repair.remaining),
+            ("granted", repair.granted),
+            ("grants", repair.numbered),
+            ("returned", repair.returned),
+            ("first", first),
+        ] {
+            all.insert(field, value.to_string());
+        }
+        all.insert("funded", repair.funded_minor.to_string());
+        all.insert("refunded", repair.refunded_minor.to_string());
+        all.insert("last", last.unwrap_or_default().as_millis().to_string());
+        if facts.kind == CampaignKind::RedPacket && !facts.fixed_shares {
+            let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
+            all.insert("money", money.to_string());
+        }
+        if repair.withheld.units > 0 {
+            let (units, minor) = before.map_or((0, 0), |before| before.withheld);
+            let mut shares =
+                before.map_or_else(String::new, |before| before.withheld_shares.clone());
+            for (number, amount) in &repair.withheld.shares {
+                shares.push_str(&share_text(*number, *amount));
+                shares.push('\n');
+            }
+            all.insert("withheld", (units + repair.withheld.units).to_string());
+            all.insert(
+                "withheld_minor",
+                (minor + repair.withheld.amount_minor).to_string(),
+            );
+            all.insert("withheld_shares", shares);
+        }
+        let end = (rows.phase != Phase::Closed).then_some(meta.window.ends_at());
+        let due = end
+            .into_iter()
+            .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))
+            .min();
+        let script_keys = [
+            keys.partition(self.partition),
+            keys.agenda(self.partition),
+            keys.campaign(self.partition, meta.id),
+            of("shares"),
+            of("sums"),
+            of("shares:repair"),
+            of("sums:repair"),
+        ];
+        let mut args = vec![
+            self.token.clone(),
+            meta.id.to_string(),
+            due.map_or_else(String::new, |due| due.as_millis().to_string()),
+            u8::from(ready).to_string(),
+        ];
+        for (field, value) in all {
+            args.extend([field.to_owned(), value]);
+        }
+        self.expect_ok(PART, &script_keys, &args).await
+    }
+
+    /// Appends records behind this entry.
+    pub(crate) async fn append(
+        &self,
+        campaign: &str,
+        after: Seq,
+        records: &[NewRecord],
+    ) -> Result<Seq, EngineError> {
+        let keys = self.partitions.keys();
+        let script_keys = [
+            keys.partition(self.partition),
+            keys.log(self.partition),
+            keys.queue(self.partition),
+        ];
+        let count: usize = records.iter().map(|(count, ..)| count).sum();
+        let end = after + count as Seq;
+        let mut args = vec![self.token.clone(), after.to_string(), end.to_string()];
+        for (count, at, field, body) in records {
+            let (count, at) = (count.to_string(), at.to_string());
+            args.extend([
+                count,
+                campaign.to_owned(),
+                at,
+                (*field).to_owned(),
+                body.clone(),
+            ]);
+        }
+        self.expect_ok(APPEND, &script_keys, &args).await?;
+        Ok(end)
+    }
+
+    /// Ends the halt, under a new epoch.
+    pub(crate) async fn end(&self, epoch: &str, report: &RepairReport) -> Result<(), EngineError> {
+        let keys = self.partitions.keys();
+        let script_keys = [
+            keys.partition(self.partition),
+            keys.kept(self.partition),
+            keys.offers(self.partition),
+            keys.repairs(self.partition),
+        ];
+        let new = format!("{:016x}", rand::random::<u64>());
+        let RepairReport {
+            campaigns,
+            restored,
+            appended,
+            withheld,
+            unnamed,
+            conflicts,
+        } = report;
+        let note = format!(
+            "epoch {new} follows {epoch}: {campaigns} campaigns, {restored} rows restored, {appended} entries \
+             appended, {unnamed} entries unknown, {withheld} units withheld, {} answers not kept",
+            conflicts.len()
+        );
+        let count = self.partitions.options().partitions;
+        let args = (epoch, new, 0, count, &self.token, note);
+        self.expect_ok(&END, &script_keys, &args).await
+    }
+
+    async fn put_all<T: ToRedisArgs + Send + Sync>(
+        &self,
+        key: &str,
+        what: &str,
+        values: &[T],
+    ) -> Result<(), EngineError> {
+        for chunk in values.chunks(CHUNK) {
+            self.put(key, what, 0, chunk).await?;
+        }
+        Ok(())
+    }
+
+    async fn put<T: ToRedisArgs + Send + Sync>(
+        &self,
+        key: &str,
+        what: &str,
+        before: usize,
+        values: &[T],
+    ) -> Result<(), EngineError> {
+        let keys = [
+            self.partitions.keys().partition(self.partition),
+            key.to_owned(),
+        ];
+        let args = (&self.token, what, before, values);
+        self.expect_ok(PUT, &keys, &args).await
+    }
+
+    async fn expect_ok(
+        &self,
+        script: &str,
+        keys: &[String],
+        args: &(impl ToRedisArgs + Sync),
+    ) -> Result<(), EngineError> {
+        let (status, text) = self.run(script, keys, args).await?;
+        match status.as_str() {
+            "ok" => Ok(()),
+            _ => Err(unavailable(format!(
+                "a step of the repair was answered {status} {text}"
+            ))),
+        }
+    }
+
+    async fn run(
+        &self,
+        script: &str,
+        keys: &[String],
+        args: &(impl ToRedisArgs + Sync),
+    ) -> Result<(String, String), EngineError> {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(keys.len()).arg(keys).arg(args);
+        self.partitions
+            .query_unfenced(self.partition, &command)
+            .await
+    }
+}

@@ -1,0 +1,168 @@
+//! Rows and entries as Redis has them: the text of buyers, shares, orders and records.
+
+use super::*;
+
+/// What Redis keeps of buyers, as fields and values.
+pub(super) struct Buyers {
+    pub(super) rows: Vec<String>,
+    /// Keys that find no room in their rows.
+    pub(super) further_keys: Vec<String>,
+    /// Users who have no order any more.
+    pub(super) gone: Vec<String>,
+}
+
+#[derive(Default)]
+struct Buyer {
+    held: u32,
+    returned: u32,
+    newest: u32,
+    keys: String,
+}
+
+impl Buyers {
+    pub(super) fn of(rows: &PartRows, users: &BTreeSet<&UserId>) -> Self {
+        let (mut buyers, mut further_keys) = (BTreeMap::<&UserId, Buyer>::new(), Vec::new());
+        for (number, row) in &rows.grants {
+            let user = &row.user;
+            if !users.contains(user) {
+                continue;
+            }
+            let buyer = buyers.entry(user).or_default();
+            match row.state.keeps_units() {
+                true => buyer.held += row.quantity,
+                false => buyer.returned += 1,
+            }
+            buyer.newest = *number;
+            let Some(key) = &row.key else { continue };
+            let entry = format!("\n{key}\t{number}");
+            if !buyer.keys.starts_with('+') && buyer.keys.len() + entry.len() > KEYS_BYTES_MAX {
+                buyer.keys.insert(0, '+');
+            }
+            match buyer.keys.starts_with('+') {
+                true => further_keys.extend([format!("{user}\t{key}"), number.to_string()]),
+                false => buyer.keys.push_str(&entry),
+            }
+        }
+        let gone = users.iter().filter(|user| !buyers.contains_key(*user));
+        Self {
+            gone: gone.map(|user| user.to_string()).collect(),
+            rows: buyers
+                .into_iter()
+                .flat_map(|(user, buyer)| {
+                    let Buyer {
+                        held,
+                        returned,
+                        newest,
+                        keys,
+                    } = buyer;
+                    [
+                        user.to_string(),
+                        format!("{held}\t{returned}\t{newest}{keys}"),
+                    ]
+                })
+                .collect(),
+            further_keys,
+        }
+    }
+}
+
+pub(super) fn offset(meta: &CampaignMeta, at: Timestamp) -> i64 {
+    at.millis_since(meta.window.starts_at())
+}
+
+pub(super) fn key_of(row: &GrantRow) -> &str {
+    row.key.as_ref().map_or("", |key| key.as_str())
+}
+
+pub(super) fn share_line(meta: &CampaignMeta, number: u32, row: &GrantRow) -> String {
+    let share = share_text(number, row.amount_minor);
+    let line = format!("{share}\t{}", offset(meta, row.granted_at));
+    match &row.key {
+        Some(key) => format!("{line}\t{key}"),
+        None => line,
+    }
+}
+
+pub(super) fn order_line(
+    meta: &CampaignMeta,
+    number: u32,
+    row: &GrantRow,
+    rows: &PartRows,
+) -> String {
+    let state = match row.state {
+        OrderState::Held => "h",
+        OrderState::Paid => "p",
+        OrderState::Cancelled => "c",
+        OrderState::Expired => "x",
+    };
+    let due = rows
+        .payments_of(number)
+        .filter(|(_, outcome)| outcome_word(*outcome) == "d")
+        .count();
+    let GrantRow {
+        user,
+        quantity,
+        amount_minor,
+        ..
+    } = row;
+    let (offset, key) = (offset(meta, row.granted_at), key_of(row));
+    format!("{state}\t{due}\t{user}\t{quantity}\t{amount_minor}\t{offset}\t{key}")
+}
+
+/// Events as records of the log: runs of grants of one instant, and of other events of one instant.
+pub(crate) fn records(meta: &CampaignMeta, events: &[(Timestamp, Event)]) -> Vec<NewRecord> {
+    let mut records: Vec<NewRecord> = Vec::new();
+    for (at, event) in events {
+        let (field, line) = line_of(meta, *at, event);
+        match records.last_mut() {
+            Some((count, millis, kind, body)) if (*millis, *kind) == (at.as_millis(), field) => {
+                *count += 1;
+                body.push('\n');
+                body.push_str(&line);
+            }
+            _ => records.push((1, at.as_millis(), field, line)),
+        }
+    }
+    records
+}
+
+pub(super) fn line_of(meta: &CampaignMeta, at: Timestamp, event: &Event) -> (&'static str, String) {
+    let Event::Granted {
+        number,
+        user,
+        quantity,
+        amount_minor,
+        key,
+    } = event
+    else {
+        let entry = Entry {
+            seq: 0,
+            at,
+            campaign: meta.id,
+            event: event.clone(),
+        };
+        // Place, instant and campaign stand before it.
+        let text = entry.to_text();
+        return (
+            "e",
+            text.splitn(4, ' ').nth(3).unwrap_or_default().to_owned(),
+        );
+    };
+    let key = key.as_ref().map_or("", |key| key.as_str());
+    let offset = offset(meta, at);
+    match meta.kind {
+        CampaignKind::Sale => {
+            let line = format!("{user}\n{number}\t{amount_minor}\t{offset}\t{quantity}\t{key}");
+            ("o", line)
+        }
+        CampaignKind::RedPacket => {
+            let share = share_text(*number, *amount_minor);
+            let tail = if key.is_empty() {
+                String::new()
+            } else {
+                format!("\t{key}")
+            };
+            ("g", format!("{user}\n{share}\t{offset}{tail}"))
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! A part of a campaign as Redis has it, and as the ledger has it: read in pages, for reconciliation and repair.
+//!
+//! Pages are not of one moment. Whoever compares while the campaign is open takes the log's entries into account, or
+//! looks again; whoever repairs has the partition halted.
+
+use std::collections::HashMap;
+
+use qiang_core::{
+    book::PaymentOutcome,
+    campaign::{Campaign, CampaignKind, Phase, Rules},
+    event::{Entry, PartitionId, Seq},
+    id::{CampaignId, PaymentRef, UserId},
+    order::OrderState,
+    ports::{EngineError, Ledger, LedgerError, SettledPart},
+    reconcile::{EnginePart, GrantRow, PartFacts, PartRows},
+    rows::has_fixed_shares,
+};
+use redis::Cmd;
+
+use crate::{
+    error::unavailable,
+    keys::part_of,
+    meta::{CampaignMeta, FIELDS},
+    partitions::Partitions,
+    record::{Record, decode, unreadable},
+    reply::{OrderText, Row, share},
+    tally,
+};
+
+/// Fields of a hash, or shares, that are read by one call.
+const PAGE: usize = 2_000;
+/// Rows that are read from the ledger at a time.
+const ROWS_PAGE: u32 = 10_000;
+/// Records of the log that are read by one call.
+const RECORDS: usize = 256;
+
+/// A part as Redis has it.
+pub(crate) struct PartSnapshot {
+    pub(crate) meta: CampaignMeta,
+    pub(crate) facts: PartFacts,
+    pub(crate) part: EnginePart,
+    /// Units withheld earlier, and their minor units.
+    pub(crate) withheld: (u32, i64),
+    /// Shares withheld earlier.
+    pub(crate) withheld_shares: String,
+}
+
+/// A part as the ledger has it.
+pub(crate) struct SettledSnapshot {
+    pub(crate) settled: SettledPart,
+    pub(crate) rows: PartRows,
+    /// Number and amount of the shares that nobody has, of all parts.
+    pub(crate) free: Vec<(u32, i64)>,
+    /// Units that the users of each part have.
+    pub(crate) granted: Vec<u32>,
+}
+
+impl Partitions {
+    /// A campaign's part as Redis has it; none where it has nothing of it.
+    pub(crate) async fn snapshot(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<PartSnapshot>, EngineError> {
+        let keys = self.keys();
+        let hash = keys.campaign(partition, campaign);
+        let fields: HashMap<String, String> = self
+            .query_unfenced(partition, redis::cmd("HGETALL").arg(&hash))
+            .await?;
+        if !fields.contains_key("kind") {
+            return Ok(None);
+        }
+        let bad = || {
+            unavailable(format!(
+                "the state of campaign {campaign} in Redis cannot be read"
+            ))
+        };
+        let head = Head::read(campaign, &fields).ok_or_else(bad)?;
+        let mut rows = PartRows::new(head.phase);
+        let meta = &head.meta;
+        if meta.kind == CampaignKind::RedPacket {
+            let users = keys.users(partition, campaign);
+            self.scan(partition, &users, |user, text| {
+                let row = Row::parse(meta.kind, text)?;
+                rows.grants.insert(row.number, share_row(meta, user, &row)?);
+                Some(())
+            })
+            .await?;
+        } else {
+            let orders = keys.of_campaign(partition, campaign, "orders");
+            self.scan(partition, &orders, |number, text| {
+                let number = number.parse().ok()?;
+                let order = OrderText::parse(number, text)?;
+                if order.row.quantity > 0 {
+                    rows.grants.insert(number, order_row(meta, &order)?);
+                }
+                Some(())
+            })
+            .await?;
+            let payments = keys.of_campaign(partition, campaign, "payments");
+            self.scan(partition, &payments, |payment, outcome| {
+                let (number, payment) = payment.split_once('\t')?;
+                let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
+                rows.payments.insert(key, payment_outcome(outcome)?);
+                Some(())
+            })
+            .await?;
+        }
+        let shares = match head.facts.fixed_shares {
+            true => self.shares(partition, campaign).await?,
+            false => Vec::new(),
+        };
+        Ok(Some(PartSnapshot {
+            facts: head.facts,
+            part: EnginePart {
+                rows,
+                shares,
+                supply: head.supply,
+                funded_minor: head.funded_minor,
+                numbered: head.numbered,
+            },
+            withheld: head.withheld,
+            withheld_shares: fields.get("withheld_shares").cloned().unwrap_or_default(),
+            meta: head.meta,
+        }))
+    }
+
+    /// Reads a hash in pages, and gives each field to somebody who can read it.
+    async fn scan(
+        &self,
+        partition: PartitionId,
+        key: &str,
+        mut each: impl FnMut(&str, &str) -> Option<()> + Send,
+    ) -> Result<(), EngineError> {
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(key).arg(&cursor).arg("COUNT").arg(PAGE);
+            let (next, fields): (String, Vec<String>) =
+                self.query_unfenced(partition, &command).await?;
+            for pair in fields.chunks_exact(2) {
+                let read = each(&pair[0], &pair[1]);
+                read.ok_or_else(|| unavailable(format!("{} of {key} cannot be read", pair[0])))?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn shares(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Vec<(u32, i64)>, EngineError> {
+        let key = self.keys().of_campaign(partition, campaign, "shares");
+        let mut shares = Vec::new();
+        loop {
+            let mut command = redis::cmd("LRANGE");
+            command
+                .arg(&key)
+                .arg(shares.len())
+                .arg(shares.len() + PAGE - 1);
+            let page: Vec<String> = self.query_unfenced(partition, &command).await?;
+            let end = page.len() < PAGE;
+            for text in page {
+                let read = share(&text);
+                shares.push(read.ok_or_else(|| unavailable(format!("{key} cannot be read")))?);
+            }
+            if end {
+                return Ok(shares);
+            }
+        }
+    }
+
+    /// Entries of the log behind this one, some at a time, in whatever term.
+    pub(crate) async fn entries_behind(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.keys().log(partition));
+        command.arg(format!("{}-0", after + 1)).arg("+");
+        command.arg("COUNT").arg(RECORDS);
+        let records: Vec<Record> = self.query_unfenced(partition, &command).await?;
+        let mut entries = Vec::new();
+        for (id, fields) in records {
+            let run = decode(&id, &fields);
+            let run = run.ok_or_else(|| unavailable(unreadable(partition, &id).to_string()))?;
+            entries.extend(run.into_iter().filter(|entry| entry.seq > after));
+        }
+        Ok(entries)
+    }
+
+    /// The campaigns to which something may still happen in a partition, as Redis says.
+    pub(crate) async fn agenda(
+        &self,
+        partition: PartitionId,
+    ) -> Result<Vec<CampaignId>, EngineError> {
+        let mut command: Cmd = redis::cmd("ZRANGE");
+        command.arg(self.keys().agenda(partition)).arg(0).arg(-1);
+        let ids: Vec<String> = self.query_unfenced(partition, &command).await?;
+        Ok(ids.iter().filter_map(|id| id.parse().ok()).collect())
+    }
+}
+
+/// What a campaign's hash says.
+struct Head {
+    meta: CampaignMeta,
+    facts: PartFacts,
+    phase: Phase,
+    supply: u32,
+    funded_minor: i64,
+    numbered: u32,
+    withheld: (u32, i64),
+}
+
+impl Head {
+    fn read(id: CampaignId, fields: &HashMap<String, String>) -> Option<Self> {
+        let values = FIELDS.map(|field| fields.get(field).cloned());
+        let meta = CampaignMeta::read(id, &values)?;
+        let get = |name: &str| fields.get(name).map(String::as_str);
+        let number = |name: &str| get(name)?.parse::<i64>().ok();
+        let unit = |name: &str| u32::try_from(number(name)?).ok();
+        Some(Self {
+            facts: PartFacts {
+                campaign: id,
+                kind: meta.kind,
+                limit: meta.limit,
+                hold_ms: meta.hold_ms,
+                fixed_shares: get("rule")? == "shares",
+                parts: meta.parts,
+                index: u16::try_from(number("index")?).ok()?,
+            },
+            phase: tally::phase(get("phase")?)?,
+            supply: unit("supply")?,
+            funded_minor: number("funded")?,
+            numbered: unit("grants")?,
+            withheld: (
+                unit("withheld").unwrap_or(0),
+                number("withheld_minor").unwrap_or(0),
+            ),
+            meta,
+        })
+    }
+}
+
+fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
+    Some(GrantRow {
+        user: UserId::new(user).ok()?,
+        quantity: row.quantity,
+        amount_minor: row.amount_minor,
+        granted_at: meta.at(row.offset)?,
+        key: row.key()?,
+        state: OrderState::Held,
+    })
+}
+
+fn order_row(meta: &CampaignMeta, order: &OrderText<'_>) -> Option<GrantRow> {
+    Some(GrantRow {
+        state: order.state,
+        ..share_row(meta, order.user, &order.row)?
+    })
+}
+
+fn payment_outcome(word: &str) -> Option<PaymentOutcome> {
+    match word {
+        "p" => Some(PaymentOutcome::Paid),
+        "r" => Some(PaymentOutcome::Reinstated),
+        "d" => Some(PaymentOutcome::RefundDue),
+        _ => None,
+    }
+}
+
+/// The word under which Redis keeps what became of a payment.
+pub(crate) fn outcome_word(outcome: PaymentOutcome) -> &'static str {
+    match outcome {
+        PaymentOutcome::Paid => "p",
+        PaymentOutcome::Reinstated => "r",
+        PaymentOutcome::RefundDue => "d",
+    }
+}
+
+/// What never changes about a part of a campaign, as the ledger has it.
+pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts {
+    let hold_ms = match &campaign.rules {
+        Rules::Sale(sale) => sale.hold_ms(),
+        Rules::RedPacket(_) => 0,
+    };
+    PartFacts {
+        campaign: campaign.id,
+        kind: campaign.kind(),
+        limit: campaign.per_user_limit(),
+        hold_ms,
+        fixed_shares: has_fixed_shares(campaign),
+        parts,
+        index,
+    }
+}
+
+/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `parts` is over how
+/// many partitions the campaign is spread, where that is known better than the ledger knows it.
+pub(crate) async fn settled(
+    ledger: &dyn Ledger,
+    campaign: CampaignId,
+    partition: PartitionId,
+    (parts, index): (u16, u16),
+) -> Result<Option<SettledSnapshot>, LedgerError> {
+    let Some(settled) = ledger.settled_part(campaign, partition).await? else {
+        return Ok(None);
+    };
+    let mut rows = PartRows::new(settled.phase);
+    let mut free = Vec::new();
+    let mut granted = vec![0; usize::from(parts)];
+    let is_sale = settled.record.campaign.kind() == CampaignKind::Sale;
+    let mut after = 0;
+    loop {
+        let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await?;
+        let Some(last) = page.last().map(|row| row.number) else {
+            break;
+        };
+        for row in page {
+            let Some((user, granted_at)) = row.granted else {
+                free.extend(row.amount_minor.map(|amount| (row.number, amount)));
+                continue;
+            };
+            let part = match is_sale {
+                true => ((row.number - 1) % u32::from(parts)) as u16,
+                false => part_of(&user, parts),
+            };
+            if row.state.keeps_units() {
+                granted[usize::from(part)] += row.quantity;
+            }
+            if part == index {
+                let grant = GrantRow {
+                    user,
+                    quantity: row.quantity,
+                    amount_minor: row.amount_minor.unwrap_or(0),
+                    granted_at,
+                    key: None,
+                    state: row.state,
+                };
+                rows.grants.insert(row.number, grant);
+            }
+        }
+        if is_sale {
+            for payment in ledger.settled_payments(campaign, after, last).await? {
+                if rows.grants.contains_key(&payment.number) {
+                    let key = (payment.number, payment.payment);
+                    rows.payments.insert(key, payment.outcome);
+                }
+            }
+        }
+        after = last;
+    }
+    Ok(Some(SettledSnapshot {
+        settled,
+        rows,
+        free,
+        granted,
+    }))
+}
