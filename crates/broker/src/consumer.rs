@@ -8,7 +8,7 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::{
     Channel, Consumer,
-    message::Delivery as Message,
+    message::Delivery as Incoming,
     options::{
         BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions,
         QueueDeclareOptions,
@@ -19,7 +19,7 @@ use qiang_core::ports::{Delivery, DeliveryTag, Received};
 
 use crate::{
     link::{BrokerError, Queue, in_time},
-    message,
+    message::{self, Message},
 };
 
 /// How often one call begins to consume before it gives up.
@@ -42,6 +42,8 @@ pub(crate) struct QueueConsumer {
     received: Vec<Delivery>,
     /// To be put with the messages that nobody can read.
     unreadable: Vec<DeliveryTag>,
+    /// To be acknowledged: of another epoch.
+    stale: Vec<DeliveryTag>,
 }
 
 impl QueueConsumer {
@@ -54,6 +56,7 @@ impl QueueConsumer {
             counting: (None, None),
             received: Vec::new(),
             unreadable: Vec::new(),
+            stale: Vec::new(),
         }
     }
 
@@ -102,6 +105,7 @@ impl QueueConsumer {
             self.count().await;
             self.take_in(limit, until).await;
             self.put_aside().await?;
+            self.drop_stale().await?;
             if self.session.is_some() {
                 return Ok(());
             }
@@ -112,7 +116,7 @@ impl QueueConsumer {
     async fn begin_session(&mut self) -> Result<(), BrokerError> {
         let (link, partition) = (&self.queue.link, self.queue.partition);
         let channel = link.channel().await?;
-        link.declare(&channel, partition).await?;
+        link.declare(partition).await?;
         let options = &link.options;
         let prefetch = channel.basic_qos(options.prefetch, BasicQosOptions::default());
         in_time("set the prefetch", prefetch).await?;
@@ -136,6 +140,7 @@ impl QueueConsumer {
         self.restarted = true;
         self.received.clear();
         self.unreadable.clear();
+        self.stale.clear();
         // Another worker may have the queue now; it is ours again when a message comes. Whoever has it counts.
         let mut shown = self.queue.shown.lock();
         (shown.ours, shown.queued) = (false, 0);
@@ -171,12 +176,13 @@ impl QueueConsumer {
     async fn take_in(&mut self, limit: usize, until: Instant) {
         let mut left = limit;
         while left > 0 {
+            let has_something = self.has_taken_in();
             let Some((_, consumer)) = &mut self.session else {
                 return;
             };
             let message = match consumer.next().now_or_never() {
                 Some(message) => message,
-                None if !(self.received.is_empty() && self.unreadable.is_empty()) => return,
+                None if has_something => return,
                 None => match tokio::time::timeout_at(until.into(), consumer.next()).await {
                     Ok(message) => message,
                     Err(_) => return,
@@ -187,7 +193,7 @@ impl QueueConsumer {
     }
 
     /// Takes in what the consumer says, and tells how many entries it brought.
-    fn put(&mut self, message: Option<Result<Message, lapin::Error>>) -> usize {
+    fn put(&mut self, message: Option<Result<Incoming, lapin::Error>>) -> usize {
         let Some(Ok(message)) = message else {
             let connected = |(channel, _): &(Channel, Consumer)| channel.status().connected();
             if message.is_none() && self.session.as_ref().is_some_and(connected) {
@@ -203,13 +209,36 @@ impl QueueConsumer {
         shown.ours = true;
         shown.recovered += u64::from(message.redelivered);
         drop(shown);
-        let Some(entries) = message::decode(self.queue.partition, &message.data) else {
-            self.unreadable.push(tag);
-            return 0;
+        let (partition, log) = (self.queue.partition, &self.queue.log);
+        match message::decode(partition, &log.epoch(partition), &message.data) {
+            Some(Message::Run(entries)) => {
+                let count = entries.len();
+                self.received.push(Delivery { tag, entries });
+                return count;
+            }
+            Some(Message::Stale) => self.stale.push(tag),
+            None => self.unreadable.push(tag),
+        }
+        0
+    }
+
+    fn has_taken_in(&self) -> bool {
+        !(self.received.is_empty() && self.unreadable.is_empty() && self.stale.is_empty())
+    }
+
+    /// Forgets what is of another epoch.
+    async fn drop_stale(&mut self) -> Result<(), BrokerError> {
+        let Some((channel, _)) = &self.session else {
+            return Ok(());
         };
-        let count = entries.len();
-        self.received.push(Delivery { tag, entries });
-        count
+        while let Some(tag) = self.stale.last() {
+            let acked = channel.basic_ack(*tag, BasicAckOptions::default());
+            in_time("drop a message", acked).await?;
+            self.stale.pop();
+            let partition = self.queue.partition.0;
+            tracing::info!(partition, "a message is of another epoch: dropped");
+        }
+        Ok(())
     }
 
     /// Puts aside what cannot be read.

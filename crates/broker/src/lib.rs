@@ -15,4 +15,8 @@ mod options;
 mod relay;
 mod transport;
 
-pub use self::{link::BrokerError, options::Options, transport::RabbitTransport};
+pub use self::{
+    link::{BrokerError, check},
+    options::Options,
+    transport::RabbitTransport,
+};

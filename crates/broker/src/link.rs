@@ -10,11 +10,14 @@ use lapin::{
 };
 use qiang_core::{
     event::PartitionId,
-    ports::{LedgerError, TransportStatus},
+    ports::{EventLog, LedgerError, TransportStatus},
 };
 use tokio::sync::{Mutex, Notify};
 
-use crate::options::{CALL_MAX, DEAD_MAX, Options};
+use crate::options::{CALL_MAX, DEAD_MAX, DELIVERIES_MAX, Options};
+
+/// The reply code for a queue that is there with other arguments.
+const PRECONDITION_FAILED: u16 = 406;
 
 /// Why something could not be done with RabbitMQ.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -82,6 +85,14 @@ impl Link {
         }
     }
 
+    /// Connects, in a bounded time, if there is no connection.
+    pub(crate) async fn check(&self) -> Result<(), BrokerError> {
+        match tokio::time::timeout(CALL_MAX, self.channel()).await {
+            Ok(opened) => opened.map(drop),
+            Err(_) => Err(BrokerError::Silent("connect")),
+        }
+    }
+
     /// Ends the connection: others may take over what was ours.
     pub(crate) async fn close(&self) {
         if let Some(connection) = self.connection.lock().await.take() {
@@ -90,56 +101,103 @@ impl Link {
         }
     }
 
-    /// Declares a partition's queues. Those that are there stay as they are.
-    pub(crate) async fn declare(
-        &self,
-        channel: &Channel,
-        partition: PartitionId,
-    ) -> Result<(), BrokerError> {
+    /// Declares a partition's queues. One that an earlier version made, without a limit of deliveries, stays as it is:
+    /// a policy can give it the limit.
+    pub(crate) async fn declare(&self, partition: PartitionId) -> Result<(), BrokerError> {
         let _one_at_a_time = self.declaring.lock().await;
-        let text = |text: &str| AMQPValue::LongString(text.into());
-        let durable = QueueDeclareOptions {
-            durable: true,
-            ..QueueDeclareOptions::default()
-        };
         let (queue, dead) = (self.options.queue(partition), self.options.dead(partition));
-        let dead_arguments = vec![("x-max-length", AMQPValue::LongLongInt(DEAD_MAX))];
-        let queue_arguments = vec![
+        let text = |text: &str| AMQPValue::LongString(text.into());
+        let bounded = [("x-max-length", AMQPValue::LongLongInt(DEAD_MAX))];
+        let unlimited = [
             ("x-single-active-consumer", AMQPValue::Boolean(true)),
             ("x-dead-letter-exchange", text("")),
             ("x-dead-letter-routing-key", text(&dead)),
         ];
-        for (name, arguments) in [(&dead, dead_arguments), (&queue, queue_arguments)] {
-            let mut table = FieldTable::default();
-            table.insert("x-queue-type".into(), text("quorum"));
-            for (argument, value) in arguments {
-                table.insert(argument.into(), value);
+        let limit = ("x-delivery-limit", AMQPValue::LongLongInt(DELIVERIES_MAX));
+        self.declare_quorum(&dead, &bounded).await?;
+        let limited = [&unlimited[..], &[limit]].concat();
+        match self.declare_quorum(&queue, &limited).await {
+            Err(BrokerError::Failed(error)) if refuses_with(&error, PRECONDITION_FAILED) => {
+                self.declare_quorum(&queue, &unlimited).await?;
+                tracing::warn!(
+                    queue,
+                    "the queue has no delivery limit of its own: see the operations manual"
+                );
+                Ok(())
             }
-            let declared = channel.queue_declare(name.as_str().into(), durable, table);
-            in_time("declare a queue", declared).await?;
+            declared => declared,
         }
+    }
+
+    /// Declares a durable quorum queue, on a channel of its own: a refusal closes the channel.
+    async fn declare_quorum(
+        &self,
+        name: &str,
+        arguments: &[(&str, AMQPValue)],
+    ) -> Result<(), BrokerError> {
+        let mut table = FieldTable::default();
+        table.insert(
+            "x-queue-type".into(),
+            AMQPValue::LongString("quorum".into()),
+        );
+        for (argument, value) in arguments {
+            table.insert((*argument).into(), value.clone());
+        }
+        let durable = QueueDeclareOptions {
+            durable: true,
+            ..QueueDeclareOptions::default()
+        };
+        let channel = self.channel().await?;
+        let declared = channel.queue_declare(name.into(), durable, table);
+        in_time("declare a queue", declared).await?;
         Ok(())
     }
+}
+
+/// Whether RabbitMQ has refused something with this reply code.
+pub(crate) fn refuses_with(error: &lapin::Error, code: u16) -> bool {
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error) if error.get_id() == code)
 }
 
 /// A partition's queue, which its relay and its consumer share.
 pub(crate) struct Queue {
     pub(crate) link: Arc<Link>,
+    /// What the queue is filled from.
+    pub(crate) log: Arc<dyn EventLog>,
     pub(crate) partition: PartitionId,
     /// Notified when the queue was lost with what was in it, for the relay.
     pub(crate) lost: Notify,
+    /// Notified when somebody waits for what was appended to the log, for the relay.
+    pub(crate) woken: Notify,
     pub(crate) shown: parking_lot::Mutex<TransportStatus>,
 }
 
 impl Queue {
-    pub(crate) fn new(link: &Arc<Link>, partition: PartitionId) -> Arc<Self> {
+    pub(crate) fn new(
+        link: &Arc<Link>,
+        log: &Arc<dyn EventLog>,
+        partition: PartitionId,
+    ) -> Arc<Self> {
         Arc::new(Self {
             link: Arc::clone(link),
+            log: Arc::clone(log),
             partition,
             lost: Notify::new(),
+            woken: Notify::new(),
             shown: parking_lot::Mutex::default(),
         })
     }
+}
+
+/// Connects to RabbitMQ and goes again, in at most 10 s: to find out whether it is there.
+///
+/// # Errors
+/// When the URL cannot be read, or RabbitMQ does not answer.
+pub async fn check(options: Options) -> Result<(), BrokerError> {
+    let link = Link::new(options)?;
+    let checked = link.check().await;
+    link.close().await;
+    checked
 }
 
 /// An answer from RabbitMQ, if it comes in time.
@@ -150,5 +208,17 @@ pub(crate) async fn in_time<T>(
     match tokio::time::timeout(CALL_MAX, call).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(BrokerError::Silent(what)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_names_rabbitmq() {
+        let error = LedgerError::from(BrokerError::Silent("connect"));
+        let text = "not available: RabbitMQ does not answer: connect";
+        assert_eq!(error.to_string(), text);
     }
 }

@@ -1,20 +1,37 @@
 //! What a message holds: a run of entries as text.
 //!
-//! The first line is `qiang 1 PARTITION FIRST LAST`: the version of the form, the partition, and the places of the
-//! first and the last entry. Each further line is an entry, as `qiang_core` writes it, in order and without a gap. A
-//! message of another form is not for us; its entries are read from the log.
+//! The first line is `qiang 2 EPOCH PARTITION FIRST LAST`: the version of the form, the partition and its epoch (`-` if
+//! it has none), and the places of the first and the last entry. Each further line is an entry, as `qiang_core` writes
+//! it, in order and without a gap. A message of another form is not for us.
+//!
+//! A message of another epoch is stale: a partition that was rebuilt after a loss has a new one, and its entries are
+//! not those that were lost. Version 1 had no epoch, so nobody knows what it is of: such a message is stale, too. What
+//! is missing then is read from the log.
 
 use std::fmt::Write as _;
 
 use qiang_core::event::{Entry, PartitionId};
 
-const FORM: &str = "qiang 1";
+const FORM: &str = "qiang 2";
+/// The form without an epoch.
+const FORM_1: &str = "qiang 1 ";
+/// In place of an epoch that is empty.
+const NONE: &str = "-";
+
+/// What a message is to its partition.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// A run of entries.
+    Run(Vec<Entry>),
+    /// Entries of another history, perhaps.
+    Stale,
+}
 
 /// A run as a message.
-pub(crate) fn encode(partition: PartitionId, run: &[Entry]) -> String {
+pub(crate) fn encode(partition: PartitionId, epoch: &str, run: &[Entry]) -> String {
     let place = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.seq);
     let (first, last) = (place(run.first()), place(run.last()));
-    let mut text = format!("{FORM} {} {first} {last}", partition.0);
+    let mut text = format!("{FORM} {} {} {first} {last}", word(epoch), partition.0);
     for entry in run {
         // Writing to a string does not fail.
         let _ = write!(text, "\n{}", entry.to_text());
@@ -22,11 +39,18 @@ pub(crate) fn encode(partition: PartitionId, run: &[Entry]) -> String {
     text
 }
 
-/// The run of a message for this partition; none if it is none.
-pub(crate) fn decode(partition: PartitionId, message: &[u8]) -> Option<Vec<Entry>> {
-    let mut lines = std::str::from_utf8(message).ok()?.split('\n');
+/// A message for this partition, which has this epoch now; none if it cannot be read.
+pub(crate) fn decode(partition: PartitionId, epoch: &str, message: &[u8]) -> Option<Message> {
+    let text = std::str::from_utf8(message).ok()?;
+    if text.starts_with(FORM_1) {
+        return Some(Message::Stale);
+    }
+    let mut lines = text.split('\n');
     let head = lines.next()?.strip_prefix(FORM)?.strip_prefix(' ')?;
     let mut words = head.split(' ');
+    if words.next()? != word(epoch) {
+        return Some(Message::Stale);
+    }
     let mut number = || words.next()?.parse::<u64>().ok();
     let (of, first, last) = (number()?, number()?, number()?);
     let run: Vec<Entry> = lines
@@ -34,7 +58,11 @@ pub(crate) fn decode(partition: PartitionId, message: &[u8]) -> Option<Vec<Entry
         .collect::<Option<_>>()?;
     let places = run.iter().map(|entry| entry.seq);
     let sound = words.next().is_none() && of == u64::from(partition.0) && !run.is_empty();
-    (sound && places.eq(first..=last)).then_some(run)
+    (sound && places.eq(first..=last)).then_some(Message::Run(run))
+}
+
+fn word(epoch: &str) -> &str {
+    if epoch.is_empty() { NONE } else { epoch }
 }
 
 #[cfg(test)]
@@ -46,35 +74,44 @@ mod tests {
     #[test]
     fn messages_are_read_as_they_were_written() {
         let line = |seq| format!("{seq} 5 {ID} granted {seq} alice 1 100");
-        let run: Vec<Entry> = (7..=9)
-            .map(|seq| Entry::from_text(&line(seq)).expect("an entry"))
-            .collect();
-        let message = encode(PartitionId(3), &run);
-        assert_eq!(message.lines().next(), Some("qiang 1 3 7 9"));
-        assert_eq!(decode(PartitionId(3), message.as_bytes()), Some(run));
-        assert_eq!(decode(PartitionId(4), message.as_bytes()), None);
+        let run = || {
+            let entry = |seq| Entry::from_text(&line(seq)).expect("an entry");
+            Vec::from_iter((7..=9).map(entry))
+        };
+        for (epoch, head) in [("0af3", "qiang 2 0af3 3 7 9"), ("", "qiang 2 - 3 7 9")] {
+            let message = encode(PartitionId(3), epoch, &run());
+            assert_eq!(message.lines().next(), Some(head));
+            let decoded =
+                |partition, epoch| decode(PartitionId(partition), epoch, message.as_bytes());
+            assert_eq!(decoded(3, epoch), Some(Message::Run(run())));
+            assert_eq!(decoded(4, epoch), None);
+            assert_eq!(decoded(3, "0af4"), Some(Message::Stale));
+        }
+        let old = format!("qiang 1 3 7 7\n{}", line(7));
+        assert_eq!(
+            decode(PartitionId(3), "", old.as_bytes()),
+            Some(Message::Stale)
+        );
     }
 
     #[test]
     fn other_messages_are_refused() {
         let refused = |message: &str| {
-            assert_eq!(
-                decode(PartitionId(3), message.as_bytes()),
-                None,
-                "{message}"
-            );
+            let decoded = decode(PartitionId(3), "e", message.as_bytes());
+            assert_eq!(decoded, None, "{message}");
         };
         let entry = format!("7 5 {ID} paused");
-        assert!(decode(PartitionId(3), format!("qiang 1 3 7 7\n{entry}").as_bytes()).is_some());
+        let sound = format!("qiang 2 e 3 7 7\n{entry}");
+        assert!(decode(PartitionId(3), "e", sound.as_bytes()).is_some());
         refused("");
         refused("rubbish");
-        refused("qiang 1 3 7 7");
-        refused("qiang 1 3 1 0");
-        refused(&format!("qiang 2 3 7 7\n{entry}"));
-        refused(&format!("qiang 1 3 7 8\n{entry}"));
-        refused(&format!("qiang 1 3 6 7\n{entry}"));
-        refused(&format!("qiang 1 3 7 7 1\n{entry}"));
-        refused(&format!("qiang 1 3 7 7\n{entry}\n"));
-        refused(&format!("qiang 1 3 7 8\n{entry}\n{entry}"));
+        refused("qiang 2 e 3 7 7");
+        refused("qiang 2 e 3 1 0");
+        refused(&format!("qiang 3 e 3 7 7\n{entry}"));
+        refused(&format!("qiang 2 e 3 7 8\n{entry}"));
+        refused(&format!("qiang 2 e 3 6 7\n{entry}"));
+        refused(&format!("qiang 2 e 3 7 7 1\n{entry}"));
+        refused(&format!("qiang 2 e 3 7 7\n{entry}\n"));
+        refused(&format!("qiang 2 e 3 7 8\n{entry}\n{entry}"));
     }
 }

@@ -18,6 +18,9 @@ pub(crate) const LOCK_POLL: Duration = Duration::from_millis(500);
 pub(crate) const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 /// How long RabbitMQ may take for one answer.
 pub(crate) const CALL_MAX: Duration = Duration::from_secs(5);
+/// How often a message may come again before RabbitMQ puts it aside. It counts each time that a worker dies or loses
+/// its connection, and RabbitMQ 4 would stop at 20: a message has done nothing wrong by that.
+pub(crate) const DELIVERIES_MAX: i64 = 1_000_000;
 /// Messages that nobody can read of which the last are kept.
 pub(crate) const DEAD_MAX: i64 = 1_000;
 

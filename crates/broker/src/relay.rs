@@ -12,11 +12,11 @@ use lapin::{
 };
 use qiang_core::{
     event::{Entry, Seq},
-    ports::{EventLog, Ledger},
+    ports::Ledger,
 };
 
 use crate::{
-    link::{BrokerError, Queue, in_time},
+    link::{BrokerError, Queue, in_time, refuses_with},
     message,
     options::{AHEAD_MAX, LOCK_POLL, MESSAGE_ENTRIES_MAX, PAUSES, POLL_EVERY, UNCONFIRMED_MAX},
 };
@@ -28,7 +28,6 @@ const RESOURCE_LOCKED: u16 = 405;
 
 pub(crate) struct Relay {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) log: Arc<dyn EventLog>,
     pub(crate) ledger: Arc<dyn Ledger>,
 }
 
@@ -91,32 +90,41 @@ impl Relay {
         let (link, partition) = (&self.queue.link, self.queue.partition);
         let channel = link.channel().await?;
         self.lock(&channel).await?;
-        link.declare(&channel, partition).await?;
+        link.declare(partition).await?;
         let confirms = ConfirmSelectOptions::default();
         in_time("confirms", channel.confirm_select(confirms)).await?;
         let mut settled = self.ledger.settled(partition).await?;
         let mut position = settled;
         let mut unconfirmed = VecDeque::new();
         loop {
+            let epoch = self.queue.log.epoch(partition);
             let run = if position.saturating_sub(settled) < AHEAD_MAX {
-                let log = &self.log;
+                let log = &self.queue.log;
                 log.read(partition, position, MESSAGE_ENTRIES_MAX).await?
             } else {
                 settled = self.ledger.settled(partition).await?;
                 Vec::new()
             };
+            if self.queue.log.epoch(partition) != epoch {
+                // Nobody knows of which epoch it is: the first read learns it, and a partition may be rebuilt
+                // meanwhile.
+                continue;
+            }
             if run.is_empty() {
                 confirm(&mut unconfirmed, 0).await?;
                 progress.relayed = true;
                 if !channel.status().connected() {
                     return Err(Stopped::Failed("the channel is closed".to_owned()));
                 }
-                self.check_queue(POLL_EVERY).await?;
+                tokio::select! {
+                    checked = self.check_queue(POLL_EVERY) => checked?,
+                    () = self.queue.woken.notified() => {}
+                }
                 continue;
             }
             self.check(position, &run).await?;
             position = run.last().map_or(position, |entry| entry.seq);
-            unconfirmed.push_back(self.publish(&channel, &run).await?);
+            unconfirmed.push_back(self.publish(&channel, &epoch, &run).await?);
             let again = run.iter().take_while(|e| e.seq <= progress.published);
             self.queue.shown.lock().republished += again.count() as u64;
             progress.published = progress.published.max(position);
@@ -141,7 +149,9 @@ impl Relay {
         let declared =
             channel.queue_declare(name.as_str().into(), exclusive, FieldTable::default());
         match in_time("declare a lock", declared).await {
-            Err(BrokerError::Failed(error)) if is_locked(&error) => Err(Stopped::NotOwner),
+            Err(BrokerError::Failed(error)) if refuses_with(&error, RESOURCE_LOCKED) => {
+                Err(Stopped::NotOwner)
+            }
             declared => Ok(declared.map(drop)?),
         }
     }
@@ -158,8 +168,13 @@ impl Relay {
         Err(Stopped::Failed(reason))
     }
 
-    async fn publish(&self, channel: &Channel, run: &[Entry]) -> Result<PublisherConfirm, Stopped> {
-        let text = message::encode(self.queue.partition, run);
+    async fn publish(
+        &self,
+        channel: &Channel,
+        epoch: &str,
+        run: &[Entry],
+    ) -> Result<PublisherConfirm, Stopped> {
+        let text = message::encode(self.queue.partition, epoch, run);
         // Without a queue it comes back instead of getting lost.
         let options = BasicPublishOptions {
             mandatory: true,
@@ -189,8 +204,4 @@ async fn confirm(
         }
     }
     Ok(())
-}
-
-fn is_locked(error: &lapin::Error) -> bool {
-    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error) if error.get_id() == RESOURCE_LOCKED)
 }

@@ -45,10 +45,9 @@ impl RabbitTransport {
         let link = Arc::new(Link::new(options)?);
         let (mut queues, mut relays) = (BTreeMap::new(), Vec::new());
         for partition in log.partitions() {
-            let queue = Queue::new(&link, partition);
+            let queue = Queue::new(&link, &log, partition);
             let relay = Relay {
                 queue: Arc::clone(&queue),
-                log: Arc::clone(&log),
                 ledger: Arc::clone(&ledger),
             };
             relays.push(tokio::spawn(relay.run()));
@@ -61,6 +60,14 @@ impl RabbitTransport {
             relays: Mutex::new(relays),
             released: AtomicBool::new(false),
         })
+    }
+
+    /// Finds out whether RabbitMQ is there, in at most 5 s. It may as well come later.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn check(&self) -> Result<(), BrokerError> {
+        self.link.check().await
     }
 
     fn consumer(
@@ -107,6 +114,12 @@ impl Transport for RabbitTransport {
 
     fn delay_max(&self) -> Option<Duration> {
         Some(self.link.options.patience)
+    }
+
+    fn wake(&self, partition: PartitionId) {
+        if let Some((queue, _)) = self.queues.get(&partition) {
+            queue.woken.notify_one();
+        }
     }
 
     fn status(&self, partition: PartitionId) -> TransportStatus {
