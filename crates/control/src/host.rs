@@ -4,7 +4,11 @@
 //! run again after a pause that grows, and holds up no other. One that halts is not run before somebody says that what
 //! it found broken was repaired. Every change from well to stuck and back is logged once.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{
@@ -66,7 +70,7 @@ impl Schedule {
     }
 }
 
-/// What reconcilers are signalled.
+/// What a reconciler is signalled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Signal {
     /// Grows when there may be something to do.
@@ -80,12 +84,26 @@ struct Signal {
 pub struct Host {
     /// What its reconcilers do, for the log.
     purpose: &'static str,
-    signal: watch::Sender<Signal>,
     tasks: Mutex<Vec<Task>>,
+}
+
+/// Wakes one reconciler.
+#[derive(Debug, Clone)]
+pub struct Waker(Weak<watch::Sender<Signal>>);
+
+impl Waker {
+    /// Says that there may be something to do for it. Cheap, and may be said as often as one likes.
+    pub fn wake(&self) {
+        if let Some(signal) = self.0.upgrade() {
+            signal.send_modify(|signal| signal.wakes += 1);
+        }
+    }
 }
 
 struct Task {
     name: String,
+    /// The task ends when this is dropped.
+    signal: Arc<watch::Sender<Signal>>,
     stuck: Arc<Mutex<Option<Stuck>>>,
     handle: JoinHandle<()>,
 }
@@ -96,38 +114,38 @@ impl Host {
     pub fn new(purpose: &'static str) -> Self {
         Self {
             purpose,
-            signal: watch::Sender::new(Signal::default()),
             tasks: Mutex::default(),
         }
     }
 
     /// Starts a reconciler, at once. Needs a tokio runtime around it.
-    pub fn start(&self, name: &str, schedule: Schedule, reconciler: impl Reconciler) {
+    pub fn start(&self, name: &str, schedule: Schedule, reconciler: impl Reconciler) -> Waker {
+        let signal = Arc::new(watch::Sender::new(Signal::default()));
+        let waker = Waker(Arc::downgrade(&signal));
         let stuck = Arc::<Mutex<Option<Stuck>>>::default();
         let runner = Runner {
             purpose: self.purpose,
             name: name.to_owned(),
             schedule,
             reconciler,
-            signal: self.signal.subscribe(),
+            signal: signal.subscribe(),
             stuck: Arc::clone(&stuck),
             failures: 0,
         };
         self.tasks.lock().push(Task {
             name: name.to_owned(),
+            signal,
             stuck,
             handle: tokio::spawn(runner.run()),
         });
-    }
-
-    /// Says that there may be something to do. Cheap, and may be said as often as one likes.
-    pub fn wake(&self) {
-        self.signal.send_modify(|signal| signal.wakes += 1);
+        waker
     }
 
     /// Says that what was broken was repaired: reconcilers that have halted run again.
     pub fn resume(&self) {
-        self.signal.send_modify(|signal| signal.resumes += 1);
+        for task in self.tasks.lock().iter() {
+            task.signal.send_modify(|signal| signal.resumes += 1);
+        }
     }
 
     /// Which reconciler is stuck and why, if one is.
@@ -141,15 +159,16 @@ impl Host {
         };
         tasks.iter().find_map(stuck).or_else(|| {
             let gone = tasks.iter().find(|task| task.handle.is_finished())?;
-            let stopping = self.signal.borrow().stop;
-            (!stopping).then(|| format!("{}: its task has failed; restart", gone.name))
+            Some(format!("{}: its task has failed; restart", gone.name))
         })
     }
 
     /// Lets every reconciler finish its run, starts no other, and waits for the ends.
     pub async fn stop(&self) {
-        self.signal.send_modify(|signal| signal.stop = true);
         let tasks = std::mem::take(&mut *self.tasks.lock());
+        for task in &tasks {
+            task.signal.send_modify(|signal| signal.stop = true);
+        }
         for task in tasks {
             // A panic has been reported by its hook.
             drop(task.handle.await);
@@ -158,7 +177,6 @@ impl Host {
 
     /// Breaks every run off where it waits.
     pub fn abort(&self) {
-        self.signal.send_modify(|signal| signal.stop = true);
         for task in self.tasks.lock().drain(..) {
             task.handle.abort();
         }

@@ -3,4 +3,5 @@
 
 pub mod drafts;
 pub mod host;
+pub mod repair;
 pub mod settlement;

@@ -18,9 +18,10 @@ use qiang_control::{
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
+    event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, Ticket},
+    ports::{Claimed, Engine, EngineError, Probed, Ticket},
 };
 use qiang_testkit::campaign::{id, sale};
 use tokio::time::sleep;
@@ -66,8 +67,8 @@ impl Engine for FakeEngine {
         Ticket::ready(Ok(None))
     }
 
-    fn probe(&self) -> Ticket<()> {
-        Ticket::ready(Ok(()))
+    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
+        Ticket::ready(Ok(Probed::Ready))
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

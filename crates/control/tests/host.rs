@@ -72,15 +72,15 @@ fn seconds(pauses: &[Duration]) -> Vec<u64> {
 #[tokio::test(start_paused = true)]
 async fn reconcilers_run_on_a_timer_and_on_a_signal() {
     let (host, recorder) = (Host::new("test"), Recorder::new());
-    host.start("one", SCHEDULE, recorder.clone());
+    let waker = host.start("one", SCHEDULE, recorder.clone());
     sleep(Duration::from_secs(40)).await;
     assert_eq!(seconds(&recorder.pauses()), [11, 11, 11]);
     sleep(Duration::from_secs(6)).await; // a run at 44 s, and past its rest
     assert_eq!(recorder.runs(), 1);
-    host.wake();
+    waker.wake();
     sleep(Duration::from_millis(1)).await;
     assert_eq!(recorder.runs(), 2, "a signal is enough");
-    host.wake();
+    waker.wake();
     sleep(REST / 2).await;
     assert_eq!(recorder.runs(), 2, "it rests first");
     sleep(REST).await;
@@ -105,11 +105,15 @@ async fn more_to_do_is_done_at_once() {
 async fn failures_are_tried_again_after_growing_pauses_and_hold_up_no_other() {
     let (host, failing, well) = (Host::new("test"), Recorder::new(), Recorder::new());
     failing.ends(Err(Stuck::Failing("no disk".to_owned())));
-    host.start("one", SCHEDULE, failing.clone());
-    host.start("two", SCHEDULE, well.clone());
+    let wakers = [
+        host.start("one", SCHEDULE, failing.clone()),
+        host.start("two", SCHEDULE, well.clone()),
+    ];
     for _ in 0..75 {
         sleep(Duration::from_secs(1)).await;
-        host.wake(); // does not shorten a pause
+        for waker in &wakers {
+            waker.wake(); // does not shorten a pause
+        }
     }
     assert_eq!(host.stuck().unwrap(), "one: no disk");
     assert_eq!(seconds(&failing.pauses()), [2, 4, 8, 16, 20, 20]);
@@ -129,9 +133,9 @@ async fn failures_are_tried_again_after_growing_pauses_and_hold_up_no_other() {
 async fn what_has_halted_waits_for_a_repair() {
     let (host, recorder) = (Host::new("test"), Recorder::new());
     recorder.ends(Err(Stuck::Halted("a hole".to_owned())));
-    host.start("one", SCHEDULE, recorder.clone());
+    let waker = host.start("one", SCHEDULE, recorder.clone());
     sleep(INTERVAL * 100).await;
-    host.wake();
+    waker.wake();
     sleep(INTERVAL).await;
     assert_eq!(recorder.runs(), 1);
     assert_eq!(host.stuck().unwrap(), "one: a hole");

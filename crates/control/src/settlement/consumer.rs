@@ -23,6 +23,11 @@ pub struct PartitionConsumer {
     gaps: GapDetector,
     /// To be acknowledged.
     acks: Vec<DeliveryTag>,
+    /// The partition's epoch: what was received in another one is of a history that is lost.
+    epoch: String,
+    /// Up to here the transport does not bring what follows the position: it did once, and the ledger was set back, or
+    /// it has lost it. It is read from the log.
+    missing: Seq,
     /// The position, and since when nothing has come that follows it.
     waiting: (Seq, Instant),
     /// The transport does not work, and is not asked before this.
@@ -69,6 +74,8 @@ impl PartitionConsumer {
             inbox: Inbox::default(),
             gaps: GapDetector::default(),
             acks: Vec::new(),
+            epoch: String::new(),
+            missing: 0,
             waiting: (0, Instant::now()),
             detour: None,
             shown: Arc::default(),
@@ -91,7 +98,7 @@ impl PartitionConsumer {
     ///
     /// # Errors
     /// When the transport or the log does not answer or makes no sense; [`LedgerError::LogLost`] if the log ends before
-    /// the position.
+    /// the position; [`LedgerError::LogGone`] if it no longer has what follows the position.
     pub async fn take(
         &mut self,
         after: Seq,
@@ -100,6 +107,11 @@ impl PartitionConsumer {
     ) -> Result<Vec<Entry>, LedgerError> {
         let limit = limit.max(1);
         self.gaps.begin(after);
+        let epoch = self.log.epoch(self.partition);
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.acks.extend(self.inbox.abandon());
+        }
         if self.waiting.0 != after {
             self.waiting = (after, Instant::now());
         }
@@ -157,6 +169,12 @@ impl PartitionConsumer {
                 }
                 Following::Gap(upto) => {
                     if !self.refill(after, upto, limit).await? {
+                        return Ok(Vec::new());
+                    }
+                    continue;
+                }
+                Following::Nothing if after < self.missing => {
+                    if !self.refill(after, self.missing, limit).await? {
                         return Ok(Vec::new());
                     }
                     continue;
@@ -242,13 +260,22 @@ impl PartitionConsumer {
     /// Reads from the log what the transport has not brought: entries after `after`, of which those up to `upto` are
     /// missing. False if they may be settled by now.
     async fn refill(&mut self, after: Seq, upto: Seq, limit: usize) -> Result<bool, LedgerError> {
-        if !self.gaps.confirmed(after) {
+        let confirmed = self.gaps.confirmed(after);
+        if !confirmed && after >= self.missing {
             return Ok(false);
         }
         let entries = self.log.read(self.partition, after, limit).await?;
-        if entries.first().is_none_or(|first| first.seq != after + 1) {
-            return Err(self.gone(after));
+        if entries.is_empty() && self.log.awaits_replicas(self.partition) {
+            return Ok(false);
         }
+        let last = entries.first().map_or(upto, |first| first.seq - 1);
+        if last > after {
+            return match confirmed {
+                true => Err(gone(after, last)),
+                false => Ok(false),
+            };
+        }
+        self.missing = self.missing.max(upto);
         let missing = entries.iter().filter(|entry| entry.seq <= upto).count() as u64;
         tracing::info!(
             partition = self.partition.0,
@@ -276,15 +303,9 @@ impl PartitionConsumer {
                 self.shown.lock().refilled += run.len() as u64;
                 Ok(run)
             }
-            Some(_) if self.gaps.confirmed(after) => Err(self.gone(after)),
+            Some(first) if self.gaps.confirmed(after) => Err(gone(after, first.seq - 1)),
             Some(_) => Ok(Vec::new()),
         }
-    }
-
-    fn gone(&self, after: Seq) -> LedgerError {
-        let (partition, next) = (self.partition.0, after + 1);
-        let reason = format!("entry {next} of partition {partition} is gone from the log");
-        LedgerError::Damaged { reason }
     }
 
     /// Shows what a call came to.
@@ -303,4 +324,10 @@ impl PartitionConsumer {
         }
         result
     }
+}
+
+/// What lies between the position and the first entry that the log still has.
+fn gone(after: Seq, last: Seq) -> LedgerError {
+    let first = after + 1;
+    LedgerError::LogGone { first, last }
 }

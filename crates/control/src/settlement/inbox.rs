@@ -73,6 +73,12 @@ impl Inbox {
         settled.map(|(_, tag)| tag).collect()
     }
 
+    /// Forgets everything for good, and returns what to acknowledge.
+    pub(super) fn abandon(&mut self) -> Vec<DeliveryTag> {
+        self.entries.clear();
+        self.deliveries.drain(..).map(|(_, tag)| tag).collect()
+    }
+
     /// Forgets everything: it will come again.
     pub(super) fn clear(&mut self) {
         self.entries.clear();

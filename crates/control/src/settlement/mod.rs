@@ -1,9 +1,9 @@
 //! Settlement: brings every partition's log into the ledger, behind the engine.
 //!
-//! One reconciler a partition. It is woken when something was appended, and looks by itself after a while in case
-//! nobody said so. What fails is tried again after a pause that grows; one partition that is stuck holds up no other. A
-//! log that has lost entries is not settled any more until somebody who has repaired it says so: its next entries would
-//! be about a history that the ledger does not know.
+//! One reconciler a partition. It is woken when somebody waits for what was appended, and looks by itself after a
+//! while. What fails is tried again after a pause that grows; one partition that is stuck holds up no other. A log that
+//! has lost entries refuses to be read until it was repaired: its next entries would be about a history that the ledger
+//! does not know.
 
 mod bisect;
 mod consumer;
@@ -12,13 +12,14 @@ mod monitor;
 mod partition;
 mod step;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{EventLog, Ledger, Transport, TransportStatus},
 };
+use tokio::time::Instant;
 
 use self::partition::PartitionSettlement;
 pub use self::{
@@ -28,7 +29,7 @@ pub use self::{
 };
 pub use qiang_core::settlement::REFUSED_MAX;
 
-use crate::host::{Host, Schedule};
+use crate::host::{Host, Schedule, Waker};
 
 /// How long a partition waits for a signal before it looks by itself.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -97,8 +98,15 @@ impl Position {
 /// Settlement at work. Dropped, it comes to its end by itself; [`Settlement::stop`] waits for that.
 pub struct Settlement {
     host: Host,
-    partitions: Vec<(Arc<Mutex<Position>>, Option<ConsumerStatus>)>,
+    partitions: BTreeMap<PartitionId, Settled>,
     transport: Option<Arc<dyn Transport>>,
+}
+
+/// One partition that is settled here.
+struct Settled {
+    position: Arc<Mutex<Position>>,
+    status: Option<ConsumerStatus>,
+    waker: Waker,
 }
 
 impl Settlement {
@@ -108,7 +116,7 @@ impl Settlement {
         let host = Host::new("settlement");
         let transport = options.transport.clone();
         let options = Arc::new(options);
-        let mut partitions = Vec::new();
+        let mut partitions = BTreeMap::new();
         for partition in log.partitions() {
             let position = Arc::new(Mutex::new(Position {
                 partition,
@@ -119,18 +127,24 @@ impl Settlement {
                 PartitionConsumer::new(Arc::clone(transport), Arc::clone(&log), partition)
             });
             let status = consumer.as_ref().map(PartitionConsumer::status);
-            partitions.push((Arc::clone(&position), status));
             let reconciler = PartitionSettlement {
                 partition,
                 log: Arc::clone(&log),
                 ledger: Arc::clone(&ledger),
                 options: Arc::clone(&options),
                 consumer,
-                position,
-                unreleased: true,
+                position: Arc::clone(&position),
+                release_at: Instant::now(),
+                rolled_back: false,
             };
             let name = format!("partition {}", partition.0);
-            host.start(&name, options.schedule, reconciler);
+            let waker = host.start(&name, options.schedule, reconciler);
+            let settled = Settled {
+                position,
+                status,
+                waker,
+            };
+            partitions.insert(partition, settled);
         }
         Self {
             host,
@@ -139,9 +153,14 @@ impl Settlement {
         }
     }
 
-    /// Says that something was appended. Cheap, and may be said as often as one likes.
-    pub fn wake(&self) {
-        self.host.wake();
+    /// Says that somebody waits for what was appended to a partition. Cheap, and may be said as often as one likes.
+    pub fn wake(&self, partition: PartitionId) {
+        if let Some(transport) = &self.transport {
+            transport.wake(partition);
+        }
+        if let Some(settled) = self.partitions.get(&partition) {
+            settled.waker.wake();
+        }
     }
 
     /// Says that the logs that had lost entries were repaired: they are looked at anew.
@@ -158,11 +177,11 @@ impl Settlement {
     /// How far each partition is, and how its transport is doing; without one, nothing is said of that.
     #[must_use]
     pub fn statuses(&self) -> Vec<(Position, TransportStatus)> {
-        let status = |(position, status): &(Arc<Mutex<Position>>, Option<ConsumerStatus>)| {
-            let status = status.as_ref().map(ConsumerStatus::get);
-            (*position.lock(), status.unwrap_or_default())
+        let status = |settled: &Settled| {
+            let status = settled.status.as_ref().map(ConsumerStatus::get);
+            (*settled.position.lock(), status.unwrap_or_default())
         };
-        self.partitions.iter().map(status).collect()
+        self.partitions.values().map(status).collect()
     }
 
     /// Finishes what was read and is being settled, and starts nothing more.

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -15,41 +16,82 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::{EventLog, Ledger, LedgerError, QuarantineCount},
 };
-use tokio::time::Instant;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout_at},
+};
 
 use crate::host::{Next, Reconciler, Schedule, Stuck};
 
 /// How often heads and positions are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a look waits for logs, and then for the ledger. What comes later counts at the next look.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// How often quarantined entries are counted.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// A partition with entries to settle whose position has not moved for this long stands still.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// What was seen last, over all partitions.
+/// What was seen last.
 #[derive(Debug, Default)]
 pub struct SettlementMonitor {
-    head: AtomicU64,
+    /// Sums over all partitions.
+    lag: AtomicU64,
     settled: AtomicU64,
+    ends: Mutex<BTreeMap<PartitionId, Ends>>,
     quarantine: Mutex<Vec<(PartitionId, QuarantineCount)>>,
     stalled: Mutex<Option<String>>,
+}
+
+/// Where a partition's log ends, and up to where the ledger has it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ends {
+    head: Seq,
+    settled: Seq,
+}
+
+impl Ends {
+    fn lag(self) -> u64 {
+        self.head.saturating_sub(self.settled)
+    }
 }
 
 impl SettlementMonitor {
     /// When it looks. It does not look less often at what does not answer: the lag behind it grows meanwhile.
     pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
 
-    /// Entries that are in the ledger.
+    /// Entries that are in the ledger, over all partitions.
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// Entries that are not.
+    /// Entries that are not, over all partitions.
     #[must_use]
     pub fn lag(&self) -> u64 {
-        let head = self.head.load(Ordering::Relaxed);
-        head.saturating_sub(self.settled())
+        self.lag.load(Ordering::Relaxed)
+    }
+
+    /// Entries of a partition that are not in the ledger.
+    #[must_use]
+    pub fn lag_of(&self, partition: PartitionId) -> u64 {
+        self.ends
+            .lock()
+            .get(&partition)
+            .map_or(0, |ends| ends.lag())
+    }
+
+    /// Whether a partition has to wait for the ledger: all partitions together have `unsettled_max` unsettled entries,
+    /// and this one has no less than its equal share of them. So a partition that settlement keeps up with goes on.
+    #[must_use]
+    pub fn is_behind(&self, partition: PartitionId, unsettled_max: u64) -> bool {
+        if self.lag() < unsettled_max {
+            return false;
+        }
+        let ends = self.ends.lock();
+        let share = unsettled_max / ends.len().max(1) as u64;
+        ends.get(&partition)
+            .is_some_and(|ends| ends.lag() >= share.max(1))
     }
 
     /// How many entries of each partition are in quarantine.
@@ -70,20 +112,90 @@ impl SettlementMonitor {
         log: Arc<dyn EventLog>,
         ledger: Arc<dyn Ledger>,
     ) -> impl Reconciler {
+        let partitions = log.partitions();
+        let ends = partitions
+            .iter()
+            .map(|partition| (*partition, Ends::default()));
+        *self.ends.lock() = ends.collect();
         Look {
             monitor: Arc::clone(self),
+            heads: partitions
+                .into_iter()
+                .map(|it| (it, Question::default()))
+                .collect(),
+            positions: Question::default(),
+            counts: Question::default(),
             log,
             ledger,
             counted: None,
             stalls: Stalls::default(),
         }
     }
+
+    /// Moves what is known forward. A partition whose log or position is not known stays where it was.
+    fn show(&self, heads: &BTreeMap<PartitionId, Seq>, positions: &BTreeMap<PartitionId, Seq>) {
+        let mut ends = self.ends.lock();
+        for (partition, ends) in &mut *ends {
+            ends.head = heads.get(partition).map_or(ends.head, |head| *head);
+            ends.settled = positions
+                .get(partition)
+                .map_or(ends.settled, |settled| *settled);
+        }
+        let lag = ends.values().map(|ends| ends.lag()).sum();
+        let settled = ends.values().map(|ends| ends.settled).sum();
+        self.lag.store(lag, Ordering::Relaxed);
+        self.settled.store(settled, Ordering::Relaxed);
+    }
 }
+
+/// Something that is being asked. An answer that takes long is waited for again later, not asked for again.
+#[derive(Debug)]
+struct Question<T>(Option<JoinHandle<Result<T, LedgerError>>>);
+
+impl<T> Default for Question<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Send + 'static> Question<T> {
+    /// Asks, unless the last answer is still to come.
+    fn ask(&mut self, ask: impl FnOnce() -> BoxFuture<Result<T, LedgerError>>) {
+        if self.0.is_none() {
+            self.0 = Some(tokio::spawn(ask()));
+        }
+    }
+
+    /// The answer, if it comes in time.
+    async fn answer(&mut self, until: Instant, whose: &str) -> Result<T, String> {
+        let Some(asked) = &mut self.0 else {
+            return Err(format!("{whose} was not asked"));
+        };
+        let answer = match timeout_at(until, asked).await {
+            Ok(Ok(answer)) => answer.map_err(|error| error.to_string()),
+            Ok(Err(failed)) => Err(format!("{whose} cannot be asked: {failed}")),
+            Err(_) => {
+                return Err(format!(
+                    "{whose} has not answered for {} ms",
+                    ANSWER_MAX.as_millis()
+                ));
+            }
+        };
+        self.0 = None;
+        answer
+    }
+}
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Counts = Vec<(PartitionId, QuarantineCount)>;
 
 struct Look {
     monitor: Arc<SettlementMonitor>,
     log: Arc<dyn EventLog>,
     ledger: Arc<dyn Ledger>,
+    heads: BTreeMap<PartitionId, Question<Seq>>,
+    positions: Question<Vec<(PartitionId, Seq)>>,
+    counts: Question<Counts>,
     /// When quarantined entries were counted.
     counted: Option<Instant>,
     stalls: Stalls,
@@ -91,59 +203,96 @@ struct Look {
 
 impl Reconciler for Look {
     /// Looks at everything once. What does not answer is taken to stand still, and is the error.
+    ///
+    /// Heads are read first, and do not wait for the ledger: while it does not answer, the lag grows. Positions are
+    /// read behind them: what was granted since is not mistaken for what the ledger lacks.
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
-        let counted = self.count().await;
-        let positions = self.ledger.positions().await;
-        if let Ok(positions) = &positions {
-            let settled = positions.iter().map(|(_, seq)| seq).sum();
-            self.monitor.settled.store(settled, Ordering::Relaxed);
+        let mut failed = Vec::new();
+        let heads = self.heads(&mut failed).await;
+        let positions = self.positions(&mut failed).await;
+        self.monitor.show(&heads, &positions);
+        for (partition, settled) in &positions {
+            self.log.note_settled(*partition, *settled);
         }
-        let mut failed = counted.err();
-        let positions = positions.map_err(|error| failed = Some(error));
-        let positions: BTreeMap<_, _> = positions.into_iter().flatten().collect();
-        let mut sum = Some(0);
-        for partition in self.log.partitions() {
-            match self.log.head(partition).await {
-                Ok(head) => {
-                    sum = sum.map(|sum| sum + head);
-                    let settled = positions.get(&partition).copied();
-                    self.stalls.look(partition, head, settled, Instant::now());
-                }
-                Err(error) => {
-                    sum = None;
-                    failed = Some(error);
-                }
-            }
-        }
-        if let Some(sum) = sum {
-            self.monitor.head.store(sum, Ordering::Relaxed);
+        for (partition, head) in heads {
+            let settled = positions.get(&partition).copied();
+            self.stalls.look(partition, head, settled, Instant::now());
         }
         *self.monitor.stalled.lock() = self.stalls.stalled(Instant::now());
-        failed.map_or(Ok(Next::Wait), |error| {
-            Err(Stuck::Failing(error.to_string()))
-        })
+        self.count(&mut failed).await;
+        failed
+            .into_iter()
+            .next()
+            .map_or(Ok(Next::Wait), |error| Err(Stuck::Failing(error)))
     }
 }
 
 impl Look {
-    /// Counts quarantined entries, now and then. Where there are none at all, that is one query.
-    async fn count(&mut self) -> Result<(), LedgerError> {
-        if self.counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
-            return Ok(());
+    /// Where logs end, as far as they answer.
+    async fn heads(&mut self, failed: &mut Vec<String>) -> BTreeMap<PartitionId, Seq> {
+        for (partition, question) in &mut self.heads {
+            let (log, partition) = (Arc::clone(&self.log), *partition);
+            question.ask(|| Box::pin(async move { log.head(partition).await }));
         }
-        self.counted = Some(Instant::now());
-        let none = self.ledger.list_quarantined(None, 1).await?.is_empty();
-        let mut counts = Vec::new();
-        for partition in self.log.partitions() {
-            let count = match none {
-                true => QuarantineCount::default(),
-                false => self.ledger.count_quarantined(partition).await?,
-            };
-            counts.push((partition, count));
+        let until = Instant::now() + ANSWER_MAX;
+        let mut heads = BTreeMap::new();
+        for (partition, question) in &mut self.heads {
+            let whose = format!("the log of partition {}", partition.0);
+            match question.answer(until, &whose).await {
+                Ok(head) => drop(heads.insert(*partition, head)),
+                Err(error) => failed.push(error),
+            }
         }
-        *self.monitor.quarantine.lock() = counts;
-        Ok(())
+        heads
     }
+
+    /// Up to where the ledger has partitions, if it answers.
+    async fn positions(&mut self, failed: &mut Vec<String>) -> BTreeMap<PartitionId, Seq> {
+        let ledger = Arc::clone(&self.ledger);
+        self.positions
+            .ask(|| Box::pin(async move { ledger.positions().await }));
+        let until = Instant::now() + ANSWER_MAX;
+        match self.positions.answer(until, "the ledger").await {
+            Ok(positions) => positions.into_iter().collect(),
+            Err(error) => {
+                failed.push(error);
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Counts quarantined entries, now and then.
+    async fn count(&mut self, failed: &mut Vec<String>) {
+        if self.counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
+            return;
+        }
+        let (log, ledger) = (Arc::clone(&self.log), Arc::clone(&self.ledger));
+        self.counts
+            .ask(|| Box::pin(async move { count(&*log, &*ledger).await }));
+        match self
+            .counts
+            .answer(Instant::now() + ANSWER_MAX, "the ledger")
+            .await
+        {
+            Ok(counts) => *self.monitor.quarantine.lock() = counts,
+            Err(error) => failed.push(error),
+        }
+        self.counted = self.counts.0.is_none().then(Instant::now).or(self.counted);
+    }
+}
+
+/// Counts the quarantined entries of each partition. Where there are none at all, that is one query.
+async fn count(log: &dyn EventLog, ledger: &dyn Ledger) -> Result<Counts, LedgerError> {
+    let none = ledger.list_quarantined(None, 1).await?.is_empty();
+    let mut counts = Vec::new();
+    for partition in log.partitions() {
+        let count = match none {
+            true => QuarantineCount::default(),
+            false => ledger.count_quarantined(partition).await?,
+        };
+        counts.push((partition, count));
+    }
+    Ok(counts)
 }
 
 /// Since when partitions stand still.

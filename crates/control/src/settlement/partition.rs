@@ -1,12 +1,13 @@
 //! The reconciler of one partition.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{EventLog, Ledger},
 };
+use tokio::time::Instant;
 
 use super::{
     Options, Position,
@@ -14,6 +15,9 @@ use super::{
     step::{StepError, StepResult, settle_once, settle_via},
 };
 use crate::host::{Next, Reconciler, Stuck};
+
+/// How often the log is told what it may forget while nothing is settled.
+const RELEASE_EVERY: Duration = Duration::from_secs(10);
 
 /// Settles one partition, a step a run.
 pub(super) struct PartitionSettlement {
@@ -24,14 +28,18 @@ pub(super) struct PartitionSettlement {
     /// Brings the entries; without one they are read from the log.
     pub(super) consumer: Option<PartitionConsumer>,
     pub(super) position: Arc<Mutex<Position>>,
-    /// Whether the log still has to learn what it may forget: somebody may have died before saying it.
-    pub(super) unreleased: bool,
+    /// Whether the log has lost entries, as far as the last run knows.
+    pub(super) rolled_back: bool,
+    /// When to tell the log what it may forget although nothing was settled: somebody may have died before saying it,
+    /// and what it keeps for a while is to be forgotten then.
+    pub(super) release_at: Instant,
 }
 
 impl PartitionSettlement {
     /// Sees to it that the log knows what it may forget.
     async fn release(&mut self, step: StepResult) -> Result<(), StepError> {
-        let released = if self.unreleased && step.entries == 0 {
+        let due = self.release_at <= Instant::now();
+        let released = if due && step.entries == 0 {
             match &mut self.consumer {
                 Some(consumer) => consumer.ack(step.settled).await,
                 None => self.log.release(self.partition, step.settled).await,
@@ -39,8 +47,13 @@ impl PartitionSettlement {
         } else {
             step.released
         };
-        self.unreleased = released.is_err();
-        released.map_err(StepError::Log)
+        if due || step.entries > 0 {
+            self.release_at = Instant::now() + RELEASE_EVERY;
+        }
+        released.map_err(|error| {
+            self.release_at = Instant::now();
+            StepError::Log(error)
+        })
     }
 
     fn show(&self, head: Seq, settled: Seq) {
@@ -61,18 +74,32 @@ impl Reconciler for PartitionSettlement {
         let failing = |error: &StepError| Stuck::Failing(error.chain());
         match step {
             Ok(step) => {
+                self.rolled_back = false;
                 self.show(step.head, step.settled);
+                let waiting = match step.entries {
+                    0 if self.log.awaits_replicas(self.partition) => step.head - step.settled,
+                    _ => 0,
+                };
                 let next = match step.entries >= limit {
                     true => Next::Again,
                     false => Next::Wait,
                 };
                 let released = self.release(step).await;
-                released.map(|()| next).map_err(|error| failing(&error))
+                released.map_err(|error| failing(&error))?;
+                match waiting {
+                    0 => Ok(next),
+                    _ => Err(Stuck::Failing(format!(
+                        "{waiting} entries are not settled before replicas have them"
+                    ))),
+                }
             }
             Err(error @ StepError::RolledBack { settled, head }) => {
                 self.show(head, settled);
-                (self.options.on_rollback)(self.partition, settled, head);
-                Err(Stuck::Halted(error.chain()))
+                if !std::mem::replace(&mut self.rolled_back, true) {
+                    (self.options.on_rollback)(self.partition, settled, head);
+                }
+                // The log refuses to be read until it was repaired. Whoever repairs it may be another process.
+                Err(failing(&error))
             }
             Err(error) => Err(failing(&error)),
         }

@@ -33,8 +33,8 @@ pub enum StepError {
         /// Where the log ends.
         head: Seq,
     },
-    /// The log gave no answer, or no sense.
-    #[error("the log cannot be read")]
+    /// The log or the transport gave no answer, or no sense: the source says which.
+    #[error("the entries cannot be read")]
     Log(#[source] LedgerError),
     /// The ledger gave no answer, or refused.
     #[error("the ledger does not take the entries")]
@@ -70,9 +70,20 @@ pub async fn settle_once(
     }
     let entries = log.read(partition, before, limit).await;
     let entries = entries.map_err(|error| log_error(error, before))?;
-    if entries.is_empty() {
-        let reason = format!("it ends at entry {head}, and has none after {before}");
-        return Err(StepError::Log(LedgerError::Damaged { reason }));
+    if entries.is_empty() && log.awaits_replicas(partition) {
+        return Ok(idle(before, head));
+    }
+    let (first, last) = (
+        before + 1,
+        entries.first().map_or(head, |next| next.seq - 1),
+    );
+    if last >= first {
+        // Unless somebody else has settled meanwhile what is not there any more.
+        let settled = ledger.settled(partition).await.map_err(StepError::Ledger)?;
+        return match settled == before {
+            true => Err(StepError::Log(LedgerError::LogGone { first, last })),
+            false => Ok(idle(settled, head.max(settled))),
+        };
     }
     let settled = bisect::settle(ledger, partition, &entries).await;
     let settled = settled.map_err(StepError::Ledger)?;
@@ -134,9 +145,11 @@ async fn ends(
     ledger: &dyn Ledger,
     partition: PartitionId,
 ) -> Result<(Seq, Seq), StepError> {
-    // In this order: a log that grows meanwhile is not mistaken for one that has shrunk.
+    // In this order: a log that grows meanwhile is not mistaken for one that has shrunk. What replicas do not have yet
+    // counts: it is read later, and nothing of it is lost.
     let settled = ledger.settled(partition).await;
     let settled = settled.map_err(StepError::Ledger)?;
+    log.note_settled(partition, settled);
     let head = log.head(partition).await;
     let head = head.map_err(|error| log_error(error, settled))?;
     if settled > head {

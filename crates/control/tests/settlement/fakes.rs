@@ -14,7 +14,8 @@ use qiang_core::{
     money::Money,
     ports::{
         AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
+        SettledPart, SettledPayment, SettledRow, SettlementStore,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -40,6 +41,8 @@ pub(crate) fn broken() -> LedgerError {
 #[derive(Default)]
 struct Part {
     head: Seq,
+    /// How often its end was asked for.
+    looked: u64,
     released: Vec<Seq>,
 }
 
@@ -50,6 +53,8 @@ pub(crate) struct FakeLog {
     pub(crate) lost: Mutex<Option<LedgerError>>,
     /// How often `release` is still to fail.
     pub(crate) releases_fail: Mutex<u32>,
+    /// Partitions whose end is never said.
+    pub(crate) silent: Mutex<Vec<PartitionId>>,
 }
 
 impl FakeLog {
@@ -61,12 +66,17 @@ impl FakeLog {
             parts: Mutex::new(parts.collect()),
             lost: Mutex::new(None),
             releases_fail: Mutex::new(0),
+            silent: Mutex::default(),
         })
     }
 
     pub(crate) fn ends_at(&self, partition: u16, head: Seq) {
         let mut parts = self.parts.lock().unwrap();
         parts.get_mut(&PartitionId(partition)).unwrap().head = head;
+    }
+
+    pub(crate) fn looked(&self, partition: u16) -> u64 {
+        self.parts.lock().unwrap()[&PartitionId(partition)].looked
     }
 
     pub(crate) fn released(&self, partition: u16) -> Vec<Seq> {
@@ -87,7 +97,13 @@ impl EventLog for FakeLog {
 
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         self.well()?;
-        Ok(self.parts.lock().unwrap()[&partition].head)
+        if self.silent.lock().unwrap().contains(&partition) {
+            std::future::pending::<()>().await;
+        }
+        let mut parts = self.parts.lock().unwrap();
+        let part = parts.get_mut(&partition).unwrap();
+        part.looked += 1;
+        Ok(part.head)
     }
 
     async fn read(
@@ -128,6 +144,8 @@ pub(crate) struct FakeLedger {
     pub(crate) aside_before: Mutex<u64>,
     /// Whether nothing can be set aside at the moment.
     pub(crate) aside_fails: Mutex<bool>,
+    /// How long it takes to say positions, which are as they were when it was asked.
+    pub(crate) positions_take: Mutex<Duration>,
     /// What it says of drafts.
     pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
     /// Each settlement needs one of these.
@@ -144,6 +162,7 @@ impl FakeLedger {
             aside: Mutex::default(),
             aside_before: Mutex::default(),
             aside_fails: Mutex::default(),
+            positions_take: Mutex::default(),
             drafts: Mutex::new(Ok(Vec::new())),
             permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
@@ -210,11 +229,10 @@ impl SettlementStore for FakeLedger {
     }
 
     async fn positions(&self) -> Result<Vec<(PartitionId, Seq)>, LedgerError> {
-        let settled = self.settled.lock().unwrap();
-        Ok(settled
-            .iter()
-            .map(|(partition, seq)| (*partition, *seq))
-            .collect())
+        let settled = self.settled.lock().unwrap().clone().into_iter().collect();
+        let take = *self.positions_take.lock().unwrap();
+        tokio::time::sleep(take).await;
+        Ok(settled)
     }
 
     async fn await_settled(
@@ -245,6 +263,16 @@ impl SettlementStore for FakeLedger {
         self.put(partition.0, last);
         Ok(last)
     }
+
+    async fn settle_past(
+        &self,
+        _: PartitionId,
+        _: Seq,
+        _: &[Entry],
+        _: Seq,
+    ) -> Result<Seq, LedgerError> {
+        Err(broken())
+    }
 }
 
 #[async_trait]
@@ -265,6 +293,15 @@ impl QuarantineStore for FakeLedger {
         Ok(entry.seq)
     }
 
+    async fn is_grant_quarantined(
+        &self,
+        _: PartitionId,
+        _: CampaignId,
+        _: u32,
+    ) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
     async fn count_quarantined(&self, _: PartitionId) -> Result<QuarantineCount, LedgerError> {
         let before = *self.aside_before.lock().unwrap();
         let refused = self.aside.lock().unwrap().len() as u64 + before;
@@ -283,6 +320,43 @@ impl QuarantineStore for FakeLedger {
     }
 
     async fn redrive(&self, _: PartitionId, _: Seq) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl ReconcileStore for FakeLedger {
+    async fn live_campaigns(
+        &self,
+        _: Option<CampaignId>,
+        _: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_part(
+        &self,
+        _: CampaignId,
+        _: PartitionId,
+    ) -> Result<Option<SettledPart>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_rows(
+        &self,
+        _: CampaignId,
+        _: u32,
+        _: u32,
+    ) -> Result<Vec<SettledRow>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn settled_payments(
+        &self,
+        _: CampaignId,
+        _: u32,
+        _: u32,
+    ) -> Result<Vec<SettledPayment>, LedgerError> {
         Err(broken())
     }
 }

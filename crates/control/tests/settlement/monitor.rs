@@ -3,17 +3,24 @@
 use std::{sync::Arc, time::Duration};
 
 use qiang_control::{host::Host, settlement::SettlementMonitor};
+use qiang_core::event::PartitionId;
 use tokio::time::sleep;
 
 use crate::fakes::{FakeLedger, FakeLog, broken};
 
-#[tokio::test(start_paused = true)]
-async fn lag_and_stalls_are_seen_also_while_something_does_not_answer() {
-    let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
+/// A monitor at work.
+fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Arc<SettlementMonitor>, Host) {
     let monitor = Arc::<SettlementMonitor>::default();
     let host = Host::new("monitor");
     let reconciler = monitor.reconciler(log.clone(), ledger.clone());
     host.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
+    (monitor, host)
+}
+
+#[tokio::test(start_paused = true)]
+async fn lag_and_stalls_are_seen_also_while_something_does_not_answer() {
+    let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
+    let (monitor, host) = start(&log, &ledger);
     log.ends_at(1, 5);
     log.ends_at(2, 7);
     ledger.put(1, 5);
@@ -34,4 +41,74 @@ async fn lag_and_stalls_are_seen_also_while_something_does_not_answer() {
     sleep(Duration::from_secs(1)).await;
     assert_eq!((monitor.lag(), monitor.stalled()), (0, None));
     host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lag_grows_while_the_ledger_does_not_answer() {
+    let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
+    let (monitor, host) = start(&log, &ledger);
+    log.ends_at(1, 5);
+    ledger.put(1, 5);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!((monitor.settled(), monitor.lag()), (5, 0));
+    *ledger.positions_take.lock().unwrap() = Duration::from_secs(3_600);
+    for n in 1..10 {
+        log.ends_at(1, 5 + 100 * n);
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!((monitor.settled(), monitor.lag()), (5, 100 * n));
+    }
+    let stuck = host.stuck().unwrap();
+    assert!(stuck.contains("the ledger has not answered"), "{stuck}");
+    host.abort();
+}
+
+/// A ledger that is as far as the log at every moment has no lag, however long its answers are on the way.
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_keeps_up_never_lags() {
+    let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
+    *ledger.positions_take.lock().unwrap() = Duration::from_millis(300);
+    let (monitor, host) = start(&log, &ledger);
+    for n in 1..2_000 {
+        log.ends_at(1, 100 * n);
+        ledger.put(1, 100 * n);
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(monitor.lag(), 0, "after {n} ms");
+    }
+    assert!(monitor.settled() > 100_000);
+    host.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_does_not_answer_hides_no_other() {
+    let (log, ledger) = (FakeLog::new(&[1, 2, 3]), FakeLedger::new());
+    let (monitor, host) = start(&log, &ledger);
+    log.ends_at(2, 10);
+    sleep(Duration::from_secs(1)).await;
+    log.silent.lock().unwrap().push(PartitionId(2));
+    for partition in [1, 2, 3] {
+        log.ends_at(partition, 30);
+    }
+    ledger.put(3, 30);
+    sleep(Duration::from_secs(3)).await;
+    let lags = [1, 2, 3].map(|n| monitor.lag_of(PartitionId(n)));
+    assert_eq!((lags, monitor.lag()), ([30, 10, 0], 40));
+    host.abort();
+}
+
+/// Only those are behind that have their share of what is too much.
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_is_settled_is_not_behind() {
+    let (log, ledger) = (FakeLog::new(&[1, 2, 3, 4]), FakeLedger::new());
+    let (monitor, host) = start(&log, &ledger);
+    for (partition, head) in [(1, 95), (2, 25), (3, 24), (4, 50)] {
+        log.ends_at(partition, head);
+    }
+    ledger.put(4, 50);
+    sleep(Duration::from_secs(1)).await;
+    let behind = |max| [1, 2, 3, 4].map(|n| monitor.is_behind(PartitionId(n), max));
+    assert_eq!(monitor.lag(), 144);
+    assert_eq!(behind(145), [false; 4]);
+    assert_eq!(behind(100), [true, true, false, false]);
+    assert_eq!(behind(1), [true, true, true, false]);
+    host.abort();
 }
