@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Key, Param},
+    extract::{self, Call, Param},
     problem::{Problem, ProblemBody},
     wire::{self, MoneyBody, Text},
 };
@@ -68,28 +68,21 @@ pub(crate) struct BalanceBody {
     responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
         (status = 403, body = ProblemBody), (status = 422, body = ProblemBody)))]
 pub(crate) async fn deposit(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(user): Param<UserId>,
-    Key(key): Key,
+    call: Call<UserId>,
     extract::Json(request): extract::Json<DepositRequest>,
 ) -> Result<(StatusCode, Json<DepositBody>), Problem> {
-    caller.require(Scope::Operate)?;
+    call.caller.require(Scope::Operate)?;
     if request.amount < 1 {
         return Err(Problem::invalid("a deposit is at least 1 minor unit"));
     }
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
-    let binding = app
-        .bind(&caller, route, key.as_ref(), user.as_str(), &request)
-        .await?;
-    app.ports
-        .ledger
-        .deposit(binding.id, &user, amount.money())
-        .await?;
+    let binding = call.bind(route, &request).await?;
+    let ledger = &call.app.ports.ledger;
+    ledger.deposit(binding.id, &call.id, amount.money()).await?;
     let body = DepositBody {
         id: Text(binding.id),
-        user: user.to_string(),
+        user: call.id.to_string(),
         amount,
     };
     Ok((wire::created(binding.fresh), Json(body)))

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use qiang_core::{
     book::{Command, Setup},
     campaign::{CampaignKind, Phase, Tally},
@@ -11,6 +12,7 @@ use qiang_core::{
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use tokio::{task::JoinSet, time::timeout};
 use uuid::Uuid;
 
 use crate::{
@@ -46,23 +48,22 @@ pub struct Ports {
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) ports: Ports,
-    pub(crate) metrics: Metrics,
-    pub(crate) verifier: Verifier,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Another one after a reload; claims read it without a lock.
+    pub(crate) verifier: Arc<ArcSwap<Verifier>>,
     pub(crate) campaigns: CampaignCache,
     pub(crate) throttle: Throttle,
-    pub(crate) readiness: Readiness,
+    pub(crate) readiness: Arc<Readiness>,
 }
 
 impl App {
-    /// # Errors
-    /// When the configuration has no key to check tokens with.
     pub(crate) fn new(config: Config, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
         Ok(Self {
-            verifier: Verifier::new(&config.auth)?,
+            verifier: Arc::new(ArcSwap::from_pointee(Verifier::new(&config.auth)?)),
             campaigns: CampaignCache::default(),
             throttle: Throttle::new(&config.limits),
-            readiness: Readiness::default(),
-            metrics,
+            readiness: Arc::default(),
+            metrics: Arc::new(metrics),
             ports,
             config,
         })
@@ -74,7 +75,6 @@ impl App {
         self.throttle.upkeep();
     }
 
-    /// A fresh id: a UUID of version 7.
     pub(crate) fn fresh_id(&self) -> Uuid {
         id_at(self.ports.clock.now())
     }
@@ -102,21 +102,30 @@ impl App {
             .await?)
     }
 
-    /// Waits a moment for the ledger to have everything granted so far. Returns whether it has.
+    /// Waits a moment for the ledger to have everything granted so far, in all partitions at once. Returns whether it
+    /// has; it is not known to have what a log that does not answer holds.
     pub(crate) async fn settled(&self) -> Result<bool, Problem> {
-        let mut settled = true;
+        let mut waiting = JoinSet::new();
         for partition in self.ports.log.partitions() {
-            let head = self.ports.log.head(partition).await?;
-            settled &= self
-                .ports
-                .ledger
-                .await_settled(partition, head, SETTLED_WAIT_MAX)
-                .await?;
+            let (log, ledger) = (Arc::clone(&self.ports.log), Arc::clone(&self.ports.ledger));
+            waiting.spawn(async move {
+                match timeout(SETTLED_WAIT_MAX, log.head(partition)).await {
+                    Ok(Ok(head)) => {
+                        ledger
+                            .await_settled(partition, head, SETTLED_WAIT_MAX)
+                            .await
+                    }
+                    _ => Ok(false),
+                }
+            });
+        }
+        let mut settled = true;
+        for one in waiting.join_all().await {
+            settled &= one?;
         }
         Ok(settled)
     }
 
-    /// A campaign's metadata, if there is such a campaign.
     pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<CampaignMeta>, Problem> {
         if let Some(meta) = self.campaigns.get(id) {
             return Ok(Some(meta));
@@ -129,6 +138,15 @@ impl App {
         }))
     }
 
+    /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.
+    pub(crate) async fn missing(&self, id: CampaignId) -> Problem {
+        match self.ports.engine.tally(id).await {
+            Ok(None) => ProblemKind::UnknownCampaign.into(),
+            Ok(Some(_)) => Problem::ledger_incomplete(id),
+            Err(error) => error.into(),
+        }
+    }
+
     /// A campaign of one kind and its numbers: the present ones of the engine, or those of its creation where no engine
     /// has opened it yet.
     pub(crate) async fn record(
@@ -136,9 +154,12 @@ impl App {
         id: CampaignId,
         kind: CampaignKind,
     ) -> Result<(CampaignRecord, Tally), Problem> {
-        let record = self.ports.ledger.campaign(id).await?;
-        let record = record.filter(|record| record.campaign.kind() == kind);
-        let record = record.ok_or(ProblemKind::UnknownCampaign)?;
+        let Some(record) = self.ports.ledger.campaign(id).await? else {
+            return Err(self.missing(id).await);
+        };
+        if record.campaign.kind() != kind {
+            return Err(ProblemKind::UnknownCampaign.into());
+        }
         let tally = self
             .ports
             .engine
@@ -165,14 +186,10 @@ fn draft_tally(record: &CampaignRecord) -> Tally {
     Tally {
         phase: Phase::Draft,
         supply: campaign.supply(),
-        granted: 0,
         remaining: campaign.supply(),
-        returned: 0,
         funded_minor: campaign.funded_minor(),
-        claimed_minor: 0,
         remaining_minor: campaign.funded_minor(),
-        refunded_minor: 0,
-        grants: 0,
+        ..Tally::default()
     }
 }
 
@@ -188,7 +205,6 @@ fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
 }
 
 /// A fresh UUID of version 7.
-#[must_use]
 pub fn id_at(now: Timestamp) -> Uuid {
     let millis = now.as_millis().max(0).unsigned_abs();
     let seconds = millis / 1_000;

@@ -3,12 +3,12 @@
 //! `sub` is the user, `exp` is required, `scope` is a list of words separated by blanks. The signature is checked by
 //! one algorithm, the one that belongs to the configured key: a token cannot choose.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, DecodingKey, crypto};
-use parking_lot::RwLock;
 use qiang_core::{id::UserId, time::Timestamp};
 use serde::{Deserialize, Deserializer};
 
@@ -34,7 +34,6 @@ impl Scope {
     pub const ALL: [Self; 3] = [Self::Claim, Self::Send, Self::Operate];
 
     /// Its name in a token.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
@@ -44,7 +43,6 @@ impl Scope {
     }
 }
 
-/// Who asks.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
@@ -77,7 +75,7 @@ pub(crate) struct Verifier {
     audience: String,
     leeway_s: f64,
     /// The last header that was read and found good: issuers write the same one into all their tokens.
-    known_header: RwLock<Box<str>>,
+    known_header: ArcSwap<String>,
 }
 
 impl Verifier {
@@ -89,7 +87,7 @@ impl Verifier {
             issuer: config.issuer.clone(),
             audience: config.audience.clone(),
             leeway_s: f64::from(config.leeway_s),
-            known_header: RwLock::default(),
+            known_header: ArcSwap::default(),
         })
     }
 
@@ -114,7 +112,7 @@ impl Verifier {
     }
 
     fn check_header(&self, encoded: &str, token: &str) -> Result<(), TokenFault> {
-        if &**self.known_header.read() == encoded {
+        if self.known_header.load().as_str() == encoded {
             return Ok(());
         }
         let header = jsonwebtoken::decode_header(token)
@@ -124,7 +122,7 @@ impl Verifier {
                 "the token is signed by another algorithm than the configured key's",
             ));
         }
-        *self.known_header.write() = encoded.into();
+        self.known_header.store(Arc::new(encoded.to_owned()));
         Ok(())
     }
 

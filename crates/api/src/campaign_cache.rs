@@ -33,7 +33,6 @@ impl From<&Campaign> for CampaignMeta {
     }
 }
 
-/// The metadata of the campaigns that were asked for lately.
 #[derive(Debug, Default)]
 pub(crate) struct CampaignCache(RwLock<HashMap<CampaignId, CampaignMeta>>);
 

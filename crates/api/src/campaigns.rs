@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::header, response::IntoResponse};
 use qiang_core::{
     book::{CampaignAction, Command, Reply},
-    id::{CampaignId, IdempotencyKey},
+    id::CampaignId,
 };
 
 use crate::{
     app::App,
-    auth::{Caller, Scope},
-    extract::{Key, Param},
+    auth::Scope,
+    extract::{Call, Param},
     problem::{Problem, ProblemBody, ProblemKind},
     wire::StateBody,
 };
@@ -24,9 +24,11 @@ pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
 ) -> Result<impl IntoResponse, Problem> {
-    let unknown = ProblemKind::UnknownCampaign;
-    let meta = app.meta(id).await?.ok_or(unknown)?;
-    let tally = app.ports.engine.tally(id).await?.ok_or(unknown)?;
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    let tally = app.ports.engine.tally(id).await?;
+    let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
     let body = StateBody::new(&tally, meta.window, app.ports.clock.now());
     Ok(([(header::CACHE_CONTROL, "public, max-age=1")], Json(body)))
 }
@@ -37,13 +39,8 @@ pub(crate) async fn state(
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody)))]
-pub(crate) async fn pause(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(id): Param<CampaignId>,
-    Key(key): Key,
-) -> Result<Json<StateBody>, Problem> {
-    act(&app, &caller, id, key, CampaignAction::Pause).await
+pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+    act(&call, CampaignAction::Pause).await
 }
 
 /// Lets a paused campaign go on. Again changes nothing.
@@ -52,13 +49,8 @@ pub(crate) async fn pause(
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody)))]
-pub(crate) async fn resume(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(id): Param<CampaignId>,
-    Key(key): Key,
-) -> Result<Json<StateBody>, Problem> {
-    act(&app, &caller, id, key, CampaignAction::Resume).await
+pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+    act(&call, CampaignAction::Resume).await
 }
 
 /// Ends a campaign now and gives back what is left. Again changes nothing.
@@ -66,43 +58,30 @@ pub(crate) async fn resume(
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody)))]
-pub(crate) async fn close(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(id): Param<CampaignId>,
-    Key(key): Key,
-) -> Result<Json<StateBody>, Problem> {
-    act(&app, &caller, id, key, CampaignAction::Close).await
+pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+    act(&call, CampaignAction::Close).await
 }
 
-async fn act(
-    app: &App,
-    caller: &Caller,
-    id: CampaignId,
-    key: Option<IdempotencyKey>,
-    action: CampaignAction,
-) -> Result<Json<StateBody>, Problem> {
-    caller.require(Scope::Operate)?;
+async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Json<StateBody>, Problem> {
+    call.caller.require(Scope::Operate)?;
     let route = match action {
         CampaignAction::Pause => "POST /v1/campaigns/{id}/pause",
         CampaignAction::Resume => "POST /v1/campaigns/{id}/resume",
         CampaignAction::Close => "POST /v1/campaigns/{id}/close",
     };
-    app.bind(caller, route, key.as_ref(), &id.to_string(), &())
-        .await?;
-    let campaign = id;
-    let reply = app
-        .ports
-        .engine
-        .submit(Command::Act { campaign, action })
-        .await?;
-    tracing::info!(campaign = %id, ?action, "changed by an operator");
-    match (reply, app.meta(id).await?) {
-        (Reply::Acted(tally), Some(meta)) => Ok(Json(StateBody::new(
+    call.bind(route, &()).await?;
+    let (app, campaign) = (&call.app, call.id);
+    let command = Command::Act { campaign, action };
+    let reply = app.ports.engine.submit(command).await?;
+    tracing::info!(%campaign, ?action, "changed by an operator");
+    let meta = app.meta(campaign).await?;
+    let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+    match reply {
+        Reply::Acted(tally) => Ok(Json(StateBody::new(
             &tally,
             meta.window,
             app.ports.clock.now(),
         ))),
-        _ => Err(ProblemKind::Internal.into()),
+        _ => Err(Problem::unexpected_reply()),
     }
 }

@@ -1,17 +1,14 @@
 //! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
 
-use std::sync::Arc;
-
 use axum::{
     body::Body,
-    extract::State,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
 use qiang_core::{
     book::Claim,
     campaign::{AckLevel, CampaignKind},
-    id::{CampaignId, IdempotencyKey},
+    id::CampaignId,
     outcome::{Grant, Outcome},
     ports::Claimed,
 };
@@ -20,8 +17,8 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
-    auth::{Caller, Scope},
-    extract::{Key, OptionalJson, Param},
+    auth::Scope,
+    extract::{Call, OptionalJson},
     problem::{self, Problem, ProblemBody, ProblemKind},
     wire::GrantBody,
 };
@@ -63,14 +60,8 @@ impl Default for OrderRequest {
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, or no decision; Retry-After says when to come again",
             body = ProblemBody)))]
-pub(crate) async fn claim_share(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(campaign): Param<CampaignId>,
-    Key(key): Key,
-) -> Result<Response, Problem> {
-    let kind = CampaignKind::RedPacket;
-    decide(&app, caller, campaign, kind, 1, key).await
+pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Problem> {
+    decide(call, CampaignKind::RedPacket, 1).await
 }
 
 /// Orders units of a sale.
@@ -92,60 +83,51 @@ pub(crate) async fn claim_share(
         (status = 503, description = "paused, or no decision; Retry-After says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(campaign): Param<CampaignId>,
-    Key(key): Key,
+    call: Call<CampaignId>,
     OptionalJson(OrderRequest { quantity }): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
     if quantity == 0 {
         return Err(Problem::invalid("an order is for at least 1 unit"));
     }
-    let kind = CampaignKind::Sale;
-    decide(&app, caller, campaign, kind, quantity, key).await
+    decide(call, CampaignKind::Sale, quantity).await
 }
 
 /// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
 /// benchmarks.
-pub(crate) async fn noop(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(campaign): Param<CampaignId>,
-    Key(_): Key,
-) -> Result<Response, Problem> {
+pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
+    let Call {
+        app, caller, id, ..
+    } = call;
     caller.require(Scope::Claim)?;
     app.throttle.check(&caller.user)?;
     let grant = Grant {
-        campaign,
+        campaign: id,
         number: 12_345,
         quantity: 1,
         amount_minor: 100,
         granted_at: app.ports.clock.now(),
         order: None,
     };
-    let meta = app.meta(campaign).await?;
-    let meta = meta.ok_or(ProblemKind::UnknownCampaign)?;
+    let meta = app.meta(id).await?.ok_or(ProblemKind::UnknownCampaign)?;
     let body = GrantBody::new(&grant, meta.currency, Some(AckLevel::Fsync));
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
 async fn decide(
-    app: &App,
-    caller: Caller,
-    campaign: CampaignId,
+    call: Call<CampaignId>,
     kind: CampaignKind,
     quantity: u32,
-    key: Option<IdempotencyKey>,
 ) -> Result<Response, Problem> {
+    let (app, caller) = (&*call.app, call.caller);
     caller.require(Scope::Claim)?;
     let passed = app.throttle.check(&caller.user);
     passed.inspect_err(|_| app.metrics.throttled())?;
     let claim = Claim {
-        campaign,
+        campaign: call.id,
         kind,
         user: caller.user,
         quantity,
-        key,
+        key: call.key,
     };
     if let Some(outcome) = app.ports.engine.peek(&claim)
         && let Some(response) = gate(app, &outcome)
@@ -191,10 +173,8 @@ async fn granted(
     ack: AckLevel,
 ) -> Result<Response, Problem> {
     // Reads the ledger once a campaign after a restart. Should that fail, a retry replays the grant.
-    let meta = app
-        .meta(grant.campaign)
-        .await?
-        .ok_or(ProblemKind::Internal)?;
+    let meta = app.meta(grant.campaign).await?;
+    let meta = meta.ok_or_else(|| Problem::ledger_incomplete(grant.campaign))?;
     let body = GrantBody::new(grant, meta.currency, Some(ack));
     Ok(grant_response(status, &body))
 }
@@ -203,6 +183,6 @@ fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
     match serde_json::to_writer(&mut body, grant) {
         Ok(()) => (status, [(header::CONTENT_TYPE, JSON)], Body::from(body)).into_response(),
-        Err(_) => Problem::from(ProblemKind::Internal).into_response(),
+        Err(error) => Problem::internal(error.to_string()).into_response(),
     }
 }

@@ -14,7 +14,6 @@ pub struct UsageError(String);
 
 impl UsageError {
     /// An error of that one line.
-    #[must_use]
     pub fn new(line: impl Into<String>) -> Self {
         Self(line.into())
     }
@@ -41,6 +40,7 @@ pub struct ServerConfig {
     pub header_timeout_ms: u64,
     pub idle_timeout_ms: u64,
     pub request_timeout_ms: u64,
+    pub drain_delay_ms: u64,
     pub drain_timeout_ms: u64,
     pub body_bytes_max: usize,
     pub noop_route: bool,
@@ -119,19 +119,16 @@ pub struct Secret(String);
 
 impl Secret {
     /// Keeps a text secret.
-    #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// The text.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, Rules},
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::{CampaignId, IdError, IdempotencyKey, UserId},
     time::{Timestamp, Window},
 };
 use serde::Serialize;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::{
     app::App,
     auth::Caller,
-    problem::{Problem, ProblemKind},
+    problem::Problem,
     wire::{self, Text, When},
 };
 
@@ -90,7 +90,7 @@ impl App {
         request: &impl Serialize,
         draft: Draft,
     ) -> Result<(StatusCode, CampaignId), Problem> {
-        let internal = |_| Problem::from(ProblemKind::Internal);
+        let internal = |error: IdError| Problem::internal(error.to_string());
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
         let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
@@ -110,7 +110,10 @@ impl App {
             ledger.create(&setup).await?;
             // Under a key, somebody else may have created it in the meantime: open what is stored.
             if key.is_some() {
-                let stored = ledger.campaign(id).await?.ok_or(ProblemKind::Internal)?;
+                let stored = ledger.campaign(id).await?;
+                let lost =
+                    || Problem::internal("the ledger does not have what it has just entered");
+                let stored = stored.ok_or_else(lost)?;
                 setup = setup_of(stored.campaign).await?;
             }
             self.open(setup).await?;
@@ -126,8 +129,6 @@ async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
         let shares = campaign.shares();
         Setup { campaign, shares }
     });
-    drawn.await.map_err(|error| {
-        tracing::error!(%error, "the shares could not be drawn");
-        ProblemKind::Internal.into()
-    })
+    let failed = |error| Problem::internal(format!("the shares could not be drawn: {error}"));
+    drawn.await.map_err(failed)
 }

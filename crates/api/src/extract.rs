@@ -8,8 +8,8 @@ use axum::{
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use qiang_core::id::IdempotencyKey;
-use serde::de::DeserializeOwned;
+use qiang_core::{id::IdempotencyKey, ports::KeyBinding};
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
@@ -25,6 +25,7 @@ impl FromRequestParts<Arc<App>> for Caller {
         let token = header.and_then(|value| bearer(value.to_str().ok()?));
         let missing = || Problem::unauthenticated("send `Authorization: Bearer <token>`", false);
         app.verifier
+            .load()
             .verify(token.ok_or_else(missing)?, app.ports.clock.now())
             .map_err(|fault| Problem::unauthenticated(fault.0, true))
     }
@@ -76,6 +77,38 @@ impl<S: Send + Sync> FromRequestParts<S> for Key {
         let key = IdempotencyKey::new(value.to_str().map_err(invisible)?);
         key.map(|key| Self(Some(key)))
             .map_err(|error| Problem::bad_request(error.to_string()))
+    }
+}
+
+/// A request about one thing: who asks, about which one, and under which idempotency key.
+pub(crate) struct Call<T> {
+    pub(crate) app: Arc<App>,
+    pub(crate) caller: Caller,
+    pub(crate) id: T,
+    pub(crate) key: Option<IdempotencyKey>,
+}
+
+impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Call<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        Ok(Self {
+            app: Arc::clone(app),
+            caller: Caller::from_request_parts(parts, app).await?,
+            id: Param::from_request_parts(parts, app).await?.0,
+            key: Key::from_request_parts(parts, app).await?.0,
+        })
+    }
+}
+
+impl<T: fmt::Display> Call<T> {
+    /// What the key stands for ([`App::bind`]): for this request about this thing.
+    pub(crate) async fn bind(
+        &self,
+        route: &str,
+        body: &impl Serialize,
+    ) -> Result<KeyBinding, Problem> {
+        let (key, id) = (self.key.as_ref(), self.id.to_string());
+        self.app.bind(&self.caller, route, key, &id, body).await
     }
 }
 

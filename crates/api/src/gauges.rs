@@ -19,8 +19,18 @@ pub trait Gauges: Send + Sync + 'static {
     /// How many entries of each partition the ledger has quarantined, as counted a while ago.
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)>;
 
-    /// Why nothing is granted at the moment, if that is so.
-    fn stopped(&self) -> Option<String>;
+    /// Why this process serves nothing at all, if that is so.
+    fn stopped(&self) -> Option<String> {
+        None
+    }
+
+    /// Every partition, and why nothing is granted there at the moment, if that is so.
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)>;
+
+    /// What this process should have done by now and tries again, if there is anything: drafts that are not open.
+    fn upkeep_stuck(&self) -> Option<String> {
+        None
+    }
 
     /// The transport of entries to the ledger, where this process runs one.
     fn transport_report(&self) -> Option<TransportReport> {

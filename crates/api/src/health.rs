@@ -4,24 +4,57 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::State,
+    extract::{FromRef, State},
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use serde::Serialize;
-use utoipa::ToSchema;
+use qiang_core::ports::Engine;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
-use crate::{app::App, gauges::Gauges};
+use crate::{
+    app::App,
+    extract::Params,
+    gauges::Gauges,
+    metrics::Metrics,
+    problem::{Problem, ProblemBody, ProblemKind},
+    readiness::{PartitionReadiness, PartitionState, Readiness},
+};
+
+/// What these routes work on, in a service and in a process that only settles.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) gauges: Arc<dyn Gauges>,
+    /// What grants, in a service.
+    pub(crate) engine: Option<Arc<dyn Engine>>,
+}
+
+impl FromRef<Arc<App>> for Operation {
+    fn from_ref(app: &Arc<App>) -> Self {
+        Self {
+            metrics: Arc::clone(&app.metrics),
+            readiness: Arc::clone(&app.readiness),
+            gauges: Arc::clone(&app.ports.gauges),
+            engine: Some(Arc::clone(&app.ports.engine)),
+        }
+    }
+}
 
 /// Whether grants can be made.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Readiness)]
 pub(crate) struct ReadyBody {
-    /// ready or not_ready.
+    /// ready; degraded, where something is missing or a partition grants nothing; not_ready, where nothing is granted.
     status: &'static str,
-    /// Why not.
+    /// Why it is not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The partitions that are not ready.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<PartitionBody>>)]
+    partitions: Vec<PartitionBody>,
     /// Claims and commands that wait for the engine.
     queue_length: usize,
     /// Log entries that are not yet in the ledger.
@@ -32,6 +65,40 @@ pub(crate) struct ReadyBody {
     /// What the ledger has quarantined, if anything: it lacks these entries until they are settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_set_aside: Option<QuarantineBody>,
+    /// What should be done by now and is tried again, if anything: campaigns that are not open yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upkeep_stuck: Option<String>,
+}
+
+/// A partition that is not ready.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PartitionReadiness)]
+pub(crate) struct PartitionBody {
+    /// Its number.
+    partition: u16,
+    /// degraded, where grants are made and something is missing that some need; not_ready, where nothing is granted.
+    status: &'static str,
+    /// Why.
+    reason: String,
+}
+
+impl PartitionBody {
+    fn of(it: &PartitionReadiness) -> Option<Self> {
+        Some(Self {
+            partition: it.partition.0,
+            status: it.state.name(),
+            reason: it.reason.clone()?,
+        })
+    }
+}
+
+/// What readiness is asked for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReadyQuery {
+    /// A partition's number: the answer is about it alone.
+    partition: Option<u16>,
 }
 
 /// How many entries are quarantined, over all partitions.
@@ -62,33 +129,69 @@ pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Test-writes every partition and explains failures, at most once a second. Block it publicly.
-#[utoipa::path(get, path = "/readyz", tag = "operation", security(()),
-    responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody)))]
-pub(crate) async fn readyz(State(app): State<Arc<App>>) -> (StatusCode, Json<ReadyBody>) {
-    let gauges = &*app.ports.gauges;
-    let probed = app.readiness.check(gauges, &*app.ports.engine).await;
-    let (committed, settled) = gauges.positions();
-    let (code, status) = match probed {
-        Ok(()) => (StatusCode::OK, "ready"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+/// Test-writes every partition, at most once a second: 200 while any of them grants, or the one that is asked for.
+///
+/// It lists the partitions that are not ready, and why. Block it publicly.
+#[utoipa::path(get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
+    responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
+        (status = 404, description = "There is no such partition", body = ProblemBody)))]
+pub(crate) async fn readyz(
+    State(operation): State<Operation>,
+    Params(query): Params<ReadyQuery>,
+) -> Result<(StatusCode, Json<ReadyBody>), Problem> {
+    let gauges = &*operation.gauges;
+    let engine = operation.engine.as_deref();
+    let (state, reason, partitions) = match operation.readiness.check(gauges, engine).await {
+        Err(reason) => (PartitionState::NotReady, Some(reason), Vec::new()),
+        Ok(all) => {
+            let wanted =
+                |it: &PartitionReadiness| query.partition.is_none_or(|n| it.partition.0 == n);
+            let partitions: Vec<_> = all.into_iter().filter(wanted).collect();
+            let reason = partitions.iter().find_map(|it| it.reason.clone());
+            (
+                overall(&partitions).ok_or_else(unknown)?,
+                reason,
+                partitions,
+            )
+        }
     };
+    let code = match state {
+        PartitionState::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::OK,
+    };
+    let (committed, settled) = gauges.positions();
     let body = ReadyBody {
-        status,
+        status: state.name(),
+        reason,
+        partitions: partitions.iter().filter_map(PartitionBody::of).collect(),
         queue_length: gauges.queued(),
         settlement_lag: committed.saturating_sub(settled),
         settlement_stuck: gauges.stuck(),
         settlement_set_aside: QuarantineBody::of(gauges),
-        reason: probed.err(),
+        upkeep_stuck: gauges.upkeep_stuck(),
     };
-    (code, Json(body))
+    Ok((code, Json(body)))
+}
+
+/// How all of them together are: ready while any is. None for no partition.
+fn overall(partitions: &[PartitionReadiness]) -> Option<PartitionState> {
+    let states = || partitions.iter().map(|it| it.state);
+    Some(match (states().max()?, states().min()?) {
+        (PartitionState::NotReady, _) => PartitionState::NotReady,
+        (_, PartitionState::Ready) => PartitionState::Ready,
+        _ => PartitionState::Degraded,
+    })
+}
+
+fn unknown() -> Problem {
+    Problem::new(ProblemKind::NotFound, "there is no such partition")
 }
 
 /// Counters and measurements, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     responses((status = 200, body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn metrics(State(operation): State<Operation>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
-    let text = app.metrics.render(&*app.ports.gauges);
+    let text = operation.metrics.render(&*operation.gauges);
     ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }

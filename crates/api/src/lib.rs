@@ -11,6 +11,7 @@ mod claims;
 pub mod config;
 mod create;
 mod extract;
+mod failures;
 mod gauges;
 mod health;
 mod metrics;
@@ -18,6 +19,7 @@ mod orders;
 mod problem;
 mod readiness;
 mod red_packets;
+mod request_id;
 mod router;
 mod sales;
 mod server;
@@ -31,6 +33,6 @@ pub use self::{
     config::{Config, UsageError},
     gauges::{Gauges, PartitionReport, TransportReport},
     router::document,
-    server::{Running, Server},
+    server::{Role, Running, Server},
     token::TokenIssuer,
 };

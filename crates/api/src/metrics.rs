@@ -7,7 +7,7 @@ use std::{sync::OnceLock, time::Duration};
 use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use qiang_core::outcome::Outcome;
+use qiang_core::{event::PartitionId, outcome::Outcome};
 use utoipa::openapi::OpenApi;
 
 use self::transport::TransportMetrics;
@@ -21,6 +21,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
 /// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
 const UNDECIDED: [&str; 2] = ["throttled", "failed"];
 const SET_ASIDE: &str = "qiang_settlement_set_aside";
+const PARTITION_READY: &str = "qiang_partition_ready";
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
@@ -67,10 +68,25 @@ impl Metrics {
             SET_ASIDE,
             "Entries that the ledger refused and quarantined, or that wait for these, by partition",
         );
+        describe_gauge(
+            &recorder,
+            PARTITION_READY,
+            "1 while a partition grants, 0 while it does not; /readyz says why",
+        );
         let text = "Claims by what they ended in";
-        let claims = |ends| counters(&recorder, "qiang_claims_total", text, "outcome", ends);
+        let routes = templates(&recorder, document);
+        // A process that takes no claims counts none.
+        let takes_claims = document
+            .paths
+            .paths
+            .keys()
+            .any(|path| is_claim(&Method::POST, path));
+        let claims = |ends: &[&'static str]| match takes_claims {
+            true => counters(&recorder, "qiang_claims_total", text, "outcome", ends),
+            false => Vec::new(),
+        };
         Self {
-            routes: templates(&recorder, document),
+            routes,
             outcomes: claims(&Outcome::NAMES),
             undecided: claims(&UNDECIDED),
             responses: counters(
@@ -103,7 +119,6 @@ impl Metrics {
         }
     }
 
-    /// The template that a request fits.
     pub(crate) fn route(&self, method: &Method, path: &str) -> Route {
         let fits = |template: &Template| template.method == *method && fits(&template.path, path);
         Route(self.routes.iter().position(fits).unwrap_or(0))
@@ -111,6 +126,11 @@ impl Metrics {
 
     pub(crate) fn is_claim(&self, route: Route) -> bool {
         self.routes[route.0].claim
+    }
+
+    /// The template of a route, for the log.
+    pub(crate) fn template(&self, route: Route) -> &str {
+        &self.routes[route.0].path
     }
 
     pub(crate) fn answered(&self, route: Route, status: StatusCode, took: Duration) {
@@ -138,7 +158,15 @@ impl Metrics {
         self.queue_length.set(gauges.queued() as f64);
         self.settlement_lag
             .set(entries.saturating_sub(settled) as f64);
-        self.stopped.set(f64::from(gauges.stopped().is_some()));
+        let partitions = gauges.partitions();
+        let stopped =
+            gauges.stopped().is_some() || partitions.iter().any(|(_, reason)| reason.is_some());
+        self.stopped.set(f64::from(stopped));
+        for (partition, reason) in partitions {
+            let labels = vec![partition_label(partition)];
+            let ready = f64::from(reason.is_none());
+            self.set(PARTITION_READY, labels, ready);
+        }
         self.stuck.set(f64::from(gauges.stuck().is_some()));
         if let Some(transport_report) = gauges.transport_report() {
             let make = || TransportMetrics::new(&self.recorder, &transport_report);
@@ -146,11 +174,8 @@ impl Metrics {
         }
         for (partition, count) in gauges.quarantine() {
             for (state, count) in [("refused", count.refused), ("waiting", count.waiting)] {
-                let partition = Label::new("partition", partition.0.to_string());
-                let labels = vec![partition, Label::new("state", state)];
-                let key = Key::from_parts(SET_ASIDE, labels);
-                let gauge = self.recorder.register_gauge(&key, &METADATA);
-                gauge.set(count as f64);
+                let labels = vec![partition_label(partition), Label::new("state", state)];
+                self.set(SET_ASIDE, labels, count as f64);
             }
         }
         self.handle.render()
@@ -159,6 +184,16 @@ impl Metrics {
     pub(crate) fn upkeep(&self) {
         self.handle.run_upkeep();
     }
+
+    /// Sets a gauge that is looked up by its labels.
+    fn set(&self, name: &'static str, labels: Vec<Label>, value: f64) {
+        let key = Key::from_parts(name, labels);
+        self.recorder.register_gauge(&key, &METADATA).set(value);
+    }
+}
+
+fn partition_label(partition: PartitionId) -> Label {
+    Label::new("partition", partition.0.to_string())
 }
 
 fn describe_gauge(recorder: &impl Recorder, name: &'static str, text: &'static str) {

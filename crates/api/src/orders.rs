@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Key, Param},
+    extract::{self, Call, Param},
     problem::{Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text},
 };
@@ -74,7 +74,8 @@ impl App {
         let view = self.ports.engine.order(id).await?;
         let mine = |view: &OrderView| view.user == caller.user || caller.may(Scope::Operate);
         let view = view.filter(mine).ok_or_else(missing)?;
-        let meta = self.meta(id.campaign).await?.ok_or_else(missing)?;
+        let meta = self.meta(id.campaign).await?;
+        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(id.campaign))?;
         Ok((view, meta.currency))
     }
 }
@@ -100,34 +101,26 @@ pub(crate) async fn get(
         (status = 404, body = ProblemBody),
         (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody)))]
 pub(crate) async fn pay(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(order): Param<OrderId>,
-    Key(key): Key,
+    call: Call<OrderId>,
     extract::Json(request): extract::Json<PaymentRequest>,
 ) -> Result<Json<PaymentBody>, Problem> {
-    caller.require(Scope::Operate)?;
-    let (view, currency) = app.visible_order(&caller, order).await?;
+    call.caller.require(Scope::Operate)?;
+    let (app, order) = (&call.app, call.id);
+    let (view, currency) = app.visible_order(&call.caller, order).await?;
     let price = MoneyBody::new(view.grant.amount_minor, currency);
     if request.amount.is_some_and(|amount| amount != price) {
         let detail = format!("the order's price is {}", price.money());
         return Err(Problem::new(ProblemKind::AmountMismatch, detail));
     }
-    let route = "POST /v1/orders/{id}/payment";
-    app.bind(&caller, route, key.as_ref(), &order.to_string(), &request)
-        .await?;
+    call.bind("POST /v1/orders/{id}/payment", &request).await?;
     let payment = request.reference.0;
-    match app
-        .ports
-        .engine
-        .submit(Command::Pay { order, payment })
-        .await?
-    {
+    let command = Command::Pay { order, payment };
+    match app.ports.engine.submit(command).await? {
         Reply::Payment(outcome, view) => Ok(Json(PaymentBody {
             outcome: outcome.name(),
             order: OrderBody::new(&view, currency),
         })),
-        _ => Err(ProblemKind::Internal.into()),
+        _ => Err(Problem::unexpected_reply()),
     }
 }
 
@@ -137,18 +130,12 @@ pub(crate) async fn pay(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
         (status = 409, description = "Paid or expired", body = ProblemBody)))]
-pub(crate) async fn cancel(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(order): Param<OrderId>,
-    Key(key): Key,
-) -> Result<Json<OrderBody>, Problem> {
-    let (_, currency) = app.visible_order(&caller, order).await?;
-    let route = "POST /v1/orders/{id}/cancellation";
-    app.bind(&caller, route, key.as_ref(), &order.to_string(), &())
-        .await?;
+pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
+    let (app, order) = (&call.app, call.id);
+    let (_, currency) = app.visible_order(&call.caller, order).await?;
+    call.bind("POST /v1/orders/{id}/cancellation", &()).await?;
     match app.ports.engine.submit(Command::Cancel { order }).await? {
         Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, currency))),
-        _ => Err(ProblemKind::Internal.into()),
+        _ => Err(Problem::unexpected_reply()),
     }
 }

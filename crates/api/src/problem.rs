@@ -1,6 +1,6 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, error::Error};
 
 use axum::{
     body::Body,
@@ -10,13 +10,14 @@ use axum::{
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignError},
+    id::CampaignId,
     outcome::Outcome,
     ports::{EngineError, LedgerError},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::wire::When;
+use crate::{failures::Cause, request_id::RequestId, wire::When};
 
 /// A claim that meets an engine in trouble may come again after this long.
 const RETRY_AFTER_S: u32 = 1;
@@ -72,6 +73,7 @@ kinds! {
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Nothing is granted at the moment";
     Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
+    LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
 }
@@ -112,6 +114,9 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
     offered: Vec<&'static str>,
+    /// The request's id, as in the header `X-Request-Id`. Log lines about the request name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 /// An error on its way to the client.
@@ -123,6 +128,8 @@ struct Inner {
     body: ProblemBody,
     /// Beside the content type.
     headers: HeaderMap,
+    /// Why, for the log alone.
+    cause: Option<String>,
 }
 
 impl Problem {
@@ -134,8 +141,43 @@ impl Problem {
             detail: detail.into(),
             ..ProblemBody::default()
         };
-        let headers = HeaderMap::new();
-        Self(Box::new(Inner { body, headers }))
+        Self(Box::new(Inner {
+            body,
+            headers: HeaderMap::new(),
+            cause: None,
+        }))
+    }
+
+    /// Something is wrong on the server. `cause` is for the log.
+    pub(crate) fn internal(cause: impl Into<String>) -> Self {
+        Self::from(ProblemKind::Internal).caused_by(cause)
+    }
+
+    /// The engine has a campaign, and the ledger does not: it was restored to an earlier moment, or is another one.
+    pub(crate) fn ledger_incomplete(campaign: CampaignId) -> Self {
+        let detail = "what was granted stays granted; repeat the request once the ledger has the campaign again";
+        Self::new(ProblemKind::LedgerIncomplete, detail)
+            .retry_after(RETRY_AFTER_S)
+            .caused_by(format!(
+                "the engine has campaign {campaign}, and the ledger does not"
+            ))
+    }
+
+    /// The service waits for something that it cannot start without.
+    pub(crate) fn starting() -> Self {
+        let detail = "the service has not started yet";
+        Self::new(ProblemKind::Unavailable, detail).retry_after(RETRY_AFTER_S)
+    }
+
+    /// The engine answered a command with the reply to another one.
+    pub(crate) fn unexpected_reply() -> Self {
+        Self::internal("the engine gave the reply to another command")
+    }
+
+    /// Says in the log why.
+    pub(crate) fn caused_by(mut self, cause: impl Into<String>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
     }
 
     /// A request that is not well formed.
@@ -218,7 +260,7 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
             Problem::new(ProblemKind::SoldOut, detail)
         }
         Outcome::AlreadyGranted(_) | Outcome::Granted(_) => {
-            Problem::new(ProblemKind::Internal, "a grant is no problem")
+            Problem::internal("a grant was taken for a refusal")
         }
     };
     let body = &mut problem.0.body;
@@ -236,12 +278,17 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
 
 /// The most frequent answer under peak load; written once.
 fn sold_out() -> Response {
-    const BODY: &str = concat!(
+    const FIELDS: &str = concat!(
         r#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"#,
-        r#""outcome":"sold_out","remaining":0}"#,
+        r#""outcome":"sold_out","remaining":0"#,
     );
+    let body = match RequestId::current() {
+        // An id needs no escapes in JSON.
+        Some(id) => [FIELDS, r#","request_id":""#, id.as_str(), r#""}"#].concat(),
+        None => [FIELDS, "}"].concat(),
+    };
     let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
-    (StatusCode::CONFLICT, content_type, Body::from(BODY)).into_response()
+    (StatusCode::CONFLICT, content_type, Body::from(body)).into_response()
 }
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -249,10 +296,20 @@ const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.kind_status();
+        let Inner {
+            mut body,
+            headers,
+            cause,
+        } = *self.0;
+        body.request_id = RequestId::current().map(|id| id.as_str().to_owned());
         // A struct of texts and numbers always serialises.
-        let body = serde_json::to_vec(&self.0.body).unwrap_or_default();
+        let body = serde_json::to_vec(&body).unwrap_or_default();
         let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
-        (status, content_type, self.0.headers, Body::from(body)).into_response()
+        let mut response = (status, content_type, headers, Body::from(body)).into_response();
+        if let Some(cause) = cause {
+            response.extensions_mut().insert(Cause(cause));
+        }
+        response
     }
 }
 
@@ -264,15 +321,19 @@ impl From<ProblemKind> for Problem {
 
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
-        let kind = match &error {
-            EngineError::Overloaded => ProblemKind::Overloaded,
-            EngineError::Unavailable { .. } => ProblemKind::Unavailable,
-            EngineError::Uncertain { .. } => ProblemKind::Uncertain,
-            EngineError::Stopping => ProblemKind::Stopping,
-            EngineError::Refused(refusal) => return (*refusal).into(),
-        };
-        // The reason is for the operator: the engine logs it, and /readyz shows it.
-        Self::new(kind, "").retry_after(RETRY_AFTER_S)
+        let problem = |kind| Self::new(kind, "").retry_after(RETRY_AFTER_S);
+        // The reason is for the operator: the log and /readyz show it.
+        match &error {
+            EngineError::Overloaded => problem(ProblemKind::Overloaded),
+            EngineError::Unavailable { .. } => {
+                problem(ProblemKind::Unavailable).caused_by(chain(&error))
+            }
+            EngineError::Uncertain { .. } => {
+                problem(ProblemKind::Uncertain).caused_by(chain(&error))
+            }
+            EngineError::Stopping => problem(ProblemKind::Stopping),
+            EngineError::Refused(refusal) => (*refusal).into(),
+        }
     }
 }
 
@@ -300,24 +361,29 @@ impl From<LedgerError> for Problem {
             LedgerError::Overflow | LedgerError::AmountOutOfRange => {
                 Self::new(ProblemKind::Invalid, error.to_string())
             }
-            LedgerError::Unavailable { reason } => {
-                tracing::error!(reason, "the ledger did not answer");
-                Self::new(ProblemKind::Unavailable, "").retry_after(RETRY_AFTER_S)
-            }
-            LedgerError::Uncertain { reason } => {
-                tracing::error!(reason, "a change's fate is unknown");
-                Self::new(ProblemKind::Uncertain, "").retry_after(RETRY_AFTER_S)
-            }
-            LedgerError::LogLost { head } => {
-                tracing::error!(head, "the log has lost entries");
-                Self::new(ProblemKind::Unavailable, "").retry_after(RETRY_AFTER_S)
-            }
-            LedgerError::Damaged { reason } => {
-                tracing::error!(reason, "the ledger is damaged");
-                Self::new(ProblemKind::Internal, "")
-            }
+            LedgerError::Unavailable { .. }
+            | LedgerError::LogLost { .. }
+            | LedgerError::LogGone { .. } => Self::new(ProblemKind::Unavailable, "")
+                .retry_after(RETRY_AFTER_S)
+                .caused_by(chain(&error)),
+            LedgerError::Uncertain { .. } => Self::new(ProblemKind::Uncertain, "")
+                .retry_after(RETRY_AFTER_S)
+                .caused_by(chain(&error)),
+            LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
     }
+}
+
+/// An error and everything below it, on one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(below) = source {
+        text.push_str(": ");
+        text.push_str(&below.to_string());
+        source = below.source();
+    }
+    text
 }
 
 impl From<CampaignError> for Problem {

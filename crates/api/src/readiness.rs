@@ -1,45 +1,162 @@
-//! Whether claims can be granted, found out by trying it.
+//! Whether claims can be granted, found out by trying it in every partition.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
-use qiang_core::ports::Engine;
-use tokio::sync::Mutex;
+use qiang_core::{
+    event::PartitionId,
+    ports::{Engine, EngineError, Probed},
+};
+use tokio::{sync::Mutex, time::timeout_at};
 
 use crate::gauges::Gauges;
 
 /// A probe costs a commit: its result serves for this long.
 const PROBE_KEPT: Duration = Duration::from_secs(1);
-/// A probe that takes longer has failed.
+/// A partition that takes longer is not ready, if another one is. Whoever asks for readiness waits a second or so.
+const PROBE_USUAL: Duration = Duration::from_millis(750);
+/// A partition that takes longer is not ready.
 const PROBE_MAX: Duration = Duration::from_secs(3);
 
-/// The last probe, and when it was made. The lock is held while probing, so that callers share one probe.
+/// How one partition is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PartitionReadiness {
+    pub(crate) partition: PartitionId,
+    pub(crate) state: PartitionState,
+    /// Why it is no better.
+    pub(crate) reason: Option<String>,
+}
+
+/// How a partition is, from bad to good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PartitionState {
+    /// Nothing is granted.
+    NotReady,
+    /// Grants are made, and something that some of them need is missing.
+    Degraded,
+    /// Grants are made.
+    Ready,
+}
+
+impl PartitionState {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotReady => "not_ready",
+            Self::Degraded => "degraded",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+/// Whether this process is ready.
 #[derive(Debug, Default)]
-pub(crate) struct Readiness(Mutex<Option<(Instant, Result<(), String>)>>);
+pub(crate) struct Readiness {
+    draining: AtomicBool,
+    /// The last probe, and when it was made. The lock is held while probing, so that callers share one probe.
+    last: Mutex<Option<(Instant, Vec<PartitionReadiness>)>>,
+}
 
 impl Readiness {
-    /// Probes the engine, unless that was done a moment ago.
+    /// Is not ready from here on: whoever balances load is to send nothing more.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Probes all partitions at once, unless that was done a moment ago. Without an engine the process settles, and is
+    /// ready while settlement is not stuck.
     ///
     /// # Errors
-    /// Why nothing can be granted.
+    /// Why no partition is ready, whatever it says itself.
     pub(crate) async fn check(
         &self,
         gauges: &dyn Gauges,
-        engine: &dyn Engine,
-    ) -> Result<(), String> {
+        engine: Option<&dyn Engine>,
+    ) -> Result<Vec<PartitionReadiness>, String> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Err("the process is going down".to_owned());
+        }
         if let Some(reason) = gauges.stopped() {
             return Err(reason);
         }
-        let mut last = self.0.lock().await;
-        if let Some((at, result)) = &*last
+        let Some(engine) = engine else {
+            return gauges.stuck().map_or_else(|| Ok(unprobed(gauges)), Err);
+        };
+        let mut last = self.last.lock().await;
+        if let Some((at, found)) = &*last
             && at.elapsed() < PROBE_KEPT
         {
-            return result.clone();
+            // A partition may have stopped since.
+            let stopped: BTreeMap<_, _> = gauges.partitions().into_iter().collect();
+            let now = |one: &PartitionReadiness| match stopped.get(&one.partition) {
+                Some(Some(reason)) => of(one.partition, Err(reason.clone())),
+                _ => one.clone(),
+            };
+            return Ok(found.iter().map(now).collect());
         }
-        let result = match tokio::time::timeout(PROBE_MAX, engine.probe()).await {
-            Ok(probed) => probed.map_err(|error| error.to_string()),
-            Err(_) => Err("the engine does not answer".to_owned()),
-        };
-        *last = Some((Instant::now(), result.clone()));
-        result
+        let found = probe(gauges, engine).await;
+        *last = Some((Instant::now(), found.clone()));
+        Ok(found)
+    }
+}
+
+/// What is known without a probe.
+fn unprobed(gauges: &dyn Gauges) -> Vec<PartitionReadiness> {
+    let state = |(partition, stopped): (PartitionId, Option<String>)| {
+        of(partition, stopped.map_or(Ok(Probed::Ready), Err))
+    };
+    gauges.partitions().into_iter().map(state).collect()
+}
+
+async fn probe(gauges: &dyn Gauges, engine: &dyn Engine) -> Vec<PartitionReadiness> {
+    let begun = tokio::time::Instant::now();
+    let mut tickets = Vec::new();
+    let mut found = Vec::new();
+    for (partition, stopped) in gauges.partitions() {
+        match stopped {
+            Some(reason) => found.push(of(partition, Err(reason))),
+            // All of them are under way from here on.
+            None => tickets.push((partition, engine.probe(partition))),
+        }
+    }
+    for wait_max in [PROBE_USUAL, PROBE_MAX] {
+        let mut late = Vec::new();
+        for (partition, mut ticket) in tickets {
+            match timeout_at(begun + wait_max, &mut ticket).await {
+                Ok(probed) => found.push(of(partition, probed.map_err(|error| said(&error)))),
+                Err(_) => late.push((partition, ticket)),
+            }
+        }
+        tickets = late;
+        if found.iter().any(|one| one.state > PartitionState::NotReady) {
+            break;
+        }
+    }
+    let silent = |(partition, _)| of(partition, Err("it does not answer the probe".to_owned()));
+    found.extend(tickets.into_iter().map(silent));
+    found.sort_by_key(|one| one.partition);
+    found
+}
+
+fn of(partition: PartitionId, probed: Result<Probed, String>) -> PartitionReadiness {
+    let (state, reason) = match probed {
+        Ok(Probed::Ready) => (PartitionState::Ready, None),
+        Ok(Probed::Degraded { reason }) => (PartitionState::Degraded, Some(reason)),
+        Err(reason) => (PartitionState::NotReady, Some(reason)),
+    };
+    PartitionReadiness {
+        partition,
+        state,
+        reason,
+    }
+}
+
+/// The reason alone where there is one: that nothing is granted is said by the state.
+fn said(error: &EngineError) -> String {
+    match error {
+        EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => reason.clone(),
+        other => other.to_string(),
     }
 }

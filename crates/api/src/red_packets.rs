@@ -251,11 +251,12 @@ pub(crate) async fn list(
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
     }
-    let meta = app
-        .meta(id)
-        .await?
-        .filter(|meta| meta.kind == CampaignKind::RedPacket)
-        .ok_or(ProblemKind::UnknownCampaign)?;
+    let Some(meta) = app.meta(id).await? else {
+        return Err(app.missing(id).await);
+    };
+    if meta.kind != CampaignKind::RedPacket {
+        return Err(ProblemKind::UnknownCampaign.into());
+    }
     let settled = app.settled().await?;
     let grants = app.ports.ledger.grants(id, page.after, limit).await?;
     let next = grants

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    extract::FromRef,
     http::{HeaderValue, header},
     middleware::map_response,
     response::Response,
     routing::post,
 };
 use utoipa::{
-    Modify, OpenApi,
+    OpenApi,
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -19,7 +20,9 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::{
     accounts,
     app::App,
-    campaigns, claims, health, orders,
+    campaigns, claims,
+    health::{self, Operation},
+    orders,
     problem::{Problem, ProblemKind},
     red_packets, sales,
 };
@@ -30,25 +33,21 @@ use crate::{
     Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST may \
     carry an `Idempotency-Key`, and with another body the same key is refused with 422. Deposits, red packets, sales \
     and orders have their effect once a key; payments once a reference; cancelling, pausing, resuming and closing \
-    what is so already changes nothing."), modifiers(&Bearer), security(("bearer" = [])))]
+    what is so already changes nothing. Every response has an `X-Request-Id`: the request's own (up to 128 letters, \
+    digits and `-_.:/+=@`), or a fresh one."), security(("bearer" = [])))]
 struct Document;
 
-struct Bearer;
-
-impl Modify for Bearer {
-    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
-        let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, operate.";
-        let bearer = HttpBuilder::new()
-            .scheme(HttpAuthScheme::Bearer)
-            .bearer_format("JWT")
-            .description(Some(description));
-        let components = openapi.components.get_or_insert_default();
-        components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
-    }
-}
-
 fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::with_openapi(Document::openapi())
+    let description =
+        "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, operate.";
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("JWT")
+        .description(Some(description));
+    let mut document = Document::openapi();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
+    OpenApiRouter::with_openapi(document)
         .routes(routes!(claims::claim_share, red_packets::list))
         .routes(routes!(claims::order_units))
         .routes(routes!(red_packets::create))
@@ -64,18 +63,25 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
+        .merge(operation_routes())
+}
+
+/// The routes of every process that listens.
+fn operation_routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S>
+where
+    Operation: FromRef<S>,
+{
+    OpenApiRouter::new()
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))
 }
 
 /// The OpenAPI document.
-#[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
     routes().split_for_parts().1
 }
 
-/// The service.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let (mut router, document) = routes().split_for_parts();
     if app.config.server.noop_route {
@@ -89,6 +95,26 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .merge(docs.layer(map_response(no_sniffing)))
         .fallback(not_found)
         .with_state(app)
+}
+
+/// The document of the routes for operators alone.
+pub(crate) fn operation_document() -> utoipa::openapi::OpenApi {
+    operation_routes::<Operation>().split_for_parts().1
+}
+
+/// The routes for operators alone. `starting` answers everything else until the service can.
+pub(crate) fn operation_router(operation: Operation, starting: bool) -> Router {
+    let (router, _) = operation_routes().split_for_parts();
+    let router = router.method_not_allowed_fallback(method_not_allowed);
+    let router = match starting {
+        true => router.fallback(not_started),
+        false => router.fallback(not_found),
+    };
+    router.with_state(operation)
+}
+
+async fn not_started() -> Problem {
+    Problem::starting()
 }
 
 async fn not_found() -> Problem {

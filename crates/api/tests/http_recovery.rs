@@ -7,18 +7,27 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use async_trait::async_trait;
 use common::{Service, call, packet};
 use parking_lot::Mutex;
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
+    event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, Ledger, Ticket},
+    ports::{Claimed, Engine, EngineError, EventLog, Ledger, LedgerError, Probed, Ticket},
 };
+use qiang_node::Backend;
 use serde_json::json;
+
+/// Nothing here takes that long.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An engine that takes no commands, as if the process had ended just before.
 struct Deaf(Arc<dyn Engine>);
@@ -39,8 +48,8 @@ impl Engine for Deaf {
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
         self.0.order(order)
     }
-    fn probe(&self) -> Ticket<()> {
-        self.0.probe()
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.0.probe(partition)
     }
     fn ack_levels(&self) -> &'static [AckLevel] {
         self.0.ack_levels()
@@ -83,6 +92,43 @@ async fn a_packet_that_was_paid_for_is_opened_at_the_next_start() {
     assert_eq!((again.status, again.text("id")), (200, id.to_string()));
     assert_eq!(again.json()["state"]["granted"], json!(1));
     assert_eq!(service.balance("sam").await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_draft_that_cannot_be_opened_keeps_no_node_from_starting() {
+    let deaf = |backend: &mut Backend| {
+        backend.ports.engine = Arc::new(Deaf(backend.ports.engine.clone()));
+    };
+    let service = Service::start_with(|_, backend| deaf(backend)).await;
+    service.deposit("sam", 1_000).await;
+    let sam = service.token("sam", "send");
+    let broken_off = service
+        .post_key("/v1/red-packets", &sam, "k", packet(1_000, 2))
+        .await;
+    broken_off.assert_problem(503, "stopping");
+    let service = service.restart_with(|_, backend| deaf(backend)).await;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let ready = call(service.addr, "GET", "/readyz", None, &[], None).await;
+        assert_eq!(
+            (ready.status, ready.text("status")),
+            (200, "ready".to_owned())
+        );
+        if let Some(why) = ready.json()["upkeep_stuck"].as_str() {
+            assert!(why.starts_with("drafts: campaign "), "{why}");
+            break;
+        }
+        assert!(Instant::now() < until, "{ready:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let service = service.restart().await;
+    let again = service
+        .post_key("/v1/red-packets", &sam, "k", packet(1_000, 2))
+        .await;
+    assert_eq!(again.status, 200);
+    let ready = call(service.addr, "GET", "/readyz", None, &[], None).await;
+    assert_eq!(ready.json()["upkeep_stuck"], json!(null));
     service.stop().await;
 }
 
@@ -190,7 +236,7 @@ impl Engine for Ailing {
     fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
         Ticket::ready(Err(self.0.clone()))
     }
-    fn probe(&self) -> Ticket<()> {
+    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
         Ticket::ready(Err(self.0.clone()))
     }
     fn ack_levels(&self) -> &'static [AckLevel] {
@@ -232,4 +278,50 @@ async fn an_engine_in_trouble_is_told_apart() {
         );
         service.stop().await;
     }
+}
+
+/// A log with a second partition that does not answer.
+struct Half(Arc<dyn EventLog>);
+
+#[async_trait]
+impl EventLog for Half {
+    fn partitions(&self) -> Vec<PartitionId> {
+        vec![PartitionId(0), PartitionId(1)]
+    }
+    async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
+        if partition == PartitionId(0) {
+            return self.0.head(partition).await;
+        }
+        let reason = "nobody is there".to_owned();
+        Err(LedgerError::Unavailable { reason })
+    }
+    async fn read(
+        &self,
+        partition: PartitionId,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Entry>, LedgerError> {
+        self.0.read(partition, after, limit).await
+    }
+}
+
+#[tokio::test]
+async fn a_partition_that_does_not_answer_hides_no_balance() {
+    let service = Service::start_with(|_, backend| {
+        backend.ports.log = Arc::new(Half(backend.ports.log.clone()));
+    })
+    .await;
+    service.deposit("sam", 10_000).await;
+    let reply = service
+        .get("/v1/accounts/sam", &service.token("sam", ""))
+        .await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let body = reply.json();
+    assert_eq!(body["settled"], json!(false));
+    assert_eq!(
+        body["balances"][0]["available"]["amount"],
+        json!(10_000),
+        "{body}"
+    );
+    service.stop().await;
 }

@@ -81,7 +81,6 @@ const COUNTERS: [Series<Since>; 6] = [
     ),
 ];
 
-/// The handles of one partition.
 struct Handles {
     gauges: Vec<(Gauge, Now)>,
     counters: Vec<(Counter, Since)>,

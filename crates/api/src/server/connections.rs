@@ -23,8 +23,11 @@ use tower::Service as _;
 
 use super::guard::{Guard, Progress, SWEEP_EVERY, Stage};
 use crate::{
-    app::App,
+    config::ServerConfig,
+    failures::{Cause, Failure, FailureLog},
+    metrics::Metrics,
     problem::{Problem, ProblemKind},
+    request_id::{REQUEST_ID, RequestId},
 };
 
 /// How long to wait when the system has no more sockets to give.
@@ -37,18 +40,22 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// Accepts connections until `stop`, then waits for them to end, for at most `server.drain_timeout_ms`. Returns those
 /// that have not ended.
 pub(super) async fn serve(
-    app: Arc<App>,
+    config: ServerConfig,
+    metrics: Arc<Metrics>,
     router: Router,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
 ) -> Leftover {
-    let connections_max = app.config.server.connections_max;
+    let connections_max = config.connections_max;
     let permits = Arc::new(Semaphore::new(connections_max as usize));
-    let guard = Arc::new(Guard::new(&app.config.server));
+    let guard = Arc::new(Guard::new(&config));
+    let timeout = Duration::from_millis(config.drain_timeout_ms);
     let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
     let (drain, draining) = watch::channel(false);
     let service = Arc::new(Connections {
-        app,
+        request_timeout: config.request_timeout() + ACCEPT_PAUSE,
+        metrics,
+        failures: FailureLog::default(),
         router,
         guard,
         stop: draining,
@@ -70,7 +77,6 @@ pub(super) async fn serve(
     // In this order, so that a client whose connection ends finds no listener either.
     drop(listener);
     drain.send_replace(true);
-    let timeout = Duration::from_millis(service.app.config.server.drain_timeout_ms);
     let leftover = Leftover {
         permits,
         connections_max,
@@ -109,7 +115,6 @@ impl Leftover {
     }
 }
 
-/// Waits for the order to stop.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // A sender that is gone cannot send it any more: that is a stop as well.
     drop(stop.wait_for(|stop| *stop).await);
@@ -139,7 +144,9 @@ async fn accept(
 }
 
 struct Connections {
-    app: Arc<App>,
+    request_timeout: Duration,
+    metrics: Arc<Metrics>,
+    failures: FailureLog,
     router: Router,
     guard: Arc<Guard>,
     stop: watch::Receiver<bool>,
@@ -150,7 +157,7 @@ impl Connections {
         let progress = self.guard.progress();
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
         let task = tokio::spawn(async move {
-            let counted = Counted::new(&connections.app.metrics.connections);
+            let counted = Counted::new(&connections.metrics.connections);
             connections.one(stream, of_task).await;
             drop(counted);
             drop(permit);
@@ -195,23 +202,42 @@ impl Connections {
     ) -> Result<Response, Infallible> {
         let started = Instant::now();
         progress.enter(Stage::Busy, started);
-        let metrics = &self.app.metrics;
-        let route = metrics.route(request.method(), request.uri().path());
-        let mut router = self.router.clone();
-        let answer = router.call(Request::from(request.map(axum::body::Body::new)));
-        let response = if metrics.is_claim(route) {
-            answer.await?
-        } else {
-            let timeout = self.app.config.server.request_timeout() + ACCEPT_PAUSE;
-            match tokio::time::timeout(timeout, answer).await {
-                Ok(answered) => answered?,
-                Err(_) => Problem::new(ProblemKind::Uncertain, "it took too long").into_response(),
-            }
-        };
+        let metrics = &self.metrics;
+        let method = request.method().clone();
+        let route = metrics.route(&method, request.uri().path());
+        let id = RequestId::of(request.headers());
+        let request = Request::from(request.map(axum::body::Body::new));
+        let answered = self.route(request, metrics.is_claim(route));
+        let mut response = id.scope(answered).await?;
         let now = Instant::now();
         progress.enter(Stage::Idle, now);
         metrics.answered(route, response.status(), now - started);
+        if response.status().is_server_error() {
+            self.failures.log(&Failure {
+                id: &id,
+                method,
+                route: metrics.template(route),
+                status: response.status(),
+                cause: response.extensions().get::<Cause>(),
+            });
+        }
+        response.headers_mut().insert(REQUEST_ID, id.header());
         Ok(response)
+    }
+
+    /// A claim is answered when the engine has decided it, anything else in a bounded time.
+    async fn route(&self, request: Request, is_claim: bool) -> Result<Response, Infallible> {
+        let mut router = self.router.clone();
+        let answer = router.call(request);
+        if is_claim {
+            return answer.await;
+        }
+        match tokio::time::timeout(self.request_timeout, answer).await {
+            Ok(answered) => answered,
+            Err(_) => Ok(Problem::new(ProblemKind::Uncertain, "it took too long")
+                .caused_by("no answer within server.request_timeout_ms")
+                .into_response()),
+        }
     }
 }
 

@@ -59,7 +59,6 @@ impl Progress {
 #[derive(Debug)]
 pub(super) struct Guard {
     start: Instant,
-    /// How long each stage may take.
     limits: [Duration; 3],
     connections: Mutex<Vec<(Arc<Progress>, AbortHandle)>>,
 }
@@ -90,7 +89,6 @@ impl Guard {
         self.connections.lock().push((progress, task));
     }
 
-    /// Closes the connections that have taken too long.
     pub(super) fn sweep(&self) {
         let now = self.start.elapsed();
         self.connections.lock().retain(|(progress, task)| {
@@ -103,7 +101,6 @@ impl Guard {
         });
     }
 
-    /// Closes all connections.
     pub(super) fn abort_all(&self) {
         for (_, task) in self.connections.lock().drain(..) {
             task.abort();

@@ -6,17 +6,32 @@ mod guard;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use axum::Router;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
     app::{App, Ports},
-    config::Config,
+    auth::Verifier,
+    config::{AuthConfig, Config, ServerConfig},
+    gauges::Gauges,
+    health::Operation,
     metrics::Metrics,
-    router::{document, router},
+    readiness::Readiness,
+    router::{document, operation_document, operation_router, router},
 };
 
 /// How often metrics are folded and inactive users forgotten.
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// What a process is that serves the routes for operators alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A service that waits for something before it starts: everything else is answered 503.
+    Starting,
+    /// A worker: there is nothing else.
+    Worker,
+}
 
 /// Starts the API.
 #[derive(Debug)]
@@ -29,21 +44,59 @@ impl Server {
     /// # Errors
     /// When there is no key to check tokens with.
     pub fn start(config: Config, ports: Ports, listener: TcpListener) -> anyhow::Result<Running> {
-        let addr = listener.local_addr()?;
-        let metrics = Metrics::new(&document());
-        let app = Arc::new(App::new(config, ports, metrics)?);
-        let (stop, stopping) = watch::channel(false);
-        let router = router(Arc::clone(&app));
-        let upkeep = tokio::spawn(upkeep(Arc::clone(&app)));
-        let accepting = tokio::spawn(connections::serve(app, router, listener, stopping));
-        tracing::info!(%addr, "serving");
-        Ok(Running {
-            addr,
-            stop,
-            accepting,
-            upkeep,
-        })
+        let app = Arc::new(App::new(config, ports, Metrics::new(&document()))?);
+        let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
+        let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
+        let verifier = Some(Arc::clone(&app.verifier));
+        let router = router(app);
+        let upkeep = move || upkeep.upkeep();
+        let parts = (metrics, readiness, verifier);
+        start(server, parts, router, listener, upkeep)
     }
+
+    /// Starts serving `/healthz`, `/readyz` and `/metrics` alone on `listener`, on the current runtime.
+    ///
+    /// # Errors
+    /// When the listener cannot be used.
+    pub fn start_operation(
+        config: ServerConfig,
+        role: Role,
+        gauges: Arc<dyn Gauges>,
+        listener: TcpListener,
+    ) -> anyhow::Result<Running> {
+        let operation = Operation {
+            metrics: Arc::new(Metrics::new(&operation_document())),
+            readiness: Arc::default(),
+            gauges,
+            engine: None,
+        };
+        let (metrics, readiness) = (operation.metrics.clone(), operation.readiness.clone());
+        let router = operation_router(operation, role == Role::Starting);
+        let folded = Arc::clone(&metrics);
+        let upkeep = move || folded.upkeep();
+        start(config, (metrics, readiness, None), router, listener, upkeep)
+    }
+}
+
+fn start(
+    config: ServerConfig,
+    (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<ArcSwap<Verifier>>>),
+    router: Router,
+    listener: TcpListener,
+    upkeep: impl Fn() + Send + Sync + 'static,
+) -> anyhow::Result<Running> {
+    let addr = listener.local_addr()?;
+    let (stop, stopping) = watch::channel(false);
+    let accepting = connections::serve(config, metrics, router, listener, stopping);
+    tracing::info!(%addr, "serving");
+    Ok(Running {
+        addr,
+        stop,
+        accepting: tokio::spawn(accepting),
+        upkeep: tokio::spawn(repeat(Arc::new(upkeep))),
+        readiness,
+        verifier,
+    })
 }
 
 /// A running API. Dropped, it goes on until its runtime ends.
@@ -52,13 +105,32 @@ pub struct Running {
     stop: watch::Sender<bool>,
     accepting: JoinHandle<connections::Leftover>,
     upkeep: JoinHandle<()>,
+    readiness: Arc<Readiness>,
+    /// Where tokens are checked.
+    verifier: Option<Arc<ArcSwap<Verifier>>>,
 }
 
 impl Running {
     /// Where it listens.
-    #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Says on `/readyz` from here on that it is not ready, and serves on.
+    pub fn drain(&self) {
+        self.readiness.drain();
+    }
+
+    /// Checks tokens by these keys from here on. Requests whose token was checked before go on.
+    ///
+    /// # Errors
+    /// When the keys cannot be used; those before stay.
+    pub fn reload_auth(&self, config: &AuthConfig) -> anyhow::Result<()> {
+        let fresh = Verifier::new(config)?;
+        if let Some(verifier) = &self.verifier {
+            verifier.store(Arc::new(fresh));
+        }
+        Ok(())
     }
 
     /// Stops accepting, answers what is in flight for at most `server.drain_timeout_ms`, and runs `close`, which closes
@@ -80,13 +152,13 @@ impl Running {
 }
 
 /// Folds metrics and forgets inactive users.
-async fn upkeep(app: Arc<App>) {
+async fn repeat(upkeep: Arc<impl Fn() + Send + Sync + 'static>) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let app = Arc::clone(&app);
+        let upkeep = Arc::clone(&upkeep);
         // A panic there is reported by its hook; the next round tries again.
-        drop(tokio::task::spawn_blocking(move || app.upkeep()).await);
+        drop(tokio::task::spawn_blocking(move || upkeep()).await);
     }
 }

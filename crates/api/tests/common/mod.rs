@@ -88,9 +88,16 @@ impl Service {
         }
     }
 
-    pub(crate) async fn restart(mut self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
+        self.restart_with(|_, _| ()).await
+    }
+
+    pub(crate) async fn restart_with(
+        mut self,
+        adjust: impl FnOnce(&mut Config, &mut Backend),
+    ) -> Self {
         self.running.take().unwrap().shutdown().await.unwrap();
-        Self::start_in(self.folder, self.clock, |_, _| ()).await
+        Self::start_in(self.folder, self.clock, adjust).await
     }
 
     pub(crate) async fn stop(mut self) {

@@ -1,0 +1,80 @@
+//! Every request has an id: the client's own, or a fresh one. The response, problem details and log lines name it.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The header that carries it, both ways.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The longest id that a client may give, in bytes.
+const BYTES_MAX: usize = 128;
+
+tokio::task_local! {
+    static CURRENT: RequestId;
+}
+
+/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The id that the client gave, or a fresh one where it gave none that can be used.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let given = headers.get(REQUEST_ID);
+        let given = given.filter(|value| is_usable(value.as_bytes()));
+        Self(given.cloned().unwrap_or_else(fresh))
+    }
+
+    /// The id of the request that this task answers, if it answers one.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(Clone::clone).ok()
+    }
+
+    /// Answers the request of this id.
+    pub(crate) async fn scope<F: Future>(&self, answer: F) -> F::Output {
+        CURRENT.scope(self.clone(), answer).await
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // It has visible characters of ASCII alone.
+        self.0.to_str().unwrap_or_default()
+    }
+
+    pub(crate) fn header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+}
+
+fn is_usable(id: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
+    (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(plain)
+}
+
+fn fresh() -> HeaderValue {
+    let random = uuid::Uuid::from_bytes(rand::random());
+    let mut digits = [0; uuid::fmt::Simple::LENGTH];
+    let digits = random.simple().encode_lower(&mut digits);
+    // Hexadecimal digits are always a header's value.
+    HeaderValue::from_str(digits).unwrap_or_else(|_| HeaderValue::from_static("none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_gives_is_bounded_and_checked() {
+        let id_of = |given: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_str(given).unwrap());
+            RequestId::of(&headers).as_str().to_owned()
+        };
+        for good in ["a", "Root=1-67891233-abcdef", &"x".repeat(128)] {
+            assert_eq!(id_of(good), good);
+        }
+        for bad in ["", "a b", "\"", "\\", "{}", &"x".repeat(129)] {
+            let fresh = id_of(bad);
+            assert!(fresh != bad && fresh.len() == 32, "{fresh}");
+        }
+        let (one, other) = (HeaderMap::new(), HeaderMap::new());
+        assert_ne!(RequestId::of(&one).as_str(), RequestId::of(&other).as_str());
+    }
+}

@@ -1,0 +1,225 @@
+//! Readiness, partition by partition: a node is ready while it can serve any of them.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+mod common;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use common::{Reply, Service, call};
+use parking_lot::Mutex;
+use qiang_api::Gauges;
+use qiang_core::{
+    book::{Claim, Command, OrderView},
+    campaign::{AckLevel, Tally},
+    event::{PartitionId, Seq},
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Answer, Claimed, Engine, EngineError, Probed, QuarantineCount, Ticket},
+};
+use serde_json::json;
+
+/// What a partition does with a probe.
+#[derive(Clone)]
+enum Does {
+    Answer(Result<Probed, EngineError>),
+    Hang,
+    /// Nothing: it is known to have stopped.
+    Stopped,
+}
+
+/// An engine of several partitions, which takes claims and answers none.
+#[derive(Default)]
+struct Parts {
+    does: Mutex<Vec<Does>>,
+    hanging: Mutex<Vec<Answer<Probed>>>,
+    claims: Mutex<Vec<Answer<Claimed>>>,
+}
+
+impl Engine for Parts {
+    fn claim(&self, _: Claim) -> Ticket<Claimed> {
+        let (answer, ticket) = Ticket::new();
+        self.claims.lock().push(answer);
+        ticket
+    }
+    fn submit(&self, _: Command) -> Ticket<qiang_core::book::Reply> {
+        Ticket::ready(Err(EngineError::Stopping))
+    }
+    fn peek(&self, _: &Claim) -> Option<Outcome> {
+        None
+    }
+    fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
+        Ticket::ready(Ok(None))
+    }
+    fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
+        Ticket::ready(Ok(None))
+    }
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        match &self.does.lock()[usize::from(partition.0)] {
+            Does::Answer(answer) => Ticket::ready(answer.clone()),
+            Does::Hang => {
+                let (answer, ticket) = Ticket::new();
+                self.hanging.lock().push(answer);
+                ticket
+            }
+            Does::Stopped => panic!("a partition that has stopped is not probed"),
+        }
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        &[AckLevel::Memory]
+    }
+}
+
+impl Gauges for Parts {
+    fn queued(&self) -> usize {
+        0
+    }
+    fn positions(&self) -> (Seq, Seq) {
+        (0, 0)
+    }
+    fn stuck(&self) -> Option<String> {
+        None
+    }
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        Vec::new()
+    }
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+        let stopped = |does: &Does| matches!(does, Does::Stopped).then(|| "lost".to_owned());
+        let does = self.does.lock();
+        (0..)
+            .zip(does.iter())
+            .map(|(n, does)| (PartitionId(n), stopped(does)))
+            .collect()
+    }
+}
+
+async fn start(does: Vec<Does>) -> (Service, Arc<Parts>) {
+    let parts = Arc::new(Parts::default());
+    *parts.does.lock() = does;
+    let service = Service::start_with(|_, backend| {
+        backend.ports.engine = parts.clone();
+        backend.ports.gauges = parts.clone();
+    })
+    .await;
+    (service, parts)
+}
+
+async fn get(service: &Service, path: &str) -> Reply {
+    call(service.addr, "GET", path, None, &[], None).await
+}
+
+fn ready() -> Does {
+    Does::Answer(Ok(Probed::Ready))
+}
+
+fn failing() -> Does {
+    let reason = "nobody is there".to_owned();
+    Does::Answer(Err(EngineError::Unavailable { reason }))
+}
+
+fn degraded() -> Does {
+    let reason = "no replica".to_owned();
+    Does::Answer(Ok(Probed::Degraded { reason }))
+}
+
+#[tokio::test]
+async fn a_node_is_ready_while_it_can_serve_any_partition() {
+    let does = vec![ready(), failing(), Does::Stopped, degraded(), Does::Hang];
+    let (service, _parts) = start(does).await;
+    let began = Instant::now();
+    let reply = get(&service, "/readyz").await;
+    // Whoever asks has not given up by now.
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(
+        (reply.status, reply.text("status")),
+        (200, "degraded".to_owned())
+    );
+    let one = |n, status, reason| json!({ "partition": n, "status": status, "reason": reason });
+    let listed = json!([
+        one(1, "not_ready", "nobody is there"),
+        one(2, "not_ready", "lost"),
+        one(3, "degraded", "no replica"),
+        one(4, "not_ready", "it does not answer the probe"),
+    ]);
+    assert_eq!(reply.json()["partitions"], listed);
+
+    let expected = ["ready", "not_ready", "not_ready", "degraded", "not_ready"];
+    for (n, expected) in expected.into_iter().enumerate() {
+        let reply = get(&service, &format!("/readyz?partition={n}")).await;
+        let status = if expected == "not_ready" { 503 } else { 200 };
+        assert_eq!(
+            (reply.status, reply.text("status")),
+            (status, expected.to_owned())
+        );
+    }
+    get(&service, "/readyz?partition=5")
+        .await
+        .assert_problem(404, "not-found");
+    get(&service, "/readyz?partition=x")
+        .await
+        .assert_problem(400, "bad-request");
+    let metrics = get(&service, "/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    for line in [
+        "qiang_partition_ready{partition=\"0\"} 1\n",
+        "qiang_partition_ready{partition=\"2\"} 0\n",
+        "qiang_engine_stopped 1\n",
+    ] {
+        assert!(text.contains(line), "no {line} in {text}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_can_serve_none_is_not_ready() {
+    for does in [failing(), Does::Stopped, Does::Hang] {
+        let (service, parts) = start(vec![failing(), does]).await;
+        let reply = get(&service, "/readyz").await;
+        let said = (reply.status, reply.text("status"), reply.text("reason"));
+        let expected = (503, "not_ready".to_owned(), "nobody is there".to_owned());
+        assert_eq!(said, expected);
+        // A moment later it is looked at anew.
+        *parts.does.lock() = vec![ready(), ready()];
+        let until = Instant::now() + Duration::from_secs(5);
+        while get(&service, "/readyz").await.text("status") != "ready" {
+            assert!(
+                Instant::now() < until,
+                "it is not found out that it is ready"
+            );
+        }
+        service.stop().await;
+    }
+}
+
+/// A claim goes with its client: what was not sent to the engine's servers by then is not decided.
+#[tokio::test]
+async fn a_client_that_goes_abandons_its_claim() {
+    let (service, parts) = start(vec![ready()]).await;
+    let path = "/v1/sales/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/orders".to_owned();
+    let (addr, token) = (service.addr, service.token("ann", "claim"));
+    let client = tokio::spawn(async move {
+        call(addr, "POST", &path, Some(&token), &[], None).await;
+    });
+    let until = Instant::now() + Duration::from_secs(10);
+    let wait = async |so: &dyn Fn(&[Answer<Claimed>]) -> bool| {
+        while !so(&parts.claims.lock()) {
+            assert!(Instant::now() < until, "it does not come");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    wait(&|claims| claims.len() == 1).await;
+    assert!(!parts.claims.lock()[0].is_abandoned());
+    client.abort();
+    wait(&|claims| claims[0].is_abandoned()).await;
+    service.stop().await;
+}
