@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use qiang_api::{Gauges, Ports};
+use qiang_control::host::Host;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Clock, EventLog as _, QuarantineCount},
+    ports::{Clock, EventLog, QuarantineCount},
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -17,30 +18,43 @@ use crate::{
     distributed::{Distributed, LedgerBackend},
 };
 
+/// What the reconcilers of a node are for, for the log.
+const UPKEEP: &str = "upkeep";
+
 /// The embedded engine as operators observe it.
-struct EmbeddedGauges(Arc<Embedded>);
+struct EmbeddedGauges {
+    engine: Arc<Embedded>,
+    upkeep: Arc<Host>,
+}
 
 impl Gauges for EmbeddedGauges {
     fn queued(&self) -> usize {
-        self.0.queued()
+        self.engine.queued()
     }
 
     fn positions(&self) -> (Seq, Seq) {
-        self.0.positions()
+        self.engine.positions()
     }
 
     fn stuck(&self) -> Option<String> {
-        self.0.stuck()
+        self.engine.stuck()
     }
 
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
-        let partitions = self.0.partitions();
-        let count = |partition| (partition, self.0.quarantined());
+        let partitions = self.engine.partitions();
+        let count = |partition| (partition, self.engine.quarantined());
         partitions.into_iter().map(count).collect()
     }
 
-    fn stopped(&self) -> Option<String> {
-        self.0.stopped()
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+        let partitions = EventLog::partitions(&*self.engine).into_iter();
+        partitions
+            .map(|partition| (partition, self.engine.stopped()))
+            .collect()
+    }
+
+    fn upkeep_stuck(&self) -> Option<String> {
+        self.upkeep.stuck()
     }
 }
 
@@ -58,6 +72,8 @@ impl Close for Embedded {
 pub struct Backend {
     /// Engine, ledger, log, clock and gauges.
     pub ports: Ports,
+    /// Runs what a node does beside serving.
+    pub(crate) upkeep: Arc<Host>,
     close: Arc<dyn Close>,
 }
 
@@ -80,9 +96,11 @@ impl Backend {
             EngineKind::Redis => {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
                 let inside = config.settlement.inside;
-                let distributed = Distributed::start(config, ledger, inside).await?;
+                let upkeep = Arc::new(Host::new(UPKEEP));
+                let started = Distributed::start(config, ledger, inside, Arc::clone(&upkeep));
+                let distributed = started.await?;
                 let ports = Ports {
-                    engine: distributed.with_ledger_ack(&config.settlement),
+                    engine: distributed.with_ledger_ack(),
                     ledger: distributed.ledger(),
                     log: Arc::new(distributed.engine.clone()),
                     clock,
@@ -90,6 +108,7 @@ impl Backend {
                 };
                 Ok(Self {
                     ports,
+                    upkeep,
                     close: distributed,
                 })
             }
@@ -100,15 +119,21 @@ impl Backend {
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(embedded);
+        let upkeep = Arc::new(Host::new(UPKEEP));
+        let gauges = EmbeddedGauges {
+            engine: Arc::clone(&shared),
+            upkeep: Arc::clone(&upkeep),
+        };
         let ports = Ports {
             engine: shared.clone(),
             ledger: shared.clone(),
             log: shared.clone(),
-            gauges: Arc::new(EmbeddedGauges(Arc::clone(&shared))),
+            gauges: Arc::new(gauges),
             clock,
         };
         Self {
             ports,
+            upkeep,
             close: shared,
         }
     }

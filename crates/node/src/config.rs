@@ -3,12 +3,15 @@
 mod ledger;
 mod redis;
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{AuthConfig, LimitsConfig, Secret, ServerConfig};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use self::{
     ledger::{LedgerConfig, SettlementConfig, TransportKind},
@@ -27,6 +30,7 @@ pub struct Config {
     pub engine: EngineConfig,
     pub ledger: LedgerConfig,
     pub settlement: SettlementConfig,
+    pub worker: WorkerConfig,
     pub redis: RedisConfig,
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
@@ -40,6 +44,15 @@ pub struct Config {
 pub struct EngineConfig {
     pub kind: EngineKind,
     pub data: PathBuf,
+}
+
+/// `[worker]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct WorkerConfig {
+    #[serde(deserialize_with = "optional_addr")]
+    pub listen: Option<SocketAddr>,
 }
 
 /// Which engine to run.
@@ -69,6 +82,16 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// An address; none where the text is empty.
+fn optional_addr<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(reader)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let invalid = |_| D::Error::custom(format!("`{text}` is no address such as 127.0.0.1:8081"));
+    text.parse().map(Some).map_err(invalid)
 }
 
 impl Config {
@@ -220,5 +243,16 @@ mod tests {
         );
         check("QIANG__SERVER__BODY_BYTES_MAX", "-1", "body_bytes_max");
         check("QIANG__LOG__FORMAT", "xml", "format");
+        check("QIANG__WORKER__LISTEN", "here", "worker.listen");
+    }
+
+    #[test]
+    fn a_worker_may_listen_nowhere() {
+        let listen = |value: &str| {
+            let environment = env(&[("QIANG__WORKER__LISTEN", value)]);
+            Config::read(None, environment, &[]).unwrap().worker.listen
+        };
+        assert_eq!(listen(""), None);
+        assert_eq!(listen("127.0.0.1:0"), "127.0.0.1:0".parse().ok());
     }
 }

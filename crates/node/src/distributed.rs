@@ -9,6 +9,7 @@ use qiang_api::{Gauges, PartitionReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
+    repair::PartitionRepair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
 use qiang_core::{
@@ -18,21 +19,22 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, Ledger, QuarantineCount, Ticket, Transport,
-        TransportStatus,
+        Claimed, Clock, Engine, EngineError, EventLog, Ledger, LedgerError, Probed,
+        QuarantineCount, Ticket, Transport, TransportStatus,
     },
+    quarantine::GRANT_QUARANTINED,
 };
 use qiang_embedded::{Embedded, SqliteLedger};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{
-    close::Close,
-    config::{Config, SettlementConfig},
-};
+use crate::{close::Close, config::Config};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether somebody still waits for such a claim.
+const GONE_EVERY: Duration = Duration::from_millis(100);
 
 /// The ledger behind a remote engine; or an engine's own, for those who look after it while no node serves it.
 pub enum LedgerBackend {
@@ -111,11 +113,14 @@ impl LedgerBackend {
 /// The engine on Redis, its ledger, and settlement.
 pub(crate) struct Distributed {
     pub(crate) engine: RedisEngine,
-    settlement: Option<Settlement>,
+    settlement: Option<Arc<Settlement>>,
     transport: &'static str,
     ledger_backend: LedgerBackend,
+    /// Entries that may wait for the ledger.
+    unsettled_max: u64,
     monitor: Arc<SettlementMonitor>,
     monitoring: Host,
+    upkeep: Arc<Host>,
 }
 
 impl Distributed {
@@ -124,15 +129,22 @@ impl Distributed {
         config: &Config,
         ledger_backend: LedgerBackend,
         settle: bool,
+        upkeep: Arc<Host>,
     ) -> anyhow::Result<Arc<Self>> {
         let ledger = ledger_backend.ledger();
         let positions = ledger.positions().await?;
         let engine = RedisEngine::connect(config.redis.options(), &positions)
             .await
             .context("connect to Redis")?;
+        if let Some(reason) = engine.stopped() {
+            tracing::error!(
+                reason,
+                "not all of Redis is there: its partitions grant nothing until it is"
+            );
+        }
         let log: Arc<dyn EventLog> = Arc::new(engine.clone());
         let settlement = if settle {
-            Some(settlement(config, &engine, &log, &ledger).await?)
+            Some(Arc::new(settlement(config, &engine, &log, &ledger).await?))
         } else {
             None
         };
@@ -140,13 +152,25 @@ impl Distributed {
         let monitoring = Host::new("monitor");
         let reconciler = monitor.reconciler(log, ledger);
         monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
+        let resumed = settlement.clone();
+        let on_repaired = Box::new(move |_| {
+            if let Some(settlement) = &resumed {
+                settlement.resume();
+            }
+        });
+        let repairing = Arc::new(engine.clone());
+        let mode = config.redis.repair.into();
+        let repair = PartitionRepair::new(repairing, ledger_backend.ledger(), mode, on_repaired);
+        monitoring.start("repair", PartitionRepair::SCHEDULE, repair);
         Ok(Arc::new(Self {
             engine,
             settlement,
             transport: config.settlement.transport.name(),
             ledger_backend,
+            unsettled_max: config.settlement.unsettled_max,
             monitor,
             monitoring,
+            upkeep,
         }))
     }
 
@@ -154,12 +178,45 @@ impl Distributed {
         self.ledger_backend.ledger()
     }
 
+    /// Waits for the ledger to have a grant of a campaign that asks for `ledger`. Whatever else was answered is
+    /// returned as it is.
+    async fn confirm(&self, claim: &Claim, claimed: Claimed) -> Result<Claimed, EngineError> {
+        let Some(grant) = claimed.outcome.grant().copied() else {
+            return Ok(claimed);
+        };
+        if self.engine.asks_for(claim) != Some(AckLevel::Ledger) {
+            return Ok(claimed);
+        }
+        let unknown = |reason: &str| EngineError::Uncertain {
+            reason: reason.to_owned(),
+        };
+        let failed = |error: LedgerError| unknown(&error.to_string());
+        let (partition, seq) = self
+            .engine
+            .position_after(claim)
+            .ok_or_else(|| unknown("the grant's place in the log is not known"))?;
+        if let Some(settlement) = &self.settlement {
+            settlement.wake(partition);
+        }
+        let ledger = self.ledger();
+        let settled = ledger.await_settled(partition, seq, LEDGER_WAIT_MAX).await;
+        if !settled.map_err(failed)? {
+            return Err(unknown("the ledger has not confirmed it in time"));
+        }
+        let quarantined = ledger.is_grant_quarantined(partition, grant.campaign, grant.number);
+        match quarantined.await.map_err(failed)? {
+            true => Err(unknown(GRANT_QUARANTINED)),
+            false => Ok(Claimed {
+                ack: AckLevel::Ledger,
+                ..claimed
+            }),
+        }
+    }
+
     /// The engine as the API uses it.
-    pub(crate) fn with_ledger_ack(self: &Arc<Self>, config: &SettlementConfig) -> Arc<dyn Engine> {
+    pub(crate) fn with_ledger_ack(self: &Arc<Self>) -> Arc<dyn Engine> {
         Arc::new(LedgerAckEngine {
             distributed: Arc::clone(self),
-            ledger: self.ledger(),
-            unsettled_max: config.unsettled_max,
             runtime: Handle::current(),
         })
     }
@@ -171,22 +228,33 @@ async fn settlement(
     log: &Arc<dyn EventLog>,
     ledger: &Arc<dyn Ledger>,
 ) -> anyhow::Result<Settlement> {
-    let halting = engine.clone();
-    let runtime = Handle::current();
-    let on_rollback = move |partition: PartitionId, settled: Seq, head: Seq| {
-        let engine = halting.clone();
-        let reason = format!("the log ends at entry {head}, and the ledger has it up to {settled}");
-        runtime.spawn(async move { engine.halt(partition, &reason).await });
+    // The engine knows the ledger's position, and stops granting by itself.
+    let on_rollback = |partition: PartitionId, settled: Seq, head: Seq| {
+        let partition = partition.0;
+        tracing::error!(
+            partition,
+            settled,
+            head,
+            "the log has lost what the ledger has"
+        );
     };
     let mut options = SettlementOptions::new(Box::new(on_rollback));
     if let Some(transport_options) = config.settlement.transport_options() {
         let transport = RedisTransport::new(config.redis.options(), transport_options)?;
-        options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
+        options.transport = Some(Arc::new(transport.fenced_by(engine)) as Arc<dyn Transport>);
     }
     if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
         // Leaves no list that nobody empties, and no group that keeps the log from being trimmed.
         qiang_redis::remove_transports(&config.redis.options()).await?;
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
+        if let Err(error) = transport.check().await {
+            let reason = error.to_string();
+            tracing::error!(
+                transport = config.settlement.transport.name(),
+                reason,
+                "the transport does not work: entries are read from the log until it does"
+            );
+        }
         options.transport = Some(Arc::new(transport) as Arc<dyn Transport>);
     }
     Ok(Settlement::start(
@@ -207,7 +275,7 @@ impl Gauges for Distributed {
     }
 
     fn stuck(&self) -> Option<String> {
-        let own = self.settlement.as_ref().and_then(Settlement::stuck);
+        let own = self.settlement.as_ref().and_then(|it| it.stuck());
         // Another process may own the partition.
         own.or_else(|| self.monitor.stalled())
     }
@@ -216,8 +284,21 @@ impl Gauges for Distributed {
         self.monitor.quarantine()
     }
 
-    fn stopped(&self) -> Option<String> {
-        self.engine.stopped()
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+        let mut states = self.engine.partition_states();
+        for (partition, reason) in &mut states {
+            if reason.is_none() && self.monitor.is_behind(*partition, self.unsettled_max) {
+                let lag = self.monitor.lag_of(*partition);
+                *reason = Some(format!(
+                    "{lag} entries wait for the ledger, which is too many"
+                ));
+            }
+        }
+        states
+    }
+
+    fn upkeep_stuck(&self) -> Option<String> {
+        self.upkeep.stuck()
     }
 
     fn transport_report(&self) -> Option<TransportReport> {
@@ -253,14 +334,27 @@ impl Close for Distributed {
 /// The engine, with the acknowledgement level `ledger`, and with a bound on unsettled entries.
 struct LedgerAckEngine {
     distributed: Arc<Distributed>,
-    ledger: Arc<dyn Ledger>,
-    unsettled_max: u64,
     runtime: Handle,
+}
+
+impl LedgerAckEngine {
+    /// Whether too many entries of the claim's partition wait for the ledger.
+    fn is_behind(&self, claim: &Claim) -> bool {
+        let Distributed {
+            monitor,
+            engine,
+            unsettled_max,
+            ..
+        } = &*self.distributed;
+        // Of a ledger that keeps up, nothing more is looked at.
+        monitor.lag() >= *unsettled_max
+            && monitor.is_behind(engine.partition_of(claim), *unsettled_max)
+    }
 }
 
 impl Engine for LedgerAckEngine {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        if self.distributed.monitor.lag() >= self.unsettled_max {
+        if self.is_behind(&claim) {
             return Ticket::ready(Err(EngineError::Overloaded));
         }
         let engine = &self.distributed.engine;
@@ -269,15 +363,21 @@ impl Engine for LedgerAckEngine {
             return engine.claim(claim);
         }
         let (answer, ticket) = Ticket::new();
-        let (engine, ledger) = (engine.clone(), Arc::clone(&self.ledger));
+        let distributed = Arc::clone(&self.distributed);
         self.runtime.spawn(async move {
-            let claimed = match engine.claim(claim.clone()).await {
-                Ok(claimed) if claimed.outcome.grant().is_some() => {
-                    confirmed(&engine, &*ledger, &claim, claimed).await
+            let mut ticket = distributed.engine.claim(claim.clone());
+            let claimed = loop {
+                match tokio::time::timeout(GONE_EVERY, &mut ticket).await {
+                    Ok(claimed) => break claimed,
+                    // With the ticket, a claim goes that was not sent yet.
+                    Err(_) if answer.is_abandoned() => return,
+                    Err(_) => {}
                 }
-                other => other,
             };
-            answer.send(claimed);
+            answer.send(match claimed {
+                Ok(claimed) => distributed.confirm(&claim, claimed).await,
+                Err(error) => Err(error),
+            });
         });
         ticket
     }
@@ -298,8 +398,8 @@ impl Engine for LedgerAckEngine {
         self.distributed.engine.order(order)
     }
 
-    fn probe(&self) -> Ticket<()> {
-        self.distributed.engine.probe()
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.distributed.engine.probe(partition)
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {
@@ -316,41 +416,12 @@ impl Engine for LedgerAckEngine {
     }
 }
 
-/// Waits for the ledger to have a grant of a campaign that asks for `ledger`. Others it returns as they are.
-async fn confirmed(
-    engine: &RedisEngine,
-    ledger: &dyn Ledger,
-    claim: &Claim,
-    claimed: Claimed,
-) -> Result<Claimed, EngineError> {
-    if engine.asks_for(claim) != Some(AckLevel::Ledger) {
-        return Ok(claimed);
-    }
-    let unknown = |reason: String| EngineError::Uncertain { reason };
-    let (partition, seq) = engine
-        .position_after(claim)
-        .ok_or_else(|| unknown("the grant's place in the log is not known".to_owned()))?;
-    match ledger.await_settled(partition, seq, LEDGER_WAIT_MAX).await {
-        Ok(true) => Ok(Claimed {
-            ack: AckLevel::Ledger,
-            ..claimed
-        }),
-        Ok(false) => Err(unknown(
-            "the ledger has not confirmed it in time".to_owned(),
-        )),
-        Err(error) => Err(unknown(error.to_string())),
-    }
-}
-
-/// Settles without serving until `stop` is ready: what `qiang worker` does.
-pub(crate) async fn settle_until(
+/// Starts settling without serving: what `qiang worker` does.
+pub(crate) async fn settle(
     config: &Config,
     clock: Arc<dyn Clock>,
-    stop: impl Future<Output = ()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Arc<Distributed>> {
     let ledger_backend = LedgerBackend::open(config, clock).await?;
-    let distributed = Distributed::start(config, ledger_backend, true).await?;
-    tracing::info!("settling");
-    stop.await;
-    distributed.close().await
+    let upkeep = Arc::new(Host::new("upkeep"));
+    Distributed::start(config, ledger_backend, true, upkeep).await
 }

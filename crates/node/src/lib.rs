@@ -6,9 +6,12 @@ pub mod config;
 mod distributed;
 pub mod local;
 mod logging;
+pub mod maintenance;
 pub mod run;
 pub mod scratch;
 mod server;
+mod signals;
+mod starting;
 
 pub use qiang_api::{Scope, TokenIssuer, UsageError, document, id_at};
 pub use qiang_embedded::SystemClock;

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     backend::Backend,
-    config::Config,
+    config::{Config, TransportKind},
     scratch::Scratch,
     server::{Running, Server},
 };
@@ -85,8 +85,11 @@ impl LocalService {
     /// Starts it on Redis, with keys and a database of its own that are removed when it stops.
     ///
     /// # Errors
-    /// When a server cannot be used.
+    /// When a server cannot be used; also RabbitMQ, which a node could do without.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
+        if servers.transport == TransportKind::RabbitMq.name() {
+            check_rabbitmq(servers.rabbitmq).await?;
+        }
         let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
         let scratch = match servers.ledger {
             Some(server) => Some(Scratch::make(server, &name.replace('-', "_")).await?),
@@ -102,9 +105,16 @@ impl LocalService {
         if let Some(scratch) = &scratch {
             flags.push(("ledger.url", scratch.url().to_owned()));
         }
-        let mut local = Self::start_with(Config::defaults_with(&flags)?).await?;
-        local.scratch = scratch;
-        Ok(local)
+        let started = Self::start_with(Config::defaults_with(&flags)?).await;
+        match started {
+            Ok(local) => Ok(Self { scratch, ..local }),
+            Err(error) => {
+                if let Some(scratch) = scratch {
+                    scratch.drop_database().await?;
+                }
+                Err(error)
+            }
+        }
     }
 
     async fn start_with(mut config: Config) -> anyhow::Result<Self> {
@@ -118,6 +128,13 @@ impl LocalService {
         config.limits.shares_max = qiang_core::split::SHARES_MAX;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let backend = Backend::open(&config).await?;
+        // A service would wait for Redis; a demonstration cannot.
+        for partition in backend.ports.log.partitions() {
+            if let Err(error) = backend.ports.engine.probe(partition).await {
+                backend.close().await?;
+                return Err(error).context("nothing can be granted");
+            }
+        }
         let running = Server::start(config, backend.clone(), listener).await?;
         Ok(Self {
             running,
@@ -181,6 +198,14 @@ impl LocalService {
             None => Ok(()),
         }
     }
+}
+
+/// What was asked for is used, or it is an error.
+async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
+    let checked = qiang_broker::check(qiang_broker::Options::new(url, "demo")).await;
+    checked.context(
+        "RabbitMQ cannot be used: start it, say with --rabbitmq where it is, or choose another --transport",
+    )
 }
 
 fn database(folder: &tempfile::TempDir) -> PathBuf {

@@ -1,47 +1,60 @@
 //! What the processes `qiang serve` and `qiang worker` do, from their configuration until SIGTERM or SIGINT.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
-use qiang_api::{Scope, TokenIssuer, UsageError, check_key, config::Secret};
+use qiang_api::{Role, Scope, TokenIssuer, UsageError, check_key, config::Secret};
 use qiang_core::{id::UserId, ports::Clock as _};
 use qiang_embedded::SystemClock;
-use tokio::{
-    net::TcpListener,
-    runtime::{Builder, Runtime},
-    signal::unix::{SignalKind, signal},
-};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     backend::Backend,
-    config::{Config, EngineKind},
+    close::Close as _,
+    config::{AuthConfig, Config, EngineKind},
     distributed,
-    logging::log_to_stderr,
+    logging::Logging,
     server::Server,
+    signals::{Signals, Stop},
+    starting::{self, Socket},
 };
 
 /// How long the token of a development key is valid.
 const DEV_TOKEN_S: i64 = 12 * 3_600;
 
-/// Serves until the process is asked to stop. `on_start` is called with the address once it serves.
+/// Serves until the process is asked to stop. `load` reads the configuration, at the start and again at SIGHUP.
+/// `on_start` is called with the address once it serves.
 ///
 /// # Errors
 /// When something that the configuration names cannot be used, or the node does not stop properly.
-pub fn serve(config: Config, on_start: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
-    log_to_stderr(&config.log)?;
+pub fn serve(
+    load: impl Fn() -> anyhow::Result<Config>,
+    on_start: impl FnOnce(SocketAddr),
+) -> anyhow::Result<()> {
+    let config = load()?;
+    let logging = Logging::start(&config.log)?;
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         // The handlers stand before the service does: a signal during the start is not lost.
-        let stop = stop_signal()?;
+        let mut signals = Signals::register()?;
         check_key(&config.auth)?;
-        let listen = config.server.listen;
-        let listener = TcpListener::bind(listen)
-            .await
-            .with_context(|| format!("listen on {listen}"))?;
-        let backend = Backend::open(&config).await?;
-        let running = Server::start(config, backend, listener).await?;
+        let socket = Socket::bind(config.server.listen, "server.listen").await?;
+        let open = async || Backend::open(&config).await;
+        let opened = starting::open(&config.server, Some(&socket), &mut signals, open).await?;
+        let Some(backend) = opened else {
+            return Ok(());
+        };
+        let drain_delay = Duration::from_millis(config.server.drain_delay_ms);
+        let running = Server::start(config, backend, socket.into_listener()?).await?;
         on_start(running.addr());
-        stop.await;
+        let reload = || reload(&load, &logging, |auth| running.reload_auth(auth));
+        let stop = signals.stop(reload).await;
+        running.drain();
+        if stop == Stop::Terminate && !drain_delay.is_zero() {
+            tracing::info!(
+                "stopping: not ready any more, and serving on for server.drain_delay_ms"
+            );
+            signals.stop_or(drain_delay).await;
+        }
         tracing::info!("stopping: answering what is in flight");
         running.shutdown().await?;
         tracing::info!("stopped");
@@ -52,20 +65,69 @@ pub fn serve(config: Config, on_start: impl FnOnce(SocketAddr)) -> anyhow::Resul
     served
 }
 
-/// Settles without serving until the process is asked to stop.
+/// Settles without serving claims until the process is asked to stop. `load` reads the configuration, at the start and
+/// again at SIGHUP.
 ///
 /// # Errors
 /// When something that the configuration names cannot be used, or does not close properly.
-pub fn settle(config: &Config) -> anyhow::Result<()> {
+pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
+    let config = load()?;
     if config.engine.kind == EngineKind::Embedded {
         let line = "the embedded engine settles by itself; a worker is for `--engine redis`";
         return Err(UsageError::new(line).into());
     }
-    log_to_stderr(&config.log)?;
+    let logging = Logging::start(&config.log)?;
     runtime()?.block_on(async {
-        let stop = stop_signal()?;
-        distributed::settle_until(config, Arc::new(SystemClock), stop).await
+        let mut signals = Signals::register()?;
+        let socket = match config.worker.listen {
+            Some(listen) => Some(Socket::bind(listen, "worker.listen").await?),
+            None => None,
+        };
+        let open = async || distributed::settle(&config, Arc::new(SystemClock)).await;
+        let opened = starting::open(&config.server, socket.as_ref(), &mut signals, open).await?;
+        let Some(worker) = opened else {
+            return Ok(());
+        };
+        let serve = |socket: Socket| {
+            let (config, listener) = (config.server.clone(), socket.into_listener()?);
+            let gauges = worker.clone();
+            qiang_api::Server::start_operation(config, Role::Worker, gauges, listener)
+        };
+        let running = socket.map(serve).transpose()?;
+        tracing::info!("settling");
+        signals.stop(|| reload(&load, &logging, |_| Ok(()))).await;
+        tracing::info!("stopping");
+        match running {
+            Some(running) => {
+                running.drain();
+                running.shutdown(worker.close()).await
+            }
+            None => worker.close().await,
+        }
     })
+}
+
+/// Reads the configuration again and puts what can change at run time in place of what was: the keys of tokens, the
+/// level of the log. (The listener's certificates will belong here once it speaks TLS.) If one of these cannot be used,
+/// all stay as they are.
+fn reload(
+    load: &impl Fn() -> anyhow::Result<Config>,
+    logging: &Logging,
+    set_auth: impl Fn(&AuthConfig) -> anyhow::Result<()>,
+) {
+    let reload = || {
+        let config = load()?;
+        Logging::check(&config.log)?;
+        set_auth(&config.auth)?;
+        logging.reload(&config.log)
+    };
+    match reload() {
+        Ok(()) => tracing::warn!("SIGHUP: read [auth] and log.level again"),
+        Err(error) => tracing::error!(
+            reason = format!("{error:#}"),
+            "SIGHUP: the configuration cannot be used, and everything stays as it was"
+        ),
+    }
 }
 
 /// Makes a secret for this process alone, and a token with every scope by it.
@@ -87,18 +149,4 @@ pub fn make_development_key(config: &mut Config, user: &UserId) -> anyhow::Resul
 
 fn runtime() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().build()
-}
-
-/// Registers handlers for SIGTERM and SIGINT, and returns what waits for the first of these.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

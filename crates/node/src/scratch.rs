@@ -4,12 +4,16 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use qiang_core::database::DatabaseKind;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, PgConnection};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions as _, Connection as _, MySqlConnection, PgConnection,
+    mysql::MySqlConnectOptions, postgres::PgConnectOptions,
+};
 
 use qiang_api::UsageError;
 
 /// A database that was made for this run.
 pub struct Scratch {
+    kind: DatabaseKind,
     server: String,
     name: String,
     url: String,
@@ -21,12 +25,17 @@ impl Scratch {
     /// # Errors
     /// When `server` is not the URL of a database server, or it refuses.
     pub async fn make(server: &str, name: &str) -> anyhow::Result<Self> {
+        let (kind, url) = url_of(server, name)?;
+        let (server, name) = (server.to_owned(), name.to_owned());
         let scratch = Self {
-            server: server.to_owned(),
-            name: name.to_owned(),
-            url: url_of(server, name)?,
+            kind,
+            server,
+            name,
+            url,
         };
-        let made = scratch.execute(&format!("CREATE DATABASE {name}")).await;
+        let made = scratch
+            .execute(&format!("CREATE DATABASE {}", scratch.name))
+            .await;
         made.context("make a database for this run")?;
         if let Err(error) = qiang_ledger::migrate(&scratch.url).await {
             scratch.drop_database().await?;
@@ -44,10 +53,10 @@ impl Scratch {
     /// What kind of server a URL is about.
     #[must_use]
     pub fn kind_of(server: &str) -> &'static str {
-        if is_postgres(server) {
-            "PostgreSQL"
-        } else {
-            "MySQL/MariaDB"
+        match DatabaseKind::of(server) {
+            Some(DatabaseKind::Postgres) => "PostgreSQL",
+            Some(DatabaseKind::MySql) => "MySQL/MariaDB",
+            None => "unknown",
         }
     }
 
@@ -59,28 +68,30 @@ impl Scratch {
         const TABLE: &str = "CREATE TABLE single (number BIGINT PRIMARY KEY, buyer VARCHAR(128) NOT NULL UNIQUE, \
                              amount BIGINT NOT NULL)";
         let started;
-        if is_postgres(&self.server) {
-            let mut connection = PgConnection::connect(&self.url).await?;
-            sqlx::raw_sql(TABLE).execute(&mut connection).await?;
-            started = Instant::now();
-            for n in 0..rows {
-                sqlx::query("INSERT INTO single VALUES ($1, $2, 100)")
-                    .bind(i64::from(n))
-                    .bind(format!("user-{n}"))
-                    .execute(&mut connection)
-                    .await?;
+        match self.kind {
+            DatabaseKind::Postgres => {
+                let mut connection = PgConnection::connect(&self.url).await?;
+                sqlx::raw_sql(TABLE).execute(&mut connection).await?;
+                started = Instant::now();
+                for n in 0..rows {
+                    sqlx::query("INSERT INTO single VALUES ($1, $2, 100)")
+                        .bind(i64::from(n))
+                        .bind(format!("user-{n}"))
+                        .execute(&mut connection)
+                        .await?;
+                }
             }
-        } else {
-            let url = self.url.replacen("mariadb://", "mysql://", 1);
-            let mut connection = MySqlConnection::connect(&url).await?;
-            sqlx::raw_sql(TABLE).execute(&mut connection).await?;
-            started = Instant::now();
-            for n in 0..rows {
-                sqlx::query("INSERT INTO single VALUES (?, ?, 100)")
-                    .bind(i64::from(n))
-                    .bind(format!("user-{n}"))
-                    .execute(&mut connection)
-                    .await?;
+            DatabaseKind::MySql => {
+                let mut connection = MySqlConnection::connect(&mysql(&self.url)).await?;
+                sqlx::raw_sql(TABLE).execute(&mut connection).await?;
+                started = Instant::now();
+                for n in 0..rows {
+                    sqlx::query("INSERT INTO single VALUES (?, ?, 100)")
+                        .bind(i64::from(n))
+                        .bind(format!("user-{n}"))
+                        .execute(&mut connection)
+                        .await?;
+                }
             }
         }
         Ok(f64::from(rows) / started.elapsed().as_secs_f64())
@@ -91,10 +102,9 @@ impl Scratch {
     /// # Errors
     /// When the server does not.
     pub async fn drop_database(self) -> anyhow::Result<()> {
-        let force = if is_postgres(&self.server) {
-            " WITH (FORCE)"
-        } else {
-            ""
+        let force = match self.kind {
+            DatabaseKind::Postgres => " WITH (FORCE)",
+            DatabaseKind::MySql => "",
         };
         let dropped = self
             .execute(&format!("DROP DATABASE {}{force}", self.name))
@@ -104,42 +114,45 @@ impl Scratch {
 
     async fn execute(&self, sql: &str) -> anyhow::Result<()> {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql));
-        if is_postgres(&self.server) {
-            let options: sqlx::postgres::PgConnectOptions = self.server.parse()?;
-            let mut connection: PgConnection =
-                options.disable_statement_logging().connect().await?;
-            sql.execute(&mut connection).await?;
-            connection.close().await?;
-        } else {
-            let url = self.server.replacen("mariadb://", "mysql://", 1);
-            let options: sqlx::mysql::MySqlConnectOptions = url.parse()?;
-            let mut connection: MySqlConnection =
-                options.disable_statement_logging().connect().await?;
-            sql.execute(&mut connection).await?;
-            connection.close().await?;
+        match self.kind {
+            DatabaseKind::Postgres => {
+                let options: PgConnectOptions = self.server.parse()?;
+                let mut connection: PgConnection =
+                    options.disable_statement_logging().connect().await?;
+                sql.execute(&mut connection).await?;
+                connection.close().await?;
+            }
+            DatabaseKind::MySql => {
+                let options: MySqlConnectOptions = mysql(&self.server).parse()?;
+                let mut connection: MySqlConnection =
+                    options.disable_statement_logging().connect().await?;
+                sql.execute(&mut connection).await?;
+                connection.close().await?;
+            }
         }
         Ok(())
     }
 }
 
-fn is_postgres(url: &str) -> bool {
-    DatabaseKind::of(url) == Some(DatabaseKind::Postgres)
+/// The URL with the only scheme that the driver knows.
+fn mysql(url: &str) -> String {
+    url.replacen("mariadb://", "mysql://", 1)
 }
 
-/// The URL with another database.
-fn url_of(server: &str, name: &str) -> anyhow::Result<String> {
+/// What the URL is of, and the URL with another database.
+fn url_of(server: &str, name: &str) -> anyhow::Result<(DatabaseKind, String)> {
     let unusable = || {
         let line = "--ledger is a postgres://, mysql:// or mariadb:// URL of a server where a database may be made";
         UsageError::new(line)
     };
-    DatabaseKind::of(server).ok_or_else(unusable)?;
+    let kind = DatabaseKind::of(server).ok_or_else(unusable)?;
     let (scheme, rest) = server.split_once("://").ok_or_else(unusable)?;
     let (before, query) = match rest.split_once('?') {
         Some((before, query)) => (before, format!("?{query}")),
         None => (rest, String::new()),
     };
     let authority = before.split('/').next().unwrap_or(before);
-    Ok(format!("{scheme}://{authority}/{name}{query}"))
+    Ok((kind, format!("{scheme}://{authority}/{name}{query}")))
 }
 
 #[cfg(test)]
@@ -149,7 +162,7 @@ mod tests {
     #[test]
     fn the_database_of_a_url_is_replaced() {
         let check = |url: &str, expected: &str| {
-            assert_eq!(url_of(url, "own").unwrap(), expected);
+            assert_eq!(url_of(url, "own").unwrap().1, expected);
         };
         check("postgres://u:p@h:1/db", "postgres://u:p@h:1/own");
         check("mysql://h", "mysql://h/own");

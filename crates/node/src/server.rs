@@ -3,10 +3,16 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use qiang_control::{drafts::DraftOpener, host::Host};
+use qiang_control::drafts::DraftOpener;
 use tokio::net::TcpListener;
 
-use crate::{backend::Backend, config::Config};
+use crate::{
+    backend::Backend,
+    config::{AuthConfig, Config},
+};
+
+/// How long the start waits for drafts to be opened. What is not open by then is opened while the node serves.
+const DRAFTS_MAX: Duration = Duration::from_secs(5);
 
 /// Starts nodes.
 #[derive(Debug)]
@@ -17,7 +23,7 @@ impl Server {
     /// caller's business and not looked at.
     ///
     /// # Errors
-    /// When there is no key to check tokens with, or a draft cannot be opened.
+    /// When there is no key to check tokens with. A draft that cannot be opened is tried again while the node serves.
     pub async fn start(
         config: Config,
         backend: Backend,
@@ -26,16 +32,20 @@ impl Server {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
         let ports = backend.ports.clone();
         let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
-        let drafts = opener.open_all().await.context("open the drafts")?;
-        if drafts > 0 {
-            tracing::info!(drafts, "opened the campaigns that were drafts");
+        match tokio::time::timeout(DRAFTS_MAX, opener.open_all()).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(drafts)) => tracing::info!(drafts, "opened the campaigns that were drafts"),
+            Ok(Err(error)) => {
+                let reason = error.to_string();
+                tracing::error!(reason, "not all drafts are open: trying on while serving");
+            }
+            Err(_) => tracing::error!("drafts take long to open: trying on while serving"),
         }
         let api = qiang_api::Server::start(config.api(), ports, listener)?;
-        let upkeep = Host::new("upkeep");
+        let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         Ok(Running {
             api,
-            upkeep,
             backend,
             close_timeout,
         })
@@ -45,7 +55,6 @@ impl Server {
 /// A running node. Dropped, it serves until its runtime ends.
 pub struct Running {
     api: qiang_api::Running,
-    upkeep: Host,
     backend: Backend,
     close_timeout: Duration,
 }
@@ -57,6 +66,19 @@ impl Running {
         self.api.addr()
     }
 
+    /// Says on `/readyz` from here on that it is not ready, and serves on.
+    pub fn drain(&self) {
+        self.api.drain();
+    }
+
+    /// Checks tokens by these keys from here on.
+    ///
+    /// # Errors
+    /// When the keys cannot be used; those before stay.
+    pub fn reload_auth(&self, config: &AuthConfig) -> anyhow::Result<()> {
+        self.api.reload_auth(config)
+    }
+
     /// Stops accepting, answers what is in flight, and closes the engine; each of the two may take
     /// `server.drain_timeout_ms`.
     ///
@@ -64,7 +86,7 @@ impl Running {
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
-            self.upkeep.abort();
+            self.backend.upkeep.abort();
             // The engine answers everything that it has accepted before it closes.
             tokio::time::timeout(self.close_timeout, self.backend.close())
                 .await

@@ -33,14 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Claims of one user after another in one round.
 const CLAIMS: u32 = 400;
 
-type Told = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
+type Reports = Arc<Mutex<Vec<(PartitionId, Seq, Seq)>>>;
 
 struct World {
     clock: Arc<ManualClock>,
     engine: BookEngine,
     ledger: SqliteLedger,
     history: History,
-    told: Told,
+    reports: Reports,
 }
 
 impl World {
@@ -51,16 +51,16 @@ impl World {
             ledger: open(path, &clock),
             clock,
             history: History::default(),
-            told: Told::default(),
+            reports: Reports::default(),
         }
     }
 
     fn settlement(&self) -> Settlement {
-        let told = Arc::clone(&self.told);
+        let reports = Arc::clone(&self.reports);
         let options = Options {
             entries_max: 64,
             ..Options::new(Box::new(move |partition, settled, head| {
-                told.lock().unwrap().push((partition, settled, head));
+                reports.lock().unwrap().push((partition, settled, head));
             }))
         };
         let log: Arc<dyn EventLog> = Arc::new(self.engine.clone());
@@ -152,7 +152,9 @@ async fn all_that_was_granted_is_in_the_books_across_stops_and_restarts() {
             for target in [packet, lazy, sale] {
                 world.claim(target, round * CLAIMS / 2 + n).await;
             }
-            settlement.wake();
+            for partition in world.engine.partitions() {
+                settlement.wake(partition);
+            }
         }
         // Stopped in the middle of it, with the ledger under it gone, too.
         settlement.stop().await;
@@ -184,7 +186,7 @@ async fn all_that_was_granted_is_in_the_books_across_stops_and_restarts() {
     })
     .await;
     assert_eq!(
-        (settlement.stuck(), world.told.lock().unwrap().len()),
+        (settlement.stuck(), world.reports.lock().unwrap().len()),
         (None, 0)
     );
     assert_eq!(world.ledger.positions().await.unwrap(), world.heads().await);
@@ -207,7 +209,10 @@ async fn an_engine_that_has_forgotten_everything_is_not_followed() {
     let positions = world.ledger.positions().await.unwrap();
     world.engine = engine(&world.clock);
     let settlement = world.settlement();
-    until("it is found out", || world.told.lock().unwrap().len() == 3).await;
+    until("it is found out", || {
+        world.reports.lock().unwrap().len() == 3
+    })
+    .await;
     // What it goes on to grant is not entered, however much it is.
     let setup = world.history.setups[0].clone();
     world
@@ -217,16 +222,15 @@ async fn an_engine_that_has_forgotten_everything_is_not_followed() {
         .unwrap();
     for n in 0..50 {
         world.claim(target, n).await;
-        settlement.wake();
+        for partition in world.engine.partitions() {
+            settlement.wake(partition);
+        }
     }
     assert!(settlement.stuck().is_some());
     settlement.stop().await;
     assert_eq!(world.ledger.positions().await.unwrap(), positions);
-    let told = world.told.lock().unwrap().clone();
-    let told = told
-        .into_iter()
-        .map(|(partition, settled, _)| (partition, settled));
-    let mut told: Vec<_> = told.collect();
-    told.sort_unstable();
-    assert_eq!(told, positions);
+    let reports = world.reports.lock().unwrap().clone();
+    let mut reported: Vec<_> = reports.iter().map(|report| (report.0, report.1)).collect();
+    reported.sort_unstable();
+    assert_eq!(reported, positions);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use qiang_api::{UsageError, config::Secret};
+use qiang_control::repair::RepairMode;
 use qiang_redis::{Options, PARTITIONS_MAX, Topology, WaitFor};
 use serde::Deserialize;
 
@@ -27,6 +28,10 @@ pub struct RedisConfig {
     pub read_urls: String,
     pub call_timeout_ms: u64,
     pub try_for_ms: u64,
+    pub retain_ms: u64,
+    pub retain_bytes: u64,
+    pub term_grace_ms: u64,
+    pub repair: RepairKind,
 }
 
 /// Where Redis is.
@@ -49,6 +54,25 @@ pub enum WaitKind {
     Asked,
     /// Always.
     Always,
+}
+
+/// Who repairs a partition that has lost something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepairKind {
+    /// Nodes and workers.
+    Automatic,
+    /// An operator.
+    Manual,
+}
+
+impl From<RepairKind> for RepairMode {
+    fn from(kind: RepairKind) -> Self {
+        match kind {
+            RepairKind::Automatic => Self::Automatic,
+            RepairKind::Manual => Self::Manual,
+        }
+    }
 }
 
 impl RedisConfig {
@@ -81,6 +105,9 @@ impl RedisConfig {
             read_urls: list(&self.read_urls),
             call_timeout: Duration::from_millis(self.call_timeout_ms),
             try_for: Duration::from_millis(self.try_for_ms),
+            retain: Duration::from_millis(self.retain_ms),
+            retain_bytes: self.retain_bytes,
+            term_grace: Duration::from_millis(self.term_grace_ms),
             clock: None,
         }
     }

@@ -1,9 +1,9 @@
 //! The suite that all engines pass, on Redis with PostgreSQL and with MariaDB behind it, and with settlement at work.
 //! Time is given, so that cases can move it.
 
-mod carried;
 #[path = "../ledgers/mod.rs"]
 mod ledgers;
+mod over_transports;
 mod subject;
 
 use std::sync::OnceLock;

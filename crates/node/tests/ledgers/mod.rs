@@ -17,6 +17,9 @@ use qiang_testkit::{
     },
 };
 
+/// The file's name, where it is in one.
+pub(crate) const FILE: &str = "ledger.db";
+
 /// Where the ledger is.
 pub(crate) trait LedgerDatabase: Send + Sync + 'static {
     /// The URL of a new and empty database; none for a file.
@@ -76,7 +79,7 @@ impl OpenLedger {
     /// Opens the database, or a file in the folder.
     pub(crate) async fn open(url: Option<&str>, folder: &Path, clock: Arc<ManualClock>) -> Self {
         let Some(url) = url else {
-            let ledger = SqliteLedger::open(&folder.join("ledger.db"), clock);
+            let ledger = SqliteLedger::open(&folder.join(FILE), clock);
             return Self::File(ledger.unwrap_or_else(|error| panic!("{error}")));
         };
         let options = LedgerOptions {

@@ -4,6 +4,7 @@
 //! Servers are shared, and each case has keys, queues and a database of its own. Cases that kill servers have servers
 //! of their own, and hand RabbitMQ, which takes seconds to start, on to the next.
 
+mod copies;
 #[path = "../ledgers/mod.rs"]
 mod ledgers;
 mod on_rabbit;

@@ -16,6 +16,7 @@ use lapin::{
 use qiang_broker::{Options, RabbitTransport};
 use qiang_core::{
     event::PartitionId,
+    id::CampaignId,
     ports::{Engine, EventLog, Ledger},
 };
 use qiang_redis::remove_transports;
@@ -155,6 +156,36 @@ impl<L: LedgerDatabase> TransportSubject for OnRabbit<L> {
             let deleted = channel.queue_delete(queue.as_str().into(), options).await;
             deleted.expect("the queue is deleted");
         }
+    }
+
+    async fn dump_ledger(&mut self, name: &str) {
+        self.ends.dump_ledger(name);
+    }
+
+    async fn restore_ledger(&mut self, name: &str) {
+        self.ends.restore_ledger(name).await;
+    }
+
+    async fn forget_settled(&self) {
+        self.ends.forget_settled().await;
+    }
+
+    async fn bring_stale(&self, campaign: CampaignId) -> bool {
+        let (_connection, channel) = self.channel().await;
+        let confirms = ConfirmSelectOptions::default();
+        channel.confirm_select(confirms).await.expect("confirms");
+        for partition in self.ends.engine.partitions() {
+            let head = self.ends.engine.head(partition).await;
+            let next = head.expect("the log tells its head") + 1;
+            for form in ["1", "2 0123456789abcdef"] {
+                let body = format!(
+                    "qiang {form} {} {next} {next}\n{next} 0 {campaign} paused",
+                    partition.0
+                );
+                self.publish(&channel, partition, body.as_bytes()).await;
+            }
+        }
+        true
     }
 
     async fn spoil(&self) -> bool {

@@ -12,6 +12,7 @@ use std::{
 
 use qiang_core::{
     event::PartitionId,
+    id::CampaignId,
     ports::{Engine, EventLog, Ledger},
 };
 use qiang_redis::{Options, RedisEngine, RedisTransport, TransportKind, TransportOptions};
@@ -22,22 +23,25 @@ use qiang_testkit::{
 };
 
 use crate::{
+    copies::LedgerPlace,
     ledgers::{InFile, LedgerDatabase, OpenLedger, prepare},
     worker::Consumers,
 };
 
 /// Partitions of the engine.
 const PARTITIONS: u16 = 2;
+/// How long the log keeps what is settled, for a case that needs it: longer than any.
+const RETAIN: Duration = Duration::from_secs(3_600);
 /// A lease in tests: long enough for a busy machine, short enough to wait for.
 const LEASE: Duration = Duration::from_secs(2);
 
 /// A server that cases share, or one of a case's own.
-enum Place {
+enum Server {
     Shared(&'static Standalone),
     Own(Box<Standalone>),
 }
 
-impl Deref for Place {
+impl Deref for Server {
     type Target = Standalone;
 
     fn deref(&self) -> &Standalone {
@@ -58,8 +62,9 @@ pub(crate) struct Ends {
     pub(crate) engine: RedisEngine,
     pub(crate) book: OpenLedger,
     pub(crate) options: Options,
-    server: Place,
-    _directory: tempfile::TempDir,
+    server: Server,
+    place: LedgerPlace,
+    clock: Arc<ManualClock>,
 }
 
 impl Ends {
@@ -67,9 +72,9 @@ impl Ends {
         static SHARED: OnceLock<Standalone> = OnceLock::new();
         static CASES: AtomicU64 = AtomicU64::new(0);
         let server = if own {
-            Place::Own(Box::new(start_server()))
+            Server::Own(Box::new(start_server()))
         } else {
-            Place::Shared(SHARED.get_or_init(start_server))
+            Server::Shared(SHARED.get_or_init(start_server))
         };
         let directory = tempfile::tempdir().expect("a directory for the ledger");
         let url = prepare::<L>().await;
@@ -80,7 +85,8 @@ impl Ends {
             partitions: PARTITIONS,
             spread_from: 2,
             spread_over: PARTITIONS,
-            clock: Some(clock),
+            retain: if own { RETAIN } else { Duration::ZERO },
+            clock: Some(clock.clone()),
             ..Options::default()
         };
         let engine = RedisEngine::connect(options.clone(), &[]).await;
@@ -89,7 +95,30 @@ impl Ends {
             book,
             options,
             server,
-            _directory: directory,
+            place: LedgerPlace {
+                url,
+                folder: directory,
+            },
+            clock,
+        }
+    }
+
+    pub(crate) fn dump_ledger(&self, name: &str) {
+        self.place.dump(name);
+    }
+
+    pub(crate) async fn restore_ledger(&mut self, name: &str) {
+        let clock = Arc::clone(&self.clock);
+        self.place.restore(&mut self.book, name, clock).await;
+    }
+
+    /// Trims the logs up to the ledger's positions.
+    pub(crate) async fn forget_settled(&self) {
+        for partition in self.engine.partitions() {
+            let settled = self.book.ledger().settled(partition).await;
+            let settled = settled.expect("the ledger tells its position");
+            let (log, first) = (self.key(partition, "log"), format!("{}-0", settled + 1));
+            self.call(&["XTRIM", &log, "MINID", &first]);
         }
     }
 
@@ -202,6 +231,33 @@ impl<const LIST: bool, L: LedgerDatabase> TransportSubject for OnRedis<LIST, L> 
                 self.0.call(&["XGROUP", "DESTROY", &log, "settlement"]);
             }
         }
+    }
+
+    async fn dump_ledger(&mut self, name: &str) {
+        self.0.dump_ledger(name);
+    }
+
+    async fn restore_ledger(&mut self, name: &str) {
+        self.0.restore_ledger(name).await;
+    }
+
+    async fn forget_settled(&self) {
+        self.0.forget_settled().await;
+    }
+
+    async fn bring_stale(&self, campaign: CampaignId) -> bool {
+        for partition in self.0.engine.partitions() {
+            let head = self.0.engine.head(partition).await;
+            let next = head.expect("the log tells its head") + 1;
+            for epoch in ["", " 0123456789abcdef"] {
+                if LIST {
+                    let item = format!("{next} {campaign} 0 e{epoch}\npaused");
+                    self.0
+                        .call(&["RPUSH", &self.0.key(partition, "queue"), &item]);
+                }
+            }
+        }
+        LIST
     }
 
     async fn spoil(&self) -> bool {

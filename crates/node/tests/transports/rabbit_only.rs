@@ -6,8 +6,8 @@ use std::{
 };
 
 use lapin::{
-    options::{BasicGetOptions, ConfirmSelectOptions},
-    types::ShortString,
+    options::{BasicGetOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions},
+    types::{AMQPValue, FieldTable, ShortString},
 };
 use qiang_broker::Options;
 use qiang_testkit::{
@@ -69,7 +69,7 @@ fn messages_of_another_form_are_kept_aside() {
         let (_connection, channel) = fixture.subject.channel().await;
         let confirms = ConfirmSelectOptions::default();
         channel.confirm_select(confirms).await.expect("confirms");
-        let newer = b"qiang 2 0 1 1\nof a later version";
+        let newer = b"qiang 3 0 1 1\nof a later version";
         fixture.subject.publish(&channel, partition, newer).await;
         fixture.settle_all(&*worker).await;
         let dead: ShortString = format!("{}.dead", fixture.subject.queue(partition)).into();
@@ -85,6 +85,47 @@ fn messages_of_another_form_are_kept_aside() {
         };
         assert_eq!(kept, newer);
         assert_eq!(worker.status(partition).unreadable, 1);
+        worker.release_ownership().await;
+    });
+}
+
+/// The arguments that earlier versions made a queue with.
+fn old_arguments(dead: &str) -> FieldTable {
+    let mut table = FieldTable::default();
+    let text = |text: &str| AMQPValue::LongString(text.into());
+    table.insert("x-queue-type".into(), text("quorum"));
+    table.insert("x-single-active-consumer".into(), AMQPValue::Boolean(true));
+    table.insert("x-dead-letter-exchange".into(), text(""));
+    table.insert("x-dead-letter-routing-key".into(), text(dead));
+    table
+}
+
+/// RabbitMQ 4 puts a message aside that has come 20 times, unless its queue says otherwise: it does. A queue that an
+/// earlier version has made works as it is.
+#[test]
+fn a_queue_has_a_delivery_limit_of_its_own() {
+    run(false, async |fixture: &mut Fixture<OnRabbit>| {
+        let sale = fixture.open(sale(10_000)).await;
+        fixture.claim(sale, 0..50).await;
+        let durable = QueueDeclareOptions {
+            durable: true,
+            ..QueueDeclareOptions::default()
+        };
+        let queue = fixture.subject.queue(fixture.partitions()[0]);
+        let dead = format!("{queue}.dead");
+        let (_connection, channel) = fixture.subject.channel().await;
+        let declared = channel.queue_declare(queue.as_str().into(), durable, old_arguments(&dead));
+        let refused = declared.await.expect_err("it has a limit").to_string();
+        assert!(refused.contains("x-delivery-limit"), "{refused}");
+
+        let (_connection, channel) = fixture.subject.channel().await;
+        let deleted = channel.queue_delete(queue.as_str().into(), QueueDeleteOptions::default());
+        deleted.await.expect("the queue is deleted");
+        let declared = channel.queue_declare(queue.as_str().into(), durable, old_arguments(&dead));
+        declared.await.expect("as an earlier version made it");
+        let worker = fixture.worker("w").await;
+        fixture.settle_all(&*worker).await;
+        fixture.assert_nothing_refilled(&*worker);
         worker.release_ownership().await;
     });
 }

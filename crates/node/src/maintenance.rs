@@ -1,0 +1,158 @@
+//! What operators do to partitions, beside the nodes and workers that serve them: looking, repairing, reconciling.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use qiang_core::{
+    book::{CampaignAction, Command},
+    event::PartitionId,
+    id::CampaignId,
+    ports::{Clock, Engine as _, EventLog as _, Ledger, RepairEngine as _, RepairState},
+    reconcile::{Difference, DifferenceKind},
+};
+use qiang_redis::{Inspection, PartitionState, RedisEngine};
+
+use crate::{config::Config, distributed::LedgerBackend};
+
+/// How long to wait before what seems to differ is looked at again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// The engine on Redis and its ledger, in the hands of an operator. Nothing is served or settled by it, but for what a
+/// repair settles.
+pub struct Maintenance {
+    engine: RedisEngine,
+    backend: LedgerBackend,
+    ledger: Arc<dyn Ledger>,
+}
+
+impl Maintenance {
+    /// Connects to what the configuration names.
+    ///
+    /// # Errors
+    /// When Redis or the ledger cannot be used.
+    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let backend = LedgerBackend::open(config, clock).await?;
+        let ledger = backend.ledger();
+        let positions = ledger.positions().await?;
+        let engine = RedisEngine::connect(config.redis.options(), &positions).await?;
+        Ok(Self {
+            engine,
+            backend,
+            ledger,
+        })
+    }
+
+    /// All partitions.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<PartitionId> {
+        self.engine.partitions()
+    }
+
+    /// Whether a partition grants.
+    #[must_use]
+    pub fn state(&self, partition: PartitionId) -> PartitionState {
+        self.engine.state(partition)
+    }
+
+    /// What Redis has of a partition, and up to where the ledger has it.
+    ///
+    /// # Errors
+    /// When one of them does not answer.
+    pub async fn inspect(&self, partition: PartitionId) -> anyhow::Result<(Inspection, u64)> {
+        let settled = self.ledger.settled(partition).await?;
+        Ok((self.engine.inspect(partition).await?, settled))
+    }
+
+    /// Repairs a partition that has lost something, without waiting for anybody.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer, or when they hold what cannot be repaired.
+    pub async fn repair(&self, partition: PartitionId) -> anyhow::Result<RepairState> {
+        Ok(self.engine.repair(partition, &*self.ledger, true).await?)
+    }
+
+    /// Ends a partition's halt without a repair; false where it is not halted.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer.
+    pub async fn resume(&self, partition: PartitionId) -> anyhow::Result<bool> {
+        let resumed = self.engine.resume_as_it_is(partition, &*self.ledger);
+        Ok(resumed.await?)
+    }
+
+    /// Gives back what repairs have withheld in a partition; returns how many units.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn release_withheld(&self, partition: PartitionId) -> anyhow::Result<u64> {
+        Ok(self.engine.release_withheld(partition).await?)
+    }
+
+    /// Closes every campaign of a partition that is not closed; returns them.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer, or a campaign cannot be closed.
+    pub async fn close_campaigns(&self, partition: PartitionId) -> anyhow::Result<Vec<CampaignId>> {
+        let mut closed = Vec::new();
+        for campaign in self.engine.live_campaigns(partition, &*self.ledger).await? {
+            if self.engine.has_part(campaign, partition).await? {
+                let action = CampaignAction::Close;
+                self.engine
+                    .submit(Command::Act { campaign, action })
+                    .await?;
+                closed.push(campaign);
+            }
+        }
+        Ok(closed)
+    }
+
+    /// Where a partition differs from the ledger, in one campaign or in all that are live; what is in flight counts as
+    /// a difference of its own kind. What differs is looked at twice: claims may have been decided while it was read.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer.
+    pub async fn differences(
+        &self,
+        partition: PartitionId,
+        only: Option<CampaignId>,
+    ) -> anyhow::Result<Vec<Difference>> {
+        let campaigns = match only {
+            Some(campaign) => vec![campaign],
+            None => self.engine.live_campaigns(partition, &*self.ledger).await?,
+        };
+        let mut found = Vec::new();
+        for campaign in campaigns {
+            let look = || self.engine.differences(partition, campaign, &*self.ledger);
+            let first = look().await?;
+            if first.iter().all(is_in_flight) {
+                found.extend(first);
+                continue;
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+            let before: BTreeSet<Difference> = first.into_iter().collect();
+            let again = look().await?.into_iter();
+            found.extend(again.filter(|it| is_in_flight(it) || before.contains(it)));
+        }
+        Ok(found)
+    }
+
+    /// Adds to each side what only the other has, while the partition is halted for a moment.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer. A partition that stays halted is repaired by nodes, or by hand.
+    pub async fn unite(&self, partition: PartitionId) -> anyhow::Result<RepairState> {
+        Ok(self.engine.unite(partition, &*self.ledger).await?)
+    }
+
+    /// Disconnects.
+    ///
+    /// # Errors
+    /// When the ledger fails while closing.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        self.engine.close().await;
+        self.backend.close().await
+    }
+}
+
+fn is_in_flight(difference: &Difference) -> bool {
+    difference.kind == DifferenceKind::InFlight
+}

@@ -1,0 +1,123 @@
+//! The start of a process whose ledger does not answer: it waits, says so on `/readyz`, and tries again.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use parking_lot::Mutex;
+use qiang_api::{Gauges, Role, config::ServerConfig};
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{LedgerError, QuarantineCount},
+};
+use qiang_ledger::OpenError;
+use tokio::net::TcpListener;
+
+use crate::signals::Signals;
+
+/// The pause before the next attempt.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// A socket that is listened on, first by what says that the process starts and then by what it is.
+pub(crate) struct Socket(std::net::TcpListener);
+
+impl Socket {
+    /// Listens there. Connections wait in the kernel until they are accepted.
+    pub(crate) async fn bind(addr: SocketAddr, key: &str) -> anyhow::Result<Self> {
+        let bound = TcpListener::bind(addr).await;
+        let bound = bound.and_then(TcpListener::into_std);
+        Ok(Self(
+            bound.with_context(|| format!("listen on {addr} ({key})"))?,
+        ))
+    }
+
+    /// The listener for good.
+    pub(crate) fn into_listener(self) -> io::Result<TcpListener> {
+        TcpListener::from_std(self.0)
+    }
+
+    fn listener(&self) -> io::Result<TcpListener> {
+        TcpListener::from_std(self.0.try_clone()?)
+    }
+}
+
+/// Opens what a process works on. While the ledger is down, `socket` says so. None if the process was asked to stop
+/// meanwhile.
+///
+/// # Errors
+/// Whatever `open` fails with and another attempt would fail with as well.
+pub(crate) async fn open<T>(
+    config: &ServerConfig,
+    socket: Option<&Socket>,
+    signals: &mut Signals,
+    open: impl AsyncFn() -> anyhow::Result<T>,
+) -> anyhow::Result<Option<T>> {
+    let mut waiting: Option<(Arc<Waiting>, Option<qiang_api::Running>)> = None;
+    let opened = loop {
+        let error = match open().await {
+            Ok(opened) => break Some(opened),
+            Err(error) if is_outage(&error) => error,
+            Err(error) => return Err(error),
+        };
+        let reason = format!("{error:#}");
+        if let Some((waiting, _)) = &waiting {
+            *waiting.0.lock() = reason;
+        } else {
+            tracing::error!(reason, "the ledger is down: waiting for it");
+            let gauges = Arc::new(Waiting(Mutex::new(reason)));
+            let serve = |socket: &Socket| {
+                let listener = socket.listener()?;
+                let gauges = gauges.clone();
+                qiang_api::Server::start_operation(config.clone(), Role::Starting, gauges, listener)
+            };
+            waiting = Some((Arc::clone(&gauges), socket.map(serve).transpose()?));
+        }
+        tokio::select! {
+            _ = signals.stop(|| ()) => break None,
+            () = tokio::time::sleep(AGAIN_AFTER) => {}
+        }
+    };
+    if let Some((_, running)) = waiting {
+        if let Some(running) = running {
+            running.shutdown(async { Ok(()) }).await?;
+        }
+        if opened.is_some() {
+            tracing::warn!("the ledger is there: starting");
+        }
+    }
+    Ok(opened)
+}
+
+/// Whether the ledger is down, and may come back by itself. A schema that does not fit is no outage.
+fn is_outage(error: &anyhow::Error) -> bool {
+    let unavailable = matches!(error.downcast_ref(), Some(LedgerError::Unavailable { .. }));
+    unavailable || error.downcast_ref().is_some_and(OpenError::is_outage)
+}
+
+/// What a process shows that waits, and why it does.
+struct Waiting(Mutex<String>);
+
+impl Gauges for Waiting {
+    fn queued(&self) -> usize {
+        0
+    }
+
+    fn positions(&self) -> (Seq, Seq) {
+        (0, 0)
+    }
+
+    fn stuck(&self) -> Option<String> {
+        None
+    }
+
+    fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+        Vec::new()
+    }
+
+    fn stopped(&self) -> Option<String> {
+        Some(self.0.lock().clone())
+    }
+
+    fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+        Vec::new()
+    }
+}
