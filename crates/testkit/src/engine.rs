@@ -9,7 +9,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Clock, Engine, EngineError, EventLog, LedgerError, Ticket},
+    ports::{Claimed, Clock, Engine, EngineError, EventLog, LedgerError, Probed, Ticket},
 };
 
 use crate::{ManualClock, spread::SpreadBook};
@@ -63,8 +63,8 @@ impl Engine for BookEngine {
         Ticket::ready(Ok(self.book().order(order)))
     }
 
-    fn probe(&self) -> Ticket<()> {
-        Ticket::ready(Ok(()))
+    fn probe(&self, _: PartitionId) -> Ticket<Probed> {
+        Ticket::ready(Ok(Probed::Ready))
     }
 
     fn ack_levels(&self) -> &'static [AckLevel] {

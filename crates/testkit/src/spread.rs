@@ -244,6 +244,9 @@ impl SpreadBook {
                 *opened = parts as u16;
                 self.append_to_all(&entry);
             }
+            Event::TransferredOut { .. }
+            | Event::TransferredIn { .. }
+            | Event::TransferReturned { .. } => unreachable!("a book moves nothing between parts"),
             Event::Paused | Event::Resumed | Event::Ended => self.append_to_all(&entry),
             Event::Closed {
                 returned,

@@ -66,6 +66,8 @@ pub struct Account {
     parts_in_all: usize,
     /// What each log's entries did to the stock, in their order.
     changes: BTreeMap<usize, Vec<i64>>,
+    /// Units, and minor units, that have left the first partition and not arrived at the second.
+    moving: BTreeMap<(usize, usize), [i64; 2]>,
     /// The numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
     /// Units to be had, units that users have, units returned.
@@ -102,6 +104,7 @@ impl Account {
             parts: BTreeMap::new(),
             parts_in_all: 0,
             changes: BTreeMap::new(),
+            moving: BTreeMap::new(),
             of_user: HashMap::new(),
             units,
             money,
@@ -230,6 +233,30 @@ impl Account {
                 let until = self.row(*number)?.granted_at.plus_millis(hold_ms);
                 check(entry.at >= until, "expired before the hold was over")?;
                 self.step(*number, RowState::Had, RowState::Expired)?;
+            }
+            Event::TransferredOut {
+                to,
+                units,
+                amount_minor,
+            } => {
+                check(!part.closed, "units left after the close")?;
+                self.transfer(log, usize::from(to.0), 1, (*units, *amount_minor));
+            }
+            Event::TransferredIn {
+                from,
+                units,
+                amount_minor,
+            } => {
+                check(!part.closed, "units arrived after the close")?;
+                self.transfer(usize::from(from.0), log, -1, (*units, *amount_minor));
+            }
+            Event::TransferReturned {
+                to,
+                units,
+                amount_minor,
+            } => {
+                check(!part.closed, "units came back after the close")?;
+                self.transfer(log, usize::from(to.0), -1, (*units, *amount_minor));
             }
             Event::Paused => {
                 check(!part.paused && !part.ended, "paused twice or after the end")?;
@@ -380,10 +407,25 @@ impl Account {
     /// by an order in which all entries can have happened.
     pub(super) fn explains(&self) -> Checked {
         self.conserves()?;
+        let arrived = |moving: &[i64; 2]| moving.iter().all(|sum| *sum >= 0);
+        check(
+            self.moving.values().all(arrived),
+            "more units arrived in a part than had left for it",
+        )?;
+        let closed = self.phase() == Phase::Closed;
+        let nothing = self.moving.values().all(|moving| *moving == [0, 0]);
+        check(!closed || nothing, "units were moving at the close")?;
         let supply = i64::from(self.setup.campaign.supply());
         let changes: Vec<_> = self.changes.values().cloned().collect();
         let explained = !self.is_spread() || order::exists(supply, &changes);
         check(explained, "no order of its parts' entries has units enough")
+    }
+
+    /// Units, and the money in them, leave one part for another (sign 1), or are on their way no more (sign -1).
+    fn transfer(&mut self, from: usize, to: usize, sign: i64, (units, amount_minor): (u32, i64)) {
+        let moving = self.moving.entry((from, to)).or_default();
+        moving[0] += sign * i64::from(units);
+        moving[1] += sign * amount_minor;
     }
 
     /// Whether there are neither more units nor more money than there were.

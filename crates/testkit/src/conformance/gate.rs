@@ -1,6 +1,8 @@
 //! The gate answers from memory what needs no decision, and never what may yet be undone.
 
-use qiang_core::{book::CampaignAction, event::Event, outcome::Outcome, split::SplitRule};
+use qiang_core::{
+    book::CampaignAction, event::Event, outcome::Outcome, ports::Probed, split::SplitRule,
+};
 
 use super::{Scenario, Subject};
 use crate::campaign::{OPEN_MS, OPENS, Target, red_packet, sale};
@@ -95,7 +97,9 @@ pub async fn a_probe_is_answered_and_leaves_no_trace<S: Subject>(case: &mut Scen
     let target = case.open(sale(3)).await;
     let before = (case.logs().await, case.tally(target.id).await);
     for _ in 0..3 {
-        assert_eq!(case.engine().probe().await, Ok(()));
+        for partition in case.log().partitions() {
+            assert_eq!(case.engine().probe(partition).await, Ok(Probed::Ready));
+        }
     }
     assert_eq!((case.logs().await, case.tally(target.id).await), before);
 }

@@ -1,6 +1,10 @@
 //! What a case works with: a subject, its clock, and a record of every command and its answer.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
@@ -25,6 +29,9 @@ use crate::{
 const THREADS: usize = 4;
 /// Entries read from a log at a time.
 const READ_MAX: usize = 1_000;
+/// How long replicas may take to have what is in a log, and when they are asked again.
+const KEPT_AFTER_MAX: Duration = Duration::from_secs(10);
+const READ_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Events of one tick.
 const TICK_EVENTS_MAX: usize = 1_000;
 
@@ -288,21 +295,23 @@ impl<S: Subject> Scenario<S> {
     pub async fn logs(&self) -> Vec<Vec<Entry>> {
         let mut logs = Vec::new();
         for partition in self.log().partitions() {
+            let until = Instant::now() + KEPT_AFTER_MAX;
             // Before the entries: an engine may append what the time has made due.
             let head = self.log().head(partition).await.unwrap();
             let mut log: Vec<Entry> = Vec::new();
             loop {
                 let after = log.last().map_or(0, |entry| entry.seq);
                 let run = self.log().read(partition, after, READ_MAX).await.unwrap();
-                if run.is_empty() {
+                if !run.is_empty() {
+                    log.extend(run);
+                } else if after >= head {
                     break;
+                } else {
+                    // Replicas do not have it yet.
+                    assert!(Instant::now() < until, "{partition:?}: {after} of {head}");
+                    tokio::time::sleep(READ_AGAIN_AFTER).await;
                 }
-                log.extend(run);
             }
-            assert!(
-                log.last().map_or(0, |entry| entry.seq) >= head,
-                "{partition:?}"
-            );
             logs.push(log);
         }
         logs

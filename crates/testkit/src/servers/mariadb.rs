@@ -67,19 +67,54 @@ impl MariaDb {
     /// # Panics
     /// When it fails.
     pub fn sql(&self, statement: &str) -> String {
-        let mut client = Command::new(program::find("mariadb", "mariadb-client-core"));
-        client
-            .args(["--no-defaults", "--protocol=tcp", "--host=127.0.0.1"])
-            .args(["--user=root", "--batch", "--skip-column-names"])
-            .arg(format!("--port={}", self.addr().port()))
-            .arg(DATABASE)
-            .args(["--execute", statement]);
+        let mut client = client("mariadb", &self.url());
+        client.args(["--batch", "--skip-column-names", "--execute", statement]);
         program::run(statement, &mut client)
     }
 
     fn url_of(&self, database: &str) -> String {
         format!("mysql://root@{}/{database}", self.addr())
     }
+}
+
+/// A client of the database at a URL of ours.
+fn client(program: &str, url: &str) -> Command {
+    let place = url
+        .rsplit_once('@')
+        .and_then(|(_, place)| place.split_once('/'));
+    let port = place.and_then(|(addr, name)| Some((addr.rsplit_once(':')?.1, name)));
+    let (port, name) = port.expect("the URL of a database of ours");
+    let mut client = Command::new(program::find(program, "mariadb-client-core"));
+    client
+        .args([
+            "--no-defaults",
+            "--protocol=tcp",
+            "--host=127.0.0.1",
+            "--user=root",
+        ])
+        .arg(format!("--port={port}"))
+        .arg(name);
+    client
+}
+
+/// Dumps the database at a URL into a file, as of one moment.
+///
+/// # Panics
+/// When that fails.
+pub fn dump(url: &str, file: &Path) {
+    let mut command = client("mariadb-dump", url);
+    command.arg("--single-transaction");
+    fs::write(file, program::run("mariadb-dump", &mut command)).expect("write the dump");
+}
+
+/// Brings the database at a URL back to a dump, table after table: nobody else may use it meanwhile.
+///
+/// # Panics
+/// When that fails.
+pub fn restore(url: &str, file: &Path) {
+    let mut command = client("mariadb", url);
+    command.stdin(fs::File::open(file).expect("open the dump"));
+    program::run("mariadb", &mut command);
 }
 
 /// Runs `mariadb-install-db`. What it writes need not survive more than itself.

@@ -80,6 +80,26 @@ impl Postgres {
     }
 }
 
+/// Dumps the database at a URL into a file, as of one moment.
+///
+/// # Panics
+/// When that fails.
+pub fn dump(url: &str, file: &Path) {
+    let mut command = Command::new(program::find_postgres("pg_dump"));
+    command.args(["--format=custom", "--file"]).arg(file);
+    program::run("pg_dump", command.args(["--dbname", url]));
+}
+
+/// Brings the database at a URL back to a dump, in one transaction. Whoever is connected stays so.
+///
+/// # Panics
+/// When that fails.
+pub fn restore(url: &str, file: &Path) {
+    let mut command = Command::new(program::find_postgres("pg_restore"));
+    command.args(["--clean", "--if-exists", "--single-transaction"]);
+    program::run("pg_restore", command.args(["--dbname", url]).arg(file));
+}
+
 impl Drop for Postgres {
     fn drop(&mut self) {
         // In order, because a killed server leaves its piece of shared memory behind; but a panic here would abort.

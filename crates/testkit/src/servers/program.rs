@@ -18,6 +18,22 @@ pub(super) fn find(program: &str, package: &str) -> PathBuf {
     })
 }
 
+/// Valkey's server: on the search path, or where `cargo xtask test` unpacks it, because installed it would come as a
+/// service beside Redis.
+///
+/// # Panics
+/// When there is none.
+pub(super) fn find_valkey() -> PathBuf {
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let unpacked = cache
+        .or(home)
+        .map(|cache| cache.join("qiang/valkey/usr/bin"));
+    let directories: Vec<_> = search_path().into_iter().chain(unpacked).collect();
+    let message = "valkey-server is missing: run `cargo xtask test`, which unpacks it";
+    find_in(&directories, "valkey-server").unwrap_or_else(|| panic!("{message}"))
+}
+
 /// The same for a program of PostgreSQL, which Debian keeps by version: the newest one, or else what is on the path.
 pub(super) fn find_postgres(program: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();

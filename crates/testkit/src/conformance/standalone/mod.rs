@@ -123,6 +123,7 @@ macro_rules! ledger_conformance {
             residue_goes_home_with_the_last_close,
             units_that_are_missing_keep_the_residue,
             units_sold_again_elsewhere_may_be_settled_first,
+            stand_ins_count_for_what_is_gone,
             numbers_may_have_gaps,
             positions_are_kept_for_each_partition,
             a_gap_is_refused_in_its_partition_alone,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use qiang_core::{
     book::CampaignAction,
     campaign::Phase,
-    event::{Event, Seq},
+    event::{Entry, Event, Seq},
     split::SplitRule,
 };
 
@@ -221,6 +221,37 @@ pub async fn a_gap_is_refused_in_its_partition_alone<L: LedgerSubject>(case: &mu
         assert_eq!(case.settled(0).await, 1);
         case.compare().await;
     }
+    for part in 0..ALL {
+        case.settle_all(part).await;
+    }
+    case.compare().await;
+}
+
+/// What is gone from the log is settled by entries that stand in for it, in another order and with fewer places; then
+/// the log goes on.
+pub async fn stand_ins_count_for_what_is_gone<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let target = case.open(&sale(10)).await;
+    for n in 0..6 {
+        let claim = target.one(&case.somebody(0, n));
+        case.granted(claim);
+    }
+    case.settle(0, 1, 0).await;
+    let (partition, log) = (case.partition(0), case.log(0).to_vec());
+    let stand_ins: Vec<Entry> = [(2, 3), (3, 1), (4, 2)]
+        .map(|(seq, from)| Entry {
+            seq,
+            ..log[from].clone()
+        })
+        .into();
+    let past = async |position, entries: &[Entry], upto| {
+        let ledger = case.ledger();
+        ledger.settle_past(partition, position, entries, upto).await
+    };
+    assert_eq!(past(0, &stand_ins, 4).await, Ok(1), "another position");
+    assert!(past(1, &stand_ins, 3).await.is_err(), "one too many");
+    assert_eq!(case.settled(0).await, 1);
+    assert_eq!(past(1, &stand_ins, 4).await, Ok(4));
+    assert_eq!(past(1, &stand_ins, 4).await, Ok(4), "it is done");
     for part in 0..ALL {
         case.settle_all(part).await;
     }

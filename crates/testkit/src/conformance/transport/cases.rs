@@ -1,12 +1,15 @@
 //! The cases for transports.
 
+mod outages;
+
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
-use qiang_core::split::SplitRule;
+use qiang_core::{ports::LedgerError, split::SplitRule};
 
+pub use self::outages::*;
 use super::{
     Fixture, TransportSubject, Worker,
     fixture::{LIMIT, SETTLE_MAX, SHORT, SOON},
@@ -296,121 +299,4 @@ pub async fn settled_entries_are_forgotten_and_no_others<S: TransportSubject>(
         let left = fixture.subject.log().read(partition, 0, usize::MAX).await;
         assert_eq!(left, Ok(Vec::new()), "all is settled");
     }
-}
-
-/// Every server is killed after a worker has taken and before it has settled.
-pub async fn servers_may_die_and_come_back<S: TransportSubject>(fixture: &mut Fixture<S>) {
-    let sale = fixture.open(sale(STOCK)).await;
-    fixture.claim(sale, 0..200).await;
-    let worker = fixture.worker("w").await;
-    let [one, other] = fixture.partitions()[..] else {
-        panic!("two partitions");
-    };
-    let run = fixture.take_some(&*worker, one, 20).await;
-    fixture.take_some(&*worker, other, 20).await;
-    fixture.subject.kill_servers().await;
-    let settled = fixture
-        .ledger()
-        .settle(one, &run)
-        .await
-        .expect("it settles");
-    let began = Instant::now();
-    assert!(worker.ack(one, settled).await.is_err(), "Redis is gone");
-    assert!(worker.ack(other, 0).await.is_err(), "and still is");
-    assert!(worker.status(other).stuck.is_some());
-    assert!(
-        began.elapsed() < SOON,
-        "an answer came: {:?}",
-        began.elapsed()
-    );
-    fixture.subject.start_servers().await;
-    fixture.claim(sale, 200..300).await;
-    fixture.settle_all(&*worker).await;
-    let until = Instant::now() + SETTLE_MAX;
-    while worker.status(other).stuck.is_some() {
-        assert!(Instant::now() < until, "it does not recover");
-        drop(fixture.step(&*worker, other, SHORT).await);
-    }
-}
-
-/// The servers are killed and come back while a worker settles and users claim.
-pub async fn a_worker_outlives_its_servers_while_claims_go_on<S: TransportSubject>(
-    fixture: &mut Fixture<S>,
-) {
-    let packet = fixture
-        .open(red_packet(
-            900_000,
-            900,
-            SplitRule::DoubleAverage { min: 1 },
-        ))
-        .await;
-    let worker = fixture.worker("w").await;
-    let over = AtomicBool::new(false);
-    let settle = async {
-        while !over.load(Ordering::Relaxed) {
-            for partition in fixture.partitions() {
-                if fixture.step(&*worker, partition, SHORT).await.is_err() {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            }
-        }
-    };
-    let claim = async {
-        fixture.claim(packet, 0..300).await;
-        futures_util::future::join(fixture.claim(packet, 300..600), async {
-            fixture.subject.kill_servers().await;
-            fixture.subject.start_servers().await;
-        })
-        .await;
-        fixture.claim(packet, 300..900).await;
-        over.store(true, Ordering::Relaxed);
-    };
-    futures_util::future::join(settle, claim).await;
-    fixture.settle_all(&*worker).await;
-    worker.release_ownership().await;
-}
-
-/// The group, list or queue disappears while entries are under way, as after a server that came back empty.
-pub async fn a_transport_that_is_lost_is_made_anew<S: TransportSubject>(fixture: &mut Fixture<S>) {
-    let sale = fixture.open(sale(STOCK)).await;
-    fixture.claim(sale, 0..100).await;
-    let worker = fixture.worker("w").await;
-    for partition in fixture.partitions() {
-        fixture.take_some(&*worker, partition, 10).await;
-        assert!(
-            fixture
-                .step(&*worker, partition, SOON)
-                .await
-                .expect("it settles")
-        );
-    }
-    fixture.claim(sale, 100..200).await;
-    fixture.subject.lose_transport().await;
-    fixture.claim(sale, 200..300).await;
-    fixture.settle_all(&*worker).await;
-    fixture.claim(sale, 300..400).await;
-    fixture.settle_all(&*worker).await;
-    let remade = fixture
-        .partitions()
-        .into_iter()
-        .map(|p| worker.status(p).remade);
-    assert!(remade.min() >= Some(1), "nobody has noticed");
-    worker.release_ownership().await;
-}
-
-/// Something that cannot be read is put aside, and what it may have stood for is read from the log.
-pub async fn what_cannot_be_read_holds_up_nothing<S: TransportSubject>(fixture: &mut Fixture<S>) {
-    let sale = fixture.open(sale(STOCK)).await;
-    fixture.claim(sale, 0..100).await;
-    let worker = fixture.worker("w").await;
-    fixture.settle_all(&*worker).await;
-    let spoilt = fixture.subject.spoil().await;
-    fixture.claim(sale, 100..200).await;
-    fixture.settle_all(&*worker).await;
-    for partition in fixture.partitions() {
-        let status = worker.status(partition);
-        assert_eq!(status.unreadable, u64::from(spoilt), "{status:?}");
-        assert_eq!(status.stuck, None);
-    }
-    worker.release_ownership().await;
 }

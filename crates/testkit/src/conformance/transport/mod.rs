@@ -13,6 +13,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
+    id::CampaignId,
     ports::{Engine, EventLog, Ledger, LedgerError, TransportStatus},
 };
 
@@ -49,7 +50,8 @@ pub trait TransportSubject: Sized + Send + Sync + 'static {
     const TAKEOVER_MAX: Duration;
 
     /// Starts one in which nothing has happened. The engine has two partitions and spreads every campaign over both.
-    /// `own` is true for cases that kill the servers; others share them, and harm only what is their own.
+    /// `own` is true for cases that kill the servers; others share them, and harm only what is their own. The log keeps
+    /// what is settled in cases with servers of their own, and in no others.
     fn start(clock: Arc<ManualClock>, own: bool) -> impl Future<Output = Self> + Send;
 
     /// The engine.
@@ -72,6 +74,19 @@ pub trait TransportSubject: Sized + Send + Sync + 'static {
 
     /// Removes the group, the list or the queue, with all that is in it. The log stays.
     fn lose_transport(&self) -> impl Future<Output = ()> + Send;
+
+    /// Keeps a copy of the ledger as it is now, by this name.
+    fn dump_ledger(&mut self, name: &str) -> impl Future<Output = ()> + Send;
+
+    /// Takes the ledger back to the copy of this name.
+    fn restore_ledger(&mut self, name: &str) -> impl Future<Output = ()> + Send;
+
+    /// Has the log forget all that is settled.
+    fn forget_settled(&self) -> impl Future<Output = ()> + Send;
+
+    /// Adds something that was made before the partitions got their present epoch, and would be next. False where there
+    /// is no place for it, because the log itself is read.
+    fn bring_stale(&self, campaign: CampaignId) -> impl Future<Output = bool> + Send;
 
     /// Adds something that nobody can read. False where there is no place for it, because the log itself is read.
     fn spoil(&self) -> impl Future<Output = bool> + Send;
@@ -114,8 +129,11 @@ macro_rules! transport_conformance {
             settled_entries_are_forgotten_and_no_others,
             a_transport_that_is_lost_is_made_anew,
             what_cannot_be_read_holds_up_nothing,
+            what_is_of_another_epoch_is_dropped,
         }
         $crate::transport_conformance! { $subject: true:
+            a_ledger_that_is_set_back_is_filled_up_again,
+            a_ledger_that_is_set_back_too_far_is_said,
             servers_may_die_and_come_back,
             a_worker_outlives_its_servers_while_claims_go_on,
         }

@@ -1,7 +1,7 @@
 //! A cluster of three primaries with a replica each.
 
 use super::server::in_parallel;
-use super::{Options, Server};
+use super::{Options, Reply, Server};
 use crate::servers::wait_for;
 use std::time::Duration;
 
@@ -128,6 +128,47 @@ impl Cluster {
     /// Waits until another node than `old` serves `slot`.
     pub fn wait_for_failover(&self, slot: u16, old: &Server) -> &Server {
         self.wait_for_primary(slot, |node| node.addr() != old.addr())
+    }
+
+    /// Moves a slot and its keys to another primary, a few keys at a time with a pause in between, as an operator does
+    /// it while clients go on. Returns how many keys were moved.
+    pub fn move_slot(&self, slot: u16, to: &Server, pause: Duration) -> usize {
+        let from = self.primary_of_slot(slot);
+        let number = slot.to_string();
+        let (from_id, to_id) = (
+            must(from, &["CLUSTER", "MYID"]),
+            must(to, &["CLUSTER", "MYID"]),
+        );
+        let set = |node, words: &[&str]| {
+            must(node, &[&["CLUSTER", "SETSLOT", &number], words].concat());
+        };
+        set(to, &["IMPORTING", &from_id]);
+        set(from, &["MIGRATING", &to_id]);
+        let port = to.addr().port().to_string();
+        let mut moved = 0;
+        loop {
+            let keys = from.call(&["CLUSTER", "GETKEYSINSLOT", &number, "3"]);
+            let keys = keys.unwrap_or_else(|error| panic!("the keys of slot {slot}: {error}"));
+            let keys: Vec<&str> = keys.array().iter().filter_map(Reply::text).collect();
+            if keys.is_empty() {
+                break;
+            }
+            let migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "1000", "KEYS"];
+            must(from, &[&migrate[..], &keys].concat());
+            moved += keys.len();
+            std::thread::sleep(pause);
+        }
+        // First who has them now, then who had them, then everybody else who serves.
+        set(to, &["NODE", &to_id]);
+        set(from, &["NODE", &to_id]);
+        for node in &self.nodes {
+            let others = node.addr() != to.addr() && node.addr() != from.addr();
+            let is_primary = node.info("replication", "role").as_deref() == Some("master");
+            if others && is_primary {
+                set(node, &["NODE", &to_id]);
+            }
+        }
+        moved
     }
 
     fn wait_for_primary(&self, slot: u16, wanted: impl Fn(&Server) -> bool) -> &Server {

@@ -1,4 +1,4 @@
-//! Redis: a single server, with replicas, with Sentinels, and as a cluster.
+//! Redis or Valkey: a single server, with replicas, with Sentinels, and as a cluster.
 
 mod cluster;
 mod resp;
@@ -12,9 +12,14 @@ pub use sentinel::SentinelSet;
 pub use server::Server;
 pub use standalone::Standalone;
 
+use std::path::PathBuf;
+
+use super::program;
+
 /// How the servers of a fixture are set up. By default: no persistence, no password, no replica.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    valkey: bool,
     append: Option<&'static str>,
     replicas: usize,
     login: Option<Login>,
@@ -32,6 +37,21 @@ impl Options {
     /// No persistence, no password, no replica.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Valkey instead of Redis.
+    #[must_use]
+    pub fn valkey(mut self) -> Self {
+        self.valkey = true;
+        self
+    }
+
+    /// The server's program.
+    fn program(&self) -> PathBuf {
+        match self.valkey {
+            true => program::find_valkey(),
+            false => program::find("redis-server", "redis-server"),
+        }
     }
 
     /// Keeps an append-only file that is synced before each reply: what was acknowledged survives SIGKILL.

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::Command;
 use std::{fs, io, thread};
 
 use super::resp::{self, Reply};
 use super::{Login, Options};
-use crate::servers::program;
 use crate::servers::server_process::{Resources, ServerProcess};
 
 const CONFIGURATION: &str = "redis.conf";
@@ -39,7 +39,7 @@ impl Deref for Server {
 impl Server {
     pub(super) fn start(options: &Options, lines: &[String]) -> Self {
         let (options, lines) = (options.clone(), lines.to_vec());
-        let login = options.login.clone();
+        let (login, program) = (options.login.clone(), options.program());
         let prepare = move |at: &Resources| {
             let mut all = vec![format!("cluster-port {}", at.port(BUS_PORT))];
             all.extend(options.configuration());
@@ -51,7 +51,7 @@ impl Server {
             }
             write_configuration(at, all);
         };
-        Self::start_with(login, &[], prepare)
+        Self::start_with(login, program, &[], prepare)
     }
 
     /// Starts several at once.
@@ -62,16 +62,18 @@ impl Server {
     pub(super) fn start_sentinel(lines: &[String]) -> Self {
         let lines = lines.to_vec();
         let prepare = move |at: &Resources| write_configuration(at, lines.clone());
-        Self::start_with(None, &["--sentinel"], prepare)
+        let program = Options::new().program();
+        Self::start_with(None, program, &["--sentinel"], prepare)
     }
 
     fn start_with(
         login: Option<Login>,
+        program: PathBuf,
         args: &'static [&'static str],
         prepare: impl Fn(&Resources) + Send + Sync + 'static,
     ) -> Self {
         let command = move |at: &Resources| {
-            let mut command = Command::new(program::find("redis-server", "redis-server"));
+            let mut command = Command::new(&program);
             command.arg(at.folder().join(CONFIGURATION)).args(args);
             command
         };
