@@ -44,7 +44,6 @@ const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Every crate that is compiled, features considered: unlike `cargo metadata` this leaves out optional ones.
 const LIST: &str = "cargo tree --locked --workspace --all-features --prefix none --format {p}|{l}";
 
-/// Checks all dependencies and prints every breach.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("read Cargo.lock")?;
     let mut breaches = sources(&lock);

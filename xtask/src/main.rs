@@ -1,12 +1,14 @@
-//! The project's own commands: `cargo xtask test`, `tidy`, `deny`, `openapi`.
+//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`.
 
 mod command;
 mod deny;
+mod faults;
 mod needs;
 mod openapi;
 mod steps;
 mod suite;
 mod tidy;
+mod valkey;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +31,15 @@ enum Task {
         #[arg(long)]
         embedded: bool,
     },
+    /// Make faults under load, and check that nothing is lost or doubled and that the service comes back
+    Faults {
+        /// Build optimised programs
+        #[arg(long)]
+        release: bool,
+        /// --seconds, --seed, --topology, --faults …; `cargo xtask faults -- --help` explains them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Check the layout of the code: crate direction, dead files, docs, lines, links, Lua
     Tidy,
     /// Check licences, banned crates and sources of dependencies
@@ -50,6 +61,7 @@ fn main() -> ExitCode {
 fn run(root: &Path) -> Result<()> {
     match Cli::parse().task {
         Task::Test { embedded } => suite::test(root, embedded),
+        Task::Faults { release, args } => faults::run(root, release, &args.join(" ")),
         Task::Tidy => tidy::run(root),
         Task::Deny => deny::run(root),
         Task::Openapi => openapi::write(root),

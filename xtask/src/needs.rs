@@ -137,13 +137,9 @@ fn request(missing: &[&Need]) -> String {
         "install these packages (their Debian names):\n    apt-get install {}",
         packages(missing)
     );
-    for Need {
-        package,
-        files,
-        why,
-    } in missing
-    {
-        text.push_str(&format!("\n  {package} ({}), for {why}", files.join(", ")));
+    for need in missing {
+        let files = need.files.join(", ");
+        text.push_str(&format!("\n  {} ({files}), for {}", need.package, need.why));
     }
     text
 }

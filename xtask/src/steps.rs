@@ -16,7 +16,6 @@ pub(crate) enum Done {
     Skipped(String),
 }
 
-/// A named piece of work.
 pub(crate) struct Step<'a> {
     name: &'static str,
     /// What it does, and what takes long about it.
@@ -66,12 +65,7 @@ pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
     let mut failure = None;
     let started = Instant::now();
     for (number, step) in (1..).zip(steps) {
-        let Step {
-            name,
-            about,
-            repeat,
-            work,
-        } = step;
+        let (name, about, repeat) = (step.name, step.about, step.repeat);
         if failure.is_some() {
             row(name, "-", "not run");
             continue;
@@ -82,7 +76,7 @@ pub(crate) fn run_all(steps: Vec<Step<'_>>, out: &mut dyn Write) -> Result<()> {
         )?;
         out.flush()?;
         let step_started = Instant::now();
-        let state = match work() {
+        let state = match (step.work)() {
             Ok(Done::Passed) => "passed".to_owned(),
             Ok(Done::Skipped(why)) => format!("skipped ({why})"),
             Err(error) => {

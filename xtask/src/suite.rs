@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{command, deny, needs, tidy};
+use crate::{command, deny, faults, needs, tidy, valkey};
 
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
@@ -22,6 +22,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "install missing Debian packages: database servers, RabbitMQ, luacheck (minutes at first)",
             "cargo xtask test",
             needs::install,
+        ));
+        steps.push(Step::new(
+            "valkey",
+            "unpack Valkey 8 from Debian's backports into the user's cache if it is missing",
+            "cargo xtask test",
+            valkey::install,
         ));
     }
     steps.push(Step::new(
@@ -81,6 +87,14 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         &format!("cargo test --workspace --doc{features}"),
         root,
     ));
+    if !embedded {
+        steps.push(Step::new(
+            "faults",
+            "make faults under load for a minute, with the programs that the tests were built with",
+            &format!("cargo xtask faults {}", faults::SHORT),
+            || faults::run_built(root).map(|()| Done::Passed),
+        ));
+    }
     run_all(steps, &mut io::stdout())
 }
 

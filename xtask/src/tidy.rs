@@ -16,12 +16,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+pub(crate) use lua::lint as lint_lua;
 use manifests::Metadata;
 use tree::{Tree, parent};
 
-use crate::steps::Done;
-
-/// A rule broken somewhere.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Breach {
     path: String,
@@ -60,15 +58,9 @@ impl fmt::Display for Breach {
 /// All checks, on a machine that has everything they need.
 pub(crate) fn run(root: &Path) -> Result<()> {
     check(root)?;
-    lint_lua(root, true).map(drop)
+    lua::lint(root, true).map(drop)
 }
 
-/// Runs luacheck. Where it is missing, that is an error if it is `required`.
-pub(crate) fn lint_lua(root: &Path, required: bool) -> Result<Done> {
-    lua::lint(root, required)
-}
-
-/// Checks the repository at `root` and prints every breach.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let breaches = breaches(root)?;
     for breach in &breaches {

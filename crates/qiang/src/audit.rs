@@ -10,7 +10,6 @@ use std::{
 use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
 use qiang_node::config::{Config, Secret, TopologyKind};
 
-/// Something is broken.
 const BROKEN: u8 = 1;
 /// There was nothing to audit, or it could not be read to the end.
 const NOT_READ: u8 = 2;
@@ -97,7 +96,6 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
     })
 }
 
-/// Where the engine is that the ledger is held against, if one is.
 fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {
     let Some(urls) = &args.redis else {
         return Ok(None);

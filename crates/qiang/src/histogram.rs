@@ -8,7 +8,6 @@ pub(crate) struct Histogram {
     pub(crate) start: i64,
     /// How many amounts each bin spans; the last may reach beyond the largest share.
     pub(crate) width: u64,
-    /// Shares in each bin.
     pub(crate) counts: Vec<u64>,
 }
 
@@ -70,7 +69,6 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// The figures of at least one share.
     pub(crate) fn of(shares: &[i64]) -> Self {
         let count = shares.len() as f64;
         let sum: i128 = shares.iter().map(|share| i128::from(*share)).sum();

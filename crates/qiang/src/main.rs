@@ -6,6 +6,8 @@ mod demo;
 mod histogram;
 mod migrate;
 mod openapi;
+mod partition;
+mod reconcile;
 mod serve;
 mod settlement;
 mod split;
@@ -39,6 +41,11 @@ enum Command {
     /// List what the ledger refused and quarantined, and settle it later.
     #[command(subcommand)]
     Settlement(settlement::Settlement),
+    /// List, inspect, repair and resume the partitions of the engine on Redis.
+    #[command(subcommand)]
+    Partition(partition::Partition),
+    /// Hold the engine on Redis against the ledger, row by row.
+    Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
     Demo(demo::DemoArgs),
     /// Prove every invariant again from the rows of a ledger.
@@ -58,6 +65,8 @@ fn main() -> ExitCode {
         Command::Worker(args) => worker::run(&args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Settlement(command) => settlement::run(&command),
+        Command::Partition(command) => partition::run(&command),
+        Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Split(args) => split::run(*args),

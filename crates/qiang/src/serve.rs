@@ -37,16 +37,24 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             .as_ref()
             .map(|listen| ("server.listen", listen.clone())),
     );
-    let mut config = args.backend.load(&overrides)?;
-    let token = if args.dev {
-        let user = UserId::new(DEV_USER)?;
-        Some(run::make_development_key(&mut config, &user)?)
-    } else {
-        None
+    let mut dev = None;
+    if args.dev {
+        // Nobody balances load between developers: Ctrl-C and SIGTERM end it at once.
+        overrides.push(("server.drain_delay_ms", "0".to_owned()));
+        let mut config = args.backend.load(&overrides)?;
+        let token = run::make_development_key(&mut config, &UserId::new(DEV_USER)?)?;
+        dev = Some((config.auth, token));
+    }
+    let load = || {
+        let mut config = args.backend.load(&overrides)?;
+        if let Some((auth, _)) = &dev {
+            config.auth = auth.clone();
+        }
+        Ok(config)
     };
-    run::serve(config, |addr| {
-        if let Some(token) = token {
-            print_first_steps(addr, &token);
+    run::serve(load, |addr| {
+        if let Some((_, token)) = &dev {
+            print_first_steps(addr, token);
         }
     })?;
     Ok(ExitCode::SUCCESS)

@@ -17,7 +17,6 @@ use serde::Serialize;
 
 use crate::backend::BackendArgs;
 
-/// Entries that are read from the ledger at a time.
 const PAGE_MAX: u32 = 500;
 /// Entries that are listed by default, and at most.
 const LIST_DEFAULT: u32 = 100;
@@ -136,13 +135,16 @@ fn places(numbers: &[u64]) -> Result<BTreeSet<(PartitionId, Seq)>, UsageError> {
     })
 }
 
+fn place_of(quarantined: &QuarantinedEntry) -> (PartitionId, Seq) {
+    (quarantined.partition, quarantined.entry.seq)
+}
+
 /// A quarantined entry, as it is printed.
 #[derive(Debug, Serialize)]
 struct Row {
     partition: u16,
     seq: Seq,
     campaign: String,
-    /// The event with its fields.
     event: String,
     /// When it was refused, or when it was decided if it waits.
     at: String,
@@ -183,27 +185,20 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
         Some(partition) => Some((PartitionId(partition - 1), SEQ_MAX)),
     };
     let wanted = args.limit as usize;
-    let mut listed = Listed {
-        entries: Vec::new(),
-        more: false,
-    };
-    'pages: loop {
+    let mut entries = Vec::new();
+    loop {
         let page = ledger.list_quarantined(after, PAGE_MAX).await?;
-        for row in &page {
-            if args.partition.is_some_and(|only| only != row.partition.0) {
-                break 'pages;
-            }
-            if listed.entries.len() == wanted {
-                listed.more = true;
-                break 'pages;
-            }
-            listed.entries.push(Row::of(row));
-        }
-        match page.last() {
-            Some(last) => after = Some((last.partition, last.entry.seq)),
-            None => break,
+        let is_asked_for =
+            |row: &&QuarantinedEntry| args.partition.is_none_or(|only| only == row.partition.0);
+        entries.extend(page.iter().take_while(is_asked_for).map(Row::of));
+        after = page.last().filter(is_asked_for).map(place_of);
+        if after.is_none() || entries.len() > wanted {
+            break;
         }
     }
+    let more = entries.len() > wanted;
+    entries.truncate(wanted);
+    let listed = Listed { entries, more };
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&listed)?)?;
@@ -237,7 +232,6 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// An entry that is left where it is.
 #[derive(Debug, Serialize)]
 struct Left {
     partition: u16,
@@ -245,7 +239,6 @@ struct Left {
     why: String,
 }
 
-/// What became of it.
 #[derive(Debug, Default, Serialize)]
 struct Driven {
     /// Partitions and places of what is settled now.
@@ -279,17 +272,27 @@ impl Driven {
         Ok(())
     }
 
+    async fn drive_each(
+        &mut self,
+        ledger: &dyn Ledger,
+        places: impl IntoIterator<Item = (PartitionId, Seq)>,
+    ) -> Result<(), LedgerError> {
+        for place in places {
+            self.drive(ledger, place).await?;
+        }
+        Ok(())
+    }
+
     async fn drive_all(&mut self, ledger: &dyn Ledger) -> Result<(), LedgerError> {
         let mut after = None;
         loop {
             let page = ledger.list_quarantined(after, PAGE_MAX).await?;
-            let Some(last) = page.last() else {
+            let places: Vec<_> = page.iter().map(place_of).collect();
+            let Some(last) = places.last() else {
                 return Ok(());
             };
-            after = Some((last.partition, last.entry.seq));
-            for row in &page {
-                self.drive(ledger, (row.partition, row.entry.seq)).await?;
-            }
+            after = Some(*last);
+            self.drive_each(ledger, places).await?;
         }
     }
 }
@@ -302,16 +305,7 @@ async fn redrive(
     let mut driven = Driven::default();
     let ended = match places {
         None => driven.drive_all(ledger).await,
-        Some(places) => {
-            let mut ended = Ok(());
-            for place in places {
-                ended = driven.drive(ledger, place).await;
-                if ended.is_err() {
-                    break;
-                }
-            }
-            ended
-        }
+        Some(places) => driven.drive_each(ledger, places).await,
     };
     // What was settled is said, whatever came after it.
     let mut out = io::stdout().lock();
@@ -321,12 +315,8 @@ async fn redrive(
         for (partition, seq) in &driven.settled {
             writeln!(out, "partition {partition}, entry {seq}: settled")?;
         }
-        for Left {
-            partition,
-            seq,
-            why,
-        } in &driven.left
-        {
+        for left in &driven.left {
+            let (partition, seq, why) = (left.partition, left.seq, &left.why);
             writeln!(out, "partition {partition}, entry {seq}: left: {why}")?;
         }
         let (settled, left) = (driven.settled.len(), driven.left.len());

@@ -9,9 +9,15 @@ use crate::backend::BackendArgs;
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     backend: BackendArgs,
+    /// Serve /healthz, /readyz and /metrics here instead of at `worker.listen`.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
 }
 
 pub(crate) fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
-    qiang_node::run::settle(&args.backend.load(&args.backend.overrides())?)?;
+    let mut overrides = args.backend.overrides();
+    let listen = args.listen.clone();
+    overrides.extend(listen.map(|listen| ("worker.listen", listen)));
+    qiang_node::run::settle(|| args.backend.load(&overrides))?;
     Ok(ExitCode::SUCCESS)
 }

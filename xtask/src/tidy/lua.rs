@@ -33,7 +33,7 @@ pub(super) fn check_headers(tree: &Tree, breaches: &mut Vec<Breach>) {
 }
 
 /// Runs luacheck over all scripts. Where it is missing, that is an error if it is `required`.
-pub(super) fn lint(root: &Path, required: bool) -> Result<Done> {
+pub(crate) fn lint(root: &Path, required: bool) -> Result<Done> {
     lint_with("luacheck", root, required)
 }
 

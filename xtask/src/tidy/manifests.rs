@@ -23,6 +23,7 @@ const ALLOWED: &str = "
     embedded: core
     ledger: core
     load:
+    nemesis: load testkit
     node: api broker control core embedded ledger redis
     qiang: audit core load node
     redis: core
@@ -30,7 +31,8 @@ const ALLOWED: &str = "
     xtask:
 ";
 
-/// What the tests of a crate may use besides; `testkit` is for the tests of every crate and for nothing else.
+/// What the tests of a crate may use besides; `testkit` is for the tests of every crate, and otherwise for `nemesis`
+/// alone, which is a test with a program of its own.
 const ALLOWED_IN_TESTS: &str = "
     api: embedded node
     audit: embedded ledger redis
@@ -68,7 +70,6 @@ struct Dependency {
     name: String,
     /// `dev` or `build`; none for an ordinary one.
     kind: Option<String>,
-    /// The version that is asked for.
     req: String,
     /// Where it is, if it is one of ours.
     path: Option<String>,
@@ -121,22 +122,16 @@ fn check_with(allowed: &str, in_tests: &str, metadata: &Metadata, breaches: &mut
             continue;
         };
         let in_tests = row(in_tests, &package.name).unwrap_or_default();
-        for Dependency {
-            name,
-            kind,
-            req,
-            path,
-        } in &package.dependencies
-        {
-            if path.is_none() {
-                if req == "*" {
+        for dependency in &package.dependencies {
+            let name = short(&dependency.name);
+            if dependency.path.is_none() {
+                if dependency.req == "*" {
                     breach(format!("takes any version of {name}: name one"));
                 }
                 continue;
             }
-            let name = short(name);
             let is_for_tests = name == TESTKIT || in_tests.contains(&name);
-            let is_test = kind.as_deref() == Some("dev");
+            let is_test = dependency.kind.as_deref() == Some("dev");
             let is_allowed = allowed.contains(&name) || is_test && is_for_tests;
             if !is_allowed {
                 breach(format!(
@@ -180,11 +175,8 @@ pub(super) fn check_core(metadata: &Metadata, breaches: &mut Vec<Breach>) {
 
 /// The workspace's lints hold only where a manifest asks for them.
 pub(super) fn check_lints(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<Breach>) {
-    for path in metadata
-        .packages
-        .iter()
-        .map(|package| &package.manifest_path)
-    {
+    for package in &metadata.packages {
+        let path = &package.manifest_path;
         let manifest = tree.text(path).unwrap_or("");
         if !manifest.contains("\n[lints]\nworkspace = true\n") {
             let what = "add `[lints]` with `workspace = true`, the lints of the workspace";
@@ -201,9 +193,8 @@ pub(super) fn check_shares(tree: &Tree, metadata: &Metadata, breaches: &mut Vec<
         let texts = tree.texts().filter(|(path, _)| is_in(path));
         texts.map(|(_, text)| text.lines().count()).sum()
     };
-    let counts: Vec<(&String, usize)> = metadata
-        .packages
-        .iter()
+    let packages = metadata.packages.iter();
+    let counts: Vec<(&String, usize)> = packages
         .map(|package| &package.manifest_path)
         .map(|manifest| (manifest, lines_below(parent(manifest))))
         .collect();

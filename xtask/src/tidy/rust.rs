@@ -38,7 +38,6 @@ pub(super) struct Module {
 }
 
 impl Crate {
-    /// Reads the root file and all modules below it.
     pub(super) fn read(tree: &Tree, root: &str) -> Self {
         let mut read = Self {
             root: root.to_owned(),

@@ -23,7 +23,6 @@ const GENERATED: &[&str] = &[
     "svg",
 ];
 
-/// All checks of one file.
 pub(super) fn check(path: &str, text: &str, breaches: &mut Vec<Breach>) {
     check_committable(path, text, breaches);
     if is_generated(path) {

@@ -21,7 +21,6 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Reads the project's files, but not what is built.
     pub(super) fn read(root: &Path) -> Result<Self> {
         let in_checkout = command::succeeds("git ls-files", root);
         let list = command::read(if in_checkout { BY_GIT } else { BY_FIND }, root)?;
@@ -41,7 +40,6 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// Every file that is text.
     pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files
             .iter()

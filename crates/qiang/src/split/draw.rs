@@ -100,7 +100,7 @@ fn write_json(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) 
         version: SPLIT_VERSION,
         total: split.total(),
         count: split.count(),
-        rule: rule.as_str(),
+        rule: rule.name(),
         min,
         max,
         shares,
@@ -130,7 +130,6 @@ fn write_text(out: &mut impl Write, split: &Split, seed: &Seed, shares: &[i64]) 
     Histogram::of(shares, ROWS_MAX).write_bars(out, BAR_WIDTH)
 }
 
-/// A split in words.
 struct Title<'a>(&'a Split);
 
 impl fmt::Display for Title<'_> {

@@ -25,9 +25,6 @@ pub(super) struct ParamArgs {
 
 impl ParamArgs {
     /// The split described.
-    ///
-    /// # Errors
-    /// One line that says which option to change.
     pub(super) fn split(&self) -> anyhow::Result<Split> {
         let wrong = |error| match error {
             RulePartsError::MaxMissing => anyhow!("give --max: {error}"),

@@ -5,7 +5,6 @@ use std::{fs, io, path::Path};
 use crate::histogram::{Histogram, Summary};
 
 const BINS_MAX: u64 = 60;
-/// Ticks of an axis, at most.
 const TICKS_MAX: f64 = 8.0;
 /// The edges of the plot in an image of 960 × 540.
 const LEFT: f64 = 88.0;

@@ -195,7 +195,9 @@ impl Harness {
             .args(["worker", "--engine", "redis", "--redis", &redis])
             .args([self.ledger.flag(), self.ledger.address()])
             .args(["--transport", self.transport_kind.name()])
+            .env("QIANG__WORKER__LISTEN", "")
             .env("QIANG__REDIS__PREFIX", PREFIX)
+            .env("QIANG__REDIS__RETAIN_MS", "0")
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
             .env("QIANG__SETTLEMENT__LEASE_MS", LEASE.as_millis().to_string());
         if self.rabbit.is_some() {

@@ -7,8 +7,12 @@
 mod common;
 mod engine_file;
 mod node;
+mod reconcile;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use qiang_control::settlement::REFUSED_MAX;
 use serde_json::{Value, json};
@@ -259,6 +263,50 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
 }
 
+/// Grants one after the other that ask for `ledger`, and how long one may take: settlement does not wait for its timer,
+/// which would be 50 ms each.
+const ASKING: u32 = 40;
+const ANSWERED_MAX: Duration = Duration::from_millis(35);
+
+/// A grant whose entry is in quarantine is not answered as one that the ledger has, however often it is asked for. One
+/// that the ledger takes is, without a pause.
+async fn a_grant_in_quarantine_is_not_in_the_ledger(kind: node::LedgerKind) {
+    let ledger = TestLedger::new(kind);
+    let node = Node::start(&ledger).await;
+    let money = json!({ "amount": 100 * SHARE_MINOR, "currency": "CNY" });
+    let deposit = node.operate("/v1/accounts/olga/deposits", money.clone());
+    assert_eq!(deposit.await.status, 201);
+    let packet = json!({
+        "title": "p", "total": money, "shares": 100, "split": { "rule": "equal" }, "ack": "ledger",
+    });
+    let packet = node.operate("/v1/red-packets", packet).await.text("id");
+    let path = format!("/v1/red-packets/{packet}/claims");
+    let claim = async |user: &str| {
+        let token = token(user, "claim");
+        common::call(node.addr, "POST", &path, Some(&token), &[], None).await
+    };
+    let began = Instant::now();
+    for n in 0..ASKING {
+        let reply = claim(&format!("u{n}")).await;
+        assert_eq!((reply.status, reply.text("ack").as_str()), (201, "ledger"));
+    }
+    let took = began.elapsed();
+    assert!(
+        took < ASKING * ANSWERED_MAX,
+        "{ASKING} answers took {took:?}"
+    );
+
+    let hide = hide_number("shares", &packet, ASKING + 1);
+    ledger.run(&hide, 1).await;
+    for _ in 0..2 {
+        let reply = claim("late").await;
+        let problem = reply.json()["type"].to_string();
+        assert_eq!(reply.status, 503, "{reply:?}");
+        assert!(problem.contains("uncertain"), "{problem}");
+    }
+    assert_eq!(claim("next").await.text("ack"), "ledger");
+}
+
 fn list(ledger: &TestLedger, more: &[&str]) -> Value {
     let output = ledger.qiang(&[&["settlement", "list", "--json"], more].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -271,6 +319,21 @@ fn redrive(ledger: &TestLedger, which: &[&str]) -> (Option<i32>, Value) {
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answered_from_a_file() {
+    a_grant_in_quarantine_is_not_in_the_ledger(node::LedgerKind::File).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answered_from_postgres() {
+    a_grant_in_quarantine_is_not_in_the_ledger(node::LedgerKind::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answered_from_mariadb() {
+    a_grant_in_quarantine_is_not_in_the_ledger(node::LedgerKind::MariaDb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

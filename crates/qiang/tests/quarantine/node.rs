@@ -105,6 +105,29 @@ impl TestLedger {
         command.env_clear().output().unwrap()
     }
 
+    /// Runs the program on this ledger and the engine before it; its status, and what it printed.
+    pub(crate) fn maintain(&self, args: &[&str]) -> (Option<i32>, String) {
+        let path = self.path();
+        let place = match self.kind {
+            LedgerKind::File => ["--data", path.to_str().unwrap()],
+            LedgerKind::Postgres | LedgerKind::MariaDb => ["--ledger", &self.url],
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
+        command
+            .current_dir(self.folder.path())
+            .args(args)
+            .args(["--engine", "redis", "--redis", &redis().url()])
+            .args(place)
+            .env_clear()
+            .env("QIANG__LOG__LEVEL", "off")
+            .env("QIANG__REDIS__PREFIX", &self.prefix)
+            .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string());
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        (output.status.code(), format!("{printed}{errors}"))
+    }
+
     /// The audit of the ledger beside Redis: its status, and the report.
     pub(crate) fn audit(&self, node: &Node) -> (Option<i32>, Value) {
         let path = self.path();
@@ -182,6 +205,7 @@ impl Node {
             .env("QIANG__AUTH__HS256_SECRET", SECRET)
             .env("QIANG__LOG__LEVEL", "off")
             .env("QIANG__REDIS__PREFIX", &ledger.prefix)
+            .env("QIANG__REDIS__RETAIN_MS", "0")
             .env("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -320,6 +344,17 @@ impl Node {
             there.integer() == Some(1)
         };
         (0..PARTITIONS).find(has).unwrap()
+    }
+
+    /// Takes an order out of Redis, as nobody should.
+    pub(crate) fn remove_order(&self, campaign: &str, user: &str, number: u64) {
+        let partition = self.partition(campaign);
+        let number = number.to_string();
+        for (rest, field) in [("users", user), ("orders", &number)] {
+            let key = self.key(partition, &format!("c:{campaign}:{rest}"));
+            let removed = redis().primary().call(&["HDEL", &key, field]).unwrap();
+            assert_eq!(removed.integer(), Some(1), "{rest}");
+        }
     }
 
     /// Writes an event of a campaign into its partition's log, as nobody but the engine should; its place.

@@ -1,0 +1,252 @@
+//! The campaigns that users claim from: of each kind and level one at a time, replaced when it is used up or old.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use parking_lot::Mutex;
+use rand::RngExt as _;
+use serde_json::{Value, json};
+use tokio::sync::RwLock;
+
+use crate::{
+    client::{Nodes, SELLER, SENDER},
+    history::{Campaign, Level},
+    installation::program::SPREAD_FROM,
+};
+
+/// How long a request to create something is repeated.
+const CREATE_MAX: Duration = Duration::from_secs(90);
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// How long a campaign is used.
+const AGE_MAX: Duration = Duration::from_secs(40);
+
+/// The sizes of campaigns that are not spread: some are sold out within seconds.
+const SUPPLY: std::ops::Range<u32> = 60..600;
+/// Minor units: a share's, on average, and a unit's.
+const SHARE_MINOR: i64 = 100;
+const UNIT_MINOR: i64 = 250;
+/// A unit's price in a sale, and how long its orders are held. In every third sale holds end soon.
+const HOLDS_S: [u32; 3] = [2, 3_600, 3_600];
+/// Units that a user may have.
+const LIMIT: u32 = 2;
+
+/// What a campaign is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) is_packet: bool,
+    pub(crate) level: Level,
+    pub(crate) supply: u32,
+    pub(crate) limit: u32,
+    pub(crate) hold_s: u32,
+    pub(crate) rule: &'static str,
+}
+
+impl Form {
+    /// A sale over all partitions, for probes: one unit a user.
+    pub(crate) fn probe(level: Level) -> Self {
+        Self {
+            is_packet: false,
+            level,
+            supply: SPREAD_FROM,
+            limit: 1,
+            hold_s: HOLDS_S[1],
+            rule: "",
+        }
+    }
+
+    /// A sale of one unit a user, for a fault that loses many grants.
+    pub(crate) fn sale_of(supply: u32, level: Level) -> Self {
+        Self {
+            supply,
+            ..Self::probe(level)
+        }
+    }
+
+    fn draw(is_packet: bool, is_spread: bool, level: Level) -> Self {
+        let mut random = rand::rng();
+        let rules: &[&str] = match is_spread {
+            true => &["double_average", "equal"],
+            false => &["double_average", "equal", "lazy"],
+        };
+        Self {
+            is_packet,
+            level,
+            supply: match is_spread {
+                true => SPREAD_FROM,
+                false => random.random_range(SUPPLY),
+            },
+            limit: if is_packet { 1 } else { LIMIT },
+            hold_s: HOLDS_S[random.random_range(0..HOLDS_S.len())],
+            rule: rules[random.random_range(0..rules.len())],
+        }
+    }
+}
+
+/// A campaign in use.
+#[derive(Debug)]
+struct Used {
+    campaign: Campaign,
+    since: Instant,
+    sold_out: bool,
+}
+
+/// Kinds and levels: packet or sale, spread or not, each level.
+const SLOTS: usize = 12;
+
+/// The campaigns in use.
+pub(crate) struct Campaigns {
+    nodes: Nodes,
+    slots: Vec<Mutex<Option<Used>>>,
+    names: AtomicU64,
+    /// Set when nothing is to be repeated any more.
+    gave_up: AtomicBool,
+    /// Held for writing while nothing may be created: what only the ledger has would be lost with it.
+    pub(crate) creation: RwLock<()>,
+}
+
+impl Campaigns {
+    pub(crate) fn new(nodes: Nodes) -> Self {
+        Self {
+            nodes,
+            slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
+            names: AtomicU64::new(1),
+            gave_up: AtomicBool::new(false),
+            creation: RwLock::default(),
+        }
+    }
+
+    /// Repeats no request any more: the service does not come back.
+    pub(crate) fn give_up(&self) {
+        self.gave_up.store(true, Ordering::Release);
+    }
+
+    /// A name that nobody has yet.
+    pub(crate) fn fresh_name(&self, what: &str) -> String {
+        let number = self.names.fetch_add(1, Ordering::Relaxed);
+        format!("{what}-{number}")
+    }
+
+    /// One of the campaigns in use, if any is there.
+    pub(crate) fn pick(&self) -> Option<Campaign> {
+        let start = rand::rng().random_range(0..SLOTS);
+        (start..start + SLOTS).find_map(|slot| {
+            let used = self.slots[slot % SLOTS].lock();
+            used.as_ref().map(|used| used.campaign.clone())
+        })
+    }
+
+    pub(crate) fn sold_out(&self, id: &str) {
+        for slot in &self.slots {
+            if let Some(used) = slot.lock().as_mut().filter(|used| used.campaign.id == id) {
+                used.sold_out = true;
+            }
+        }
+    }
+
+    /// Creates what is missing, used up or old. Some of the old ones are closed.
+    ///
+    /// # Errors
+    /// When one could not be created in time.
+    pub(crate) async fn refresh(&self, slot: usize) -> Result<()> {
+        let is_fresh = {
+            let used = self.slots[slot].lock();
+            used.as_ref()
+                .is_some_and(|used| !used.sold_out && used.since.elapsed() < AGE_MAX)
+        };
+        if is_fresh {
+            return Ok(());
+        }
+        let (is_packet, is_spread) = (slot.is_multiple_of(2), slot % 4 >= 2);
+        let form = Form::draw(is_packet, is_spread, Level::ALL[slot / 4]);
+        let campaign = self.create(form).await?;
+        let used = Used {
+            campaign,
+            since: Instant::now(),
+            sold_out: false,
+        };
+        let old = self.slots[slot].lock().replace(used);
+        if let Some(old) = old
+            && rand::rng().random_range(0..2) == 0
+        {
+            self.close(&old.campaign.id).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) const fn slots() -> usize {
+        SLOTS
+    }
+
+    /// Creates a campaign, and repeats the request with its key until it is answered.
+    ///
+    /// # Errors
+    /// When it is refused, or not answered in time.
+    pub(crate) async fn create(&self, form: Form) -> Result<Campaign> {
+        let _creating = self.creation.read().await;
+        let name = self.fresh_name("campaign");
+        let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
+        let (path, user, body, minor) = if form.is_packet {
+            let total = i64::from(form.supply) * SHARE_MINOR;
+            let deposit = format!("/v1/accounts/{SENDER}/deposits");
+            self.repeat(&deposit, SELLER, &format!("deposit-{name}"), &money(total))
+                .await?;
+            self.nodes.history().deposited(total);
+            let body = json!({ "title": name, "total": money(total), "shares": form.supply,
+                "split": { "rule": form.rule }, "ack": form.level.name() });
+            ("/v1/red-packets", SENDER, body, total)
+        } else {
+            let body = json!({ "title": name, "stock": form.supply, "per_user_limit": form.limit,
+                "unit_price": money(UNIT_MINOR), "hold_seconds": form.hold_s,
+                "ack": form.level.name() });
+            ("/v1/sales", SELLER, body, UNIT_MINOR)
+        };
+        let created = self.repeat(path, user, &name, &body).await?;
+        let id = created["id"].as_str().context("a campaign has an id")?;
+        let campaign = Campaign {
+            id: id.to_owned(),
+            is_packet: form.is_packet,
+            level: form.level,
+            supply: form.supply,
+            minor,
+            limit: form.limit,
+        };
+        self.nodes.history().add_campaign(campaign.clone());
+        Ok(campaign)
+    }
+
+    /// Closes a campaign for good.
+    ///
+    /// # Errors
+    /// When it is refused, or not answered in time.
+    pub(crate) async fn close(&self, id: &str) -> Result<()> {
+        let path = format!("/v1/campaigns/{id}/close");
+        let key = self.fresh_name("close");
+        self.repeat(&path, SELLER, &key, &Value::Null).await?;
+        Ok(())
+    }
+
+    async fn repeat(&self, path: &str, user: &str, key: &str, body: &Value) -> Result<Value> {
+        let since = Instant::now();
+        let body = (!body.is_null()).then_some(body);
+        for node in 0.. {
+            let answer = self.nodes.post(node, path, user, Some(key), body).await;
+            let failed = match answer {
+                Ok(answer) if answer.status.is_success() => return answer.json(),
+                Ok(answer) => format!(
+                    "{} {}",
+                    answer.status,
+                    String::from_utf8_lossy(&answer.body)
+                ),
+                Err(error) => format!("{error:#}"),
+            };
+            if since.elapsed() > CREATE_MAX || self.gave_up.load(Ordering::Acquire) {
+                anyhow::bail!("POST {path}: {failed}");
+            }
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+        unreachable!("the loop ends by returning")
+    }
+}

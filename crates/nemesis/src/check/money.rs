@@ -1,0 +1,118 @@
+//! Money and units: nothing comes from nowhere, and nothing goes there.
+
+use std::collections::BTreeMap;
+
+use super::{Breach, Findings};
+use crate::{
+    history::Evidence,
+    rows::{CampaignRow, GrantRow, Rows},
+};
+
+pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
+    let mut of_campaign: BTreeMap<&str, Vec<&GrantRow>> = BTreeMap::new();
+    for ((campaign, _), row) in &rows.grants {
+        of_campaign.entry(campaign).or_default().push(row);
+    }
+    let (mut funded, mut refunded) = (0, 0);
+    for campaign in evidence.campaigns.values() {
+        let Some(row) = rows.campaigns.get(&campaign.id) else {
+            let text = format!("the ledger does not have campaign {}", campaign.id);
+            findings.violation(Breach::Lost, text);
+            continue;
+        };
+        let grants = of_campaign.get(campaign.id.as_str());
+        let grants = grants.map_or(&[][..], Vec::as_slice);
+        units(&campaign.id, row, grants, rows, findings);
+        limits(&campaign.id, campaign.limit, grants, findings);
+        if campaign.is_packet {
+            funded += campaign.minor;
+            refunded += row.refunded;
+            let claimed: i64 = grants.iter().map(|grant| grant.amount).sum();
+            let sum = claimed + row.refunded + row.escrow;
+            if sum != campaign.minor {
+                let text = format!(
+                    "packet {}: funded {}, but claimed {claimed} + refunded {} + escrow {} = {sum}",
+                    campaign.id, campaign.minor, row.refunded, row.escrow
+                );
+                findings.violation(Breach::Money, text);
+            }
+        }
+    }
+    accounts(evidence, rows, funded, refunded, findings);
+}
+
+fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, findings: &mut Findings) {
+    let held = grants.iter().filter(|grant| grant.is_held());
+    let units: u32 = held.map(|grant| grant.quantity).sum();
+    let mut wrong = |what: String| {
+        findings.violation(Breach::Units, format!("campaign {id}: {what}"));
+    };
+    if units != row.granted {
+        wrong(format!(
+            "{units} units are held, and the campaign counts {}",
+            row.granted
+        ));
+    }
+    if row.granted + row.returned > row.supply {
+        wrong(format!("oversold: {row:?}"));
+    }
+    if row.phase == "closed" && row.granted + row.returned != row.supply {
+        wrong(format!("closed, and units are missing: {row:?}"));
+    }
+    let Some(engine) = rows.engine.get(id) else {
+        return;
+    };
+    if engine.granted + engine.remaining + engine.returned != engine.supply {
+        wrong(format!("the engine's numbers do not add up: {engine:?}"));
+    }
+    if (engine.granted, engine.returned) != (row.granted, row.returned) {
+        wrong(format!("the engine has {engine:?}, the ledger {row:?}"));
+    }
+}
+
+fn limits(id: &str, limit: u32, grants: &[&GrantRow], findings: &mut Findings) {
+    let mut of_user: BTreeMap<&str, u32> = BTreeMap::new();
+    for grant in grants.iter().filter(|grant| grant.is_held()) {
+        *of_user.entry(&grant.user).or_default() += grant.quantity;
+    }
+    for (user, units) in of_user.into_iter().filter(|(_, units)| *units > limit) {
+        let text = format!("{user} has {units} units of {id}, of which a user may have {limit}");
+        findings.violation(Breach::Twice, text);
+    }
+}
+
+/// Users have exactly their shares, the seller exactly what was paid, and the sender what is left.
+fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findings: &mut Findings) {
+    let mut wrong = |what: String| findings.violation(Breach::Money, what);
+    if rows.sum != 0 {
+        wrong(format!("all balances add up to {} instead of 0", rows.sum));
+    }
+    let mut due: BTreeMap<&str, i64> = BTreeMap::new();
+    for row in rows.grants.values().filter(|row| row.state == "granted") {
+        *due.entry(&row.user).or_default() += row.amount;
+    }
+    for (user, balance) in &rows.balances {
+        let due = due.remove(user.as_str()).unwrap_or_default();
+        if *balance != due {
+            wrong(format!("{user} has {balance}, with shares of {due}"));
+        }
+    }
+    for (user, due) in due {
+        wrong(format!("{user} has no account, with shares of {due}"));
+    }
+    let sender = evidence.deposited - funded + refunded;
+    if rows.sender != sender {
+        wrong(format!(
+            "the sender has {} instead of {sender}",
+            rows.sender
+        ));
+    }
+    let paid = rows.payments.iter().filter(|row| row.3 != "refund_due");
+    let sold: i64 = paid
+        .filter_map(|(campaign, number, ..)| rows.grants.get(&(campaign.clone(), *number)))
+        .map(|grant| grant.amount)
+        .sum();
+    if rows.seller != sold {
+        wrong(format!("the seller has {} instead of {sold}", rows.seller));
+    }
+}

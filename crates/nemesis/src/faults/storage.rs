@@ -1,0 +1,107 @@
+//! Servers that go back in time, run full, or forget scripts.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    faults::Scene,
+    installation::{Installation, blocking, psql, redis::info_number, run, wait_until},
+};
+
+/// Where Redis 7 keeps its append-only file.
+const APPEND_ONLY: &str = "appendonlydir";
+const REWRITE_MAX: Duration = Duration::from_secs(20);
+/// Memory ends at this part of what is used.
+const FULL_PERCENT: u64 = 90;
+
+/// Starts the primary again on its append-only file as it was some time before. Nobody is promoted meanwhile.
+pub(super) async fn older(site: &Installation, partition: usize, hold: Duration) -> Result<()> {
+    let primary = site.redis.wait_for_primary(partition).await?;
+    let server = &site.redis.servers()[primary];
+    wait_until("the end of a rewrite", REWRITE_MAX, || {
+        let ask = |field| info_number(server, "persistence", field).unwrap_or(1);
+        ask("aof_rewrite_in_progress") == 0 && ask("aof_rewrite_scheduled") == 0
+    })
+    .await?;
+    let data = server.resources().folder().join(APPEND_ONLY);
+    let copy = tempfile::tempdir()?;
+    copy_files(&data, copy.path())?;
+    tokio::time::sleep(hold).await;
+    let replicas = blocking(|| site.redis.replicas(primary))?;
+    let replicas = replicas.iter().map(|index| &site.redis.servers()[*index]);
+    let judges: Vec<_> = site.redis.sentinels().iter().chain(replicas).collect();
+    for judge in &judges {
+        blocking(|| judge.pause())?;
+    }
+    let restarted = blocking(|| server.kill()).and_then(|()| {
+        fs::remove_dir_all(&data)?;
+        fs::create_dir(&data)?;
+        copy_files(copy.path(), &data)?;
+        blocking(|| server.start_again())
+    });
+    for judge in &judges {
+        blocking(|| judge.resume())?;
+    }
+    restarted
+}
+
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Restores the ledger from a dump that is some time old. Nothing is created meanwhile that only the ledger has.
+pub(super) async fn restore(scene: &Scene, hold: Duration) -> Result<()> {
+    let _nothing_created = scene.campaigns.creation.write().await;
+    let site = &scene.installation;
+    let server = format!("postgres://qiang@{}", site.postgres.addr());
+    let (now, restored) = (&site.database, format!("{}_restored", site.database));
+    let url = |database: &str| format!("{server}/{database}");
+    let folder = tempfile::tempdir()?;
+    let dump: PathBuf = folder.path().join("dump");
+    run(Command::new("pg_dump")
+        .args(["-Fc", "--no-sync", "-d", &url(now), "-f"])
+        .arg(&dump))?;
+    tokio::time::sleep(hold).await;
+    let operate = |statement: &str| psql(&url("postgres"), statement);
+    operate(&format!("CREATE DATABASE {restored}"))?;
+    run(Command::new("pg_restore")
+        .args(["-d", &url(&restored)])
+        .arg(&dump))?;
+    operate(&format!("DROP DATABASE {now} WITH (FORCE)"))?;
+    operate(&format!("ALTER DATABASE {restored} RENAME TO {now}"))?;
+    Ok(())
+}
+
+/// Gives a server less memory than it uses, then as much as it wants.
+pub(super) async fn fill_memory(
+    site: &Installation,
+    partition: usize,
+    hold: Duration,
+) -> Result<()> {
+    let primary = site.redis.wait_for_primary(partition).await?;
+    let server = &site.redis.servers()[primary];
+    let used = info_number(server, "memory", "used_memory")?;
+    let limit = (used * FULL_PERCENT / 100).to_string();
+    server.call(&["CONFIG", "SET", "maxmemory", &limit])?;
+    tokio::time::sleep(hold).await;
+    let lifted = server.call(&["CONFIG", "SET", "maxmemory", "0"]);
+    lifted.context("lift maxmemory").map(|_| ())
+}
+
+/// Makes every server forget its scripts.
+pub(super) fn flush_scripts(site: &Installation) -> Result<()> {
+    for server in site.redis.servers() {
+        server.call(&["SCRIPT", "FLUSH"])?;
+    }
+    Ok(())
+}

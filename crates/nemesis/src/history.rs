@@ -1,0 +1,279 @@
+//! What clients asked, when, and what they were answered: the evidence that the checker judges.
+
+use std::{collections::BTreeMap, fmt, time::Instant};
+
+use parking_lot::Mutex;
+
+/// Microseconds since the run began, by a clock that never steps.
+pub(crate) type Micros = u64;
+
+/// What an acknowledged grant survives, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Level {
+    /// A crash of a node.
+    Memory,
+    /// The loss of the primary.
+    Replica,
+    /// The loss of Redis.
+    Ledger,
+}
+
+impl Level {
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Replica, Self::Ledger];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Replica => "replica",
+            Self::Ledger => "ledger",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.name() == name)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A campaign that clients use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Campaign {
+    pub(crate) id: String,
+    pub(crate) is_packet: bool,
+    pub(crate) level: Level,
+    /// Shares or units.
+    pub(crate) supply: u32,
+    /// Minor units: a packet's total, or a unit's price.
+    pub(crate) minor: i64,
+    /// Units that one user may have.
+    pub(crate) limit: u32,
+}
+
+/// A grant as its holder sees it. What may change later, the state of an order, is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) number: u32,
+    pub(crate) quantity: u32,
+    /// Minor units.
+    pub(crate) amount: i64,
+    pub(crate) granted_at: String,
+}
+
+/// What a request was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// 201 (`fresh`) or 200, with the level that was reached.
+    Granted {
+        grant: Grant,
+        level: Level,
+        fresh: bool,
+    },
+    /// What became of a payment: `paid`, `reinstated` or `refund_due`.
+    Payment(String),
+    /// The order is cancelled.
+    Cancelled,
+    /// A decision against the client, by its problem type: `sold-out`, `ended` …
+    Refused(String),
+    /// 503, or no answer in time: the client must ask again.
+    Undecided(String),
+    /// What no client should see: 500, or a 4xx that does not fit the request.
+    Unexpected(String),
+}
+
+impl Answer {
+    /// Whether the client need not ask again.
+    pub(crate) fn is_final(&self) -> bool {
+        !matches!(self, Self::Undecided(_) | Self::Unexpected(_))
+    }
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    pub(crate) start: Micros,
+    pub(crate) end: Micros,
+    pub(crate) answer: Answer,
+}
+
+/// What a client wants. It asks until it is answered, always with the same key or reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// A share, or units of a sale. A user claims once in a campaign.
+    Claim { user: String, quantity: u32 },
+    /// The payment of an order.
+    Pay { number: u32, reference: String },
+    /// The cancellation of an order.
+    Cancel { number: u32 },
+}
+
+/// A wish and all requests that were made for it, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Operation {
+    /// The campaign's id.
+    pub(crate) campaign: String,
+    pub(crate) wish: Wish,
+    pub(crate) attempts: Vec<Attempt>,
+}
+
+impl Operation {
+    /// All grants that it was answered, in order.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (&Attempt, &Grant, Level, bool)> {
+        self.attempts
+            .iter()
+            .filter_map(|attempt| match &attempt.answer {
+                Answer::Granted {
+                    grant,
+                    level,
+                    fresh,
+                } => Some((attempt, grant, *level, *fresh)),
+                _ => None,
+            })
+    }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.attempts.iter().any(|a| a.answer.is_final())
+    }
+}
+
+/// A time in which a fault may take acknowledged grants with it, and those of which levels: this one and weaker ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LossWindow {
+    pub(crate) from: Micros,
+    pub(crate) until: Micros,
+    pub(crate) level: Level,
+}
+
+impl LossWindow {
+    /// Whether what was acknowledged by this request may be lost.
+    pub(crate) fn excuses(&self, attempt: &Attempt, level: Level) -> bool {
+        level <= self.level && attempt.start <= self.until && attempt.end >= self.from
+    }
+}
+
+/// The growing history of a run.
+#[derive(Debug)]
+pub(crate) struct History {
+    began: Instant,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    campaigns: BTreeMap<String, Campaign>,
+    operations: Vec<Operation>,
+    losses: Vec<LossWindow>,
+    /// Money that was deposited for packets, in minor units.
+    deposited: i64,
+}
+
+/// A finished history.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) campaigns: BTreeMap<String, Campaign>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) losses: Vec<LossWindow>,
+    pub(crate) deposited: i64,
+}
+
+/// The place of an operation in the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OperationId(usize);
+
+impl History {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            inner: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Micros {
+        Micros::try_from(self.began.elapsed().as_micros()).unwrap_or(Micros::MAX)
+    }
+
+    pub(crate) fn add_campaign(&self, campaign: Campaign) {
+        let mut inner = self.inner.lock();
+        inner.campaigns.insert(campaign.id.clone(), campaign);
+    }
+
+    pub(crate) fn deposited(&self, minor: i64) {
+        self.inner.lock().deposited += minor;
+    }
+
+    pub(crate) fn begin(&self, campaign: &str, wish: Wish) -> OperationId {
+        let mut inner = self.inner.lock();
+        inner.operations.push(Operation {
+            campaign: campaign.to_owned(),
+            wish,
+            attempts: Vec::new(),
+        });
+        OperationId(inner.operations.len() - 1)
+    }
+
+    pub(crate) fn record(&self, operation: OperationId, attempt: Attempt) {
+        let mut inner = self.inner.lock();
+        inner.operations[operation.0].attempts.push(attempt);
+    }
+
+    pub(crate) fn may_lose(&self, window: LossWindow) {
+        self.inner.lock().losses.push(window);
+    }
+
+    /// How many requests were answered for good.
+    pub(crate) fn answered(&self) -> usize {
+        let inner = self.inner.lock();
+        inner
+            .operations
+            .iter()
+            .filter(|operation| operation.is_answered())
+            .count()
+    }
+
+    /// How many requests were not decided: what users noticed of the faults.
+    pub(crate) fn undecided(&self) -> usize {
+        let inner = self.inner.lock();
+        let attempts = inner.operations.iter().flat_map(|o| &o.attempts);
+        attempts.filter(|a| !a.answer.is_final()).count()
+    }
+
+    /// All claims that were granted: what to ask again at the end.
+    pub(crate) fn granted_claims(&self) -> Vec<(OperationId, String, String, u32)> {
+        let inner = self.inner.lock();
+        let operations = inner.operations.iter().enumerate();
+        operations
+            .filter_map(|(place, operation)| match &operation.wish {
+                Wish::Claim { user, quantity } if operation.grants().next().is_some() => Some((
+                    OperationId(place),
+                    operation.campaign.clone(),
+                    user.clone(),
+                    *quantity,
+                )),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(crate) fn campaign(&self, id: &str) -> Option<Campaign> {
+        self.inner.lock().campaigns.get(id).cloned()
+    }
+
+    pub(crate) fn campaigns(&self) -> Vec<Campaign> {
+        self.inner.lock().campaigns.values().cloned().collect()
+    }
+
+    /// Everything, to be judged. Nothing is added after this.
+    pub(crate) fn finish(&self) -> Evidence {
+        let inner = std::mem::take(&mut *self.inner.lock());
+        Evidence {
+            campaigns: inner.campaigns,
+            operations: inner.operations,
+            losses: inner.losses,
+            deposited: inner.deposited,
+        }
+    }
+}

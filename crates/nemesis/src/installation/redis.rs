@@ -1,0 +1,338 @@
+//! The Redis servers under test, of either topology, and where their primaries are at the moment.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use qiang_testkit::{
+    proxy::FaultProxy,
+    servers::redis::{Cluster, Options, Reply, SentinelSet, Server},
+};
+
+use super::{blocking, wait_until};
+use crate::plan::Topology;
+
+/// When Sentinels take a silent primary for dead. The third one is slower, so that not all three stand for election
+/// at the same moment.
+const DOWN_AFTER_MS: [u32; 3] = [1_500, 1_500, 2_500];
+const FAILOVER_MS: u32 = 3_000;
+const QUORUM: usize = 2;
+/// How long servers may take to be wired up, and to be whole again after a fault.
+const WHOLE_MAX: Duration = Duration::from_secs(60);
+
+/// The servers.
+#[derive(Debug)]
+pub(crate) enum RedisSite {
+    /// A primary and two replicas that Sentinels watch. Sentinels and replicas reach server `i` by `watch[i]` alone.
+    Sentinel {
+        set: SentinelSet,
+        watch: Vec<FaultProxy>,
+    },
+    /// Six nodes. Programs and replicas reach node `i` by `announced[i]` alone; the bus is direct.
+    Cluster {
+        cluster: Cluster,
+        announced: Vec<FaultProxy>,
+    },
+}
+
+impl RedisSite {
+    /// Starts the servers and routes everybody through proxies.
+    pub(crate) async fn start(topology: Topology) -> Result<Self> {
+        let options = Options::new().fsync_everysec();
+        let site = match topology {
+            Topology::Sentinel => {
+                let set = blocking(|| SentinelSet::start(&options))?;
+                let watch = proxies(set.servers()).await;
+                Self::Sentinel { set, watch }
+            }
+            Topology::Cluster => {
+                let cluster = blocking(|| Cluster::start(&options))?;
+                let announced = proxies(cluster.nodes()).await;
+                Self::Cluster { cluster, announced }
+            }
+        };
+        match &site {
+            Self::Sentinel { set, watch } => watch_by_proxies(set, watch).await?,
+            Self::Cluster { cluster, announced } => announce(cluster.nodes(), announced).await?,
+        }
+        site.wait_until_whole().await?;
+        Ok(site)
+    }
+
+    pub(crate) fn servers(&self) -> &[Server] {
+        match self {
+            Self::Sentinel { set, .. } => set.servers(),
+            Self::Cluster { cluster, .. } => cluster.nodes(),
+        }
+    }
+
+    /// None in a Cluster.
+    pub(crate) fn sentinels(&self) -> &[Server] {
+        match self {
+            Self::Sentinel { set, .. } => set.sentinels(),
+            Self::Cluster { .. } => &[],
+        }
+    }
+
+    /// The proxies by which servers are reached by everybody but the programs of a Sentinel set-up.
+    pub(crate) fn proxies(&self) -> &[FaultProxy] {
+        match self {
+            Self::Sentinel { watch, .. } => watch,
+            Self::Cluster { announced, .. } => announced,
+        }
+    }
+
+    /// The server that is the primary of a partition now; none while nobody is, or Sentinels disagree.
+    pub(crate) fn primary(&self, partition: usize) -> Option<usize> {
+        match self {
+            Self::Sentinel { set, watch } => {
+                let named: Vec<u16> = set.sentinels().iter().filter_map(named_by).collect();
+                let votes = |port: &u16| named.iter().filter(|other| *other == port).count();
+                let port = named.iter().find(|port| votes(port) >= QUORUM)?;
+                watch.iter().position(|proxy| proxy.addr().port() == *port)
+            }
+            Self::Cluster { cluster, .. } => {
+                let slot = slot_of(cluster.nodes(), partition)?;
+                let claims = cluster.nodes().iter().enumerate();
+                let claims = claims.filter_map(|(index, node)| {
+                    let me = Myself::of(node)?;
+                    (me.primary && me.serves(slot)).then_some((me.epoch, index))
+                });
+                claims.max().map(|(_, index)| index)
+            }
+        }
+    }
+
+    /// The replicas of a primary.
+    pub(crate) fn replicas(&self, primary: usize) -> Vec<usize> {
+        let all = 0..self.servers().len();
+        match self {
+            Self::Sentinel { .. } => all.filter(|index| *index != primary).collect(),
+            Self::Cluster { cluster, .. } => {
+                let Some(id) = Myself::of(cluster.node(primary)).map(|me| me.id) else {
+                    return Vec::new();
+                };
+                let follows = |index: &usize| {
+                    Myself::of(cluster.node(*index)).is_some_and(|me| me.primary_id == id)
+                };
+                all.filter(follows).collect()
+            }
+        }
+    }
+
+    /// The primary of a partition, once there is one.
+    pub(crate) async fn wait_for_primary(&self, partition: usize) -> Result<usize> {
+        let mut found = None;
+        wait_until("a primary", WHOLE_MAX, || {
+            found = blocking(|| self.primary(partition)).ok().flatten();
+            found.is_some()
+        })
+        .await?;
+        found.context("a primary was found")
+    }
+
+    /// Waits until every server serves, every replica is in sync, and a failover can happen.
+    pub(crate) async fn wait_until_whole(&self) -> Result<()> {
+        wait_until("Redis to be whole", WHOLE_MAX, || {
+            blocking(|| self.is_whole()).unwrap_or(false)
+        })
+        .await
+    }
+
+    fn is_whole(&self) -> bool {
+        match self {
+            Self::Sentinel { set, .. } => {
+                let Some(primary) = self.primary(0) else {
+                    return false;
+                };
+                let follow = self.replicas(primary);
+                let server = &set.servers()[primary];
+                server.info("replication", "role").as_deref() == Some("master")
+                    && follow.iter().all(|i| set.servers()[*i].is_synced_replica())
+                    && server.is_acknowledged_by(follow.len())
+                    && set.sentinels().iter().all(sees_everything)
+            }
+            Self::Cluster { cluster, .. } => {
+                let nodes = cluster.nodes();
+                let ok = |node: &Server| {
+                    let info = node.call(&["CLUSTER", "INFO"]).ok();
+                    let info = info.as_ref().and_then(Reply::text).unwrap_or_default();
+                    let in_step = match Myself::of(node) {
+                        None => false,
+                        Some(me) if me.primary => node.is_acknowledged_by(1),
+                        Some(_) => node.is_synced_replica(),
+                    };
+                    info.contains("cluster_state:ok")
+                        && info.contains("cluster_slots_ok:16384")
+                        && in_step
+                };
+                nodes.iter().all(ok)
+            }
+        }
+    }
+}
+
+async fn proxies(servers: &[Server]) -> Vec<FaultProxy> {
+    let mut proxies = Vec::new();
+    for server in servers {
+        proxies.push(FaultProxy::start(server.addr()).await);
+    }
+    proxies
+}
+
+/// Makes replicas and Sentinels know every server by its proxy.
+async fn watch_by_proxies(set: &SentinelSet, watch: &[FaultProxy]) -> Result<()> {
+    let port = |index: usize| watch[index].addr().port().to_string();
+    for (index, server) in set.servers().iter().enumerate() {
+        server.call(&["CONFIG", "SET", "replica-announce-port", &port(index)])?;
+        if index > 0 {
+            server.call(&["REPLICAOF", "127.0.0.1", &port(0)])?;
+        }
+        server.call(&["CONFIG", "REWRITE"])?;
+    }
+    let known = |name: &str, index: usize| {
+        let line = set.servers()[0].info("replication", name);
+        line.is_some_and(|line| line.contains(&format!("port={}", port(index))))
+    };
+    wait_until("replicas by their proxies", WHOLE_MAX, || {
+        (known("slave0", 1) && known("slave1", 2)) || (known("slave0", 2) && known("slave1", 1))
+    })
+    .await?;
+    let name = set.master_name();
+    for (sentinel, down_after_ms) in set.sentinels().iter().zip(DOWN_AFTER_MS) {
+        let quorum = QUORUM.to_string();
+        sentinel.call(&["SENTINEL", "REMOVE", name])?;
+        sentinel.call(&["SENTINEL", "MONITOR", name, "127.0.0.1", &port(0), &quorum])?;
+        for (option, value) in [
+            ("down-after-milliseconds", down_after_ms),
+            ("failover-timeout", FAILOVER_MS),
+        ] {
+            sentinel.call(&["SENTINEL", "SET", name, option, &value.to_string()])?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes everybody know every node of the Cluster by its proxy.
+async fn announce(nodes: &[Server], announced: &[FaultProxy]) -> Result<()> {
+    for (node, proxy) in nodes.iter().zip(announced) {
+        let port = proxy.addr().port().to_string();
+        node.call(&["CONFIG", "SET", "cluster-announce-port", &port])?;
+        node.call(&["CONFIG", "REWRITE"])?;
+    }
+    wait_until("all nodes by their proxies", WHOLE_MAX, || {
+        let knows_all = |node: &Server| {
+            let reply = node.call(&["CLUSTER", "NODES"]).ok();
+            let text = reply.as_ref().and_then(Reply::text).unwrap_or_default();
+            let mut ports = announced.iter().map(|proxy| proxy.addr().port());
+            ports.all(|port| text.contains(&format!(":{port}@")))
+        };
+        nodes.iter().all(knows_all)
+    })
+    .await
+}
+
+/// The port of the primary that a Sentinel names.
+fn named_by(sentinel: &Server) -> Option<u16> {
+    let request = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "qiang"];
+    let reply = sentinel.call(&request).ok()?;
+    reply.array().get(1)?.text()?.parse().ok()
+}
+
+fn sees_everything(sentinel: &Server) -> bool {
+    let flags = |list: &str| -> Vec<String> {
+        let Ok(reply) = sentinel.call(&["SENTINEL", list, "qiang"]) else {
+            return Vec::new();
+        };
+        let flags = |one: &Reply| one.field("flags").and_then(Reply::text).map(str::to_owned);
+        reply.array().iter().filter_map(flags).collect()
+    };
+    let primary = sentinel.call(&["SENTINEL", "MASTER", "qiang"]);
+    let primary =
+        primary.is_ok_and(|reply| reply.field("flags").and_then(Reply::text) == Some("master"));
+    primary
+        && flags("REPLICAS") == ["slave", "slave"]
+        && flags("SENTINELS") == ["sentinel", "sentinel"]
+        && sentinel.call(&["SENTINEL", "CKQUORUM", "qiang"]).is_ok()
+}
+
+/// The slot of a partition's keys.
+pub(crate) fn slot_of(nodes: &[Server], partition: usize) -> Option<u16> {
+    let key = format!("{{p{partition:02}}}");
+    let ask = |node: &Server| node.call(&["CLUSTER", "KEYSLOT", &key]).ok()?.integer();
+    let slot = nodes.iter().find_map(ask)?;
+    u16::try_from(slot).ok()
+}
+
+/// What a node of a Cluster says of itself.
+pub(crate) struct Myself {
+    pub(crate) id: String,
+    pub(crate) primary: bool,
+    primary_id: String,
+    epoch: u64,
+    slots: Vec<(u16, u16)>,
+}
+
+impl Myself {
+    /// None when the node does not answer.
+    pub(crate) fn of(node: &Server) -> Option<Self> {
+        let reply = node.call(&["CLUSTER", "NODES"]).ok()?;
+        let lines = reply.text()?.lines();
+        let words: Vec<&str> = lines
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .find(|words| words.get(2).is_some_and(|flags| flags.contains("myself")))?;
+        let range = |word: &&str| {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            Some((first.parse().ok()?, last.parse().ok()?))
+        };
+        Some(Self {
+            id: words[0].to_owned(),
+            primary: words[2].contains("master"),
+            primary_id: (*words.get(3)?).to_owned(),
+            epoch: words.get(6)?.parse().ok()?,
+            slots: words.get(8..)?.iter().filter_map(range).collect(),
+        })
+    }
+
+    pub(crate) fn serves(&self, slot: u16) -> bool {
+        let mut ranges = self.slots.iter();
+        ranges.any(|(first, last)| (*first..=*last).contains(&slot))
+    }
+}
+
+/// A field of `INFO` as a number.
+pub(crate) fn info_number(server: &Server, section: &str, field: &str) -> Result<u64> {
+    let text = server.info(section, field);
+    let Some(number) = text.as_deref().and_then(|text| text.trim().parse().ok()) else {
+        bail!("{} does not say {field}: {text:?}", server.addr());
+    };
+    Ok(number)
+}
+
+/// Waits until a primary other than `old` serves a partition.
+pub(crate) async fn wait_for_failover(
+    site: &RedisSite,
+    partition: usize,
+    old: usize,
+) -> Result<Duration> {
+    let since = Instant::now();
+    wait_until("a failover", WHOLE_MAX, || {
+        let new = blocking(|| site.primary(partition)).ok().flatten();
+        new.is_some_and(|new| {
+            let role = site.servers()[new].info("replication", "role");
+            new != old && role.as_deref() == Some("master")
+        })
+    })
+    .await?;
+    Ok(since.elapsed())
+}
+
+/// What each server's port, as Sentinels name it, becomes for a program with these proxies.
+pub(crate) fn ports(site: &RedisSite, links: &[FaultProxy]) -> BTreeMap<u16, u16> {
+    let named = site.proxies().iter().map(|proxy| proxy.addr().port());
+    named
+        .zip(links.iter().map(|proxy| proxy.addr().port()))
+        .collect()
+}

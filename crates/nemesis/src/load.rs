@@ -1,0 +1,181 @@
+//! Users: they claim, pay and cancel, and ask again with the same key until they are answered.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rand::RngExt as _;
+use tokio::{sync::Semaphore, task::JoinHandle};
+
+use crate::{
+    campaigns::Campaigns,
+    client::{Nodes, Request},
+    history::{Answer, Campaign, Grant, OperationId, Wish},
+};
+
+/// Users who come in a second.
+const USERS_PER_SECOND: u32 = 80;
+/// Users at a time who wait for an answer, at most.
+const WAITING_MAX: usize = 600;
+/// Between two requests of a user.
+const AGAIN_AFTER: std::ops::Range<u64> = 100..500;
+/// How often campaigns are looked after.
+const REFRESH_EVERY: Duration = Duration::from_millis(200);
+/// Of ten users: who pay, who cancel, and who ask again although they were answered.
+const PAY: u32 = 4;
+const CANCEL: u32 = 2;
+const ASK_AGAIN: u32 = 4;
+
+/// Users who keep coming.
+pub(crate) struct Load {
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    nodes: Nodes,
+    campaigns: Arc<Campaigns>,
+    stop: AtomicBool,
+    /// Set when users who are still waiting give up.
+    give_up: AtomicBool,
+    waiting: Arc<Semaphore>,
+}
+
+impl Load {
+    pub(crate) fn start(nodes: Nodes, campaigns: Arc<Campaigns>) -> Self {
+        let shared = Arc::new(Shared {
+            nodes,
+            campaigns,
+            stop: AtomicBool::new(false),
+            give_up: AtomicBool::new(false),
+            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+        });
+        let mut tasks = vec![tokio::spawn(Arc::clone(&shared).bring_users())];
+        for slot in 0..Campaigns::slots() {
+            tasks.push(tokio::spawn(Arc::clone(&shared).look_after(slot)));
+        }
+        Self { shared, tasks }
+    }
+
+    /// Lets nobody else come.
+    pub(crate) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+    }
+
+    /// Waits until everybody is answered, at most this long; then the others give up.
+    pub(crate) async fn finish(self, patience: Duration) {
+        self.stop();
+        let since = Instant::now();
+        while self.shared.waiting.available_permits() < WAITING_MAX && since.elapsed() < patience {
+            tokio::time::sleep(REFRESH_EVERY).await;
+        }
+        self.shared.give_up.store(true, Ordering::Release);
+        for task in self.tasks {
+            // A task that has panicked has said so.
+            let _ = task.await;
+        }
+        let all = u32::try_from(WAITING_MAX).unwrap_or(u32::MAX);
+        drop(self.shared.waiting.acquire_many(all).await);
+    }
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    async fn look_after(self: Arc<Self>, slot: usize) {
+        while !self.is_over() {
+            // It says itself that a campaign was not created; the next attempt has another name.
+            let _ = self.campaigns.refresh(slot).await;
+            tokio::time::sleep(REFRESH_EVERY).await;
+        }
+    }
+
+    async fn bring_users(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(Duration::from_secs(1) / USERS_PER_SECOND);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !self.is_over() {
+            tick.tick().await;
+            let Some(campaign) = self.campaigns.pick() else {
+                continue;
+            };
+            if let Ok(permit) = Arc::clone(&self.waiting).try_acquire_owned() {
+                let shared = Arc::clone(&self);
+                tokio::spawn(async move {
+                    shared.user(campaign).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+
+    async fn user(&self, campaign: Campaign) {
+        let user = self.campaigns.fresh_name("user");
+        let quantity = match campaign.is_packet {
+            true => 1,
+            false => rand::rng().random_range(1..=campaign.limit),
+        };
+        let wish = Wish::Claim {
+            user: user.clone(),
+            quantity,
+        };
+        let operation = self.nodes.history().begin(&campaign.id, wish);
+        let request = Request::claim(&campaign.id, campaign.is_packet, &user, quantity);
+        let answer = self.insist(operation, &request).await;
+        match &answer {
+            Some(Answer::Refused(why)) if why == "sold-out" => {
+                self.campaigns.sold_out(&campaign.id);
+            }
+            Some(Answer::Granted { grant, .. }) => {
+                let choice = rand::rng().random_range(0..10);
+                if choice < ASK_AGAIN {
+                    self.insist(operation, &request).await;
+                }
+                if !campaign.is_packet {
+                    self.settle(&campaign, &user, grant).await;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Pays for an order or cancels it, or leaves it.
+    async fn settle(&self, campaign: &Campaign, user: &str, grant: &Grant) {
+        let choice = rand::rng().random_range(0..10);
+        let number = grant.number;
+        let (wish, request) = if choice < PAY {
+            let reference = format!("payment-{user}");
+            let request = Request::pay(&campaign.id, number, &reference);
+            (Wish::Pay { number, reference }, request)
+        } else if choice < PAY + CANCEL {
+            let request = Request::cancel(&campaign.id, number, user);
+            (Wish::Cancel { number }, request)
+        } else {
+            return;
+        };
+        let operation = self.nodes.history().begin(&campaign.id, wish);
+        self.insist(operation, &request).await;
+    }
+
+    /// Asks until there is an answer, of one node or the other.
+    async fn insist(&self, operation: OperationId, request: &Request) -> Option<Answer> {
+        let mut node = rand::rng().random_range(0..crate::plan::NODES);
+        loop {
+            let answer = self.nodes.attempt(operation, node, request).await;
+            if answer.is_final() {
+                return Some(answer);
+            }
+            if self.give_up.load(Ordering::Acquire) {
+                return None;
+            }
+            node += 1;
+            let pause = rand::rng().random_range(AGAIN_AFTER);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+    }
+}

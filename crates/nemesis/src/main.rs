@@ -1,0 +1,199 @@
+//! Faults under load: starts real servers and nodes, lets users claim, makes one fault after the other, and checks that
+//! nothing that was acknowledged is lost or doubled and that the service comes back by itself. `cargo xtask faults`
+//! starts it.
+
+mod campaigns;
+mod check;
+mod client;
+mod clock;
+mod faults;
+mod history;
+mod installation;
+mod load;
+mod plan;
+mod probe;
+mod report;
+mod round;
+mod rows;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, ValueEnum};
+
+use self::{
+    clock::Clock,
+    installation::Setup,
+    plan::{Kind, Plan, Scope, Topology},
+    report::Report,
+    round::Order,
+};
+
+/// One installation is used for this long; then a new one is started.
+const ROUND: Duration = Duration::from_secs(240);
+/// Nothing is started for less.
+const ROUND_MIN: Duration = Duration::from_secs(10);
+
+/// What is run unless something else is asked for.
+const KINDS: &str = "kill,stop,cut,halfcut,restore,memory,scripts,slots";
+
+#[derive(Debug, Parser)]
+#[command(about = "Faults under load, and a check of what users saw")]
+struct Args {
+    /// How long faults go on. Starting, resting and checking come on top.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Gives the sequence of faults.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What kind of Redis; `both` changes from one to the other.
+    #[arg(long, value_enum, default_value_t = Which::Both)]
+    topology: Which,
+    /// Kinds of faults, with commas between: kill, stop, cut, halfcut, lose, isolate, older, restore, memory, scripts,
+    /// slots, clock.
+    #[arg(long, default_value = KINDS)]
+    faults: String,
+    /// Primaries of Redis are neither killed, stopped nor cut off.
+    #[arg(long)]
+    spare_primaries: bool,
+    /// Entries travel by RabbitMQ, which has faults, too.
+    #[arg(long)]
+    rabbitmq: bool,
+    /// How long the service may take to be available again after a fault, in seconds.
+    #[arg(long, default_value_t = 30)]
+    recovery_max: u64,
+    /// The program `qiang`; otherwise the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    qiang: Option<PathBuf>,
+    /// Print the sequence of so many faults, and do nothing else.
+    #[arg(long, value_name = "COUNT")]
+    plan: Option<usize>,
+    /// Print one JSON object instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    Sentinel,
+    Cluster,
+    Both,
+}
+
+impl Which {
+    fn topologies(self) -> &'static [Topology] {
+        match self {
+            Self::Sentinel => &[Topology::Sentinel],
+            Self::Cluster => &[Topology::Cluster],
+            Self::Both => &[Topology::Sentinel, Topology::Cluster],
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<bool> {
+    let kinds = Kind::parse_list(&args.faults).map_err(anyhow::Error::msg)?;
+    let has_clock = kinds.contains(&Kind::Clock);
+    let topologies = args.topology.topologies();
+    let mut plans: Vec<Plan> = topologies
+        .iter()
+        .map(|topology| {
+            let scope = Scope {
+                topology: *topology,
+                has_rabbit: args.rabbitmq,
+                has_clock,
+                spares_primaries: args.spare_primaries,
+            };
+            Plan::new(args.seed, &kinds, scope)
+        })
+        .collect();
+    if let Some(count) = args.plan {
+        for (topology, plan) in topologies.iter().zip(plans) {
+            for fault in plan.take(count) {
+                println!("{topology}: {fault}");
+            }
+        }
+        return Ok(true);
+    }
+    let clock = has_clock.then(Clock::load).transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()?;
+    let mut report = Report::default();
+    let done = runtime.block_on(rounds(
+        args,
+        topologies,
+        &mut plans,
+        clock.as_ref(),
+        &mut report,
+    ));
+    if let Some(clock) = clock {
+        clock.remove();
+    }
+    match args.json {
+        true => println!("{}", report.json()),
+        false => print!("{}", report.text()),
+    }
+    done?;
+    Ok(report.is_sound())
+}
+
+async fn rounds(
+    args: &Args,
+    topologies: &[Topology],
+    plans: &mut [Plan],
+    clock: Option<&Clock>,
+    report: &mut Report,
+) -> Result<()> {
+    let qiang = match &args.qiang {
+        Some(qiang) => qiang.clone(),
+        None => std::env::current_exe()?.with_file_name("qiang"),
+    };
+    let qiang = qiang
+        .canonicalize()
+        .with_context(|| format!("find {}", qiang.display()))?;
+    // What is left is shared out over the topologies.
+    let mut left = Duration::from_secs(args.seconds);
+    let share = left / u32::try_from(topologies.len()).unwrap_or(1);
+    let length = share.clamp(ROUND_MIN, ROUND);
+    for round in 0_usize.. {
+        if left < ROUND_MIN {
+            break;
+        }
+        let which = round % topologies.len();
+        let began = Instant::now();
+        let order = Order {
+            setup: Setup {
+                topology: topologies[which],
+                with_rabbit: args.rabbitmq,
+                qiang: qiang.clone(),
+            },
+            clock: clock.cloned(),
+            length: length.min(left),
+            recovery_max: Duration::from_secs(args.recovery_max),
+            logs: std::env::temp_dir().join(format!("qiang-faults-{}-{round}", args.seed)),
+        };
+        let spent = round::run(order, &mut plans[which], report)
+            .await
+            .with_context(|| format!("round {round} on {}", topologies[which]))?;
+        // A round that ends at once must not be followed by endless others.
+        left = left.saturating_sub(spent.max(ROUND_MIN));
+        eprintln!("round {round} took {:.0} s", began.elapsed().as_secs_f64());
+    }
+    Ok(())
+}

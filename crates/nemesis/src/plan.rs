@@ -1,0 +1,353 @@
+//! Which faults come in which order: drawn from the seed alone, so that the seed reproduces the sequence.
+
+use std::{fmt, time::Duration};
+
+use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
+use rand_chacha::ChaCha8Rng;
+
+/// What kind of Redis is under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// A primary, two replicas, three Sentinels.
+    Sentinel,
+    /// Three primaries with a replica each.
+    Cluster,
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
+        })
+    }
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// SIGKILL, and a start again.
+    Kill,
+    /// SIGSTOP, and SIGCONT.
+    Stop,
+    /// Nothing comes through either way, and nobody says so.
+    Cut,
+    /// Requests come through, answers do not.
+    HalfCut,
+    /// A primary dies for good, and what its replicas did not get is lost.
+    Lose,
+    /// The primary is cut off from Sentinels and replicas, but not from nodes.
+    Isolate,
+    /// The primary starts again on older data.
+    Older,
+    /// The ledger is restored from an older dump.
+    Restore,
+    /// Redis reaches `maxmemory`.
+    Memory,
+    /// SCRIPT FLUSH.
+    Scripts,
+    /// Slots of a Cluster move.
+    Slots,
+    /// The clocks of all servers and nodes step.
+    Clock,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Kill,
+        Self::Stop,
+        Self::Cut,
+        Self::HalfCut,
+        Self::Lose,
+        Self::Isolate,
+        Self::Older,
+        Self::Restore,
+        Self::Memory,
+        Self::Scripts,
+        Self::Slots,
+        Self::Clock,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Cut => "cut",
+            Self::HalfCut => "halfcut",
+            Self::Lose => "lose",
+            Self::Isolate => "isolate",
+            Self::Older => "older",
+            Self::Restore => "restore",
+            Self::Memory => "memory",
+            Self::Scripts => "scripts",
+            Self::Slots => "slots",
+            Self::Clock => "clock",
+        }
+    }
+
+    /// The kinds of a list with commas between.
+    ///
+    /// # Errors
+    /// The name of the first that is none.
+    pub(crate) fn parse_list(list: &str) -> Result<Vec<Self>, String> {
+        let names = list.split(',').map(str::trim);
+        names
+            .map(|name| {
+                let mut all = Self::ALL.into_iter();
+                all.find(|kind| kind.name() == name)
+                    .ok_or_else(|| format!("there is no fault `{name}`"))
+            })
+            .collect()
+    }
+}
+
+/// Whom it hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// A serving node.
+    Node(usize),
+    /// The settling worker.
+    Worker,
+    /// A primary; of a Cluster, the one that has this partition.
+    Primary(usize),
+    /// A replica of it.
+    Replica(usize),
+    /// All replicas of it.
+    Replicas(usize),
+    /// A Sentinel.
+    Sentinel(usize),
+    /// All Sentinels.
+    Sentinels,
+    /// The ledger's database.
+    Ledger,
+    /// RabbitMQ.
+    Rabbit,
+    /// The link between a program (two nodes, then the worker) and Redis.
+    RedisLink(usize),
+    /// The link between a program and the ledger.
+    LedgerLink(usize),
+    /// The whole installation.
+    Everything,
+}
+
+impl Target {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Node(_) => "node",
+            Self::Worker => "worker",
+            Self::Primary(_) => "primary",
+            Self::Replica(_) => "replica",
+            Self::Replicas(_) => "all replicas",
+            Self::Sentinel(_) => "sentinel",
+            Self::Sentinels => "all sentinels",
+            Self::Ledger => "ledger",
+            Self::Rabbit => "rabbitmq",
+            Self::RedisLink(_) => "program-redis",
+            Self::LedgerLink(_) => "program-ledger",
+            Self::Everything => "redis",
+        }
+    }
+}
+
+/// One fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) target: Target,
+    /// How long it lasts.
+    pub(crate) hold: Duration,
+    /// How many entries are lost, where some are; where memory ends, in percent of what is used; by how many seconds
+    /// clocks step.
+    pub(crate) amount: i64,
+    /// What users do before the next one.
+    pub(crate) pause: Duration,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            kind,
+            target,
+            hold,
+            amount,
+            ..
+        } = self;
+        write!(f, "{} {target:?} for {} ms", kind.name(), hold.as_millis())?;
+        match kind {
+            Kind::Lose => write!(f, ", {amount} entries"),
+            Kind::Clock => write!(f, ", {amount} s"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What there is to hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) topology: Topology,
+    pub(crate) has_rabbit: bool,
+    pub(crate) has_clock: bool,
+    /// Whether primaries of Redis are neither killed, stopped nor cut off.
+    pub(crate) spares_primaries: bool,
+}
+
+/// Programs of ours: two nodes and a worker.
+pub(crate) const PROGRAMS: usize = 3;
+pub(crate) const NODES: usize = 2;
+const SENTINELS: usize = 3;
+/// Partitions of the installation.
+pub(crate) const PARTITIONS: usize = 4;
+
+/// Entries that a failover loses: one, and many.
+const LOST: [i64; 2] = [1, 500];
+/// By how many seconds clocks step.
+const STEPS_S: [i64; 4] = [-30, -2, 2, 30];
+/// How long a fault lasts, in milliseconds.
+const HOLD_MS: std::ops::Range<u64> = 100..2_500;
+const PAUSE_MS: std::ops::Range<u64> = 100..700;
+/// A kind that can hit few comes as often as one that can hit so many.
+const CHOICES_MIN: usize = 3;
+
+/// The sequence of faults of a seed.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    random: ChaCha8Rng,
+    /// What there is to choose from.
+    choices: Vec<(Kind, Target)>,
+}
+
+impl Plan {
+    /// The faults of these kinds that such an installation can have.
+    pub(crate) fn new(seed: u64, kinds: &[Kind], scope: Scope) -> Self {
+        let choices = kinds.iter().flat_map(|kind| {
+            let targets = targets(*kind, scope);
+            let count = match targets.len() {
+                0 => 0,
+                count => count.max(CHOICES_MIN),
+            };
+            let choices = targets.into_iter().map(|target| (*kind, target));
+            choices.collect::<Vec<_>>().into_iter().cycle().take(count)
+        });
+        Self {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            choices: choices.collect(),
+        }
+    }
+}
+
+impl Iterator for Plan {
+    type Item = Fault;
+
+    fn next(&mut self) -> Option<Fault> {
+        let random = &mut self.random;
+        let (kind, target) = *self.choices.choose(random)?;
+        let amount = match kind {
+            Kind::Lose => *LOST.choose(random)?,
+            Kind::Clock => *STEPS_S.choose(random)?,
+            _ => 0,
+        };
+        Some(Fault {
+            kind,
+            target,
+            amount,
+            hold: Duration::from_millis(random.random_range(HOLD_MS)),
+            pause: Duration::from_millis(random.random_range(PAUSE_MS)),
+        })
+    }
+}
+
+fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
+    let sentinel = scope.topology == Topology::Sentinel;
+    let shards = if sentinel { 1 } else { PARTITIONS };
+    let mut processes: Vec<Target> = (0..NODES).map(Target::Node).collect();
+    processes.extend([Target::Worker, Target::Ledger]);
+    let primaries = (0..shards).map(Target::Primary);
+    let mortal = (0..shards * usize::from(!scope.spares_primaries)).map(Target::Primary);
+    let replicas = (0..shards).map(Target::Replica);
+    if scope.has_rabbit {
+        processes.push(Target::Rabbit);
+    }
+    match kind {
+        Kind::Kill | Kind::Stop => {
+            processes.extend(mortal.chain(replicas));
+            if sentinel {
+                processes.extend((0..SENTINELS).map(Target::Sentinel));
+            }
+            if sentinel && kind == Kind::Stop {
+                processes.extend([Target::Replicas(0), Target::Sentinels]);
+            }
+            processes
+        }
+        Kind::Cut | Kind::HalfCut => {
+            processes.extend(mortal.chain(replicas));
+            processes.extend((0..PROGRAMS).map(Target::LedgerLink));
+            // The nodes of a Cluster say where they are, to all programs alike.
+            if sentinel {
+                processes.extend((0..SENTINELS).map(Target::Sentinel));
+                processes.extend((0..PROGRAMS).map(Target::RedisLink));
+            }
+            // Nobody connects to the worker.
+            processes.retain(|target| *target != Target::Worker);
+            processes
+        }
+        Kind::Lose | Kind::Older | Kind::Memory => primaries.collect(),
+        Kind::Isolate if sentinel => primaries.collect(),
+        Kind::Slots if !sentinel => primaries.collect(),
+        Kind::Isolate | Kind::Slots => Vec::new(),
+        Kind::Restore => vec![Target::Ledger],
+        Kind::Scripts => vec![Target::Everything],
+        Kind::Clock if scope.has_clock => vec![Target::Everything],
+        Kind::Clock => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCOPE: Scope = Scope {
+        topology: Topology::Sentinel,
+        has_rabbit: true,
+        has_clock: true,
+        spares_primaries: false,
+    };
+
+    #[test]
+    fn the_seed_reproduces_the_sequence() {
+        let plan =
+            |seed, scope| -> Vec<Fault> { Plan::new(seed, &Kind::ALL, scope).take(200).collect() };
+        assert_eq!(plan(7, SCOPE), plan(7, SCOPE));
+        assert_ne!(plan(7, SCOPE), plan(8, SCOPE));
+        let topology = Topology::Cluster;
+        let faults = plan(7, Scope { topology, ..SCOPE });
+        assert!(faults.iter().any(|fault| fault.kind == Kind::Slots));
+        assert!(faults.iter().all(|fault| fault.kind != Kind::Isolate));
+    }
+
+    #[test]
+    fn every_kind_comes_and_only_the_kinds_that_were_asked_for() {
+        for kind in Kind::ALL {
+            let topology = match kind {
+                Kind::Slots => Topology::Cluster,
+                _ => Topology::Sentinel,
+            };
+            let mut plan = Plan::new(1, &[kind], Scope { topology, ..SCOPE });
+            assert_eq!(plan.next().map(|fault| fault.kind), Some(kind));
+        }
+        let mut without = Plan::new(1, &[Kind::Slots], SCOPE);
+        assert_eq!(without.next(), None);
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        assert_eq!(
+            Kind::parse_list("kill, cut"),
+            Ok(vec![Kind::Kill, Kind::Cut])
+        );
+        assert!(
+            Kind::parse_list("kill,flood")
+                .unwrap_err()
+                .contains("flood")
+        );
+    }
+}

@@ -1,0 +1,271 @@
+//! One installation, from its start to the verdict: faults under load, rest, final rows, checks.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use tokio::task::JoinSet;
+
+use crate::{
+    campaigns::Campaigns,
+    check::{self, Breach},
+    client::{Nodes, Request, SELLER, SENDER},
+    clock::Clock,
+    faults::{BEFORE, Scene, Unfinished, inflict, may_lose},
+    history::{History, Level, LossWindow, OperationId},
+    installation::{Installation, Setup, blocking},
+    load::Load,
+    plan::{Fault, Plan},
+    probe,
+    report::Report,
+    rows::{EngineRow, Rows},
+};
+
+/// How long users without an answer go on asking once all faults are over.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the ledger may take to catch up at the end.
+const SETTLED_MAX: Duration = Duration::from_secs(60);
+/// How often Sentinels or nodes are asked who the primary is.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+/// Grants that are asked for again at the end, and how many at a time.
+const REPLAYED_MAX: usize = 4_000;
+const AT_A_TIME: usize = 64;
+/// Users come for this long before the first fault.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// What a round is to do.
+pub(crate) struct Order {
+    pub(crate) setup: Setup,
+    pub(crate) clock: Option<Clock>,
+    /// How long faults go on.
+    pub(crate) length: Duration,
+    pub(crate) recovery_max: Duration,
+    /// Where the programs' logs are written if something is wrong.
+    pub(crate) logs: PathBuf,
+}
+
+/// Runs faults of the plan until the time is up or the service does not come back, then judges. Returns how long faults
+/// went on.
+///
+/// # Errors
+/// When servers could not be started, or the final rows not be read.
+pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> Result<Duration> {
+    let topology = order.setup.topology;
+    let installation = Installation::start(order.setup, order.clock).await?;
+    let history = Arc::new(History::new());
+    let addrs = vec![installation.node(0), installation.node(1)];
+    let nodes = Nodes::new(addrs, Arc::clone(&history));
+    let campaigns = Arc::new(Campaigns::new(nodes.clone()));
+    let scene = Arc::new(Scene {
+        installation,
+        campaigns: Arc::clone(&campaigns),
+        nodes: nodes.clone(),
+        unfinished: Unfinished::default(),
+    });
+    let load = Load::start(nodes.clone(), Arc::clone(&campaigns));
+    let promotions = Arc::new(AtomicUsize::new(0));
+    let watch = tokio::spawn(watch_primaries(Arc::clone(&scene), Arc::clone(&promotions)));
+    tokio::time::sleep(WARM_UP).await;
+    let violations_before: usize = report.findings.counts().values().sum();
+    let began = Instant::now();
+    let mut is_stuck = false;
+    while began.elapsed() < order.length && !is_stuck {
+        let Some(fault) = plan.next() else { break };
+        let since = history.now();
+        let done = one_fault(&scene, &fault, order.recovery_max).await;
+        report.fault(topology, &fault, done.as_ref().ok().copied());
+        match done {
+            Ok(recovery) => eprintln!(
+                "{since} µs: {fault}: available after {:.2} s",
+                recovery.as_secs_f64()
+            ),
+            Err(error) => {
+                is_stuck = true;
+                let ready = [
+                    scene.installation.readiness(0).await,
+                    scene.installation.readiness(1).await,
+                ];
+                let text = format!("{topology}: {fault}: {error:#}; /readyz: {ready:?}");
+                eprintln!("{text}");
+                report.findings.violation(Breach::Unavailable, text);
+            }
+        }
+        tokio::time::sleep(fault.pause).await;
+    }
+    let spent = began.elapsed();
+    let patience = match is_stuck {
+        true => {
+            campaigns.give_up();
+            WARM_UP
+        }
+        false => PATIENCE,
+    };
+    load.finish(patience).await;
+    let rows = match is_stuck {
+        true => None,
+        false => Some(rest(&scene).await),
+    };
+    watch.abort();
+    report.promotions += promotions.load(Ordering::Relaxed);
+    report.answered += history.answered();
+    report.undecided += history.undecided();
+    report.rounds += 1;
+    let evidence = history.finish();
+    report.findings.absorb(match rows {
+        Some(Ok(rows)) => check::judge(&evidence, &rows),
+        // What has not come to rest cannot be held against rows.
+        Some(Err(error)) => {
+            let mut findings = check::judge_answers(&evidence);
+            let text = format!("{topology}: no rest after the faults: {error:#}");
+            findings.violation(Breach::Unavailable, text);
+            findings
+        }
+        None => check::judge_answers(&evidence),
+    });
+    let violations: usize = report.findings.counts().values().sum();
+    if violations > violations_before {
+        scene.installation.keep_logs(&order.logs)?;
+        eprintln!("the programs' logs are in {}", order.logs.display());
+    }
+    Ok(spent)
+}
+
+/// Asks for everything again, closes all campaigns, and reads the final rows.
+async fn rest(scene: &Scene) -> Result<Rows> {
+    let history = scene.nodes.history();
+    let unfinished = scene.unfinished.take().into_iter();
+    ask_all(&scene.nodes, unfinished.chain(replays(history)).collect()).await;
+    for campaign in history.campaigns() {
+        scene.campaigns.close(&campaign.id).await?;
+    }
+    final_rows(&scene.installation, &scene.nodes).await
+}
+
+/// Makes a fault and waits until the service is available again; returns how long that took once the fault was over.
+async fn one_fault(scene: &Scene, fault: &Fault, recovery_max: Duration) -> Result<Duration> {
+    let history = scene.nodes.history();
+    let from = history.now().saturating_sub(BEFORE);
+    inflict(scene, fault).await?;
+    let recovered = probe::available(&scene.campaigns, &scene.nodes, recovery_max).await;
+    let whole = scene.installation.redis.wait_until_whole().await;
+    if let Some(level) = may_lose(fault) {
+        let until = history.now();
+        history.may_lose(LossWindow { from, until, level });
+    }
+    whole?;
+    recovered
+}
+
+/// Notes every change of a primary: a failover that no fault has asked for may lose what only memory had, too.
+async fn watch_primaries(scene: Arc<Scene>, promotions: Arc<AtomicUsize>) {
+    let history = scene.nodes.history();
+    let mut known = [None; crate::plan::PARTITIONS];
+    loop {
+        for (partition, known) in known.iter_mut().enumerate() {
+            let now = blocking(|| scene.installation.redis.primary(partition));
+            let Some(primary) = now.ok().flatten() else {
+                continue;
+            };
+            if known
+                .replace(primary)
+                .is_some_and(|before| before != primary)
+            {
+                promotions.fetch_add(1, Ordering::Relaxed);
+                let now = history.now();
+                history.may_lose(LossWindow {
+                    from: now.saturating_sub(5 * BEFORE),
+                    until: now + 5 * BEFORE,
+                    level: Level::Memory,
+                });
+            }
+        }
+        tokio::time::sleep(WATCH_EVERY).await;
+    }
+}
+
+/// What users with a grant ask again at the end.
+fn replays(history: &History) -> Vec<(OperationId, Request)> {
+    let mut claims = history.granted_claims();
+    // Of many the oldest and the newest ones: those in the middle are the same.
+    if let Some(skipped) = claims.len().checked_sub(REPLAYED_MAX) {
+        claims.drain(REPLAYED_MAX / 2..REPLAYED_MAX / 2 + skipped);
+    }
+    claims
+        .into_iter()
+        .map(|(operation, campaign, user, quantity)| {
+            let is_packet = history.campaign(&campaign).is_some_and(|c| c.is_packet);
+            (
+                operation,
+                Request::claim(&campaign, is_packet, &user, quantity),
+            )
+        })
+        .collect()
+}
+
+async fn ask_all(nodes: &Nodes, requests: Vec<(OperationId, Request)>) {
+    let until = Instant::now() + PATIENCE;
+    let mut asking = JoinSet::new();
+    for (number, (operation, request)) in requests.into_iter().enumerate() {
+        if asking.len() >= AT_A_TIME {
+            asking.join_next().await;
+        }
+        let nodes = nodes.clone();
+        asking.spawn(async move {
+            let mut node = number;
+            while !nodes.attempt(operation, node, &request).await.is_final() {
+                if Instant::now() > until {
+                    return;
+                }
+                node += 1;
+                tokio::time::sleep(WATCH_EVERY).await;
+            }
+        });
+    }
+    while asking.join_next().await.is_some() {}
+}
+
+/// Waits until the ledger has everything and the audit finds nothing, then reads all rows.
+async fn final_rows(installation: &Installation, nodes: &Nodes) -> Result<Rows> {
+    let since = Instant::now();
+    let audit = loop {
+        let audit = blocking(|| installation.audit())??;
+        let is_done = audit["ok"] == true && audit["in_flight"] == 0;
+        if is_done || since.elapsed() > SETTLED_MAX {
+            break audit;
+        }
+        tokio::time::sleep(WATCH_EVERY).await;
+    };
+    let sql = |statement: &str| installation.sql(statement);
+    let mut rows = Rows::read(sql, SENDER, SELLER)?;
+    if audit["in_flight"] != 0 {
+        let left = &audit["in_flight"];
+        let text = format!("{left} entries are not in the ledger after {SETTLED_MAX:?}");
+        rows.audit.push(text);
+    }
+    for check in audit["checks"].as_array().into_iter().flatten() {
+        if check["ok"] == false {
+            let text = format!("{}: {}", check["name"], check["offending"]);
+            rows.audit.push(text);
+        }
+    }
+    for campaign in nodes.history().campaigns() {
+        let path = format!("/v1/campaigns/{}/state", campaign.id);
+        let state = nodes.get(0, &path).await;
+        let state = state.with_context(|| format!("GET {path}"))?;
+        let number = |name: &str| state[name].as_u64().and_then(|n| u32::try_from(n).ok());
+        let row = EngineRow {
+            supply: number("supply").unwrap_or_default(),
+            granted: number("granted").unwrap_or_default(),
+            remaining: number("remaining").unwrap_or_default(),
+            returned: number("returned").unwrap_or_default(),
+        };
+        rows.engine.insert(campaign.id, row);
+    }
+    Ok(rows)
+}

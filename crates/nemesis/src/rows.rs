@@ -1,0 +1,172 @@
+//! The final rows: what the ledger's tables and the engine say once everything is settled.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result};
+
+/// A grant in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GrantRow {
+    pub(crate) user: String,
+    pub(crate) quantity: u32,
+    pub(crate) amount: i64,
+    /// An order's state; `granted` for a share.
+    pub(crate) state: String,
+}
+
+impl GrantRow {
+    /// Whether the user has the units.
+    pub(crate) fn is_held(&self) -> bool {
+        !matches!(self.state.as_str(), "cancelled" | "expired")
+    }
+}
+
+/// A campaign in the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct CampaignRow {
+    pub(crate) phase: String,
+    pub(crate) supply: u32,
+    pub(crate) granted: u32,
+    pub(crate) returned: u32,
+    pub(crate) refunded: i64,
+    /// What the packet's escrow account holds.
+    pub(crate) escrow: i64,
+}
+
+/// A campaign's numbers in the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct EngineRow {
+    pub(crate) supply: u32,
+    pub(crate) granted: u32,
+    pub(crate) remaining: u32,
+    pub(crate) returned: u32,
+}
+
+/// Everything that the checker holds the history against.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// By campaign and number.
+    pub(crate) grants: BTreeMap<(String, u32), GrantRow>,
+    pub(crate) campaigns: BTreeMap<String, CampaignRow>,
+    pub(crate) engine: BTreeMap<String, EngineRow>,
+    /// Campaign, number, reference, outcome.
+    pub(crate) payments: BTreeSet<(String, u32, String, String)>,
+    /// What users can spend, without the sender and the seller.
+    pub(crate) balances: BTreeMap<String, i64>,
+    pub(crate) sender: i64,
+    pub(crate) seller: i64,
+    /// All balances added up.
+    pub(crate) sum: i64,
+    /// What `qiang audit` found broken.
+    pub(crate) audit: Vec<String>,
+}
+
+const GRANTS: &str = r#"SELECT c.id, s.number, s."user", 1, s.amount, 'granted' FROM shares s
+    JOIN campaigns c ON c.ref = s.campaign WHERE s."user" IS NOT NULL
+    UNION ALL SELECT c.id, o.number, o."user", o.quantity, o.amount, o.state FROM orders o
+    JOIN campaigns c ON c.ref = o.campaign"#;
+
+const CAMPAIGNS: &str =
+    "SELECT c.id, c.phase, c.supply, c.granted, c.returned, c.refunded, coalesce(a.balance, 0)
+    FROM campaigns c LEFT JOIN accounts a ON a.owner = c.id AND a.purpose = 'escrow'";
+
+const PAYMENTS: &str = "SELECT c.id, p.number, p.payment, p.outcome FROM payments p
+    JOIN campaigns c ON c.ref = p.campaign";
+
+const BALANCES: &str = "SELECT owner, purpose, balance FROM accounts";
+
+impl Rows {
+    /// Reads the ledger. `sql` runs a statement and returns lines with `|` between the columns.
+    pub(crate) fn read(
+        sql: impl Fn(&str) -> Result<String>,
+        sender: &str,
+        seller: &str,
+    ) -> Result<Self> {
+        let mut rows = Self::default();
+        for line in sql(GRANTS)?.lines() {
+            let [id, number, user, quantity, amount, state] = columns(line)?;
+            let row = GrantRow {
+                user: user.to_owned(),
+                quantity: number_in(quantity, line)?,
+                amount: number_in(amount, line)?,
+                state: state.to_owned(),
+            };
+            let key = (id.to_owned(), number_in(number, line)?);
+            rows.grants.insert(key, row);
+        }
+        for line in sql(CAMPAIGNS)?.lines() {
+            let [id, phase, supply, granted, returned, refunded, escrow] = columns(line)?;
+            let row = CampaignRow {
+                phase: phase.to_owned(),
+                supply: number_in(supply, line)?,
+                granted: number_in(granted, line)?,
+                returned: number_in(returned, line)?,
+                refunded: number_in(refunded, line)?,
+                escrow: number_in(escrow, line)?,
+            };
+            rows.campaigns.insert(id.to_owned(), row);
+        }
+        for line in sql(PAYMENTS)?.lines() {
+            let [id, number, payment, outcome] = columns(line)?;
+            let row = (
+                id.to_owned(),
+                number_in(number, line)?,
+                payment.to_owned(),
+                outcome.to_owned(),
+            );
+            rows.payments.insert(row);
+        }
+        for line in sql(BALANCES)?.lines() {
+            let [owner, purpose, balance] = columns(line)?;
+            let balance: i64 = number_in(balance, line)?;
+            rows.sum += balance;
+            match (purpose, owner) {
+                ("user", owner) if owner == sender => rows.sender = balance,
+                ("user", owner) if owner == seller => rows.seller = balance,
+                ("user", owner) => {
+                    rows.balances.insert(owner.to_owned(), balance);
+                }
+                _ => {}
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn columns<const N: usize>(line: &str) -> Result<[&str; N]> {
+    let words: Vec<&str> = line.split('|').collect();
+    let found = words.len();
+    <[&str; N]>::try_from(words)
+        .ok()
+        .with_context(|| format!("{found} columns instead of {N}: {line}"))
+}
+
+fn number_in<T: std::str::FromStr>(text: &str, line: &str) -> Result<T> {
+    let parsed = text.parse().ok();
+    parsed.with_context(|| format!("`{text}` is no such number: {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_as_psql_writes_them() {
+        let text = |statement: &str| match statement {
+            GRANTS => "c1|7|ann|1|350|granted\nc2|1|bob|2|200|held".to_owned(),
+            CAMPAIGNS => "c1|scheduled|10|1|0|0|650".to_owned(),
+            PAYMENTS => "c2|1|ref-1|paid".to_owned(),
+            _ => "sender|user|5\nshop|user|200\nann|user|350\nc1|escrow|650\noutside|outside|-1205"
+                .to_owned(),
+        };
+        let sql = |statement: &str| Ok(text(statement));
+        let rows = Rows::read(sql, "sender", "shop").unwrap();
+        assert_eq!(rows.grants[&("c1".to_owned(), 7)].amount, 350);
+        assert!(rows.grants[&("c2".to_owned(), 1)].is_held());
+        assert_eq!(rows.campaigns["c1"].escrow, 650);
+        assert_eq!((rows.sender, rows.seller, rows.sum), (5, 200, 0));
+        assert_eq!(rows.balances.len(), 1);
+        assert_eq!(rows.payments.len(), 1);
+        assert!(Rows::read(|_| Ok("a|b".to_owned()), "", "").is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! `qiang partition`: the partitions of the engine on Redis, and what to do to one that has stopped.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use qiang_core::{event::PartitionId, ports::RepairState};
+use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
+
+use crate::backend::BackendArgs;
+
+/// Something is left as it was.
+const LEFT: u8 = 1;
+
+/// Partitions of the engine on Redis: whether they grant, and what to do to one that has stopped.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Partition {
+    /// List all partitions with their state.
+    List(ListArgs),
+    /// Show what Redis and the ledger have of a partition: term, nodes, repairs, withheld units.
+    Inspect(OneArgs),
+    /// Repair a partition that has lost something, now: what nodes have not said yet counts as unknown.
+    Repair(OneArgs),
+    /// End the halt of a partition without a repair; or give back withheld units of one that grants.
+    Resume(ResumeArgs),
+    /// Close every campaign of a partition: what is left goes back to the owners.
+    Close(OneArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct OneArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// The partition's number.
+    #[arg(value_name = "NUMBER")]
+    partition: u16,
+}
+
+/// Resuming takes a loss as it is: whoever was answered with something that is lost does not get it back. Repair it
+/// instead, wherever the ledger is there.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Give back the units that repairs have withheld, instead: nobody who was told of them is to get them any more.
+    #[arg(long)]
+    release_withheld: bool,
+}
+
+pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
+    let (backend, number) = match command {
+        Partition::List(args) => (&args.backend, None),
+        Partition::Inspect(one) | Partition::Repair(one) | Partition::Close(one) => {
+            (&one.backend, Some(one.partition))
+        }
+        Partition::Resume(args) => (&args.one.backend, Some(args.one.partition)),
+    };
+    let config = backend.load(&backend.overrides())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
+        let done = match number.map(PartitionId) {
+            None => list(&maintenance),
+            Some(partition) if maintenance.partitions().contains(&partition) => {
+                act(&maintenance, command, partition).await
+            }
+            Some(PartitionId(number)) => {
+                Err(UsageError::new(format!("there is no partition {number}")).into())
+            }
+        };
+        let closed = maintenance.close().await;
+        let done = done?;
+        closed?;
+        Ok(done)
+    })
+}
+
+fn list(maintenance: &Maintenance) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    for partition in maintenance.partitions() {
+        writeln!(out, "{:>4}  {}", partition.0, maintenance.state(partition))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn act(
+    maintenance: &Maintenance,
+    command: &Partition,
+    partition: PartitionId,
+) -> anyhow::Result<ExitCode> {
+    let mut out = io::stdout();
+    let done = match command {
+        Partition::List(_) => true,
+        Partition::Inspect(_) => {
+            let (found, settled) = maintenance.inspect(partition).await?;
+            writeln!(out, "{}", maintenance.state(partition))?;
+            writeln!(out, "settled {settled}")?;
+            for (field, value) in &found.state {
+                writeln!(out, "{field} {value}")?;
+            }
+            for (node, seen) in &found.nodes {
+                writeln!(out, "node {node}: seen, term, observed {seen}")?;
+            }
+            for (campaign, units) in &found.withheld {
+                writeln!(out, "withheld {units} of {campaign}")?;
+            }
+            for repair in &found.repairs {
+                writeln!(out, "repair: {repair}")?;
+            }
+            true
+        }
+        Partition::Repair(_) => match maintenance.repair(partition).await? {
+            RepairState::Whole => {
+                writeln!(out, "nothing is lost")?;
+                true
+            }
+            RepairState::Waiting => {
+                writeln!(out, "another process repairs it")?;
+                false
+            }
+            RepairState::Repaired(report) => {
+                writeln!(
+                    out,
+                    "{} campaigns: {} rows restored, {} entries appended, {} entries unknown, {} units withheld",
+                    report.campaigns,
+                    report.restored,
+                    report.appended,
+                    report.unnamed,
+                    report.withheld
+                )?;
+                for conflict in &report.conflicts {
+                    writeln!(out, "not kept: {conflict}")?;
+                }
+                true
+            }
+        },
+        Partition::Resume(args) if args.release_withheld => {
+            let units = maintenance.release_withheld(partition).await?;
+            writeln!(out, "{units} units can be had again")?;
+            true
+        }
+        Partition::Resume(_) => {
+            let resumed = maintenance.resume(partition).await?;
+            let said = if resumed {
+                "it grants again"
+            } else {
+                "it is not halted"
+            };
+            writeln!(out, "{said}")?;
+            resumed
+        }
+        Partition::Close(_) => {
+            for campaign in maintenance.close_campaigns(partition).await? {
+                writeln!(out, "closed {campaign}")?;
+            }
+            true
+        }
+    };
+    Ok(if done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(LEFT)
+    })
+}

@@ -1,0 +1,11 @@
+//! The processes as operators run them: how they start when something is missing, what they show, which signals they
+//! take, and what they log.
+#![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod failures;
+mod program;
+mod signals;
+mod start;
+mod worker;

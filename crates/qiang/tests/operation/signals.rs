@@ -1,0 +1,139 @@
+//! SIGTERM, SIGINT and SIGHUP.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::{
+    common::{SECRET, call, sale, sign_with},
+    program::{Program, redis, until},
+};
+
+const DELAY: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_told_to_stop_says_so_and_serves_on_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let delay = DELAY.as_millis().to_string();
+    let mut node = Program::serve(folder.path(), &[("server.drain_delay_ms", &delay)]);
+    node.ready(200).await;
+    let opened = node.post("/v1/sales", Some(sale(10))).await;
+    let path = format!("/v1/sales/{}/orders", opened.text("id"));
+    node.signal("-TERM");
+    let told = Instant::now();
+    let why = node.ready(503).await;
+    assert!(told.elapsed() < DELAY / 2, "readiness takes long to change");
+    assert_eq!(why["reason"], json!("the process is going down"));
+    // New connections, each a request.
+    assert_eq!(node.get("/healthz").await.status, 200);
+    assert_eq!(node.post(&path, None).await.status, 201);
+    assert!(
+        told.elapsed() < DELAY,
+        "this machine is too slow for this test"
+    );
+    assert_eq!(node.ended().await, Some(0));
+    assert!(told.elapsed() >= DELAY);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_delay_and_ctrl_c_needs_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let hour = [("server.drain_delay_ms", "3600000")];
+    for second in ["-TERM", "-INT"] {
+        let mut node = Program::serve(folder.path(), &hour);
+        node.ready(200).await;
+        node.signal("-TERM");
+        node.ready(503).await;
+        assert!(node.is_running());
+        node.signal(second);
+        assert_eq!(node.ended().await, Some(0));
+    }
+    let mut node = Program::serve(folder.path(), &hour);
+    node.ready(200).await;
+    node.signal("-INT");
+    assert_eq!(node.ended().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_reads_keys_and_level_again_and_refuses_bad_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, secret) = (
+        folder.path().join("qiang.toml"),
+        folder.path().join("secret"),
+    );
+    let configure = |level: &str| {
+        let text = format!("[auth]\nhs256_secret_file = 'secret'\n[log]\nlevel = '{level}'\n");
+        fs::write(&file, text).unwrap();
+    };
+    configure("info");
+    fs::write(&secret, SECRET).unwrap();
+    let mut node = Program::start(folder.path(), &["serve", "--config", "qiang.toml"], &[]);
+    node.ready(200).await;
+    let addr = node.addr().await;
+    let other = "another-secret-of-32-bytes-at-least";
+    let status_by = async |secret: &str| {
+        let claims = json!({ "sub": "olga", "scope": "operate", "exp": 4_000_000_000_i64 });
+        let token = sign_with(secret, &claims);
+        let path = "/v1/accounts/olga";
+        call(addr, "GET", path, Some(&token), &[], None)
+            .await
+            .status
+    };
+    assert_eq!(
+        (status_by(SECRET).await, status_by(other).await),
+        (200, 401)
+    );
+
+    // What cannot be used changes nothing.
+    let refused = "SIGHUP: the configuration cannot be used, and everything stays as it was";
+    for (bad_secret, bad_level, expected) in [
+        ("short", "info", "at least 32 bytes"),
+        (other, "no=such=level", "log.level"),
+    ] {
+        fs::write(&secret, bad_secret).unwrap();
+        configure(bad_level);
+        node.signal("-HUP");
+        let look = async || {
+            let mut lines = node.lines().into_iter();
+            lines.find(|line| {
+                let reason = line["fields"]["reason"].as_str().unwrap_or("");
+                line["fields"]["message"] == refused && reason.contains(expected)
+            })
+        };
+        let line = until(expected, look).await;
+        assert_eq!(line["level"], "ERROR");
+        assert_eq!(
+            (status_by(SECRET).await, status_by(other).await),
+            (200, 401)
+        );
+    }
+
+    fs::write(&secret, other).unwrap();
+    configure("off");
+    node.signal("-HUP");
+    let look = async || (status_by(other).await == 200).then_some(());
+    until("the other secret is never used", look).await;
+    assert_eq!(status_by(SECRET).await, 401);
+    let lines = node.lines().len();
+    assert!(node.is_running());
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    assert_eq!(node.lines().len(), lines, "it is logged what is off");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_survives_sighup() {
+    let folder = tempfile::tempdir().unwrap();
+    redis();
+    let mut worker = Program::on_redis(folder.path(), "worker", "hangup", &[]);
+    worker.ready(200).await;
+    worker.signal("-HUP");
+    let line = worker.line("SIGHUP: read [auth] and log.level again").await;
+    assert_eq!(line["level"], "WARN");
+    assert_eq!(worker.get("/healthz").await.status, 200);
+    worker.signal("-TERM");
+    assert_eq!(worker.ended().await, Some(0));
+}

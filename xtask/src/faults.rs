@@ -1,0 +1,46 @@
+//! `cargo xtask faults`: builds the programs and starts a run of faults, which `qiang-nemesis` makes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::command;
+
+/// The short run of `cargo xtask test`. Losing a primary is left to longer runs: not every loss that a spread campaign
+/// can meet is repaired yet.
+pub(crate) const SHORT: &str = "--seconds 60 --seed 1 --spare-primaries";
+
+/// Builds what is needed and runs it.
+pub(crate) fn run(root: &Path, release: bool, args: &str) -> Result<()> {
+    let profile = if release { " --release" } else { "" };
+    command::run(
+        &format!("cargo build -p qiang -p qiang-nemesis{profile}"),
+        root,
+    )?;
+    let folder = if release { "release" } else { "debug" };
+    start(root, folder, args)
+}
+
+/// Runs what the tests' build has made.
+pub(crate) fn run_built(root: &Path) -> Result<()> {
+    start(root, "debug", SHORT)
+}
+
+fn start(root: &Path, folder: &str, args: &str) -> Result<()> {
+    let program = target(root)?.join(folder).join("qiang-nemesis");
+    command::run(&format!("{} {args}", program.display()), root)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    target_directory: PathBuf,
+}
+
+/// Where Cargo puts programs.
+fn target(root: &Path) -> Result<PathBuf> {
+    let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
+    let metadata: Metadata =
+        serde_json::from_str(&text).context("parse the output of cargo metadata")?;
+    Ok(metadata.target_directory)
+}
