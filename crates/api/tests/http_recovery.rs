@@ -288,6 +288,9 @@ impl EventLog for Half {
     fn partitions(&self) -> Vec<PartitionId> {
         vec![PartitionId(0), PartitionId(1)]
     }
+    async fn epoch(&self, partition: PartitionId) -> Result<String, LedgerError> {
+        self.0.epoch(partition).await
+    }
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         if partition == PartitionId(0) {
             return self.0.head(partition).await;

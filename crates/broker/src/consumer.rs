@@ -15,7 +15,7 @@ use lapin::{
     },
     types::FieldTable,
 };
-use qiang_core::ports::{Delivery, DeliveryTag, Received};
+use qiang_core::ports::{Delivery, DeliveryTag, LedgerError, Received};
 
 use crate::{
     link::{BrokerError, Queue, in_time},
@@ -64,7 +64,9 @@ impl QueueConsumer {
         &mut self,
         limit: usize,
         wait_max: Duration,
-    ) -> Result<Received, BrokerError> {
+    ) -> Result<Received, LedgerError> {
+        // Until it is known, nobody can tell what is stale.
+        self.queue.log.epoch(self.queue.partition).await?;
         let until = Instant::now() + wait_max.min(WAIT_MAX);
         let consumed = self.consume(limit, until).await;
         consumed.inspect_err(|_| self.end_session())?;
@@ -188,12 +190,12 @@ impl QueueConsumer {
                     Err(_) => return,
                 },
             };
-            left = left.saturating_sub(self.put(message));
+            left = left.saturating_sub(self.put(message).await);
         }
     }
 
     /// Takes in what the consumer says, and tells how many entries it brought.
-    fn put(&mut self, message: Option<Result<Incoming, lapin::Error>>) -> usize {
+    async fn put(&mut self, message: Option<Result<Incoming, lapin::Error>>) -> usize {
         let Some(Ok(message)) = message else {
             let connected = |(channel, _): &(Channel, Consumer)| channel.status().connected();
             if message.is_none() && self.session.as_ref().is_some_and(connected) {
@@ -205,12 +207,13 @@ impl QueueConsumer {
             return 0;
         };
         let tag = message.delivery_tag;
-        let mut shown = self.queue.shown.lock();
-        shown.ours = true;
-        shown.recovered += u64::from(message.redelivered);
-        drop(shown);
-        let (partition, log) = (self.queue.partition, &self.queue.log);
-        match message::decode(partition, &log.epoch(partition), &message.data) {
+        self.note_received(message.redelivered);
+        let partition = self.queue.partition;
+        let Ok(epoch) = self.queue.log.epoch(partition).await else {
+            self.end_session();
+            return 0;
+        };
+        match message::decode(partition, &epoch, &message.data) {
             Some(Message::Run(entries)) => {
                 let count = entries.len();
                 self.received.push(Delivery { tag, entries });
@@ -220,6 +223,12 @@ impl QueueConsumer {
             None => self.unreadable.push(tag),
         }
         0
+    }
+
+    fn note_received(&self, redelivered: bool) {
+        let mut shown = self.queue.shown.lock();
+        shown.ours = true;
+        shown.recovered += u64::from(redelivered);
     }
 
     fn has_taken_in(&self) -> bool {

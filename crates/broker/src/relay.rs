@@ -97,7 +97,7 @@ impl Relay {
         let mut position = settled;
         let mut unconfirmed = VecDeque::new();
         loop {
-            let epoch = self.queue.log.epoch(partition);
+            let epoch = self.queue.log.epoch(partition).await?;
             let run = if position.saturating_sub(settled) < AHEAD_MAX {
                 let log = &self.queue.log;
                 log.read(partition, position, MESSAGE_ENTRIES_MAX).await?
@@ -105,9 +105,8 @@ impl Relay {
                 settled = self.ledger.settled(partition).await?;
                 Vec::new()
             };
-            if self.queue.log.epoch(partition) != epoch {
-                // Nobody knows of which epoch it is: the first read learns it, and a partition may be rebuilt
-                // meanwhile.
+            if self.queue.log.epoch(partition).await? != epoch {
+                // The partition was rebuilt meanwhile: nobody knows of which epoch the run is.
                 continue;
             }
             if run.is_empty() {

@@ -101,7 +101,7 @@ impl Transport for RabbitTransport {
         if self.released.load(Ordering::Acquire) {
             return Ok(Received::NotOwner);
         }
-        Ok(consumer.receive(limit, wait_max).await?)
+        consumer.receive(limit, wait_max).await
     }
 
     async fn ack(

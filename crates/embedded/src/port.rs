@@ -52,6 +52,10 @@ impl EventLog for Embedded {
         vec![PARTITION]
     }
 
+    async fn epoch(&self, _partition: PartitionId) -> Result<String, LedgerError> {
+        Ok(String::new())
+    }
+
     async fn head(&self, _partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.positions().0)
     }

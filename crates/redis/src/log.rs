@@ -26,9 +26,15 @@ impl EventLog for RedisEngine {
         list.iter().map(|partition| partition.id).collect()
     }
 
-    fn epoch(&self, partition: PartitionId) -> String {
+    async fn epoch(&self, partition: PartitionId) -> Result<String, LedgerError> {
         let known = self.node.partitions.get(partition);
-        known.epoch().unwrap_or_default()
+        if let Some(epoch) = known.epoch() {
+            return Ok(epoch);
+        }
+        let until = Instant::now() + self.node.partitions.options().call_timeout;
+        let open = known.open_term(until).await.map_err(unavailable);
+        open.map_err(|error| self.unreadable(partition, &error))?;
+        Ok(known.epoch().unwrap_or_default())
     }
 
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {

@@ -78,6 +78,10 @@ impl EventLog for BookEngine {
         self.book().partitions().to_vec()
     }
 
+    async fn epoch(&self, _partition: PartitionId) -> Result<String, LedgerError> {
+        Ok(String::new())
+    }
+
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         Ok(self.book().log(partition).len() as Seq)
     }

@@ -107,7 +107,7 @@ impl PartitionConsumer {
     ) -> Result<Vec<Entry>, LedgerError> {
         let limit = limit.max(1);
         self.gaps.begin(after);
-        let epoch = self.log.epoch(self.partition);
+        let epoch = self.note(self.log.epoch(self.partition).await)?;
         if epoch != self.epoch {
             self.epoch = epoch;
             self.acks.extend(self.inbox.abandon());

@@ -95,6 +95,10 @@ impl EventLog for FakeLog {
         self.parts.lock().unwrap().keys().copied().collect()
     }
 
+    async fn epoch(&self, _partition: PartitionId) -> Result<String, LedgerError> {
+        Ok(String::new())
+    }
+
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         self.well()?;
         if self.silent.lock().unwrap().contains(&partition) {

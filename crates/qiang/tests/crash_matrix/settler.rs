@@ -343,6 +343,10 @@ impl EventLog for StoppingLog {
         self.inner.partitions()
     }
 
+    async fn epoch(&self, partition: PartitionId) -> Result<String, LedgerError> {
+        self.inner.epoch(partition).await
+    }
+
     async fn head(&self, partition: PartitionId) -> Result<Seq, LedgerError> {
         self.inner.head(partition).await
     }
@@ -373,6 +377,14 @@ impl EventLog for StoppingLog {
             self.note(partition, Relayed::Confirmed);
         }
         Ok(entries)
+    }
+
+    fn note_settled(&self, partition: PartitionId, settled: Seq) {
+        self.inner.note_settled(partition, settled);
+    }
+
+    fn awaits_replicas(&self, partition: PartitionId) -> bool {
+        self.inner.awaits_replicas(partition)
     }
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
