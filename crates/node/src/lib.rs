@@ -6,6 +6,7 @@ pub mod config;
 mod distributed;
 pub mod local;
 mod logging;
+mod machine;
 pub mod maintenance;
 pub mod run;
 pub mod scratch;
