@@ -31,7 +31,7 @@ pub use self::{
     app::{Ports, id_at},
     auth::{Scope, check_key},
     config::{Config, UsageError},
-    gauges::{Gauges, PartitionReport, TransportReport},
+    gauges::{Gauges, PartitionReport, ReconcileReport, TransportReport},
     router::document,
     server::{Role, Running, Server},
     token::TokenIssuer,
