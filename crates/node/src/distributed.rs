@@ -5,10 +5,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
+use qiang_api::{Disk, Gauges, PartitionReport, ReconcileReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
+    reconcile::{PartitionFindings, ReconcileMonitor, Reconciliation},
     repair::PartitionRepair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
@@ -113,6 +114,8 @@ impl LedgerBackend {
 /// The engine on Redis, its ledger, and settlement.
 pub(crate) struct Distributed {
     pub(crate) engine: RedisEngine,
+    /// What reconciliation has found, where it runs.
+    findings: Option<Arc<ReconcileMonitor>>,
     settlement: Option<Arc<Settlement>>,
     transport: &'static str,
     ledger_backend: LedgerBackend,
@@ -130,6 +133,7 @@ impl Distributed {
     pub(crate) async fn start(
         config: &Config,
         ledger_backend: LedgerBackend,
+        clock: Arc<dyn Clock>,
         settle: bool,
         upkeep: Arc<Host>,
     ) -> anyhow::Result<Arc<Self>> {
@@ -164,8 +168,22 @@ impl Distributed {
         let mode = config.redis.repair.into();
         let repair = PartitionRepair::new(repairing, ledger_backend.ledger(), mode, on_repaired);
         monitoring.start("repair", PartitionRepair::SCHEDULE, repair);
+        let findings = config.redis.reconcile_options().map(|options| {
+            let findings = Arc::<ReconcileMonitor>::default();
+            let reconciliation = Reconciliation::new(
+                Arc::new(engine.clone()),
+                ledger_backend.ledger(),
+                clock,
+                options,
+                Arc::clone(&findings),
+            );
+            let schedule = Reconciliation::schedule(options);
+            monitoring.start("reconciliation", schedule, reconciliation);
+            findings
+        });
         Ok(Arc::new(Self {
             engine,
+            findings,
             settlement,
             transport: config.settlement.transport.name(),
             ledger_backend,
@@ -317,6 +335,17 @@ impl Gauges for Distributed {
         self.upkeep.stuck()
     }
 
+    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
+        let report = |it: PartitionFindings| ReconcileReport {
+            partition: it.partition,
+            differences: it.differences,
+            ran_at: it.ran_at,
+            passed_at: it.passed_at,
+        };
+        let findings = self.findings.as_ref()?.findings();
+        Some(findings.into_iter().map(report).collect())
+    }
+
     fn transport_report(&self) -> Option<TransportReport> {
         let settlement = self.settlement.as_ref()?;
         let report = |(position, status): (Position, TransportStatus)| PartitionReport {
@@ -437,7 +466,7 @@ pub(crate) async fn settle(
     config: &Config,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<Distributed>> {
-    let ledger_backend = LedgerBackend::open(config, clock).await?;
+    let ledger_backend = LedgerBackend::open(config, Arc::clone(&clock)).await?;
     let upkeep = Arc::new(Host::new("upkeep"));
-    Distributed::start(config, ledger_backend, true, upkeep).await
+    Distributed::start(config, ledger_backend, clock, true, upkeep).await
 }

@@ -23,6 +23,8 @@
 //! - `P:{pNN}:kept`, list: while the partition is halted, entries past the end of the log that nodes have answered, as
 //!   text; `P:{pNN}:offers`, hash: node → the loss for which it has put all of its own there, and from which entry on.
 //! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
+//! - `P:{pNN}:reconciler`, string: which process reconciles the partition with the ledger; it expires unless that
+//!   process renews it.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
 //!   that is sent again is not carried out again.
@@ -68,7 +70,7 @@ macro_rules! keys_of_a_partition {
 }
 
 impl KeySpace {
-    keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs }
+    keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs reconciler }
 
     pub(crate) fn new(prefix: &str) -> Self {
         Self {

@@ -14,7 +14,7 @@
 //! there then.
 
 mod parts;
-
+mod sample;
 mod sides;
 
 use std::collections::{BTreeMap, BTreeSet};

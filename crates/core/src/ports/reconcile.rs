@@ -54,7 +54,9 @@ pub struct SettledPayment {
 #[async_trait]
 pub trait ReconcileStore: Send + Sync + 'static {
     /// Up to `limit` campaigns to which something may still happen, in the order of their ids, behind `after`: those
-    /// that are not closed, and those with an order that is held.
+    /// that are not closed, and those with an order that is held. Orders of a closed sale are looked through for that
+    /// until the newest campaign is 30 days younger than the end of the sale's last hold: what it costs follows from
+    /// what is live and was live lately, and not from all that ever was.
     async fn live_campaigns(
         &self,
         after: Option<CampaignId>,

@@ -18,8 +18,9 @@ pub(crate) fn live_campaigns(
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT id FROM campaigns c WHERE id > ?1 AND (phase <> 'closed' OR EXISTS \
-         (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held')) ORDER BY id LIMIT ?2",
+        "SELECT id FROM campaigns c WHERE id > ?1 AND (phase <> 'closed' OR (kind = 'sale' \
+         AND ends_at + hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
+         AND EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held'))) ORDER BY id LIMIT ?2",
     )?;
     let after = after.map_or_else(String::new, |id| id.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;

@@ -12,7 +12,7 @@ use crate::{
     program::{Program, redis, until},
 };
 
-const DELAY: Duration = Duration::from_secs(2);
+const DELAY: Duration = Duration::from_secs(6);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_told_to_stop_says_so_and_serves_on_for_a_while() {

@@ -120,7 +120,7 @@ async fn a_broker_that_is_absent_is_said_at_the_start() {
             if failing.count() == 2 {
                 break;
             }
-            assert!(started.elapsed() < Duration::from_secs(2), "{text}");
+            assert!(started.elapsed() < PATIENCE, "{text}");
         }
         process.signal("-TERM");
         assert_eq!(process.ended().await, Some(0));
