@@ -43,6 +43,8 @@ pub(crate) struct PartSnapshot {
     pub(crate) withheld: (u32, i64),
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
+    /// The epoch of the last repair that has written its numbers.
+    pub(crate) repaired: Option<String>,
 }
 
 /// A part as the ledger has it.
@@ -121,6 +123,7 @@ impl Partitions {
             },
             withheld: head.withheld,
             withheld_shares: fields.get("withheld_shares").cloned().unwrap_or_default(),
+            repaired: fields.get("repaired").cloned(),
             meta: head.meta,
         }))
     }
@@ -339,7 +342,7 @@ pub(crate) async fn settled(
                     quantity: row.quantity,
                     amount_minor: row.amount_minor.unwrap_or(0),
                     granted_at,
-                    key: None,
+                    key: row.key,
                     state: row.state,
                 };
                 rows.grants.insert(row.number, grant);
