@@ -27,6 +27,17 @@ pub trait Gauges: Send + Sync + 'static {
     /// Every partition, and why nothing is granted there at the moment, if that is so.
     fn partitions(&self) -> Vec<(PartitionId, Option<String>)>;
 
+    /// By how many seconds the clock that decides is ahead of the one that it is held against: Redis' ahead of this
+    /// machine's; the system's ahead of one that nobody can set, since the start. None while it is not known.
+    fn clock_offset_seconds(&self) -> Option<f64> {
+        None
+    }
+
+    /// The disk of the file that this process writes, if it writes one.
+    fn disk(&self) -> Option<Disk> {
+        None
+    }
+
     /// What this process should have done by now and tries again, if there is anything: drafts that are not open.
     fn upkeep_stuck(&self) -> Option<String> {
         None
@@ -36,6 +47,15 @@ pub trait Gauges: Send + Sync + 'static {
     fn transport_report(&self) -> Option<TransportReport> {
         None
     }
+}
+
+/// A disk, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Disk {
+    /// What this process may still write.
+    pub available: u64,
+    /// All of it.
+    pub size: u64,
 }
 
 /// The state of the transport of entries to the ledger.

@@ -22,6 +22,9 @@ const LATENCY_BUCKETS: [f64; 14] = [
 const UNDECIDED: [&str; 2] = ["throttled", "failed"];
 const SET_ASIDE: &str = "qiang_settlement_set_aside";
 const PARTITION_READY: &str = "qiang_partition_ready";
+const CLOCK_OFFSET: &str = "qiang_clock_offset_seconds";
+const DISK_AVAILABLE: &str = "qiang_disk_available_bytes";
+const DISK_SIZE: &str = "qiang_disk_size_bytes";
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
@@ -72,6 +75,21 @@ impl Metrics {
             &recorder,
             PARTITION_READY,
             "1 while a partition grants, 0 while it does not; /readyz says why",
+        );
+        describe_gauge(
+            &recorder,
+            CLOCK_OFFSET,
+            "How far the clock that decides is ahead: Redis' of this machine's; the system's of its own time since the start",
+        );
+        describe_gauge(
+            &recorder,
+            DISK_AVAILABLE,
+            "What is left of the disk that has the data file",
+        );
+        describe_gauge(
+            &recorder,
+            DISK_SIZE,
+            "The size of the disk that has the data file",
         );
         let text = "Claims by what they ended in";
         let routes = templates(&recorder, document);
@@ -168,6 +186,13 @@ impl Metrics {
             self.set(PARTITION_READY, labels, ready);
         }
         self.stuck.set(f64::from(gauges.stuck().is_some()));
+        if let Some(offset) = gauges.clock_offset_seconds() {
+            self.set(CLOCK_OFFSET, Vec::new(), offset);
+        }
+        if let Some(disk) = gauges.disk() {
+            self.set(DISK_AVAILABLE, Vec::new(), disk.available as f64);
+            self.set(DISK_SIZE, Vec::new(), disk.size as f64);
+        }
         if let Some(transport_report) = gauges.transport_report() {
             let make = || TransportMetrics::new(&self.recorder, &transport_report);
             self.transport.get_or_init(make).show(&transport_report);

@@ -1,10 +1,10 @@
 //! The backend of a node: an engine, its log, a ledger, and settlement from one to the other.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
-use qiang_api::{Gauges, Ports};
+use qiang_api::{Disk, Gauges, Ports};
 use qiang_control::host::Host;
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -16,6 +16,7 @@ use crate::{
     close::Close,
     config::{Config, EngineKind},
     distributed::{Distributed, LedgerBackend},
+    machine::{WallClock, disk_of},
 };
 
 /// What the reconcilers of a node are for, for the log.
@@ -25,6 +26,9 @@ const UPKEEP: &str = "upkeep";
 struct EmbeddedGauges {
     engine: Arc<Embedded>,
     upkeep: Arc<Host>,
+    /// The file, if it is known.
+    file: Option<PathBuf>,
+    wall_clock: WallClock,
 }
 
 impl Gauges for EmbeddedGauges {
@@ -51,6 +55,14 @@ impl Gauges for EmbeddedGauges {
         partitions
             .map(|partition| (partition, self.engine.stopped()))
             .collect()
+    }
+
+    fn clock_offset_seconds(&self) -> Option<f64> {
+        Some(self.wall_clock.offset_seconds())
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        self.file.as_deref().and_then(disk_of)
     }
 
     fn upkeep_stuck(&self) -> Option<String> {
@@ -89,9 +101,10 @@ impl Backend {
         match config.engine.kind {
             EngineKind::Embedded => {
                 let by = clock.clone();
+                let file = path.clone();
                 let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, by));
                 let embedded = opening.await?.context(described)?;
-                Ok(Self::embedded(embedded, clock))
+                Ok(Self::embedded_in(Some(file), embedded, clock))
             }
             EngineKind::Redis => {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
@@ -118,11 +131,17 @@ impl Backend {
     /// The embedded engine, which is its own ledger and log.
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
+        Self::embedded_in(None, embedded, clock)
+    }
+
+    fn embedded_in(file: Option<PathBuf>, embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(embedded);
         let upkeep = Arc::new(Host::new(UPKEEP));
         let gauges = EmbeddedGauges {
             engine: Arc::clone(&shared),
             upkeep: Arc::clone(&upkeep),
+            file,
+            wall_clock: WallClock::start(),
         };
         let ports = Ports {
             engine: shared.clone(),

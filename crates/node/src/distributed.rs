@@ -1,11 +1,11 @@
 //! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends
 //! on how far that is.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_api::{Gauges, PartitionReport, TransportReport};
+use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
@@ -23,11 +23,11 @@ use qiang_core::{
         Transport, TransportStatus,
     },
 };
-use qiang_embedded::{Embedded, SqliteLedger};
+use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{close::Close, config::Config, ledger_ack::confirm};
+use crate::{close::Close, config::Config, ledger_ack::confirm, machine::disk_of};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -115,6 +115,8 @@ pub(crate) struct Distributed {
     settlement: Option<Arc<Settlement>>,
     transport: &'static str,
     ledger_backend: LedgerBackend,
+    /// The ledger's file, if it is in one.
+    file: Option<PathBuf>,
     /// Entries that may wait for the ledger.
     unsettled_max: u64,
     monitor: Arc<SettlementMonitor>,
@@ -166,6 +168,11 @@ impl Distributed {
             settlement,
             transport: config.settlement.transport.name(),
             ledger_backend,
+            file: config
+                .ledger
+                .url()
+                .is_none()
+                .then(|| config.engine.data.clone()),
             unsettled_max: config.settlement.unsettled_max,
             monitor,
             monitoring,
@@ -285,6 +292,15 @@ impl Gauges for Distributed {
             }
         }
         states
+    }
+
+    fn clock_offset_seconds(&self) -> Option<f64> {
+        let redis = self.engine.time()?.as_millis();
+        Some((redis - SystemClock.now().as_millis()) as f64 / 1_000.0)
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        self.file.as_deref().and_then(disk_of)
     }
 
     fn upkeep_stuck(&self) -> Option<String> {

@@ -7,6 +7,7 @@ mod distributed;
 mod ledger_ack;
 pub mod local;
 mod logging;
+mod machine;
 pub mod maintenance;
 pub mod run;
 pub mod scratch;

@@ -11,6 +11,7 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{Claimed, Engine, EngineError, Probed, Ticket},
+    time::Timestamp,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 
@@ -179,6 +180,12 @@ impl RedisEngine {
             Some(format!("partition {}: {}", partition.0, reason?))
         });
         stopped.reduce(|all, one| format!("{all}; {one}"))
+    }
+
+    /// Redis' time, if it was asked for it lately.
+    #[must_use]
+    pub fn time(&self) -> Option<Timestamp> {
+        self.node.partitions.clock.trusted_now()
     }
 
     /// Every partition, and why nothing is granted there, if that is so: it has halted, or is unreachable.

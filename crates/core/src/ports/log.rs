@@ -12,7 +12,8 @@ pub trait EventLog: Send + Sync + 'static {
     fn partitions(&self) -> Vec<PartitionId>;
 
     /// The epoch of a partition: another one once it was rebuilt after a loss. What was read or sent in another epoch
-    /// may be of a history that is lost. Empty where nothing is ever rebuilt. Waits, in a bounded time, until it is known.
+    /// may be of a history that is lost. Empty where nothing is ever rebuilt. Waits, in a bounded time, until it is
+    /// known.
     async fn epoch(&self, partition: PartitionId) -> Result<String, LedgerError>;
 
     /// The last entry of a partition; 0 when there is none. It may be one that [`EventLog::read`] does not give yet,
