@@ -114,7 +114,7 @@ fn describe(repair: &RepairRecord) -> String {
     let follows = if follows.is_empty() {
         "nothing"
     } else {
-        follows
+        follows.as_str()
     };
     let lost = match lost_from > lost_to {
         true => "nothing lost".to_owned(),
