@@ -20,16 +20,15 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, Ledger, LedgerError, Probed,
-        QuarantineCount, Ticket, Transport, TransportStatus,
+        Claimed, Clock, Engine, EngineError, EventLog, Ledger, Probed, QuarantineCount, Ticket,
+        Transport, TransportStatus,
     },
-    quarantine::GRANT_QUARANTINED,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{close::Close, config::Config, machine::disk_of};
+use crate::{close::Close, config::Config, ledger_ack::confirm, machine::disk_of};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -215,27 +214,18 @@ impl Distributed {
         let unknown = |reason: &str| EngineError::Uncertain {
             reason: reason.to_owned(),
         };
-        let failed = |error: LedgerError| unknown(&error.to_string());
-        let (partition, seq) = self
+        let place = self
             .engine
             .position_after(claim)
             .ok_or_else(|| unknown("the grant's place in the log is not known"))?;
         if let Some(settlement) = &self.settlement {
-            settlement.wake(partition);
+            settlement.wake(place.0);
         }
-        let ledger = self.ledger();
-        let settled = ledger.await_settled(partition, seq, LEDGER_WAIT_MAX).await;
-        if !settled.map_err(failed)? {
-            return Err(unknown("the ledger has not confirmed it in time"));
-        }
-        let quarantined = ledger.is_grant_quarantined(partition, grant.campaign, grant.number);
-        match quarantined.await.map_err(failed)? {
-            true => Err(unknown(GRANT_QUARANTINED)),
-            false => Ok(Claimed {
-                ack: AckLevel::Ledger,
-                ..claimed
-            }),
-        }
+        confirm(&*self.ledger(), claim, &grant, place, LEDGER_WAIT_MAX).await?;
+        Ok(Claimed {
+            ack: AckLevel::Ledger,
+            ..claimed
+        })
     }
 
     /// The engine as the API uses it.

@@ -7,11 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use qiang_core::{id::CampaignId, reconcile::DifferenceKind};
+use qiang_core::{event::PartitionId, id::CampaignId, reconcile::DifferenceKind};
 use qiang_node::{SystemClock, maintenance::Maintenance};
 use serde::Serialize;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, partition::withheld_of};
 
 /// Differences remain.
 const DIFFERENCES: u8 = 1;
@@ -56,6 +56,19 @@ struct Found {
     in_flight: u64,
     /// Partitions that were united with the ledger.
     repaired: Vec<u16>,
+    /// What repairs withhold, as the ledger has it.
+    withheld: Vec<Withheld>,
+}
+
+#[derive(Debug, Serialize)]
+struct Withheld {
+    partition: u16,
+    epoch: String,
+    campaign: String,
+    units: u32,
+    amount_minor: i64,
+    #[serde(skip)]
+    text: String,
 }
 
 pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
@@ -81,6 +94,9 @@ pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
 async fn reconcile(maintenance: &Maintenance, args: &ReconcileArgs) -> anyhow::Result<Found> {
     let mut found = Found::default();
     for partition in maintenance.partitions() {
+        found
+            .withheld
+            .extend(withheld(maintenance, partition).await?);
         let mut differences = maintenance.differences(partition, args.campaign).await?;
         let differs = |kind: DifferenceKind| kind != DifferenceKind::InFlight;
         if args.repair && differences.iter().any(|it| differs(it.kind)) {
@@ -107,6 +123,25 @@ async fn reconcile(maintenance: &Maintenance, args: &ReconcileArgs) -> anyhow::R
     Ok(found)
 }
 
+/// What is withheld in a partition, and not given back.
+async fn withheld(
+    maintenance: &Maintenance,
+    partition: PartitionId,
+) -> anyhow::Result<Vec<Withheld>> {
+    let (_, records) = maintenance.records(partition).await?;
+    let records = records.into_iter();
+    let held = records.filter(|record| record.released_at.is_none() && record.units > 0);
+    let held = held.map(|record| Withheld {
+        partition: partition.0,
+        text: withheld_of(&record),
+        epoch: record.epoch,
+        campaign: record.campaign.to_string(),
+        units: record.units,
+        amount_minor: record.amount_minor,
+    });
+    Ok(held.collect())
+}
+
 fn print(found: &Found, json: bool) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if json {
@@ -124,6 +159,13 @@ fn print(found: &Found, json: bool) -> anyhow::Result<()> {
     }
     for partition in &found.repaired {
         writeln!(out, "partition {partition}: united with the ledger")?;
+    }
+    for withheld in &found.withheld {
+        writeln!(
+            out,
+            "partition {}: withheld by {}",
+            withheld.partition, withheld.text
+        )?;
     }
     for (kind, count) in counts {
         writeln!(out, "{count} {kind}")?;

@@ -43,6 +43,8 @@ pub(crate) struct PartSnapshot {
     pub(crate) withheld: (u32, i64),
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
+    /// The epoch of the last repair that has written its numbers.
+    pub(crate) repaired: Option<String>,
 }
 
 /// A part as the ledger has it.
@@ -111,6 +113,7 @@ impl Partitions {
             },
             withheld: head.withheld,
             withheld_shares: head.withheld_shares,
+            repaired: head.repaired,
             meta: head.meta,
         }))
     }
@@ -228,6 +231,7 @@ pub(crate) struct Head {
     pub(crate) numbered: u32,
     withheld: (u32, i64),
     withheld_shares: String,
+    repaired: Option<String>,
 }
 
 impl Head {
@@ -256,6 +260,7 @@ impl Head {
                 number("withheld_minor").unwrap_or(0),
             ),
             withheld_shares: get("withheld_shares").unwrap_or_default().to_owned(),
+            repaired: get("repaired").map(str::to_owned),
             meta,
         })
     }
@@ -353,7 +358,7 @@ pub(crate) async fn settled(
                     quantity: row.quantity,
                     amount_minor: row.amount_minor.unwrap_or(0),
                     granted_at,
-                    key: None,
+                    key: row.key,
                     state: row.state,
                 };
                 rows.grants.insert(row.number, grant);

@@ -5,6 +5,7 @@ mod ledger;
 mod log;
 mod reconcile;
 mod repair;
+mod repair_record;
 mod sample;
 mod transport;
 mod whole_ledger;
@@ -18,6 +19,7 @@ pub use self::{
     log::EventLog,
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
+    repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
     whole_ledger::Ledger,

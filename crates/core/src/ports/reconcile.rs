@@ -7,7 +7,7 @@ use crate::{
     book::PaymentOutcome,
     campaign::Phase,
     event::PartitionId,
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
     time::Timestamp,
 };
@@ -37,6 +37,8 @@ pub struct SettledRow {
     pub quantity: u32,
     /// Where an order stands; [`OrderState::Held`] for a share.
     pub state: OrderState,
+    /// The key of the claim for an order, if it had one. None for a share: a user has one, whatever the key.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// A payment as it is settled.

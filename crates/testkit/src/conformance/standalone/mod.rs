@@ -130,6 +130,8 @@ macro_rules! ledger_conformance {
             a_gap_is_refused_in_its_partition_alone,
             settling_again_changes_nothing_in_any_part,
             partitions_are_settled_at_once,
+            keys_of_orders_are_kept,
+            repairs_are_written_down,
         }
 
         #[test]
