@@ -21,8 +21,10 @@ pub(super) struct Union<'a> {
 
 impl<'a> Union<'a> {
     pub(super) fn of(survey: &'a Survey<'a>, mut rows: PartRows) -> Self {
-        if !survey.ledger_is_ahead && survey.engine.rows.phase != Phase::Draft {
-            rows.phase = survey.engine.rows.phase;
+        // Whether a part was opened at all, the engine knows best: nothing is granted in one that was not.
+        let engine = survey.engine.rows.phase;
+        if engine != Phase::Draft && (!survey.ledger_is_ahead || rows.phase == Phase::Draft) {
+            rows.phase = engine;
         }
         let mut union = Self {
             survey,
@@ -184,8 +186,7 @@ impl<'a> Union<'a> {
         let amount = self.amounts.get(&number);
         let is_free = match self.facts().fixed_shares {
             _ if self.rows.phase == Phase::Closed => false,
-            true if self.facts().parts == 1 => amount == Some(&row.amount_minor),
-            true => amount.is_none_or(|amount| *amount == row.amount_minor),
+            true => amount == Some(&row.amount_minor),
             false => true,
         };
         match is_free && self.has_room(&row) {
@@ -435,6 +436,7 @@ impl<'a> Union<'a> {
             return left;
         }
         let most = self.survey.unnamed.saturating_mul(u64::from(facts.limit));
+        let most = most.saturating_add(u64::from(self.survey.withheld));
         left.min(u32::try_from(most).unwrap_or(u32::MAX))
     }
 }
