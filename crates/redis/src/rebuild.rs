@@ -57,7 +57,7 @@ pub(crate) type NewRecord = (usize, i64, &'static str, String);
 pub(crate) struct Rebuild<'a> {
     partitions: &'a Partitions,
     pub(crate) partition: PartitionId,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl<'a> Rebuild<'a> {
@@ -116,7 +116,7 @@ impl<'a> Rebuild<'a> {
         meta: &CampaignMeta,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
-        fields: &[(&'static str, String)],
+        fields: &[(String, String)],
         repair: &Repair,
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
@@ -212,7 +212,7 @@ impl<'a> Rebuild<'a> {
         meta: &CampaignMeta,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
-        fields: &[(&'static str, String)],
+        fields: &[(String, String)],
         repair: &Repair,
         ready: bool,
     ) -> Result<(), EngineError> {
@@ -228,7 +228,10 @@ impl<'a> Rebuild<'a> {
             None => repair.numbered + 1,
         };
         let last = rows.grants.values().map(|row| row.granted_at).max();
-        let mut all: BTreeMap<&str, String> = fields.iter().cloned().collect();
+        let given = fields.iter();
+        let mut all: BTreeMap<&str, String> = given
+            .map(|(field, value)| (field.as_str(), value.clone()))
+            .collect();
         let phase = match rows.phase {
             Phase::Closed => "c",
             Phase::Paused => "p",
@@ -252,7 +255,10 @@ impl<'a> Rebuild<'a> {
             let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
             all.insert("money", money.to_string());
         }
-        if repair.withheld.units > 0 {
+        // A part of a spread campaign withholds what is withheld now; otherwise that comes on top.
+        let is_spread = facts.parts > 1;
+        if repair.withheld.units > 0 || is_spread {
+            let before = before.filter(|_| !is_spread);
             let (units, minor) = before.map_or((0, 0), |before| before.withheld);
             let mut shares =
                 before.map_or_else(String::new, |before| before.withheld_shares.clone());
@@ -272,7 +278,7 @@ impl<'a> Rebuild<'a> {
             .into_iter()
             .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))
             .min();
-        let script_keys = [
+        let mut script_keys = vec![
             keys.partition(self.partition),
             keys.agenda(self.partition),
             keys.campaign(self.partition, meta.id),
@@ -281,6 +287,9 @@ impl<'a> Rebuild<'a> {
             of("shares:repair"),
             of("sums:repair"),
         ];
+        if is_spread {
+            script_keys.push(keys.transfers(self.partition, meta.id));
+        }
         let mut args = vec![
             self.token.clone(),
             meta.id.to_string(),
@@ -324,7 +333,8 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Ends the halt, under a new epoch.
-    pub(crate) async fn end(&self, epoch: &str, report: &RepairReport) -> Result<(), EngineError> {
+    pub(crate) async fn end(&self, loss: &Loss, report: &RepairReport) -> Result<(), EngineError> {
+        let epoch = &loss.epoch;
         let keys = self.partitions.keys();
         let script_keys = [
             keys.partition(self.partition),
@@ -347,7 +357,7 @@ impl<'a> Rebuild<'a> {
             conflicts.len()
         );
         let count = self.partitions.options().partitions;
-        let args = (epoch, new, 0, count, &self.token, note);
+        let args = (epoch, new, 0, count, &self.token, note, loss.name());
         self.expect_ok(&END, &script_keys, &args).await
     }
 

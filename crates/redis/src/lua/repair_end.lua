@@ -1,10 +1,13 @@
 -- Ends a repair, and with resume.lua behind it the halt.
 -- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers, KEYS[4] repairs
--- ARGV[1..4] as in resume.lua, ARGV[5] the repairer's token, ARGV[6] what was done, in words
--- Replies: {"gone", ""} when another one repairs
-local repairer = redis.call('HGET', KEYS[1], 'repairer')
-if repairer ~= ARGV[5] then
+-- ARGV[1..4] as in resume.lua, ARGV[5] the repairer's token, ARGV[6] what was done, in words, ARGV[7] the loss
+-- Replies: {"gone", ""} when another one repairs; {"more", ""} when more is lost by now than was repaired
+local lost = redis.call('HMGET', KEYS[1], 'repairer', 'lost_from', 'lost_to')
+if lost[1] ~= ARGV[5] then
   return {'gone', ''}
+end
+if tostring(lost[2]) .. '-' .. tostring(lost[3]) ~= ARGV[7] then
+  return {'more', ''}
 end
 redis.call('HDEL', KEYS[1], 'repairer', 'repair_until', 'repair_since', 'repair_unnamed')
 redis.call('UNLINK', KEYS[2], KEYS[3])

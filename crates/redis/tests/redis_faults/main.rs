@@ -20,6 +20,7 @@ mod network;
 mod places;
 mod pulls;
 mod repair;
+mod repair_spread;
 mod replicas;
 mod setup;
 mod spread;
