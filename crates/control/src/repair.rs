@@ -79,9 +79,6 @@ impl PartitionRepair {
 
     async fn look(&mut self, partition: PartitionId) -> Result<(), EngineError> {
         let mut lost = self.engine.has_lost(partition).await?;
-        if lost {
-            self.lost.insert(partition);
-        }
         if lost && self.mode == RepairMode::Automatic {
             let repaired = self.engine.repair(partition, &*self.ledger, false).await?;
             lost = repaired == RepairState::Waiting;
@@ -108,6 +105,14 @@ impl PartitionRepair {
 impl Reconciler for PartitionRepair {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         let mut failed = BTreeMap::new();
+        // Before anything is repaired: the repair of one partition may be that of others, too.
+        for partition in self.engine.partitions() {
+            match self.engine.has_lost(partition).await {
+                Ok(true) => drop(self.lost.insert(partition)),
+                Ok(false) => {}
+                Err(error) => drop(failed.insert(partition, error)),
+            }
+        }
         for partition in self.engine.partitions() {
             // One that cannot be repaired holds up no other.
             if let Err(error) = self.look(partition).await {

@@ -220,7 +220,7 @@ impl RedisEngine {
     /// # Errors
     /// When Redis does not answer, or the partition has stopped already.
     pub async fn halt(&self, partition: PartitionId, reason: &str) -> Result<(), EngineError> {
-        self.node.partitions.halt(partition, reason).await
+        self.node.partitions.halt(partition, reason, false).await
     }
 
     /// Has a partition that was repaired go on, under a new epoch and behind the entry `base` and everything that was

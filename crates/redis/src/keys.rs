@@ -41,7 +41,9 @@
 //! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
 //! - `P:{pNN}:c:ID:payments`, hash: order and payment → its outcome.
 //! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
-//! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units that are moving there.
+//! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units that are moving there. Fields of the campaign's hash are
+//!   `sent`, the number of the last transfer that this part has begun, `from:NN`, that of the last one that has arrived
+//!   from partition NN, and `frozen`, until when none begins, because another part is being repaired, and by whom.
 //!
 //! Invalidations for the gates are published on the channel `P:{pNN}:agenda:news`.
 

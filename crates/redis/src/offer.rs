@@ -1,5 +1,5 @@
 //! What nodes give to a repair: when a partition has lost something, each puts what it has answered past the end of the
-//! log into the list `kept`, once a loss, and says so in `offers`.
+//! log into the list `kept`, and says so in `offers`.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -42,7 +42,6 @@ impl Loss {
 
 /// Offers this node's kept answers, for as long as the node runs.
 pub(crate) async fn offer(node: Arc<Node>) {
-    let mut offered: HashMap<PartitionId, Loss> = HashMap::new();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         for partition in node.partitions.list() {
@@ -50,27 +49,27 @@ pub(crate) async fn offer(node: Arc<Node>) {
                 continue;
             }
             let id = partition.id;
-            let known = offered.get(&id);
-            match offer_once(&node, id, known).await {
-                Ok(Some(loss)) => drop(offered.insert(id, loss)),
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::debug!(partition = id.0, %error, "kept answers could not be offered");
-                }
+            if let Err(error) = offer_once(&node, id).await {
+                tracing::debug!(partition = id.0, %error, "kept answers could not be offered");
             }
         }
     }
 }
 
-async fn offer_once(
-    node: &Node,
-    partition: PartitionId,
-    known: Option<&Loss>,
-) -> Result<Option<Loss>, EngineError> {
-    let loss = node.partitions.loss(partition).await?;
-    let Some(loss) = loss.filter(|loss| known != Some(loss)) else {
-        return Ok(None);
+async fn offer_once(node: &Node, partition: PartitionId) -> Result<(), EngineError> {
+    let Some(loss) = node.partitions.loss(partition).await? else {
+        return Ok(());
     };
+    // What was offered may be lost by a failover, too: Redis says whether it is there.
+    let mut offered = redis::cmd("HGET");
+    offered
+        .arg(node.partitions.keys().offers(partition))
+        .arg(&node.partitions.context.node);
+    let offered: Option<String> = node.partitions.query_unfenced(partition, &offered).await?;
+    let name = offered.as_deref().and_then(|offer| offer.split_once(' '));
+    if name.is_some_and(|(name, _)| name == loss.name()) {
+        return Ok(());
+    }
     node.partitions.get(partition).all_kept().await;
     let (entries, all_from) = node.kept(partition).since(loss.from);
     let texts: Vec<String> = entries.iter().map(Entry::to_text).collect();
@@ -98,7 +97,7 @@ async fn offer_once(
             .arg(texts);
         let _: (String, String) = node.partitions.query_unfenced(partition, &command).await?;
     }
-    Ok(Some(loss))
+    Ok(())
 }
 
 impl Partitions {

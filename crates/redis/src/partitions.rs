@@ -294,10 +294,18 @@ impl Partitions {
     ///
     /// # Errors
     /// When Redis does not answer, or the partition has stopped already.
-    pub(crate) async fn halt(&self, id: PartitionId, reason: &str) -> Result<(), EngineError> {
+    pub(crate) async fn halt(
+        &self,
+        id: PartitionId,
+        reason: &str,
+        to_repair: bool,
+    ) -> Result<(), EngineError> {
         let asks = Some(AckLevel::Memory);
-        self.call(id, &HALT, nobody(), asks, &|command| command.arg(reason))
-            .await?;
+        let to_repair = u8::from(to_repair);
+        self.call(id, &HALT, nobody(), asks, &|command| {
+            command.arg(reason).arg(to_repair)
+        })
+        .await?;
         self.get(id).suspect();
         Ok(())
     }

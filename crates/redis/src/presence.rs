@@ -161,7 +161,7 @@ impl Partitions {
     }
 }
 
-fn new_epoch() -> String {
+pub(crate) fn new_epoch() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 

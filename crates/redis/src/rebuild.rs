@@ -4,7 +4,7 @@ mod lines;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::LazyLock,
+    sync::{LazyLock, OnceLock},
     time::Duration,
 };
 
@@ -53,11 +53,40 @@ const NOBODY: &str = "-";
 /// A record of the log: how many entries, milliseconds, kind, what it holds.
 pub(crate) type NewRecord = (usize, i64, &'static str, String);
 
+/// What a repair finds when it begins.
+pub(crate) struct Noted {
+    /// Entries that nobody can name.
+    pub(crate) unnamed: u64,
+    /// The epoch that the repair begins.
+    pub(crate) epoch: String,
+    /// Whether the ledger has entries that the log does not reach to.
+    pub(crate) ledger_is_ahead: bool,
+}
+
+impl Noted {
+    fn read(text: &str, loss: &Loss) -> Option<Self> {
+        let mut words = text.split(' ');
+        (words.next()? == loss.name()).then_some(())?;
+        Some(Self {
+            unnamed: words.next()?.parse().ok()?,
+            epoch: words.next()?.to_owned(),
+            ledger_is_ahead: words.next()? == "1",
+        })
+    }
+
+    fn text(&self, loss: &Loss) -> String {
+        let (name, ahead) = (loss.name(), u8::from(self.ledger_is_ahead));
+        format!("{name} {} {} {ahead}", self.unnamed, self.epoch)
+    }
+}
+
 /// A repair of one partition by one repairer.
 pub(crate) struct Rebuild<'a> {
     partitions: &'a Partitions,
     pub(crate) partition: PartitionId,
     token: String,
+    /// The token with the server on which it holds: a step on another one is refused.
+    held: OnceLock<String>,
 }
 
 impl<'a> Rebuild<'a> {
@@ -67,41 +96,46 @@ impl<'a> Rebuild<'a> {
             partitions,
             partition,
             token,
+            held: OnceLock::new(),
         }
+    }
+
+    /// The repairer's token, on the server on which the repair was begun.
+    pub(crate) fn token(&self) -> &str {
+        self.held.get().unwrap_or(&self.token)
     }
 
     /// Takes the repair; returns how long ago the loss was found. None where another one has it, or nothing is lost.
     pub(crate) async fn begin(&self, millis: u64) -> Result<Option<Duration>, EngineError> {
         let key = self.partitions.keys().partition(self.partition);
-        let args = (&self.token, millis);
+        let args = (self.token(), millis);
         let (status, text) = self.run(BEGIN, &[key], &args).await?;
-        let waited = text.parse().map(Duration::from_millis);
-        Ok((status == "ok").then_some(waited.unwrap_or_default()))
+        let Some((waited, token)) = text.split_once(' ').filter(|_| status == "ok") else {
+            return Ok(None);
+        };
+        self.held.get_or_init(|| token.to_owned());
+        Ok(Some(Duration::from_millis(waited.parse().unwrap_or(0))))
     }
 
-    /// Writes down how many entries of a loss nobody can name, and the epoch that follows, unless an earlier attempt
-    /// has; returns what is written.
-    pub(crate) async fn note_unnamed(
-        &self,
-        loss: &Loss,
-        unnamed: u64,
-    ) -> Result<(u64, String), EngineError> {
+    /// Writes down what an attempt that begins again does not see any more, unless an earlier one has; returns what is
+    /// written.
+    pub(crate) async fn note(&self, loss: &Loss, found: Noted) -> Result<Noted, EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let mut get = redis::cmd("HGET");
         get.arg(&key).arg("repair_unnamed");
         let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
-        let noted = noted.as_deref().and_then(|noted| {
-            let (count, epoch) = noted.strip_prefix(&loss.name())?[1..].split_once(' ')?;
-            Some((count.parse().ok()?, epoch.to_owned()))
-        });
+        let noted = noted.as_deref().and_then(|noted| Noted::read(noted, loss));
         if let Some(noted) = noted {
             return Ok(noted);
         }
-        let epoch = format!("{:016x}", rand::random::<u64>());
-        let value = format!("{} {unnamed} {epoch}", loss.name());
-        self.put(&key, "set", 0, &["repair_unnamed".to_owned(), value])
-            .await?;
-        Ok((unnamed, epoch))
+        self.put(
+            &key,
+            "set",
+            0,
+            &["repair_unnamed".to_owned(), found.text(loss)],
+        )
+        .await?;
+        Ok(found)
     }
 
     /// Has the log go on behind this entry.
@@ -124,7 +158,7 @@ impl<'a> Rebuild<'a> {
         meta: &CampaignMeta,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
-        fields: &[(&'static str, String)],
+        fields: &[(String, String)],
         repair: &Repair,
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
@@ -220,7 +254,7 @@ impl<'a> Rebuild<'a> {
         meta: &CampaignMeta,
         facts: &PartFacts,
         before: Option<&PartSnapshot>,
-        fields: &[(&'static str, String)],
+        fields: &[(String, String)],
         repair: &Repair,
         ready: bool,
     ) -> Result<(), EngineError> {
@@ -236,7 +270,10 @@ impl<'a> Rebuild<'a> {
             None => repair.numbered + 1,
         };
         let last = rows.grants.values().map(|row| row.granted_at).max();
-        let mut all: BTreeMap<&str, String> = fields.iter().cloned().collect();
+        let given = fields.iter();
+        let mut all: BTreeMap<&str, String> = given
+            .map(|(field, value)| (field.as_str(), value.clone()))
+            .collect();
         let phase = match rows.phase {
             Phase::Closed => "c",
             Phase::Paused => "p",
@@ -260,9 +297,12 @@ impl<'a> Rebuild<'a> {
             let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
             all.insert("money", money.to_string());
         }
-        if repair.withheld.units > 0 {
+        // A part of a spread campaign withholds what is withheld now; otherwise that comes on top.
+        let is_spread = facts.parts > 1;
+        if repair.withheld.units > 0 || is_spread {
             let field = |name: &str| all.get(name).map_or("", String::as_str);
             let (units, minor, mut shares) = match before.filter(|_| field("withheld").is_empty()) {
+                _ if is_spread => (0, 0, String::new()),
                 Some(before) => {
                     let (units, minor) = before.withheld;
                     (units, minor, before.withheld_shares.clone())
@@ -290,7 +330,7 @@ impl<'a> Rebuild<'a> {
             .into_iter()
             .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))
             .min();
-        let script_keys = [
+        let mut script_keys = vec![
             keys.partition(self.partition),
             keys.agenda(self.partition),
             keys.campaign(self.partition, meta.id),
@@ -299,8 +339,11 @@ impl<'a> Rebuild<'a> {
             of("shares:repair"),
             of("sums:repair"),
         ];
+        if is_spread {
+            script_keys.push(keys.transfers(self.partition, meta.id));
+        }
         let mut args = vec![
-            self.token.clone(),
+            self.token().to_owned(),
             meta.id.to_string(),
             due.map_or_else(String::new, |due| due.as_millis().to_string()),
             u8::from(ready).to_string(),
@@ -326,7 +369,7 @@ impl<'a> Rebuild<'a> {
         ];
         let count: usize = records.iter().map(|(count, ..)| count).sum();
         let end = after + count as Seq;
-        let mut args = vec![self.token.clone(), after.to_string(), end.to_string()];
+        let mut args = vec![self.token().to_owned(), after.to_string(), end.to_string()];
         for (count, at, field, body) in records {
             let (count, at) = (count.to_string(), at.to_string());
             args.extend([
@@ -342,12 +385,15 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Ends the halt, under a new epoch.
+    ///
+    /// Nobody misses an entry of the present one up to `accounted`.
     pub(crate) async fn end(
         &self,
-        epoch: &str,
-        new: &str,
+        loss: &Loss,
+        (new, accounted): (&str, Seq),
         report: &RepairReport,
     ) -> Result<(), EngineError> {
+        let epoch = &loss.epoch;
         let keys = self.partitions.keys();
         let script_keys = [
             keys.partition(self.partition),
@@ -369,7 +415,8 @@ impl<'a> Rebuild<'a> {
             conflicts.len()
         );
         let count = self.partitions.options().partitions;
-        let args = (epoch, new, 0, count, &self.token, note);
+        let token = self.token();
+        let args = (epoch, new, 0, count, token, note, loss.name(), accounted);
         self.expect_ok(&END, &script_keys, &args).await
     }
 
@@ -396,7 +443,7 @@ impl<'a> Rebuild<'a> {
             self.partitions.keys().partition(self.partition),
             key.to_owned(),
         ];
-        let args = (&self.token, what, before, values);
+        let args = (self.token(), what, before, values);
         self.expect_ok(PUT, &keys, &args).await
     }
 

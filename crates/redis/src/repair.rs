@@ -1,38 +1,46 @@
 //! Repair of a partition that has lost something: it is rebuilt from the ledger, the log that survived, what nodes have
 //! answered and keep, and Redis' own rows, and grants again under a new epoch.
 //!
-//! 1. One process takes the repair for itself (`repair_begin`). The partition is halted, so nothing else is written.
+//! 1. One process takes the repair for itself (`repair_begin`), and those of all partitions that have lost parts of the
+//!    same spread campaigns (`group.rs`). The partitions are halted, so nothing else is written.
 //! 2. All nodes have put what they answered past the end of the log into `kept` (`offer.rs`), or have been silent
 //!    for longer than the grace.
 //! 3. What the log still has is settled. The ledger writes the repair down, and its position moves past everything that
 //!    is lost: whoever still brings one of the lost entries finds it settled.
 //! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`]. The ledger
-//!    writes down what is withheld (`repair/journal.rs`). Rows that Redis lacks are written, then the campaign's
-//!    numbers, then entries that neither log nor ledger has.
+//!    writes down what is withheld (`journal.rs`). Rows that Redis lacks are written, then the campaign's numbers, then
+//!    entries that neither log nor ledger has. What a part of a spread campaign has follows from what the others have
+//!    (`parts.rs`, `spread.rs`).
 //! 5. `repair_end` makes a new epoch and ends the halt.
 //!
 //! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
 //! there then.
 
+mod group;
 mod journal;
+mod operator;
 mod parts;
 mod sample;
 mod sides;
+mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind, Phase},
+    campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairReport, RepairState},
-    reconcile::{Difference, EnginePart, PartFacts, PartRows, Repair, Survey, Withheld, compare},
+    reconcile::{
+        Difference, EnginePart, PartFacts, PartRows, Repair, SpreadSurvey, Survey, Withheld,
+        compare,
+    },
     time::Timestamp,
 };
 
+use self::journal::Journal;
 pub use self::sides::Inspection;
-use self::{journal::Journal, sides::BothSides};
 use crate::{
     engine::RedisEngine,
     error::unavailable,
@@ -41,9 +49,10 @@ use crate::{
     open::fields_of,
     partition::PartitionState,
     partitions::Partitions,
-    rebuild::{Rebuild, records},
+    presence::new_epoch,
+    rebuild::{Noted, Rebuild, records},
     scripts::RELEASE,
-    snapshot::{PartSnapshot, SettledSnapshot, facts_of, settled},
+    snapshot::{PartSnapshot, facts_of, settled},
 };
 
 /// For how long a repair belongs to a process that was not heard of.
@@ -62,6 +71,11 @@ struct Evidence {
     unnamed: u64,
     /// The epoch that the repair begins.
     epoch: String,
+    /// Nobody misses an entry of the epoch before up to this one.
+    accounted: Seq,
+    /// Whether the ledger had entries that the log does not reach to.
+    ledger_is_ahead: bool,
+    journal: Journal,
 }
 
 #[async_trait]
@@ -93,28 +107,19 @@ impl RepairEngine for RedisEngine {
         let Some(loss) = self.node.partitions.loss(partition).await? else {
             return Ok(RepairState::Whole);
         };
-        let rebuild = Rebuild::new(&self.node.partitions, partition);
-        let Some(waited) = rebuild.begin(REPAIRER_MS).await? else {
+        let group = self.group(partition, loss, ledger).await?;
+        let Some(held) = self.hold(group, at_once).await? else {
             return Ok(RepairState::Waiting);
         };
-        let all = self
-            .node
-            .partitions
-            .has_all_offers(partition, &loss)
-            .await?;
-        let grace = self.node.partitions.options().term_grace;
-        if !all && !at_once && waited < grace {
-            rebuild.give_up().await?;
-            return Ok(RepairState::Waiting);
+        let repaired = self.repair_held(&held, ledger).await;
+        if repaired.is_err() {
+            // Whoever comes next need not wait for this one.
+            self.give_up(&held).await;
         }
-        let evidence = self.evidence(&rebuild, ledger, &loss, all).await?;
-        let epoch = evidence.epoch.clone();
-        let campaigns = self.live_campaigns(partition, ledger).await?;
-        let report = self.rebuild(&rebuild, ledger, campaigns, evidence).await?;
-        rebuild.end(&loss.epoch, &epoch, &report).await?;
-        self.node.partitions.get(partition).suspect();
-        self.node.gate.invalidate_all();
-        Ok(RepairState::Repaired(report))
+        let mut reports = repaired?;
+        Ok(RepairState::Repaired(
+            reports.remove(&partition).unwrap_or_default(),
+        ))
     }
 
     async fn live_campaigns(
@@ -130,7 +135,11 @@ impl RepairEngine for RedisEngine {
             let page = page.map_err(of_ledger)?;
             let Some(last) = page.last() else { break };
             after = Some(*last);
+            let is_last = page.len() < CAMPAIGNS_PAGE as usize;
             campaigns.extend(page);
+            if is_last {
+                break;
+            }
         }
         Ok(campaigns.into_iter().collect())
     }
@@ -186,8 +195,16 @@ impl RedisEngine {
             false => lost.filter(|seq| !named.contains(seq)).count() as u64,
         };
         let unnamed = unnamed + journal::left_unnamed(ledger, partition).await?;
-        // A repair that begins again does not see any more what the ledger had of its own.
-        let (unnamed, epoch) = rebuild.note_unnamed(loss, unnamed).await?;
+        let found = Noted {
+            unnamed,
+            epoch: new_epoch(),
+            ledger_is_ahead: settled > head,
+        };
+        let Noted {
+            unnamed,
+            epoch,
+            ledger_is_ahead,
+        } = rebuild.note(loss, found).await?;
         let now = partitions.time(partition).await?;
         journal::begin(ledger, partition, loss, (unnamed, &epoch), now).await?;
         let end = skip_to(ledger, partition, head.max(settled).max(loss.to)).await;
@@ -197,7 +214,10 @@ impl RedisEngine {
             end,
             kept: by_campaign(kept),
             unnamed,
+            journal: Journal::read(ledger, partition, &epoch).await?,
             epoch,
+            accounted: end,
+            ledger_is_ahead,
         })
     }
 
@@ -226,195 +246,6 @@ impl RedisEngine {
             }
             .map_err(of_ledger)?;
         }
-    }
-
-    async fn rebuild(
-        &self,
-        rebuild: &Rebuild<'_>,
-        ledger: &dyn Ledger,
-        campaigns: Vec<CampaignId>,
-        mut evidence: Evidence,
-    ) -> Result<RepairReport, EngineError> {
-        let partition = rebuild.partition;
-        let mut campaigns: BTreeSet<CampaignId> = campaigns.into_iter().collect();
-        campaigns.extend(evidence.kept.keys());
-        let mut report = RepairReport {
-            unnamed: evidence.unnamed,
-            ..RepairReport::default()
-        };
-        let journal = Journal::read(ledger, partition, &evidence.epoch).await?;
-        for campaign in campaigns {
-            let read = self
-                .read_part(ledger, partition, campaign, &evidence)
-                .await?;
-            let Some((mut part, snapshot, now)) = read else {
-                continue;
-            };
-            journal.withhold_again(&mut part, snapshot.as_ref());
-            // An attempt that was broken off has withheld already what nobody can name.
-            let repaired = snapshot.as_ref().and_then(|it| it.repaired.as_ref());
-            let again = repaired == Some(&evidence.epoch);
-            part.fields.push(("repaired", evidence.epoch.clone()));
-            let (facts, meta) = (part.facts, part.meta.clone());
-            let survey = Survey {
-                facts,
-                engine: part.engine,
-                ledger: part.ledger,
-                ledger_is_ahead: true,
-                in_flight: &[],
-                kept: evidence.kept.get(&campaign).map_or(&[], Vec::as_slice),
-                unnamed: if again { 0 } else { evidence.unnamed },
-                now,
-            };
-            let repair = survey.repair();
-            let record = journal.of(&facts, &repair).filter(|_| !again);
-            if let Some(record) = record {
-                ledger.withhold(&record).await.map_err(of_ledger)?;
-            }
-            rebuild
-                .part(&meta, &facts, snapshot.as_ref(), &part.fields, &repair)
-                .await?;
-            let id = campaign.to_string();
-            for events in repair.append.chunks(APPEND_MAX) {
-                let records = records(&meta, events);
-                evidence.end = rebuild.append(&id, evidence.end, &records).await?;
-            }
-            self.note(&repair, &mut report);
-        }
-        let finished = ledger.finish_repair(partition, &evidence.epoch, evidence.end);
-        finished.await.map_err(of_ledger)?;
-        Ok(report)
-    }
-
-    fn note(&self, repair: &Repair, report: &mut RepairReport) {
-        report.campaigns += 1;
-        report.restored += repair.changed.len() as u64;
-        report.appended += repair.append.len() as u64;
-        report.withheld += u64::from(repair.withheld.units);
-        report.conflicts.extend(repair.conflicts.iter().cloned());
-    }
-}
-
-impl RedisEngine {
-    /// Halts a partition by hand and has it united with the ledger, as after a loss of nothing: what is in the one and
-    /// not in the other is added there. It grants again as soon as that is done.
-    ///
-    /// # Errors
-    /// When Redis or the ledger does not answer. A partition that has halted is repaired by whoever comes next.
-    pub async fn unite(
-        &self,
-        partition: PartitionId,
-        ledger: &dyn Ledger,
-    ) -> Result<RepairState, EngineError> {
-        let partitions = &self.node.partitions;
-        partitions
-            .halt(partition, "it is reconciled with the ledger")
-            .await?;
-        let head = partitions.log_end(partition).await?;
-        let mut set = redis::cmd("HSET");
-        set.arg(partitions.keys().partition(partition));
-        set.arg("lost_from").arg(head + 1).arg("lost_to").arg(head);
-        let _: i64 = partitions.query_unfenced(partition, &set).await?;
-        self.repair(partition, ledger, true).await
-    }
-
-    /// What is known of a partition in Redis: fields of its state, then each node with its last sighting.
-    ///
-    /// # Errors
-    /// When Redis does not answer.
-    pub async fn inspect(&self, partition: PartitionId) -> Result<Inspection, EngineError> {
-        let (partitions, keys) = (&self.node.partitions, self.node.partitions.keys());
-        let read = async |key: String| {
-            let mut command = redis::cmd("HGETALL");
-            partitions.query_unfenced(partition, command.arg(key)).await
-        };
-        let mut repairs = redis::cmd("LRANGE");
-        repairs.arg(keys.repairs(partition)).arg(0).arg(-1);
-        let mut withheld = BTreeMap::new();
-        for campaign in partitions.agenda(partition).await? {
-            let mut units = redis::cmd("HGET");
-            units
-                .arg(keys.campaign(partition, campaign))
-                .arg("withheld");
-            let units: Option<u32> = partitions.query_unfenced(partition, &units).await?;
-            withheld.extend(units.map(|units| (campaign, units)));
-        }
-        Ok(Inspection {
-            state: read(keys.partition(partition)).await?,
-            nodes: read(keys.nodes(partition)).await?,
-            repairs: partitions.query_unfenced(partition, &repairs).await?,
-            withheld,
-        })
-    }
-
-    /// Whether a partition has a campaign, or a part of it.
-    ///
-    /// # Errors
-    /// When Redis does not answer.
-    pub async fn has_part(
-        &self,
-        campaign: CampaignId,
-        partition: PartitionId,
-    ) -> Result<bool, EngineError> {
-        let partitions = &self.node.partitions;
-        let mut exists = redis::cmd("EXISTS");
-        exists.arg(partitions.keys().campaign(partition, campaign));
-        let exists: i64 = partitions.query_unfenced(partition, &exists).await?;
-        Ok(exists > 0)
-    }
-
-    /// Ends the halt of a partition that was halted by hand, or whose loss somebody takes as it is: nothing is
-    /// repaired. False where it is not halted.
-    ///
-    /// # Errors
-    /// When Redis does not answer.
-    pub async fn resume_as_it_is(
-        &self,
-        partition: PartitionId,
-        ledger: &dyn Ledger,
-    ) -> Result<bool, EngineError> {
-        let partitions = &self.node.partitions;
-        let state = self.inspect(partition).await?.state;
-        if !state.contains_key("halted") {
-            return Ok(false);
-        }
-        let lost_to = state
-            .get("lost_to")
-            .and_then(|to| to.parse().ok())
-            .unwrap_or(0);
-        let head = partitions.log_end(partition).await?;
-        self.settle_rest(partition, ledger).await?;
-        let end = skip_to(ledger, partition, head.max(lost_to)).await;
-        let epoch = state.get("epoch").map(String::as_str);
-        partitions
-            .resume(partition, epoch, end.map_err(of_ledger)?)
-            .await
-    }
-
-    /// Gives back what repairs have withheld of a partition's campaigns; returns how many units that was. The ledger
-    /// writes it down first.
-    ///
-    /// # Errors
-    /// When Redis or the ledger does not answer, or the partition is not open.
-    pub async fn release_withheld(
-        &self,
-        partition: PartitionId,
-        ledger: &dyn Ledger,
-    ) -> Result<u64, EngineError> {
-        let released = ledger.release_withheld(partition).await;
-        released.map_err(of_ledger)?;
-        let mut units = 0;
-        for campaign in self.node.partitions.agenda(partition).await? {
-            let asked = (campaign, AckLevel::Memory);
-            let released = self
-                .node
-                .partitions
-                .change(partition, &RELEASE, asked, &|command| command)
-                .await?;
-            self.node.gate.invalidate(campaign);
-            units += released.text().parse().unwrap_or(0);
-        }
-        Ok(units)
     }
 }
 

@@ -65,6 +65,7 @@ scripts! {
     PROBE = "probe", "fence", "prelude", "probe";
     TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_out";
     TRANSFER_IN = "transfer_in", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_in";
+    TRANSFER_SHUT = "transfer_shut", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_shut";
     TRANSFER_END = "transfer_end", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_end";
 }
 

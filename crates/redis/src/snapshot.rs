@@ -53,8 +53,6 @@ pub(crate) struct SettledSnapshot {
     pub(crate) rows: PartRows,
     /// Number and amount of the shares that nobody has, of all parts.
     pub(crate) free: Vec<(u32, i64)>,
-    /// Units that the users of each part have.
-    pub(crate) granted: Vec<u32>,
 }
 
 impl Partitions {
@@ -332,7 +330,6 @@ pub(crate) async fn settled(
     };
     let mut rows = PartRows::new(settled.phase);
     let mut free = Vec::new();
-    let mut granted = vec![0; usize::from(parts)];
     let is_sale = settled.record.campaign.kind() == CampaignKind::Sale;
     let mut after = 0;
     loop {
@@ -340,6 +337,7 @@ pub(crate) async fn settled(
         let Some(last) = page.last().map(|row| row.number) else {
             break;
         };
+        let is_last = page.len() < ROWS_PAGE as usize;
         for row in page {
             let Some((user, granted_at)) = row.granted else {
                 free.extend(row.amount_minor.map(|amount| (row.number, amount)));
@@ -349,9 +347,6 @@ pub(crate) async fn settled(
                 true => ((row.number - 1) % u32::from(parts)) as u16,
                 false => part_of(&user, parts),
             };
-            if row.state.keeps_units() {
-                granted[usize::from(part)] += row.quantity;
-            }
             if part == index {
                 let grant = GrantRow {
                     user,
@@ -372,12 +367,14 @@ pub(crate) async fn settled(
                 }
             }
         }
+        if is_last {
+            break;
+        }
         after = last;
     }
     Ok(Some(SettledSnapshot {
         settled,
         rows,
         free,
-        granted,
     }))
 }

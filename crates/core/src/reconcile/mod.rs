@@ -5,11 +5,12 @@
 //! engine or ahead of it. What lies past both is known as far as nodes have kept what they answered. [`compare()`] says
 //! where the sides differ. [`Survey::repair`] unites them: every row of the ledger stays as it is, rows of the engine
 //! and kept answers are added as long as supply and limits hold, and for entries that nobody can name units are
-//! withheld.
+//! withheld. Parts of a spread campaign are united together, by [`SpreadSurvey::repair`]: units move between them.
 
 mod compare;
 mod repair;
 mod rows;
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -17,4 +18,5 @@ pub use self::{
     compare::{Difference, DifferenceKind, compare},
     repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
     rows::{GrantRow, PartRows},
+    spread::SpreadSurvey,
 };

@@ -71,7 +71,7 @@ pub struct EnginePart {
 }
 
 /// Everything that is known of a part after a loss.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Survey<'a> {
     /// What never changes.
     pub facts: PartFacts,
@@ -87,6 +87,8 @@ pub struct Survey<'a> {
     pub kept: &'a [Entry],
     /// Entries of the partition that were observed, and that nobody can name.
     pub unnamed: u64,
+    /// Of the units that can still be had, so many are withheld as before. Shares are the first ones.
+    pub withheld: u32,
     /// The time, for what is decided now.
     pub now: Timestamp,
 }

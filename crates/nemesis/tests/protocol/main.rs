@@ -163,7 +163,29 @@ fn a_repair_withholds() {
 
 #[test]
 fn transfers_conserve_units() {
-    check("transfers", TransferModel { logged: true }, &[]);
+    check("transfers", TransferModel::SOUND, &[]);
+}
+
+/// A repair believes what its part remembers: units that have left it are there again.
+#[test]
+fn a_repair_looks_at_the_other_parts() {
+    let model = TransferModel {
+        counts_others: false,
+        ..TransferModel::SOUND
+    };
+    let broken = [transfers::NO_OVERSELL, transfers::NOTHING_VANISHES];
+    check("repair of one part for itself", model, &broken);
+}
+
+/// A transfer that was begun before a repair arrives behind it.
+#[test]
+fn a_repair_shuts_late_transfers_out() {
+    let model = TransferModel {
+        shuts_out: false,
+        ..TransferModel::SOUND
+    };
+    let broken = [transfers::NO_OVERSELL, transfers::NOTHING_VANISHES];
+    check("late transfers", model, &broken);
 }
 
 /// A transfer changes stocks without an entry in the log: the fence does not see it when a failover takes it back.
@@ -171,7 +193,10 @@ fn transfers_conserve_units() {
 fn transfers_outside_the_log_are_not_fenced() {
     check(
         "unlogged transfers",
-        TransferModel { logged: false },
+        TransferModel {
+            logged: false,
+            ..TransferModel::SOUND
+        },
         &[transfers::NO_OVERSELL, transfers::NOTHING_VANISHES],
     );
 }

@@ -1,4 +1,5 @@
-//! Units that move between two partitions, each on a primary with a replica of its own.
+//! Units that move between two partitions, each on a primary with a replica of its own, and the repair of one that has
+//! lost something: it gets what its users have, and whatever the other one does not have.
 
 use stateright::{Model, Property};
 
@@ -9,9 +10,22 @@ const SUPPLY: u8 = 2;
 const GIVER: usize = 0;
 const TAKER: usize = 1;
 
-/// The model: whether each step of a transfer is an entry of the log.
+/// The model.
 pub(crate) struct TransferModel {
+    /// Whether each step of a transfer is an entry of the log.
     pub(crate) logged: bool,
+    /// Whether a repair looks at what the other part has, and not only at what its own part remembers.
+    pub(crate) counts_others: bool,
+    /// Whether a repair sees to it that no transfer arrives later that was begun before.
+    pub(crate) shuts_out: bool,
+}
+
+impl TransferModel {
+    pub(crate) const SOUND: Self = Self {
+        logged: true,
+        counts_others: true,
+        shuts_out: true,
+    };
 }
 
 /// What Redis has of one part.
@@ -41,9 +55,11 @@ pub(crate) struct State {
     replicas: [Part; 2],
     /// What the node has observed of each partition.
     observed: [u8; 2],
-    /// What users were told they have.
-    told: u8,
+    /// What users of each part were told they have: nodes keep these answers.
+    told: [u8; 2],
     failovers: u8,
+    /// Transfers that were begun.
+    outs: u8,
     /// The step of the transfer that the node has in hand: its number, and whether it has arrived.
     step: Option<(u8, bool)>,
 }
@@ -59,9 +75,66 @@ pub(crate) enum Action {
     Replicate(usize),
     Failover(usize),
     Gather(usize),
+    Repair(usize),
 }
 
 impl TransferModel {
+    /// Repairs a part, and the other one with it if that has lost something, too.
+    fn repair(&self, state: &mut State, at: usize) {
+        let other = GIVER + TAKER - at;
+        let both = state.primaries[other].phase == Phase::Halted;
+        for part in 0..2 {
+            if part == at || both {
+                let end = state.primaries[part].seq.max(state.observed[part]);
+                state.primaries[part].seq = end;
+            }
+        }
+        let is_giver = at == GIVER || both;
+        if is_giver {
+            // Each transfer that was begun is an entry.
+            state.primaries[GIVER].sent = state.primaries[GIVER].seq;
+        }
+        let giver = state.primaries[GIVER];
+        if self.shuts_out {
+            state.primaries[TAKER].taken = giver.sent;
+        }
+        // What changes in the part that has lost nothing is an entry of its log.
+        if at == GIVER && !both && self.shuts_out {
+            self.append(state, TAKER);
+        }
+        if at == TAKER && !both && self.counts_others && giver.moving > 0 {
+            self.append(state, GIVER);
+        }
+        if !self.counts_others {
+            let part = &mut state.primaries[at];
+            let units = part.remaining + part.granted;
+            part.granted = state.told[at];
+            part.remaining = units.saturating_sub(part.granted);
+            part.phase = Phase::Open;
+            return;
+        }
+        state.primaries[GIVER].moving = 0;
+        let elsewhere = match both {
+            true => 0,
+            false => state.primaries[other].remaining + state.primaries[other].granted,
+        };
+        let left = SUPPLY.saturating_sub(elsewhere);
+        let granted = |part: usize| state.told[part];
+        let free = match both {
+            true => left.saturating_sub(granted(at) + granted(other)),
+            false => left.saturating_sub(granted(at)),
+        };
+        let (told, parts) = (state.told, &mut state.primaries);
+        parts[at].granted = told[at];
+        parts[at].remaining = free;
+        parts[at].phase = Phase::Open;
+        if both {
+            parts[other].granted = told[other];
+            parts[other].remaining = 0;
+            parts[other].phase = Phase::Open;
+        }
+    }
+
     fn append(&self, state: &mut State, at: usize) {
         if self.logged {
             state.primaries[at].seq += 1;
@@ -89,8 +162,9 @@ impl Model for TransferModel {
             primaries: parts,
             replicas: parts,
             observed: [0; 2],
-            told: 0,
+            told: [0; 2],
             failovers: 0,
+            outs: 0,
             step: None,
         }]
     }
@@ -99,6 +173,7 @@ impl Model for TransferModel {
         actions.extend([Action::Out, Action::In, Action::End, Action::Resume]);
         for at in [GIVER, TAKER] {
             actions.extend([Action::Grant(at), Action::Replicate(at), Action::Gather(at)]);
+            actions.push(Action::Repair(at));
             if state.failovers < 2 {
                 actions.push(Action::Failover(at));
             }
@@ -118,16 +193,17 @@ impl Model for TransferModel {
                 part.granted += 1;
                 part.seq += 1;
                 state.observed[at] = state.observed[at].max(part.seq);
-                state.told += 1;
+                state.told[at] += 1;
             }
             Action::Out => {
                 let part = &mut state.primaries[GIVER];
-                if !open(GIVER) || part.remaining == 0 || part.moving > 0 || part.sent == 2 {
+                if !open(GIVER) || part.remaining == 0 || part.moving > 0 || state.outs == 2 {
                     return None;
                 }
                 part.remaining -= 1;
                 part.moving = 1;
                 part.sent += 1;
+                state.outs += 1;
                 state.step = Some((part.sent, false));
                 self.append(&mut state, GIVER);
             }
@@ -175,8 +251,14 @@ impl Model for TransferModel {
                 }
                 state.replicas[at] = state.primaries[at];
                 state.failovers += 1;
-                // The node that carried the transfer out may be another one now.
-                state.step = None;
+                // A node that carries a transfer out may go on with it, whatever becomes of the giver.
+            }
+            Action::Repair(at) => {
+                let other = last.primaries[GIVER + TAKER - at].phase;
+                if last.primaries[at].phase != Phase::Halted || other == Phase::Gathering {
+                    return None;
+                }
+                self.repair(&mut state, at);
             }
             Action::Gather(at) => {
                 let part = &mut state.primaries[at];
@@ -194,7 +276,9 @@ impl Model for TransferModel {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(NO_OVERSELL, |_, state: &State| state.told <= SUPPLY),
+            Property::always(NO_OVERSELL, |_, state: &State| {
+                state.told.iter().sum::<u8>() <= SUPPLY
+            }),
             Property::always(NOTHING_VANISHES, |_, state: &State| {
                 let open = |part: &Part| part.phase == Phase::Open;
                 let [giver, taker] = &state.primaries;
@@ -213,6 +297,10 @@ impl Model for TransferModel {
                     .primaries
                     .iter()
                     .any(|part| part.phase == Phase::Halted)
+            }),
+            Property::sometimes("what was repaired grants", |_, state: &State| {
+                let open = |part: &Part| part.phase == Phase::Open && part.seq > 0;
+                state.failovers > 0 && state.primaries.iter().all(open) && state.told[TAKER] > 0
             }),
         ]
     }

@@ -4,7 +4,8 @@
 -- it has, campaign, milliseconds, kind and what it holds
 -- Replies: {"ok", ""}, {"gone", ""} when another one repairs, {"gap", seq}
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer', 'seq', 'list')
-if not p[1] or p[2] ~= ARGV[1] then
+local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
   return {'gone', ''}
 end
 if p[3] == ARGV[3] then

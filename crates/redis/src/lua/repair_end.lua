@@ -1,12 +1,16 @@
 -- Ends a repair, and with resume.lua behind it the halt.
 -- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers, KEYS[4] repairs
--- ARGV[1..4] as in resume.lua, ARGV[5] the repairer's token, ARGV[6] what was done, in words
--- Replies: {"gone", ""} when another one repairs
-local repairer = redis.call('HGET', KEYS[1], 'repairer')
-if repairer ~= ARGV[5] then
+-- ARGV[1..4] as in resume.lua, ARGV[5] the repairer's token, ARGV[6] what was done, in words, ARGV[7] the loss,
+-- ARGV[8] the last entry that is accounted for
+-- Replies: {"gone", ""} when another one repairs; {"more", ""} when more is lost by now than was repaired
+local lost = redis.call('HMGET', KEYS[1], 'repairer', 'lost_from', 'lost_to')
+local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if lost[1] ~= ARGV[5] or string.sub(ARGV[5], -#server) ~= server then
   return {'gone', ''}
 end
-redis.call('HDEL', KEYS[1], 'repairer', 'repair_until', 'repair_since', 'repair_unnamed')
+if tostring(lost[2]) .. '-' .. tostring(lost[3]) ~= ARGV[7] then
+  return {'more', ''}
+end
 redis.call('UNLINK', KEYS[2], KEYS[3])
 redis.call('RPUSH', KEYS[4], ARGV[6])
 redis.call('LTRIM', KEYS[4], -1000, -1)

@@ -1,12 +1,13 @@
 -- Puts a repaired campaign's numbers in place, and the shares that were made ready beside the old ones. Doing it again
 -- changes nothing.
 -- KEYS[1] partition, KEYS[2] agenda, KEYS[3] campaign, KEYS[4] shares, KEYS[5] sums, KEYS[6] shares made ready,
--- KEYS[7] sums made ready
+-- KEYS[7] sums made ready, KEYS[8] transfers of a spread campaign's part: what was moving is among its numbers again
 -- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when something is due, or empty, ARGV[4] "1" if shares
 -- were made ready, ARGV[5..] fields and values
 -- Replies: {"ok", ""}, {"gone", ""} when another one repairs
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
-if not p[1] or p[2] ~= ARGV[1] then
+local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
   return {'gone', ''}
 end
 if ARGV[4] == '1' then
@@ -16,6 +17,9 @@ if ARGV[4] == '1' then
       redis.call('RENAME', from, to)
     end
   end
+end
+if KEYS[8] then
+  redis.call('UNLINK', KEYS[8])
 end
 redis.call('HSET', KEYS[3], unpack(ARGV, 5))
 redis.call('HINCRBY', KEYS[3], 'version', 1)

@@ -4,7 +4,8 @@
 -- or push (elements of a list), ARGV[3] push: how many are there before, ARGV[4..] fields and values, or elements
 -- Replies: {"ok", ""}, {"gone", ""} when another one repairs, {"gap", length}
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
-if not p[1] or p[2] ~= ARGV[1] then
+local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if not p[1] or p[2] ~= ARGV[1] or string.sub(ARGV[1], -#server) ~= server then
   return {'gone', ''}
 end
 if ARGV[2] == 'set' then

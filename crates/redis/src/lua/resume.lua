@@ -2,7 +2,7 @@
 -- was ever in its log. Only who knows the present epoch may say so, and only once.
 -- KEYS[1] partition
 -- ARGV[1] the present epoch, empty where the state is gone, ARGV[2] the new epoch, ARGV[3] the log goes on behind this
--- entry, ARGV[4] partitions
+-- entry, ARGV[4] partitions, ARGV[8] the last entry of the present epoch that nobody misses, where that is not all
 -- Replies: {"ok", term}; {"open", ""} where it is not halted; {"epoch", epoch} where it is another;
 -- {"replica", ""} where the server is no primary
 local info = redis.call('INFO', 'replication')
@@ -23,11 +23,12 @@ end
 local seq = int(math.max(tonumber(p[2] or 0), tonumber(p[6] or 0), tonumber(ARGV[3])))
 local past = string.gsub(p[5] or '', '%?', seq)
 if epoch ~= '' then
-  past = past .. ' ' .. epoch .. ':' .. seq
+  past = past .. ' ' .. epoch .. ':' .. (ARGV[8] or seq)
 end
 local term, server = int(tonumber(p[3] or 0) + 1), string.sub(own, 1, 8)
 local open = table.concat({ARGV[2], term, server}, '.')
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,
   'terms', table.concat({term, seq, server}, ':'), 'past', past, 'open', open)
-redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from')
+redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from', 'repairer', 'repair_until', 'repair_since',
+  'repair_unnamed')
 return {'ok', open}

@@ -11,6 +11,15 @@ local standing = redis.call('HGET', KEYS[11], ARGV[7])
 if standing then
   return {'ok', standing, int(seq)}
 end
+local frozen = redis.call('HGET', KEYS[5], 'frozen')
+if frozen then
+  -- Another part is being repaired, and its repairer reads this one: see repair_freeze.lua.
+  local time = redis.call('TIME')
+  local millis = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  if millis < tonumber(string.match(frozen, '^%d+')) then
+    return {'none', ''}
+  end
+end
 local phase = phase_at(now)
 -- Half of what is here, so that both parts go on; a last unit goes whole.
 local units = math.min(math.max(tonumber(ARGV[8]), math.ceil(c.remaining / 2)), c.remaining, tonumber(ARGV[9]))

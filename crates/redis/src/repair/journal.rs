@@ -46,15 +46,10 @@ impl Journal {
     }
 
     /// Takes out of a part what earlier repairs have withheld, nobody has given back, and Redis has lost.
-    pub(super) fn withhold_again(&self, part: &mut BothSides, before: Option<&PartSnapshot>) {
+    pub(super) fn withhold_again(&self, part: &mut BothSides) {
+        self.number_on(part);
+        let before = part.snapshot.as_ref();
         let (facts, engine) = (part.facts, &mut part.engine);
-        let numbers = self.numbers(facts.campaign);
-        if facts.kind == CampaignKind::Sale
-            && let Some(last) = numbers.last()
-        {
-            // They are never given again, whatever became of the units.
-            engine.numbered = engine.numbered.max(facts.ordinal_of(*last));
-        }
         if [part.ledger.phase, engine.rows.phase].contains(&Phase::Closed) {
             return;
         }
@@ -98,23 +93,65 @@ impl Journal {
         ]);
     }
 
-    /// What a repair withholds of a campaign, if it is anything, or was when this repair was tried before.
-    pub(super) fn of(&self, facts: &PartFacts, repair: &Repair) -> Option<WithheldRecord> {
+    /// The same for a part of a spread campaign, whose units are all divided anew: it withholds as many as before, and the
+    /// same shares.
+    pub(super) fn withhold_as_before(&self, part: &mut BothSides) {
+        self.number_on(part);
+        let before = part.snapshot.as_ref();
+        part.withheld = before.map_or(0, |before| before.withheld.0);
+        if [part.ledger.phase, part.engine.rows.phase].contains(&Phase::Closed) {
+            return;
+        }
+        let of_others = self.of_others(part.facts.campaign);
+        let held: Vec<_> = of_others.filter(|it| it.released_at.is_none()).collect();
+        let units: u32 = held.iter().map(|record| record.units).sum();
+        part.withheld = part.withheld.max(units);
+        if part.facts.fixed_shares {
+            let ranges = held.iter().flat_map(|record| &record.numbers);
+            let numbers: BTreeSet<u32> = ranges.flat_map(|range| range.iter()).collect();
+            // The first ones are withheld.
+            let shares = &mut part.engine.shares;
+            shares.sort_by_key(|(number, _)| !numbers.contains(number));
+        }
+    }
+
+    /// Numbers that nobody could name are never given again, whatever became of the units.
+    fn number_on(&self, part: &mut BothSides) {
+        let numbers = self.numbers(part.facts.campaign);
+        if part.facts.kind == CampaignKind::Sale
+            && let Some(last) = numbers.last()
+        {
+            let last = part.facts.ordinal_of(*last);
+            part.engine.numbered = part.engine.numbered.max(last);
+        }
+    }
+
+    /// What a repair withholds of a campaign beside so many units as before, if it is anything, or was when this repair
+    /// was tried before.
+    pub(super) fn of(
+        &self,
+        facts: &PartFacts,
+        repair: &Repair,
+        before: u32,
+    ) -> Option<WithheldRecord> {
         let known = self.numbers(facts.campaign);
+        let (mut units, mut amount_minor) = (repair.withheld.units, repair.withheld.amount_minor);
         let rows = &repair.rows.grants;
         let is_new = |number: &u32| !rows.contains_key(number) && !known.contains(number);
         let numbers = match facts.kind {
             CampaignKind::Sale => {
+                units = units.saturating_sub(before);
                 let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
                 NumberRange::of(numbers.filter(is_new), facts.parts.into())
             }
             CampaignKind::RedPacket if facts.fixed_shares => {
-                let numbers: BTreeSet<u32> = repair
-                    .withheld
-                    .shares
-                    .iter()
-                    .map(|(number, _)| *number)
+                let shares = repair.withheld.shares.iter();
+                let new: Vec<_> = shares
+                    .filter(|(number, _)| !known.contains(number))
                     .collect();
+                units = new.len() as u32;
+                amount_minor = new.iter().map(|(_, amount)| amount).sum();
+                let numbers: BTreeSet<u32> = new.iter().map(|(number, _)| *number).collect();
                 NumberRange::of(numbers, 1)
             }
             CampaignKind::RedPacket => {
@@ -125,12 +162,12 @@ impl Journal {
         let records = self.withheld.get(&facts.campaign).into_iter().flatten();
         let mut records = records.map(|record| &record.epoch);
         let again = records.any(|epoch| *epoch == self.epoch);
-        (again || repair.withheld.units > 0 || !numbers.is_empty()).then(|| WithheldRecord {
+        (again || units > 0 || !numbers.is_empty()).then(|| WithheldRecord {
             partition: self.partition,
             epoch: self.epoch.clone(),
             campaign: facts.campaign,
-            units: repair.withheld.units,
-            amount_minor: repair.withheld.amount_minor,
+            units,
+            amount_minor,
             numbers,
             released_at: None,
         })

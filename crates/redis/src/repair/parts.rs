@@ -1,8 +1,83 @@
-//! Parts of spread campaigns: which one a partition has, and whether the others fit it.
+//! Parts of spread campaigns: which one a partition has, and what the parts that have lost nothing have.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
 
 use super::*;
+use crate::{
+    call_connection::Arguments,
+    reply::{Row, share},
+    scripts::TRANSFER_SHUT,
+};
+
+/// For how long units of a part that is read stay where they are, unless its repair is over before.
+const FREEZE_MS: u64 = 5_000;
+/// In how much of this time all parts must be read twice.
+const READ_MAX: Duration = Duration::from_millis(FREEZE_MS / 2);
+/// Users whose shares are read by one call.
+const USERS_PAGE: usize = 2_000;
+
+/// Reads and freezes one part. It is read in the term of its partition, as everything that something is decided by.
+const FREEZE: &str = include_str!("../lua/repair_freeze.lua");
+
+/// A part that is repaired: its partition, and the last transfer that it may have begun before.
+pub(super) type Lost = (PartitionId, Seq);
+
+/// What the parts of a spread campaign have that have lost nothing.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    /// Units that they have handed out, returned, can hand out, withhold, or are sending to each other.
+    pub(super) units: u32,
+    /// Numbers of the shares among them.
+    pub(super) shares: BTreeSet<u32>,
+    /// The last transfer that each of them has begun.
+    pub(super) sent: BTreeMap<PartitionId, u64>,
+    /// How many there are, and how many that were not opened yet.
+    pub(super) there: u16,
+    pub(super) unopened: u16,
+}
+
+/// A part as `repair_freeze.lua` replies it.
+type Reply = (
+    String,
+    String,
+    HashMap<String, String>,
+    HashMap<String, String>,
+    Vec<String>,
+);
+
+struct Standing {
+    giver: PartitionId,
+    taker: PartitionId,
+    number: u64,
+    units: u32,
+    shares: Vec<u32>,
+}
 
 impl Partitions {
+    /// Over how many partitions a campaign is spread; none if the ledger does not know it.
+    pub(super) async fn parts_of(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+    ) -> Result<Option<u16>, EngineError> {
+        let home = self.home(campaign);
+        let settled = ledger.settled_part(campaign, home).await;
+        let Some(settled) = settled.map_err(of_ledger)? else {
+            return Ok(None);
+        };
+        if settled.record.phase != Phase::Draft || settled.parts > 1 {
+            return Ok(Some(settled.parts));
+        }
+        let key = self.keys().plan(home, campaign);
+        let plan: Option<u16> = self
+            .query_unfenced(home, redis::cmd("GET").arg(key))
+            .await?;
+        let parts = plan.unwrap_or_else(|| self.parts_for(&settled.record.campaign));
+        Ok(Some(parts))
+    }
+
     /// The part of a campaign that a partition has, as number of parts and place among them; none where it has no part.
     pub(super) async fn place(
         &self,
@@ -10,182 +85,203 @@ impl Partitions {
         partition: PartitionId,
         campaign: CampaignId,
     ) -> Result<Option<(u16, u16)>, EngineError> {
-        let settled = ledger.settled_part(campaign, partition).await;
-        let Some(settled) = settled.map_err(of_ledger)? else {
-            return Ok(None);
-        };
-        let parts = match settled.record.phase {
-            Phase::Draft if settled.parts == 1 => {
-                let home = self.home(campaign);
-                let key = self.keys().plan(home, campaign);
-                let plan: Option<u16> = self
-                    .query_unfenced(home, redis::cmd("GET").arg(key))
-                    .await?;
-                plan.unwrap_or_else(|| self.parts_for(&settled.record.campaign))
-            }
-            _ => settled.parts,
-        };
+        let parts = self.parts_of(ledger, campaign).await?;
+        Ok(parts.and_then(|parts| self.index_of(partition, campaign, parts)))
+    }
+
+    /// The place of a partition's part among so many; none where it has none.
+    pub(super) fn index_of(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        parts: u16,
+    ) -> Option<(u16, u16)> {
         let (home, count) = (self.home(campaign).0, self.options().partitions);
         let index = (partition.0 + count - home) % count;
-        Ok((index < parts).then_some((parts, index)))
+        (index < parts).then_some((parts, index))
     }
 
-    /// A part of which Redis has nothing, as it was before anything was granted.
-    pub(super) async fn lost_part(
+    /// Reads all parts of a spread campaign but those that are repaired, so that no unit is missed: nothing leaves any
+    /// of them while they are read, and what was sent from or to a part that is repaired is not on its way any more.
+    pub(super) async fn elsewhere(
         &self,
-        partition: PartitionId,
-        (parts, index): (u16, u16),
-        known: SettledSnapshot,
-    ) -> Result<BothSides, EngineError> {
-        let campaign = &known.settled.record.campaign;
-        let facts = facts_of(campaign, parts, index);
-        let meta = CampaignMeta {
-            id: campaign.id,
-            kind: campaign.kind(),
-            window: campaign.window,
-            limit: facts.limit,
-            hold_ms: facts.hold_ms,
-            parts,
-            ack: campaign.ack,
-        };
-        let mut rows = PartRows::new(known.settled.phase);
-        if rows.phase == Phase::Draft {
-            rows.phase = Phase::Scheduled;
-        }
-        let mut engine = EnginePart {
-            rows,
-            shares: Vec::new(),
-            supply: campaign.supply(),
-            funded_minor: campaign.funded_minor(),
-            numbered: 0,
-        };
-        if facts.fixed_shares {
-            let own = known.rows.grants.iter();
-            let own = own.map(|(number, row)| (*number, row.amount_minor));
-            engine.shares = known.free.iter().copied().chain(own).collect();
-            engine.shares.sort_unstable();
-        }
-        let sent = match parts > 1 {
-            true => self.deal(partition, &facts, &known, &mut engine).await?,
-            false => 0,
-        };
-        let mut fields = fields_of(campaign, (parts, index), engine.supply, engine.funded_minor);
-        fields.push(("sent", sent.to_string()));
-        Ok(BothSides {
-            facts,
-            meta,
-            engine,
-            ledger: known.rows,
-            fields,
-        })
-    }
-
-    /// What a lost part of a spread campaign gets: its own grants, and an even share of what neither the other parts
-    /// have nor anybody. Shares go back to the part that they were dealt to at first.
-    ///
-    /// Returns the number of the last transfer that has arrived from it anywhere.
-    ///
-    /// # Errors
-    /// When shares of this part have moved to one that is not lost: it is not known which.
-    pub(super) async fn deal(
-        &self,
-        partition: PartitionId,
-        facts: &PartFacts,
-        known: &SettledSnapshot,
-        engine: &mut EnginePart,
-    ) -> Result<u64, EngineError> {
-        let is_packet = facts.kind == CampaignKind::RedPacket;
-        let (mut elsewhere, mut lost_before, mut lost, mut sent) = (0_u32, 0_u32, 0_u32, 0);
-        for index in 0..facts.parts {
-            let other = self.other_part(partition, facts.campaign, index).await?;
-            match other.filter(|_| index != facts.index) {
-                Some(other) if is_packet && other.arrived > 0 => {
-                    return Err(unavailable(format!(
-                        "partition {} has lost its part of campaign {}, and units were moved between it and others",
-                        partition.0, facts.campaign
-                    )));
-                }
-                Some(other) => {
-                    elsewhere += other.supply;
-                    sent = sent.max(other.arrived);
-                }
-                None => {
-                    elsewhere += known.granted[usize::from(index)];
-                    lost += 1;
-                    lost_before += u32::from(index < facts.index);
-                }
+        token: &str,
+        campaign: &Campaign,
+        parts: u16,
+        lost: &[Lost],
+    ) -> Result<Elsewhere, EngineError> {
+        let (id, since) = (campaign.id, Instant::now());
+        let others: Vec<(u16, PartitionId)> = (0..parts)
+            .map(|index| (index, self.of_part(id, index)))
+            .filter(|(_, partition)| lost.iter().all(|(lost, _)| lost != partition))
+            .collect();
+        let (mut standing, mut found) = (Vec::new(), Elsewhere::default());
+        for (_, partition) in &others {
+            self.shut_out(*partition, id, lost).await?;
+            let (_, _, _, journal, _) = self.freeze(*partition, id, token, false).await?;
+            for (taker, transfer) in &journal {
+                let read = read_standing(*partition, taker, transfer);
+                standing.push(read.ok_or_else(|| unreadable_part(id, *partition))?);
             }
         }
-        if is_packet {
-            let ours =
-                |number: u32| (number - 1) % u32::from(facts.parts) == u32::from(facts.index);
-            let own = &known.rows.grants;
-            engine
-                .shares
-                .retain(|(number, _)| ours(*number) || own.contains_key(number));
-            engine.supply = engine.shares.len() as u32;
-            engine.funded_minor = engine.shares.iter().map(|(_, amount)| amount).sum();
-        } else {
-            let left = engine.supply.saturating_sub(elsewhere);
-            let more = u32::from(lost_before < left % lost);
-            engine.supply = known.granted[usize::from(facts.index)] + left / lost + more;
-        }
-        Ok(sent)
-    }
-
-    /// Refuses a part that has lost the step by which units left it: they are in another part, and here again.
-    pub(super) async fn check_transfers(
-        &self,
-        partition: PartitionId,
-        facts: &PartFacts,
-    ) -> Result<(), EngineError> {
-        let mut command = redis::cmd("HGET");
-        command
-            .arg(self.keys().campaign(partition, facts.campaign))
-            .arg("sent");
-        let sent: Option<u64> = self.query_unfenced(partition, &command).await?;
-        for index in (0..facts.parts).filter(|index| *index != facts.index) {
-            let other = self.other_part(partition, facts.campaign, index).await?;
-            if other.is_some_and(|other| other.arrived > sent.unwrap_or(0)) {
+        let mut arrived: BTreeMap<(PartitionId, PartitionId), u64> = BTreeMap::new();
+        for (index, partition) in &others {
+            let reply = self.freeze(*partition, id, token, true).await?;
+            let (status, held, fields, _, shares) = reply;
+            if status != "ok" {
+                // It is opened later, with what it was to have at first.
+                found.unopened += 1;
+                let first = first_of(campaign, parts, *index);
+                found.units += first;
+                let numbers = (0..first).map(|n| n * u32::from(parts) + u32::from(*index) + 1);
+                found.shares.extend(numbers);
+                continue;
+            }
+            if held.is_empty() || since.elapsed() > READ_MAX {
                 return Err(unavailable(format!(
-                    "partition {} has lost the step by which units of campaign {} left it for another one",
-                    partition.0, facts.campaign
+                    "units of campaign {id} may have moved while its parts were read"
                 )));
             }
+            found.there += 1;
+            let bad = || unreadable_part(id, *partition);
+            let number = |name: &str| {
+                let value = fields.get(name).map_or("0", String::as_str);
+                value.parse::<u64>().map_err(|_| bad())
+            };
+            found.units += (number("supply")? + number("withheld")?) as u32;
+            found.sent.insert(*partition, number("sent")?);
+            for (_, giver) in &others {
+                let last = number(&format!("from:{}", giver.0))?;
+                arrived.insert((*giver, *partition), last);
+            }
+            let withheld = fields.get("withheld_shares").map_or("", String::as_str);
+            let texts = shares.iter().map(String::as_str).chain(withheld.lines());
+            for text in texts {
+                found.shares.insert(share(text).ok_or_else(bad)?.0);
+            }
+            if campaign.kind() == CampaignKind::RedPacket {
+                self.granted_shares(*partition, id, &mut found.shares)
+                    .await?;
+            }
+        }
+        for transfer in standing {
+            // Whatever has become of it since: it has not come to a part that is repaired.
+            found.shares.extend(transfer.shares);
+            let last = arrived.get(&(transfer.giver, transfer.taker));
+            if last.is_none_or(|last| *last < transfer.number) {
+                found.units += transfer.units;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Lets units leave the parts again that were read.
+    pub(super) async fn thaw(&self, token: &str, campaign: CampaignId, read: &Elsewhere) {
+        for partition in read.sent.keys() {
+            let command = self.freeze_command(*partition, campaign, token, 0, false);
+            // Otherwise they do after a while.
+            let _: Result<Reply, EngineError> = self.query(*partition, &command).await;
+        }
+    }
+
+    /// Has nothing arrive in a part any more that was sent by those that are repaired, and nothing move there.
+    async fn shut_out(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        lost: &[Lost],
+    ) -> Result<(), EngineError> {
+        for (lost, last) in lost {
+            let asks = Some(AckLevel::Memory);
+            let arguments: Arguments<'_> = &|command| command.arg(lost.0).arg(*last);
+            self.call(partition, &TRANSFER_SHUT, campaign, asks, arguments)
+                .await?;
         }
         Ok(())
     }
 
-    /// Another part of a spread campaign; none where Redis has nothing of it.
-    async fn other_part(
+    async fn freeze(
         &self,
         partition: PartitionId,
         campaign: CampaignId,
-        index: u16,
-    ) -> Result<Option<OtherPart>, EngineError> {
-        let other = self.of_part(campaign, index);
-        let mut command = redis::cmd("HMGET");
-        command.arg(self.keys().campaign(other, campaign));
-        command.arg(&["supply", "withheld"]);
-        command.arg(format!("from:{}", partition.0));
-        type Fields = (Option<u32>, Option<u32>, Option<u64>);
-        let (supply, withheld, arrived): Fields = self.query_unfenced(other, &command).await?;
-        let mut command = redis::cmd("HVALS");
-        command.arg(self.keys().transfers(other, campaign));
-        let moving: Vec<String> = self.query_unfenced(other, &command).await?;
-        let units = |transfer: &String| transfer.split('\n').nth(1)?.parse::<u32>().ok();
-        let moving: u32 = moving.iter().filter_map(units).sum();
-        Ok(supply.map(|supply| OtherPart {
-            supply: supply + withheld.unwrap_or(0) + moving,
-            arrived: arrived.unwrap_or(0),
-        }))
+        token: &str,
+        with_shares: bool,
+    ) -> Result<Reply, EngineError> {
+        let command = self.freeze_command(partition, campaign, token, FREEZE_MS, with_shares);
+        self.query(partition, &command).await
+    }
+
+    fn freeze_command(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        token: &str,
+        millis: u64,
+        with_shares: bool,
+    ) -> redis::Cmd {
+        let keys = self.keys();
+        let mut command = redis::cmd("EVAL");
+        command
+            .arg(FREEZE)
+            .arg(3)
+            .arg(keys.campaign(partition, campaign))
+            .arg(keys.transfers(partition, campaign))
+            .arg(keys.of_campaign(partition, campaign, "shares"))
+            .arg(token)
+            .arg(millis)
+            .arg(u8::from(with_shares));
+        command
+    }
+
+    /// Adds the shares that users of a part have. A share that could still be had before was read before.
+    async fn granted_shares(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        shares: &mut BTreeSet<u32>,
+    ) -> Result<(), EngineError> {
+        let key = self.keys().users(partition, campaign);
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut command = redis::cmd("HSCAN");
+            command.arg(&key).arg(&cursor).arg("COUNT").arg(USERS_PAGE);
+            let (next, fields): (String, Vec<String>) = self.query(partition, &command).await?;
+            for text in fields.iter().skip(1).step_by(2) {
+                let row = Row::parse(CampaignKind::RedPacket, text);
+                let row = row.ok_or_else(|| unreadable_part(campaign, partition))?;
+                shares.insert(row.number);
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
     }
 }
 
-/// Another part of a spread campaign.
-struct OtherPart {
-    /// Units that it has handed out, can hand out, withholds or is sending somewhere.
-    supply: u32,
-    /// The last transfer that has arrived there from the part in question.
-    arrived: u64,
+/// How many units a part of a spread campaign gets when it opens.
+pub(super) fn first_of(campaign: &Campaign, parts: u16, index: u16) -> u32 {
+    let (supply, parts) = (campaign.supply(), u32::from(parts));
+    supply / parts + u32::from(u32::from(index) < supply % parts)
+}
+
+/// What a journal has for one part.
+fn read_standing(giver: PartitionId, taker: &str, transfer: &str) -> Option<Standing> {
+    let mut lines = transfer.split('\n');
+    Some(Standing {
+        giver,
+        taker: PartitionId(taker.parse().ok()?),
+        number: lines.next()?.parse().ok()?,
+        units: lines.next()?.parse().ok()?,
+        shares: lines
+            .map(|text| share(text).map(|(number, _)| number))
+            .collect::<Option<_>>()?,
+    })
+}
+
+fn unreadable_part(campaign: CampaignId, partition: PartitionId) -> EngineError {
+    unavailable(format!(
+        "the part of campaign {campaign} in partition {} cannot be read",
+        partition.0
+    ))
 }

@@ -1,6 +1,7 @@
 //! A partition, and a campaign of it, as both sides have them.
 
-use super::*;
+use super::{parts::first_of, *};
+use crate::snapshot::SettledSnapshot;
 
 /// What Redis has of a partition.
 #[derive(Debug, Clone)]
@@ -17,62 +18,64 @@ pub struct Inspection {
 
 /// A part of a campaign from both sides.
 pub(super) struct BothSides {
+    pub(super) campaign: Campaign,
     pub(super) facts: PartFacts,
     pub(super) meta: CampaignMeta,
+    /// What Redis has; or, where it has nothing, what the part had when it was opened.
     pub(super) engine: EnginePart,
     pub(super) ledger: PartRows,
+    /// Number and amount of the shares, of all parts, that nobody has in the ledger.
+    pub(super) free: Vec<(u32, i64)>,
     /// Fields of the campaign's hash for one that Redis has lost.
     pub(super) fields: Vec<(&'static str, String)>,
+    pub(super) snapshot: Option<PartSnapshot>,
+    /// Units of a spread campaign's part that are withheld as before.
+    pub(super) withheld: u32,
+    pub(super) now: Timestamp,
 }
 
-type Read = (BothSides, Option<PartSnapshot>, Timestamp);
+impl BothSides {
+    /// Whether Redis or the ledger has anything of it.
+    pub(super) fn is_known(&self) -> bool {
+        self.snapshot.is_some() || self.ledger.phase != Phase::Draft
+    }
+}
 
 impl RedisEngine {
-    /// Reads a campaign's part on both sides; none where the partition has no part of it, or nothing happened to it
-    /// yet.
+    /// Reads a campaign's part of this place on both sides; none where the ledger does not know the campaign.
     pub(super) async fn read_part(
         &self,
         ledger: &dyn Ledger,
         partition: PartitionId,
         campaign: CampaignId,
-        evidence: &Evidence,
-    ) -> Result<Option<Read>, EngineError> {
+        place: (u16, u16),
+    ) -> Result<Option<BothSides>, EngineError> {
         let partitions = &self.node.partitions;
-        let now = partitions.time(partition).await?;
         let snapshot = partitions.snapshot(partition, campaign).await?;
-        let place = match &snapshot {
-            Some(snapshot) => Some((snapshot.facts.parts, snapshot.facts.index)),
-            None => partitions.place(ledger, partition, campaign).await?,
-        };
-        let Some(place) = place else {
-            return Ok(None);
-        };
+        let place = snapshot.as_ref().map_or(place, |snapshot| {
+            (snapshot.facts.parts, snapshot.facts.index)
+        });
+        let now = partitions.time(partition).await?;
         let known = settled(ledger, campaign, partition, place);
         let Some(known) = known.await.map_err(of_ledger)? else {
             // Redis has what the ledger does not know: nothing can be held against it.
             return Ok(None);
         };
-        if let Some(snapshot) = snapshot {
-            if snapshot.facts.parts > 1 {
-                partitions
-                    .check_transfers(partition, &snapshot.facts)
-                    .await?;
-            }
-            let sides = BothSides {
-                facts: snapshot.facts,
-                meta: snapshot.meta.clone(),
-                engine: snapshot.part.clone(),
-                ledger: known.rows,
-                fields: Vec::new(),
-            };
-            return Ok(Some((sides, Some(snapshot), now)));
-        }
-        let happened = evidence.kept.contains_key(&campaign);
-        if known.settled.phase == Phase::Draft && !happened {
-            return Ok(None); // It is opened as any other draft.
-        }
-        let sides = partitions.lost_part(partition, place, known).await?;
-        Ok(Some((sides, None, now)))
+        let Some(snapshot) = snapshot else {
+            return Ok(Some(lost_part(place, known, now)));
+        };
+        Ok(Some(BothSides {
+            campaign: known.settled.record.campaign,
+            facts: snapshot.facts,
+            meta: snapshot.meta.clone(),
+            engine: snapshot.part.clone(),
+            ledger: known.rows,
+            free: known.free,
+            fields: Vec::new(),
+            snapshot: Some(snapshot),
+            withheld: 0,
+            now,
+        }))
     }
 
     /// The rows of a campaign's part, of the engine and of the ledger; none where one of them does not know it, or the
@@ -98,5 +101,60 @@ impl RedisEngine {
             |snapshot| snapshot.part.rows,
         );
         Ok(known.map(|known| (engine, known.rows)))
+    }
+}
+
+/// A part of which Redis has nothing, as it was before anything was granted.
+fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp) -> BothSides {
+    let campaign = known.settled.record.campaign;
+    let facts = facts_of(&campaign, parts, index);
+    let meta = CampaignMeta {
+        id: campaign.id,
+        kind: campaign.kind(),
+        window: campaign.window,
+        limit: facts.limit,
+        hold_ms: facts.hold_ms,
+        parts,
+        ack: campaign.ack,
+    };
+    let mut rows = PartRows::new(known.settled.phase);
+    if rows.phase == Phase::Draft {
+        rows.phase = Phase::Scheduled;
+    }
+    let mut engine = EnginePart {
+        rows,
+        shares: Vec::new(),
+        supply: first_of(&campaign, parts, index),
+        funded_minor: campaign.funded_minor(),
+        numbered: 0,
+    };
+    if facts.fixed_shares {
+        let own = known.rows.grants.iter();
+        let own = own.map(|(number, row)| (*number, row.amount_minor));
+        let is_first = |number: u32| (number - 1) % u32::from(parts) == u32::from(index);
+        let shares = known.free.iter().copied().chain(own);
+        engine.shares = shares.filter(|(number, _)| is_first(*number)).collect();
+        engine.shares.sort_unstable();
+    }
+    if facts.fixed_shares && parts > 1 {
+        engine.funded_minor = engine.shares.iter().map(|(_, amount)| amount).sum();
+    }
+    let fields = fields_of(
+        &campaign,
+        (parts, index),
+        engine.supply,
+        engine.funded_minor,
+    );
+    BothSides {
+        campaign,
+        facts,
+        meta,
+        engine,
+        ledger: known.rows,
+        free: known.free,
+        fields,
+        snapshot: None,
+        withheld: 0,
+        now,
     }
 }

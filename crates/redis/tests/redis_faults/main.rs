@@ -22,6 +22,7 @@ mod places;
 mod pulls;
 mod reconcile;
 mod repair;
+mod repair_spread;
 mod replicas;
 mod sentinels;
 mod setup;

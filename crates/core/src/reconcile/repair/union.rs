@@ -21,9 +21,7 @@ pub(super) struct Union<'a> {
 
 impl<'a> Union<'a> {
     pub(super) fn of(survey: &'a Survey<'a>, mut rows: PartRows) -> Self {
-        if !survey.ledger_is_ahead && survey.engine.rows.phase != Phase::Draft {
-            rows.phase = survey.engine.rows.phase;
-        }
+        rows.phase = phase_of(survey, rows.phase);
         let mut union = Self {
             survey,
             held: HashMap::new(),
@@ -116,26 +114,18 @@ impl<'a> Union<'a> {
         self.conflicts.extend(found);
     }
 
-    /// What nodes have answered and the log does not have: steps of orders that are known, then grants, then steps of
-    /// these.
+    /// What nodes have answered and the log does not have, in the order of the log; then steps again that had to wait
+    /// for others.
     pub(super) fn add_kept(&mut self) {
-        let kept = self.survey.kept;
-        let steps = || {
-            let is_step = |entry: &&Entry| !matches!(entry.event, Event::Granted { .. });
-            kept.iter().filter(is_step)
-        };
-        let leaves =
-            |entry: &Entry| matches!(entry.event, Event::Cancelled { .. } | Event::Expired { .. });
-        for entry in steps().filter(|entry| leaves(entry)) {
-            self.add_step(&entry.event);
+        let mut kept: Vec<&Entry> = self.survey.kept.iter().collect();
+        kept.sort_by_key(|entry| entry.seq);
+        for entry in &kept {
+            match entry.event {
+                Event::Granted { .. } => self.add_grant(entry),
+                _ => self.add_step(&entry.event),
+            }
         }
-        for entry in steps() {
-            self.add_step(&entry.event);
-        }
-        for entry in kept {
-            self.add_grant(entry);
-        }
-        for entry in steps() {
+        for entry in &kept {
             self.add_step(&entry.event);
         }
     }
@@ -184,8 +174,7 @@ impl<'a> Union<'a> {
         let amount = self.amounts.get(&number);
         let is_free = match self.facts().fixed_shares {
             _ if self.rows.phase == Phase::Closed => false,
-            true if self.facts().parts == 1 => amount == Some(&row.amount_minor),
-            true => amount.is_none_or(|amount| *amount == row.amount_minor),
+            true => amount == Some(&row.amount_minor),
             false => true,
         };
         match is_free && self.has_room(&row) {
@@ -274,6 +263,11 @@ impl<'a> Union<'a> {
         if settled.phase == Phase::Draft && self.rows.phase != Phase::Draft {
             entries.push((now, Event::Opened { parts: facts.parts }));
         }
+        match (settled.phase, self.rows.phase) {
+            (Phase::Draft | Phase::Scheduled, Phase::Paused) => entries.push((now, Event::Paused)),
+            (Phase::Paused, Phase::Scheduled) => entries.push((now, Event::Resumed)),
+            _ => {}
+        }
         let (mut later, mut new) = (Vec::new(), Vec::new());
         for (number, row) in &self.rows.grants {
             let known = settled.grants.get(number);
@@ -296,7 +290,30 @@ impl<'a> Union<'a> {
         }
         entries.append(&mut later);
         entries.append(&mut new);
+        if self.rows.phase == Phase::Closed && settled.phase != Phase::Closed {
+            if settled.phase != Phase::Ended {
+                entries.push((now, Event::Ended));
+            }
+            let (returned, refunded_minor) = self.left();
+            entries.push((
+                now,
+                Event::Closed {
+                    returned,
+                    refunded_minor,
+                },
+            ));
+        }
         entries
+    }
+
+    /// Units that nobody has, and minor units of a packet.
+    fn left(&self) -> (u32, i64) {
+        let claimed = match self.facts().kind {
+            CampaignKind::RedPacket => self.rows.amount_minor(),
+            CampaignKind::Sale => 0,
+        };
+        let units = self.supply.saturating_sub(self.granted);
+        (units, self.funded_minor - claimed)
     }
 
     /// The events that lead an order from one state to another, and what became of payments meanwhile.
@@ -344,13 +361,7 @@ impl<'a> Union<'a> {
         let (engine, unnamed) = (&self.survey.engine, self.survey.unnamed);
         let is_packet = facts.kind == CampaignKind::RedPacket;
         let is_over = self.rows.phase == Phase::Closed;
-        let left = self.supply.saturating_sub(self.granted);
-        let claimed = if is_packet {
-            self.rows.amount_minor()
-        } else {
-            0
-        };
-        let money = self.funded_minor - claimed;
+        let (left, money) = self.left();
         let mut shares = self.shares_in_order();
         let mut withheld = Withheld::default();
         if !is_over {
@@ -435,7 +446,20 @@ impl<'a> Union<'a> {
             return left;
         }
         let most = self.survey.unnamed.saturating_mul(u64::from(facts.limit));
+        let most = most.saturating_add(u64::from(self.survey.withheld));
         left.min(u32::try_from(most).unwrap_or(u32::MAX))
+    }
+}
+
+/// Where the ledger is ahead, its phase is the later one. Whether a part was opened at all, the engine knows best: nothing
+/// is granted in one that was not.
+fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
+    let engine = survey.engine.rows.phase;
+    let is_later = !survey.ledger_is_ahead || settled == Phase::Draft;
+    if is_later && engine != Phase::Draft {
+        engine
+    } else {
+        settled
     }
 }
 

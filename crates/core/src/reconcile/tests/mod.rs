@@ -1,6 +1,7 @@
 //! Differences and repairs, in tables and after random histories.
 
 mod histories;
+mod spread;
 
 use super::*;
 use crate::{
@@ -172,6 +173,7 @@ fn repair(case: &Case<'_>) -> Repair {
         in_flight: &entries(case.flight),
         kept: &entries(case.kept),
         unnamed: case.unnamed,
+        withheld: 0,
         now: at(9_000),
     };
     survey.repair()

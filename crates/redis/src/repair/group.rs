@@ -1,0 +1,184 @@
+//! Partitions that are repaired together, because campaigns are spread over them, and the repair of such a group by
+//! one process.
+
+use std::time::Duration;
+
+use super::*;
+
+/// How often a repairer says that it is still at it.
+const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
+
+/// A partition that this process repairs.
+pub(super) struct Held<'a> {
+    pub(super) rebuild: Rebuild<'a>,
+    loss: Loss,
+    /// Whether all nodes have put there what they have answered.
+    all: bool,
+}
+
+impl RedisEngine {
+    /// A partition, and those that have lost something too and have parts of the same campaigns: what one of them has
+    /// follows from what the others have.
+    pub(super) async fn group(
+        &self,
+        partition: PartitionId,
+        loss: Loss,
+        ledger: &dyn Ledger,
+    ) -> Result<BTreeMap<PartitionId, Loss>, EngineError> {
+        let partitions = &self.node.partitions;
+        let mut others = BTreeMap::new();
+        for other in partitions.list().iter().map(|other| other.id) {
+            let has_lost = matches!(
+                partitions.state(other),
+                PartitionState::Halted { lost: Some(_), .. }
+            );
+            if has_lost && other != partition {
+                let loss = partitions.loss(other).await?;
+                others.extend(loss.map(|loss| (other, loss)));
+            }
+        }
+        let mut group = BTreeMap::from([(partition, loss)]);
+        let mut next = vec![partition];
+        let mut known: BTreeMap<CampaignId, Option<u16>> = BTreeMap::new();
+        while let Some(partition) = next.pop().filter(|_| !others.is_empty()) {
+            for campaign in self.live_campaigns(partition, ledger).await? {
+                let parts = match known.get(&campaign) {
+                    Some(parts) => *parts,
+                    None => partitions.parts_of(ledger, campaign).await?,
+                };
+                known.insert(campaign, parts);
+                let place = parts.and_then(|parts| partitions.index_of(partition, campaign, parts));
+                for index in 0..place.map_or(0, |(parts, _)| parts) {
+                    let other = partitions.of_part(campaign, index);
+                    if let Some(loss) = others.remove(&other) {
+                        group.insert(other, loss);
+                        next.push(other);
+                    }
+                }
+                if others.is_empty() {
+                    break;
+                }
+            }
+        }
+        Ok(group)
+    }
+
+    /// Takes partitions for this process; none if another one has one of them, or if nodes are still to say what they
+    /// have answered.
+    pub(super) async fn hold(
+        &self,
+        group: BTreeMap<PartitionId, Loss>,
+        at_once: bool,
+    ) -> Result<Option<Vec<Held<'_>>>, EngineError> {
+        let partitions = &self.node.partitions;
+        let (mut held, mut is_early) = (Vec::new(), false);
+        // All processes take them in the same order.
+        for (partition, loss) in group {
+            let rebuild = Rebuild::new(partitions, partition);
+            let begun = rebuild.begin(REPAIRER_MS).await;
+            let offers = partitions.has_all_offers(partition, &loss).await;
+            let (waited, all) = match (begun, offers) {
+                (Ok(Some(waited)), Ok(all)) => (waited, all),
+                (begun, offers) => {
+                    self.give_up(&held).await;
+                    return begun.and(offers).map(|_| None);
+                }
+            };
+            // Where the state is gone, so is the list of nodes: the others are given the time to come.
+            let all = all && !loss.epoch.is_empty();
+            is_early |= !all && !at_once && waited < partitions.options().term_grace;
+            held.push(Held { rebuild, loss, all });
+        }
+        if is_early {
+            self.give_up(&held).await;
+            return Ok(None);
+        }
+        Ok(Some(held))
+    }
+
+    /// Leaves partitions to whoever comes next. Where that fails, they are his after a while.
+    pub(super) async fn give_up(&self, held: &[Held<'_>]) {
+        for held in held {
+            let _: Result<(), EngineError> = held.rebuild.give_up().await;
+        }
+    }
+
+    /// Repairs partitions that this process holds, and goes on holding them for as long as that takes.
+    pub(super) async fn repair_held(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+    ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
+        let renew = async {
+            loop {
+                tokio::time::sleep(RENEW_EVERY).await;
+                for held in held {
+                    // One that is repaired by now is nobody's any more.
+                    held.rebuild.begin(REPAIRER_MS).await?;
+                }
+            }
+        };
+        tokio::select! {
+            reports = self.repair_all(held, ledger) => reports,
+            lost = renew => lost,
+        }
+    }
+
+    async fn repair_all(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+    ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
+        let began = tokio::time::Instant::now();
+        let mut evidence = Vec::new();
+        for held in held {
+            let Held { rebuild, loss, all } = held;
+            evidence.push(self.evidence(rebuild, ledger, loss, *all).await?);
+        }
+        let mut campaigns = BTreeSet::new();
+        for (held, evidence) in held.iter().zip(&evidence) {
+            let live = self.live_campaigns(held.rebuild.partition, ledger).await?;
+            campaigns.extend(live);
+            campaigns.extend(evidence.kept.keys());
+        }
+        let mut reports: Vec<RepairReport> = evidence
+            .iter()
+            .map(|evidence| RepairReport {
+                unnamed: evidence.unnamed,
+                ..RepairReport::default()
+            })
+            .collect();
+        for campaign in campaigns {
+            let repaired = self
+                .repair_campaign(held, ledger, campaign, &mut evidence)
+                .await?;
+            for (place, repair) in repaired {
+                note(&repair, &mut reports[place]);
+            }
+        }
+        for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
+            let (partition, new) = (held.rebuild.partition, &evidence.epoch);
+            let finished = ledger.finish_repair(partition, new, evidence.end);
+            finished.await.map_err(of_ledger)?;
+            let epoch = (new.as_str(), evidence.accounted);
+            held.rebuild.end(&held.loss, epoch, report).await?;
+            self.node.partitions.get(held.rebuild.partition).suspect();
+        }
+        self.node.gate.invalidate_all();
+        tracing::info!(
+            partitions = held.len(),
+            millis = began.elapsed().as_millis() as u64,
+            "partitions were repaired together"
+        );
+        let ids = held.iter().map(|held| held.rebuild.partition);
+        Ok(ids.zip(reports).collect())
+    }
+}
+
+fn note(repair: &Repair, report: &mut RepairReport) {
+    report.campaigns += 1;
+    report.restored += repair.changed.len() as u64;
+    report.appended += repair.append.len() as u64;
+    report.withheld += u64::from(repair.withheld.units);
+    report.conflicts.extend(repair.conflicts.iter().cloned());
+}

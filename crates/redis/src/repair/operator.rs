@@ -1,0 +1,121 @@
+//! What operators ask for: a partition is united with the ledger, looked at, or resumed as it is.
+
+use super::*;
+
+impl RedisEngine {
+    /// Halts a partition by hand and has it united with the ledger, as after a loss of nothing: what is in the one and
+    /// not in the other is added there. It grants again as soon as that is done.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer. A partition that has halted is repaired by whoever comes next.
+    pub async fn unite(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<RepairState, EngineError> {
+        let partitions = &self.node.partitions;
+        partitions
+            .halt(partition, "it is reconciled with the ledger", true)
+            .await?;
+        self.repair(partition, ledger, true).await
+    }
+
+    /// What is known of a partition in Redis: fields of its state, then each node with its last sighting.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn inspect(&self, partition: PartitionId) -> Result<Inspection, EngineError> {
+        let (partitions, keys) = (&self.node.partitions, self.node.partitions.keys());
+        let read = async |key: String| {
+            let mut command = redis::cmd("HGETALL");
+            partitions.query_unfenced(partition, command.arg(key)).await
+        };
+        let mut repairs = redis::cmd("LRANGE");
+        repairs.arg(keys.repairs(partition)).arg(0).arg(-1);
+        let mut withheld = BTreeMap::new();
+        for campaign in partitions.agenda(partition).await? {
+            let mut units = redis::cmd("HGET");
+            units
+                .arg(keys.campaign(partition, campaign))
+                .arg("withheld");
+            let units: Option<u32> = partitions.query_unfenced(partition, &units).await?;
+            withheld.extend(units.map(|units| (campaign, units)));
+        }
+        Ok(Inspection {
+            state: read(keys.partition(partition)).await?,
+            nodes: read(keys.nodes(partition)).await?,
+            repairs: partitions.query_unfenced(partition, &repairs).await?,
+            withheld,
+        })
+    }
+
+    /// Whether a partition has a campaign, or a part of it.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn has_part(
+        &self,
+        campaign: CampaignId,
+        partition: PartitionId,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let mut exists = redis::cmd("EXISTS");
+        exists.arg(partitions.keys().campaign(partition, campaign));
+        let exists: i64 = partitions.query_unfenced(partition, &exists).await?;
+        Ok(exists > 0)
+    }
+
+    /// Ends the halt of a partition that was halted by hand, or whose loss somebody takes as it is: nothing is
+    /// repaired. False where it is not halted.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn resume_as_it_is(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let state = self.inspect(partition).await?.state;
+        if !state.contains_key("halted") {
+            return Ok(false);
+        }
+        let lost_to = state
+            .get("lost_to")
+            .and_then(|to| to.parse().ok())
+            .unwrap_or(0);
+        let head = partitions.log_end(partition).await?;
+        self.settle_rest(partition, ledger).await?;
+        let end = skip_to(ledger, partition, head.max(lost_to)).await;
+        let epoch = state.get("epoch").map(String::as_str);
+        partitions
+            .resume(partition, epoch, end.map_err(of_ledger)?)
+            .await
+    }
+
+    /// Gives back what repairs have withheld of a partition's campaigns; returns how many units that was. The ledger
+    /// writes it down first.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer, or the partition is not open.
+    pub async fn release_withheld(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<u64, EngineError> {
+        let released = ledger.release_withheld(partition).await;
+        released.map_err(of_ledger)?;
+        let mut units = 0;
+        for campaign in self.node.partitions.agenda(partition).await? {
+            let asked = (campaign, AckLevel::Memory);
+            let released = self
+                .node
+                .partitions
+                .change(partition, &RELEASE, asked, &|command| command)
+                .await?;
+            self.node.gate.invalidate(campaign);
+            units += released.text().parse().unwrap_or(0);
+        }
+        Ok(units)
+    }
+}

@@ -1,0 +1,242 @@
+//! One campaign of the partitions that are repaired: its only part, or all parts that have lost something.
+
+use super::{
+    group::Held,
+    parts::{Elsewhere, Lost},
+    sides::BothSides,
+    *,
+};
+use crate::reply::share;
+use futures_util::future::try_join_all;
+
+/// A part that is repaired: its partition's place in the group, and what is known of it.
+type Member = (usize, BothSides);
+
+impl RedisEngine {
+    /// Repairs what the held partitions have of a campaign; each repair with the partition's place among them.
+    pub(super) async fn repair_campaign(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+        evidence: &mut [Evidence],
+    ) -> Result<Vec<(usize, Repair)>, EngineError> {
+        let partitions = &self.node.partitions;
+        let Some(parts) = partitions.parts_of(ledger, campaign).await? else {
+            // Redis has what the ledger does not know: nothing can be held against it.
+            return Ok(Vec::new());
+        };
+        // Each partition has a connection of its own.
+        let (mut places, mut reads) = (Vec::new(), Vec::new());
+        for (place, held) in held.iter().enumerate() {
+            let partition = held.rebuild.partition;
+            if let Some(index) = partitions.index_of(partition, campaign, parts) {
+                places.push(place);
+                reads.push(self.read_part(ledger, partition, campaign, index));
+            }
+        }
+        let read = places.into_iter().zip(try_join_all(reads).await?);
+        let mut members: Vec<Member> = read
+            .filter_map(|(place, part)| Some((place, part?)))
+            .collect();
+        members.sort_by_key(|(_, part)| part.facts.index);
+        let Some((first, part)) = members.first() else {
+            return Ok(Vec::new());
+        };
+        let happened = |(place, part): &Member| {
+            let evidence = &evidence[*place];
+            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.unnamed > 0
+        };
+        let has_happened = members.iter().any(happened);
+        if part.facts.parts == 1 {
+            if !has_happened {
+                return Ok(Vec::new()); // It is opened as any other draft.
+            }
+            let own = &evidence[*first];
+            own.journal.withhold_again(&mut members[0].1);
+            let repair = survey_of(&members[0].1, own).repair();
+            journal_of(&members[0].1, &repair, own, ledger).await?;
+            let end = self.write(held, &members[0], &repair, &[], own).await?;
+            let place = members[0].0;
+            evidence[place].end = end;
+            return Ok(vec![(place, repair)]);
+        }
+        let rebuild = &held[*first].rebuild;
+        let parts = part.facts.parts;
+        let lost: Vec<Lost> = members
+            .iter()
+            // Each transfer that was begun is an entry: no number is behind the last one's.
+            .map(|(place, _)| (held[*place].rebuild.partition, evidence[*place].end))
+            .collect();
+        let elsewhere = partitions
+            .elsewhere(rebuild.token(), &part.campaign, parts, &lost)
+            .await?;
+        // Parts that are not opened yet are opened with the others, unless something is known of these.
+        let is_draft = !has_happened && (elsewhere.unopened > 0 || elsewhere.there == 0);
+        let repaired = match is_draft {
+            true => Ok(Vec::new()),
+            false => {
+                let all = (members, &lost[..], &elsewhere);
+                self.repair_spread(held, ledger, all, evidence).await
+            }
+        };
+        partitions.thaw(rebuild.token(), campaign, &elsewhere).await;
+        repaired
+    }
+
+    async fn repair_spread(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        (mut members, lost, elsewhere): (Vec<Member>, &[Lost], &Elsewhere),
+        evidence: &mut [Evidence],
+    ) -> Result<Vec<(usize, Repair)>, EngineError> {
+        for ((place, part), (partition, _)) in members.iter_mut().zip(lost) {
+            self.remember_all(*partition, part).await?;
+            evidence[*place].journal.withhold_as_before(part);
+        }
+        let (_, part) = &members[0];
+        let (supply, free) = (part.campaign.supply(), part.free.clone());
+        let surveys = members.iter().map(|(place, part)| Survey {
+            withheld: part.withheld,
+            ..survey_of(part, &evidence[*place])
+        });
+        let repairs = SpreadSurvey {
+            supply,
+            elsewhere: elsewhere.units,
+            elsewhere_shares: elsewhere.shares.clone(),
+            free,
+            parts: surveys.collect(),
+        }
+        .repair();
+        let sent = elsewhere.sent.iter();
+        let sent = sent.map(|(partition, last)| (*partition, *last));
+        let sent: Vec<Lost> = sent.chain(lost.iter().copied()).collect();
+        let mut given = Vec::new();
+        for own in lost {
+            // Whatever the other parts have sent so far counts as arrived.
+            let others = sent.iter().filter(|other| *other != own);
+            let arrived =
+                others.map(|(partition, last)| (format!("from:{}", partition.0), last.to_string()));
+            let mut fields: Vec<_> = arrived.collect();
+            fields.push(("sent".to_owned(), own.1.to_string()));
+            given.push(fields);
+        }
+        for ((place, part), repair) in members.iter().zip(&repairs) {
+            journal_of(part, repair, &evidence[*place], ledger).await?;
+        }
+        let mut written = Vec::new();
+        for ((member, fields), repair) in members.iter().zip(&given).zip(&repairs) {
+            written.push(self.write(held, member, repair, fields, &evidence[member.0]));
+        }
+        let ends = try_join_all(written).await?;
+        let places = members.iter().map(|(place, _)| *place);
+        for (place, end) in places.clone().zip(ends) {
+            evidence[place].end = end;
+        }
+        Ok(places.zip(repairs).collect())
+    }
+
+    /// Counts what a part withholds, or was sending to another one, among what it remembers.
+    async fn remember_all(
+        &self,
+        partition: PartitionId,
+        part: &mut BothSides,
+    ) -> Result<(), EngineError> {
+        let Some(before) = &part.snapshot else {
+            return Ok(());
+        };
+        let partitions = &self.node.partitions;
+        let key = partitions.keys().transfers(partition, part.facts.campaign);
+        let mut command = redis::cmd("HVALS");
+        let moving: Vec<String> = partitions
+            .query_unfenced(partition, command.arg(key))
+            .await?;
+        let unreadable = || unavailable("a transfer of units cannot be read");
+        let mut shares = Vec::new();
+        part.engine.supply += before.withheld.0;
+        for text in before.withheld_shares.lines() {
+            shares.push(share(text).ok_or_else(unreadable)?);
+        }
+        shares.append(&mut part.engine.shares);
+        for transfer in &moving {
+            let mut lines = transfer.split('\n').skip(1);
+            let units = lines.next().and_then(|units| units.parse::<u32>().ok());
+            part.engine.supply += units.ok_or_else(unreadable)?;
+            for text in lines {
+                shares.push(share(text).ok_or_else(unreadable)?);
+            }
+        }
+        part.engine.shares = shares;
+        Ok(())
+    }
+
+    /// Writes a part, and appends what the log lacks; returns where the log ends then.
+    async fn write(
+        &self,
+        held: &[Held<'_>],
+        (place, part): &Member,
+        repair: &Repair,
+        fields: &[(String, String)],
+        evidence: &Evidence,
+    ) -> Result<Seq, EngineError> {
+        let rebuild = &held[*place].rebuild;
+        let own = part.fields.iter();
+        let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
+        let repaired = ("repaired".to_owned(), evidence.epoch.clone());
+        let fields: Vec<_> = own
+            .chain(fields.iter().cloned())
+            .chain([repaired])
+            .collect();
+        let before = part.snapshot.as_ref();
+        rebuild
+            .part(&part.meta, &part.facts, before, &fields, repair)
+            .await?;
+        let (id, mut end) = (part.facts.campaign.to_string(), evidence.end);
+        for events in repair.append.chunks(APPEND_MAX) {
+            let records = records(&part.meta, events);
+            end = rebuild.append(&id, end, &records).await?;
+        }
+        Ok(end)
+    }
+}
+
+/// Whether an earlier attempt of this very repair has written the part.
+fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
+    let before = part.snapshot.as_ref();
+    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.epoch)
+}
+
+/// Has the ledger write down what is withheld.
+async fn journal_of(
+    part: &BothSides,
+    repair: &Repair,
+    evidence: &Evidence,
+    ledger: &dyn Ledger,
+) -> Result<(), EngineError> {
+    let record = evidence.journal.of(&part.facts, repair, part.withheld);
+    if let Some(record) = record.filter(|_| !was_tried(part, evidence)) {
+        ledger.withhold(&record).await.map_err(of_ledger)?;
+    }
+    Ok(())
+}
+
+fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
+    let kept = evidence.kept.get(&part.facts.campaign);
+    Survey {
+        facts: part.facts,
+        engine: part.engine.clone(),
+        ledger: part.ledger.clone(),
+        ledger_is_ahead: evidence.ledger_is_ahead,
+        in_flight: &[],
+        kept: kept.map_or(&[], Vec::as_slice),
+        // An attempt that was broken off has withheld already what nobody can name.
+        unnamed: if was_tried(part, evidence) {
+            0
+        } else {
+            evidence.unnamed
+        },
+        withheld: 0,
+        now: part.now,
+    }
+}
