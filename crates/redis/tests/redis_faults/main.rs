@@ -15,6 +15,7 @@ mod gate;
 mod harness;
 mod log;
 mod lost;
+mod maintained;
 mod memory;
 mod network;
 mod places;
