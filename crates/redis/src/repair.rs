@@ -13,6 +13,8 @@
 //! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
 //! there then.
 
+mod campaigns;
+
 mod parts;
 
 mod sides;
@@ -138,9 +140,12 @@ impl RepairEngine for RedisEngine {
     ) -> Result<Vec<Difference>, EngineError> {
         let from = ledger.settled(partition).await.map_err(of_ledger)?;
         let both = self.both_sides(ledger, partition, campaign).await?;
-        let Some((engine, known)) = both else {
+        let Some((engine, known, is_known)) = both else {
             return Ok(Vec::new());
         };
+        if !is_known {
+            return Ok(compare(campaign, &engine, &known, &[]));
+        }
         // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now.
         let mut in_flight: Vec<Entry> = Vec::new();
         loop {
@@ -279,13 +284,15 @@ impl RedisEngine {
     /// not in the other is added there. It grants again as soon as that is done.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer. A partition that has halted is repaired by whoever comes next.
+    /// When Redis or the ledger does not answer: a partition that has halted is repaired by whoever comes next. When
+    /// the log has entries that are not settled of a campaign that the ledger does not have: nothing is done then.
     pub async fn unite(
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<RepairState, EngineError> {
         let partitions = &self.node.partitions;
+        self.check_campaigns(partition, ledger).await?;
         partitions
             .halt(partition, "it is reconciled with the ledger")
             .await?;

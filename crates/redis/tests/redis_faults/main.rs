@@ -13,6 +13,7 @@ mod failover;
 mod flush;
 mod gate;
 mod harness;
+mod lacking;
 mod log;
 mod lost;
 mod maintained;
