@@ -9,7 +9,7 @@ use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
-    repair::PartitionRepair,
+    repair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
 use qiang_core::{
@@ -20,7 +20,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{
         Claimed, Clock, Engine, EngineError, EventLog, Ledger, LedgerError, Probed,
-        QuarantineCount, Ticket, Transport, TransportStatus,
+        QuarantineCount, RepairEngine, Ticket, Transport, TransportStatus,
     },
     quarantine::GRANT_QUARANTINED,
 };
@@ -28,7 +28,9 @@ use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{close::Close, config::Config, machine::disk_of};
+use crate::{
+    close::Close, config::Config, machine::disk_of,
+};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -152,7 +154,11 @@ impl Distributed {
         };
         let monitor = Arc::<SettlementMonitor>::default();
         let monitoring = Host::new("monitor");
-        let reconciler = monitor.reconciler(log, ledger);
+        let repairing: Arc<dyn RepairEngine> = Arc::new(engine.clone());
+        let keeping = Arc::clone(&repairing);
+        let on_positions = Box::new(move |positions: &[_]| keeping.release_kept(positions));
+        let watched = Arc::clone(&ledger);
+        let reconciler = monitor.reconciler(log, watched, &positions, on_positions);
         monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
         let resumed = settlement.clone();
         let on_repaired = Box::new(move |_| {
@@ -160,10 +166,8 @@ impl Distributed {
                 settlement.resume();
             }
         });
-        let repairing = Arc::new(engine.clone());
         let mode = config.redis.repair.into();
-        let repair = PartitionRepair::new(repairing, ledger_backend.ledger(), mode, on_repaired);
-        monitoring.start("repair", PartitionRepair::SCHEDULE, repair);
+        repair::start_all(&monitoring, &repairing, &ledger, mode, on_repaired);
         Ok(Arc::new(Self {
             engine,
             settlement,
