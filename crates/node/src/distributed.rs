@@ -291,6 +291,12 @@ impl Gauges for Distributed {
         own.or_else(|| self.monitor.stalled())
     }
 
+    fn stuck_in(&self, partition: PartitionId) -> Option<String> {
+        let own = self.settlement.as_ref();
+        let own = own.and_then(|it| it.stuck_in(partition));
+        own.or_else(|| self.monitor.stalled_in(partition))
+    }
+
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         self.monitor.quarantine()
     }
