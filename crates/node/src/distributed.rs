@@ -29,7 +29,7 @@ use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
 use crate::{
-    close::Close, config::Config, machine::disk_of,
+    close::Close, config::Config, leftovers::Leftovers, machine::disk_of,
 };
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
@@ -160,6 +160,11 @@ impl Distributed {
         let watched = Arc::clone(&ledger);
         let reconciler = monitor.reconciler(log, watched, &positions, on_positions);
         monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
+        let relays = config.settlement.broker(&config.redis.prefix).is_some();
+        if settlement.is_some() && relays {
+            let leftovers = Leftovers::of(config.redis.options());
+            monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
+        }
         let resumed = settlement.clone();
         let on_repaired = Box::new(move |_| {
             if let Some(settlement) = &resumed {
@@ -255,8 +260,6 @@ async fn settlement(
         options.transport = Some(Arc::new(transport.fenced_by(engine)) as Arc<dyn Transport>);
     }
     if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
-        // Leaves no list that nobody empties, and no group that keeps the log from being trimmed.
-        qiang_redis::remove_transports(&config.redis.options()).await?;
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         if let Err(error) = transport.check().await {
             let reason = error.to_string();
