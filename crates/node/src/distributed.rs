@@ -28,9 +28,7 @@ use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{
-    close::Close, config::Config, leftovers::Leftovers, machine::disk_of,
-};
+use crate::{close::Close, config::Config, leftovers::Leftovers, machine::disk_of};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
