@@ -76,7 +76,8 @@ pub(crate) struct ReadyBody {
 pub(crate) struct PartitionBody {
     /// Its number.
     partition: u16,
-    /// degraded, where grants are made and something is missing that some need; not_ready, where nothing is granted.
+    /// degraded, where something is missing that some grants need, or memory for new ones: everything else goes on;
+    /// not_ready, where nothing is served.
     status: &'static str,
     /// Why.
     reason: String,

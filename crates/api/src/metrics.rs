@@ -7,11 +7,11 @@ use std::{sync::OnceLock, time::Duration};
 use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use qiang_core::{event::PartitionId, outcome::Outcome};
+use qiang_core::{event::PartitionId, outcome::Outcome, reconcile::DifferenceKind};
 use utoipa::openapi::OpenApi;
 
 use self::transport::TransportMetrics;
-use crate::gauges::Gauges;
+use crate::gauges::{Gauges, ReconcileReport};
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 /// Bounds of the latency histogram, in seconds.
@@ -25,6 +25,9 @@ const PARTITION_READY: &str = "qiang_partition_ready";
 const CLOCK_OFFSET: &str = "qiang_clock_offset_seconds";
 const DISK_AVAILABLE: &str = "qiang_disk_available_bytes";
 const DISK_SIZE: &str = "qiang_disk_size_bytes";
+const RECONCILE_DIFFERENCES: &str = "qiang_reconcile_differences";
+const RECONCILE_RAN: &str = "qiang_reconcile_last_run_timestamp_seconds";
+const RECONCILE_PASSED: &str = "qiang_reconcile_last_pass_timestamp_seconds";
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
@@ -90,6 +93,21 @@ impl Metrics {
             &recorder,
             DISK_SIZE,
             "The size of the disk that has the data file",
+        );
+        describe_gauge(
+            &recorder,
+            RECONCILE_DIFFERENCES,
+            "Rows in which engine and ledger differ, by kind, as far as they were held against each other",
+        );
+        describe_gauge(
+            &recorder,
+            RECONCILE_RAN,
+            "When rows of engine and ledger were held against each other last, by partition",
+        );
+        describe_gauge(
+            &recorder,
+            RECONCILE_PASSED,
+            "When all live rows of engine and ledger had been held against each other last, by partition",
         );
         let text = "Claims by what they ended in";
         let routes = templates(&recorder, document);
@@ -203,7 +221,31 @@ impl Metrics {
                 self.set(SET_ASIDE, labels, count as f64);
             }
         }
+        if let Some(reports) = gauges.reconciliation() {
+            self.show_reconciliation(&reports);
+        }
         self.handle.render()
+    }
+
+    fn show_reconciliation(&self, reports: &[ReconcileReport]) {
+        for kind in DifferenceKind::FAULTS {
+            let all = reports.iter().flat_map(|report| &report.differences);
+            let of_kind = all.filter(|(other, _)| *other == kind);
+            let count: u64 = of_kind.map(|(_, count)| count).sum();
+            let labels = vec![Label::new("kind", kind.name())];
+            self.set(RECONCILE_DIFFERENCES, labels, count as f64);
+        }
+        for report in reports {
+            for (name, at) in [
+                (RECONCILE_RAN, report.ran_at),
+                (RECONCILE_PASSED, report.passed_at),
+            ] {
+                if let Some(at) = at {
+                    let labels = vec![partition_label(report.partition)];
+                    self.set(name, labels, at.as_millis() as f64 / 1_000.0);
+                }
+            }
+        }
     }
 
     pub(crate) fn upkeep(&self) {

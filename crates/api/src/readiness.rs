@@ -35,7 +35,7 @@ pub(crate) struct PartitionReadiness {
 pub(crate) enum PartitionState {
     /// Nothing is granted.
     NotReady,
-    /// Grants are made, and something that some of them need is missing.
+    /// It serves, and some or all claims are refused for a while.
     Degraded,
     /// Grants are made.
     Ready,

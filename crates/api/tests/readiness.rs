@@ -14,7 +14,7 @@ use std::{
 
 use common::{Reply, Service, call};
 use parking_lot::Mutex;
-use qiang_api::{Gauges, Role, Server};
+use qiang_api::{Gauges, ReconcileReport, Role, Server};
 use qiang_core::{
     book::{Claim, Command, OrderView},
     campaign::{AckLevel, Tally},
@@ -22,6 +22,8 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{Answer, Claimed, Engine, EngineError, Probed, QuarantineCount, Ticket},
+    reconcile::DifferenceKind,
+    time::Timestamp,
 };
 use serde_json::json;
 
@@ -88,6 +90,18 @@ impl Gauges for Parts {
     }
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         Vec::new()
+    }
+    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
+        let report = |n, differences: [u64; 5]| ReconcileReport {
+            partition: PartitionId(n),
+            differences: DifferenceKind::FAULTS
+                .into_iter()
+                .zip(differences)
+                .collect(),
+            ran_at: Some(Timestamp::from_millis(1_800_000_000_500)),
+            passed_at: None,
+        };
+        Some(vec![report(0, [1, 0, 0, 2, 0]), report(3, [4, 0, 0, 0, 0])])
     }
     fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
         let stopped = |does: &Does| matches!(does, Does::Stopped).then(|| "lost".to_owned());
@@ -167,6 +181,10 @@ async fn a_node_is_ready_while_it_can_serve_any_partition() {
         "qiang_partition_ready{partition=\"0\"} 1\n",
         "qiang_partition_ready{partition=\"2\"} 0\n",
         "qiang_engine_stopped 1\n",
+        "qiang_reconcile_differences{kind=\"missing_in_ledger\"} 5\n",
+        "qiang_reconcile_differences{kind=\"missing_in_engine\"} 0\n",
+        "qiang_reconcile_differences{kind=\"double\"} 2\n",
+        "qiang_reconcile_last_run_timestamp_seconds{partition=\"3\"} 1800000000.5\n",
     ] {
         assert!(text.contains(line), "no {line} in {text}");
     }

@@ -58,7 +58,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 54] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -104,6 +104,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     LedgerOnly "parts_whole",
     LedgerOnly "counts_add_up",
     LedgerOnly "numbers_dense",
+    LedgerOnly "withheld_add_up",
     LedgerOnly "limits_kept",
     LedgerOnly "orders_sound",
     LedgerOnly "orders_paid",
@@ -117,6 +118,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 52] = sql_checks![
     // the ledger against the engine
     Engine "engine_positions",
     Engine "engine_counts",
+    Engine "engine_withheld",
 ];
 
 /// Page cache for the ledger.

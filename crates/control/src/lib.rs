@@ -3,5 +3,6 @@
 
 pub mod drafts;
 pub mod host;
+pub mod reconcile;
 pub mod repair;
 pub mod settlement;

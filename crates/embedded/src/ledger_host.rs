@@ -63,12 +63,13 @@ macro_rules! impl_ledger {
                 ports::{
                     AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding,
                     KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-                    ReconcileStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
+                    ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+                    SettledRow, SettlementStore, WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
-                ledger::{accounts, campaigns, keys, quarantine, reconcile, settle},
+                ledger::{accounts, campaigns, keys, quarantine, reconcile, repairs, settle},
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
@@ -308,6 +309,67 @@ macro_rules! impl_ledger {
                 ) -> Result<Vec<SettledPayment>, LedgerError> {
                     let paid = move |conn: &_| reconcile::settled_payments(conn, id, after, upto);
                     query(self.readers(), paid).await
+                }
+            }
+
+            #[async_trait]
+            impl RepairStore for $host {
+                async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError> {
+                    let repair = repair.clone();
+                    job(self, 0, move |context| {
+                        repairs::begin(context.conn, &repair)
+                    })
+                    .await
+                }
+
+                async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError> {
+                    let withheld = withheld.clone();
+                    job(self, 0, move |context| {
+                        repairs::withhold(context.conn, &withheld)
+                    })
+                    .await
+                }
+
+                async fn finish_repair(
+                    &self,
+                    partition: PartitionId,
+                    epoch: &str,
+                    upto: Seq,
+                ) -> Result<(), LedgerError> {
+                    let epoch = epoch.to_owned();
+                    job(self, 0, move |context| {
+                        repairs::finish(context.conn, partition, &epoch, upto)
+                    })
+                    .await
+                }
+
+                async fn release_withheld(
+                    &self,
+                    partition: PartitionId,
+                ) -> Result<(), LedgerError> {
+                    job(self, 0, move |context| {
+                        repairs::release(context.conn, context.now, partition)
+                    })
+                    .await
+                }
+
+                async fn repairs(
+                    &self,
+                    partition: PartitionId,
+                    limit: u32,
+                ) -> Result<Vec<RepairRecord>, LedgerError> {
+                    let list = move |conn: &_| repairs::list(conn, partition, limit);
+                    query(self.readers(), list).await
+                }
+
+                async fn withheld(
+                    &self,
+                    partition: PartitionId,
+                ) -> Result<Vec<WithheldRecord>, LedgerError> {
+                    query(self.readers(), move |conn| {
+                        repairs::withheld(conn, partition)
+                    })
+                    .await
                 }
             }
         };

@@ -250,4 +250,6 @@ from_columns!(A B);
 from_columns!(A B C);
 from_columns!(A B C D1 E);
 from_columns!(A B C D1 E F);
+from_columns!(A B C D1 E F G);
+from_columns!(A B C D1 E F G H I);
 from_columns!(A B C D1 E F G H I J);

@@ -18,6 +18,7 @@ mod positions;
 mod postgres;
 mod quarantine;
 mod reconcile;
+mod repairs;
 mod schema;
 mod settle;
 mod sql_ledger;

@@ -27,7 +27,7 @@ use crate::{
     campaigns::{campaign_row, has_campaign},
     dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
     error::{StoreError, check_all},
-    quarantine,
+    quarantine, repairs,
 };
 
 const POSITIONS: Statement = sql!("positions");
@@ -271,6 +271,9 @@ async fn write<D: Dialect>(
     write_campaigns::<D>(conn, partition, &plan).await?;
     for close in &plan.closes {
         sweep::<D>(conn, close, (ids[close.escrow], ids[close.owner])).await?;
+    }
+    for closed in &plan.closed {
+        repairs::give_back::<D>(conn, partition, closed).await?;
     }
     Ok(())
 }

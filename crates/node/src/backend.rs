@@ -110,7 +110,8 @@ impl Backend {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
                 let inside = config.settlement.inside;
                 let upkeep = Arc::new(Host::new(UPKEEP));
-                let started = Distributed::start(config, ledger, inside, Arc::clone(&upkeep));
+                let by: Arc<dyn Clock> = clock.clone();
+                let started = Distributed::start(config, ledger, by, inside, Arc::clone(&upkeep));
                 let distributed = started.await?;
                 let ports = Ports {
                     engine: distributed.with_ledger_ack(),

@@ -5,10 +5,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
+use qiang_api::{Disk, Gauges, PartitionReport, ReconcileReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
+    reconcile::{PartitionFindings, ReconcileMonitor, Reconciliation},
     repair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
@@ -19,16 +20,17 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, Ledger, LedgerError, Probed,
-        QuarantineCount, RepairEngine, Ticket, Transport, TransportStatus,
+        Claimed, Clock, Engine, EngineError, EventLog, Ledger, Probed, QuarantineCount,
+        RepairEngine, Ticket, Transport, TransportStatus,
     },
-    quarantine::GRANT_QUARANTINED,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{close::Close, config::Config, leftovers::Leftovers, machine::disk_of};
+use crate::{
+    close::Close, config::Config, ledger_ack::confirm, leftovers::Leftovers, machine::disk_of,
+};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -113,6 +115,8 @@ impl LedgerBackend {
 /// The engine on Redis, its ledger, and settlement.
 pub(crate) struct Distributed {
     pub(crate) engine: RedisEngine,
+    /// What reconciliation has found, where it runs.
+    findings: Option<Arc<ReconcileMonitor>>,
     settlement: Option<Arc<Settlement>>,
     transport: &'static str,
     ledger_backend: LedgerBackend,
@@ -130,6 +134,7 @@ impl Distributed {
     pub(crate) async fn start(
         config: &Config,
         ledger_backend: LedgerBackend,
+        clock: Arc<dyn Clock>,
         settle: bool,
         upkeep: Arc<Host>,
     ) -> anyhow::Result<Arc<Self>> {
@@ -171,8 +176,22 @@ impl Distributed {
         });
         let mode = config.redis.repair.into();
         repair::start_all(&monitoring, &repairing, &ledger, mode, on_repaired);
+        let findings = config.redis.reconcile_options().map(|options| {
+            let findings = Arc::<ReconcileMonitor>::default();
+            let reconciliation = Reconciliation::new(
+                Arc::new(engine.clone()),
+                ledger_backend.ledger(),
+                clock,
+                options,
+                Arc::clone(&findings),
+            );
+            let schedule = Reconciliation::schedule(options);
+            monitoring.start("reconciliation", schedule, reconciliation);
+            findings
+        });
         Ok(Arc::new(Self {
             engine,
+            findings,
             settlement,
             transport: config.settlement.transport.name(),
             ledger_backend,
@@ -204,27 +223,18 @@ impl Distributed {
         let unknown = |reason: &str| EngineError::Uncertain {
             reason: reason.to_owned(),
         };
-        let failed = |error: LedgerError| unknown(&error.to_string());
-        let (partition, seq) = self
+        let place = self
             .engine
             .position_after(claim)
             .ok_or_else(|| unknown("the grant's place in the log is not known"))?;
         if let Some(settlement) = &self.settlement {
-            settlement.wake(partition);
+            settlement.wake(place.0);
         }
-        let ledger = self.ledger();
-        let settled = ledger.await_settled(partition, seq, LEDGER_WAIT_MAX).await;
-        if !settled.map_err(failed)? {
-            return Err(unknown("the ledger has not confirmed it in time"));
-        }
-        let quarantined = ledger.is_grant_quarantined(partition, grant.campaign, grant.number);
-        match quarantined.await.map_err(failed)? {
-            true => Err(unknown(GRANT_QUARANTINED)),
-            false => Ok(Claimed {
-                ack: AckLevel::Ledger,
-                ..claimed
-            }),
-        }
+        confirm(&*self.ledger(), claim, &grant, place, LEDGER_WAIT_MAX).await?;
+        Ok(Claimed {
+            ack: AckLevel::Ledger,
+            ..claimed
+        })
     }
 
     /// The engine as the API uses it.
@@ -326,6 +336,17 @@ impl Gauges for Distributed {
 
     fn upkeep_stuck(&self) -> Option<String> {
         self.upkeep.stuck()
+    }
+
+    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
+        let report = |it: PartitionFindings| ReconcileReport {
+            partition: it.partition,
+            differences: it.differences,
+            ran_at: it.ran_at,
+            passed_at: it.passed_at,
+        };
+        let findings = self.findings.as_ref()?.findings();
+        Some(findings.into_iter().map(report).collect())
     }
 
     fn transport_report(&self) -> Option<TransportReport> {
@@ -448,7 +469,7 @@ pub(crate) async fn settle(
     config: &Config,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<Distributed>> {
-    let ledger_backend = LedgerBackend::open(config, clock).await?;
+    let ledger_backend = LedgerBackend::open(config, Arc::clone(&clock)).await?;
     let upkeep = Arc::new(Host::new("upkeep"));
-    Distributed::start(config, ledger_backend, true, upkeep).await
+    Distributed::start(config, ledger_backend, clock, true, upkeep).await
 }

@@ -4,6 +4,7 @@ mod backend;
 mod close;
 pub mod config;
 mod distributed;
+mod ledger_ack;
 mod leftovers;
 pub mod local;
 mod logging;

@@ -9,7 +9,10 @@ use qiang_core::{
     campaign::Phase,
     event::PartitionId,
     id::CampaignId,
-    ports::{Clock, Engine as _, EventLog as _, Ledger, RepairEngine as _, RepairState},
+    ports::{
+        Clock, Engine as _, EventLog as _, Ledger, RepairEngine as _, RepairRecord, RepairState,
+        WithheldRecord,
+    },
     reconcile::{Difference, DifferenceKind},
 };
 use qiang_redis::{Inspection, PartitionState, RedisEngine};
@@ -21,6 +24,8 @@ use crate::{
 
 /// How long to wait before what seems to differ is looked at again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Repairs that are shown, the newest ones.
+const REPAIRS_SHOWN: u32 = 20;
 
 /// The engine on Redis and its ledger, in the hands of an operator. Nothing is served or settled by it, but for what a
 /// repair settles.
@@ -82,6 +87,18 @@ impl Maintenance {
         Ok((self.engine.inspect(partition).await?, settled))
     }
 
+    /// What the ledger has written down of a partition's repairs, newest first, and what they have withheld.
+    ///
+    /// # Errors
+    /// When the ledger does not answer.
+    pub async fn records(
+        &self,
+        partition: PartitionId,
+    ) -> anyhow::Result<(Vec<RepairRecord>, Vec<WithheldRecord>)> {
+        let repairs = self.ledger.repairs(partition, REPAIRS_SHOWN).await?;
+        Ok((repairs, self.ledger.withheld(partition).await?))
+    }
+
     /// Repairs a partition that has lost something, without waiting for anybody.
     ///
     /// # Errors
@@ -102,9 +119,10 @@ impl Maintenance {
     /// Gives back what repairs have withheld in a partition; returns how many units.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// When Redis or the ledger does not answer.
     pub async fn release_withheld(&self, partition: PartitionId) -> anyhow::Result<u64> {
-        Ok(self.engine.release_withheld(partition).await?)
+        let released = self.engine.release_withheld(partition, &*self.ledger);
+        Ok(released.await?)
     }
 
     /// Closes every campaign of a partition that is not closed, on all partitions that have a part of it. Each is told

@@ -6,7 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use qiang_core::{event::PartitionId, ports::RepairState};
+use jiff::Timestamp as Calendar;
+use qiang_core::{
+    event::PartitionId,
+    ports::{RepairRecord, RepairState, WithheldRecord},
+    time::Timestamp,
+};
 use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
 
 use crate::backend::BackendArgs;
@@ -87,6 +92,68 @@ pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// A moment in writing.
+fn written(at: Timestamp) -> String {
+    let at = Calendar::from_millisecond(at.as_millis()).unwrap_or_default();
+    at.to_string()
+}
+
+/// A repair in words.
+fn describe(repair: &RepairRecord) -> String {
+    let RepairRecord {
+        epoch,
+        follows,
+        at,
+        lost_from,
+        lost_to,
+        unnamed,
+        reason,
+        upto,
+        ..
+    } = repair;
+    let at = written(*at);
+    let follows = if follows.is_empty() {
+        "nothing"
+    } else {
+        follows.as_str()
+    };
+    let lost = match lost_from > lost_to {
+        true => "nothing lost".to_owned(),
+        false => format!("{lost_from} to {lost_to} lost"),
+    };
+    let end = upto.map_or_else(
+        || "not finished".to_owned(),
+        |upto| format!("log at {upto}"),
+    );
+    format!("epoch {epoch} follows {follows}, at {at}: {lost}, {unnamed} unknown, {end}: {reason}")
+}
+
+/// What a repair has withheld, in words.
+pub(crate) fn withheld_of(withheld: &WithheldRecord) -> String {
+    let WithheldRecord {
+        epoch,
+        campaign,
+        units,
+        amount_minor,
+        numbers,
+        released_at,
+        ..
+    } = withheld;
+    let ranges = numbers.iter().map(|range| match range.first == range.last {
+        true => range.first.to_string(),
+        false if range.step == 1 => format!("{}-{}", range.first, range.last),
+        false => format!("{}-{} by {}", range.first, range.last, range.step),
+    });
+    let ranges: Vec<String> = ranges.collect();
+    let numbers = match ranges.is_empty() {
+        true => String::new(),
+        false => format!(", numbers {}", ranges.join(" ")),
+    };
+    let since =
+        released_at.map_or_else(String::new, |at| format!(", given back at {}", written(at)));
+    format!("{epoch}: {units} units of {campaign}, worth {amount_minor}{numbers}{since}")
+}
+
 fn list(maintenance: &Maintenance) -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     for partition in maintenance.partitions() {
@@ -118,6 +185,14 @@ async fn act(
             }
             for repair in &found.repairs {
                 writeln!(out, "repair: {repair}")?;
+            }
+            let (repairs, withheld) = maintenance.records(partition).await?;
+            for repair in &repairs {
+                writeln!(out, "recorded {}", describe(repair))?;
+                let of = withheld.iter().filter(|it| it.epoch == repair.epoch);
+                for withheld in of {
+                    writeln!(out, "recorded {}", withheld_of(withheld))?;
+                }
             }
             true
         }

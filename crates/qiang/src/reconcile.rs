@@ -16,7 +16,7 @@ use qiang_core::{
 use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
 use serde::Serialize;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, partition::withheld_of};
 
 /// Differences remain.
 const DIFFERENCES: u8 = 1;
@@ -67,6 +67,19 @@ struct Found {
     repaired: Vec<u16>,
     /// Partitions that were to be united, and that another process repairs.
     waiting: Vec<u16>,
+    /// What repairs withhold, as the ledger has it.
+    withheld: Vec<Withheld>,
+}
+
+#[derive(Debug, Serialize)]
+struct Withheld {
+    partition: u16,
+    epoch: String,
+    campaign: String,
+    units: u32,
+    amount_minor: i64,
+    #[serde(skip)]
+    text: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,6 +148,8 @@ async fn reconcile(
         return Err(UsageError::new(format!("there is no campaign {campaign}")).into());
     }
     for partition in maintenance.partitions() {
+        let withheld = withheld(maintenance, partition).await?;
+        found.withheld.extend(withheld);
         let look = || maintenance.differences(partition, args.campaign);
         let missing = maintenance
             .missing_in_ledger(partition, args.campaign)
@@ -165,6 +180,25 @@ async fn reconcile(
         found.missing_in_ledger.extend(missing);
     }
     Ok(())
+}
+
+/// What is withheld in a partition, and not given back.
+async fn withheld(
+    maintenance: &Maintenance,
+    partition: PartitionId,
+) -> anyhow::Result<Vec<Withheld>> {
+    let (_, records) = maintenance.records(partition).await?;
+    let records = records.into_iter();
+    let held = records.filter(|record| record.released_at.is_none() && record.units > 0);
+    let held = held.map(|record| Withheld {
+        partition: partition.0,
+        text: withheld_of(&record),
+        epoch: record.epoch,
+        campaign: record.campaign.to_string(),
+        units: record.units,
+        amount_minor: record.amount_minor,
+    });
+    Ok(held.collect())
 }
 
 fn print(found: &Found, json: bool) -> anyhow::Result<()> {
@@ -199,6 +233,13 @@ fn print(found: &Found, json: bool) -> anyhow::Result<()> {
         writeln!(
             out,
             "partition {partition}: not united, because another process repairs it"
+        )?;
+    }
+    for withheld in &found.withheld {
+        writeln!(
+            out,
+            "partition {}: withheld by {}",
+            withheld.partition, withheld.text
         )?;
     }
     for (kind, count) in counts {

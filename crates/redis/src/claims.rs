@@ -14,7 +14,7 @@ use redis::Cmd;
 use crate::{
     batcher::{Group, PendingClaim},
     call_connection::{Call, CallConnection},
-    error::unreadable,
+    error::{memory_full, unreadable},
     gate::hints_inactive,
     meta::CampaignMeta,
     node::Node,
@@ -80,6 +80,9 @@ pub(crate) async fn decide(
     match connection.call(&call).await {
         Ok(reply) if reply.is_ok() => answer(node, &meta, partition, reply, here),
         Ok(_) => answer_all(here, Ok(Outcome::UnknownCampaign)),
+        Err(error @ EngineError::Unavailable { .. }) if memory_full(&error).is_some() => {
+            answer_all(here, Err(EngineError::Overloaded));
+        }
         Err(error) => answer_all(here, Err(error)),
     }
 }
@@ -111,7 +114,7 @@ fn answer(
     let level = reply.level(meta.ack);
     let mut short = Vec::new();
     let mut inactive = false;
-    let (mut users, mut granted) = (Vec::with_capacity(batch.len()), false);
+    let (mut users, mut granted, mut is_new) = (Vec::with_capacity(batch.len()), false, false);
     for pending in batch {
         let decided = claims.next(meta);
         let outcome = match decided.unwrap_or_else(|| Err(unreadable())) {
@@ -133,6 +136,11 @@ fn answer(
             _ => Ok(AckLevel::Memory),
         };
         granted |= outcome.grant().is_some();
+        if matches!(outcome, Outcome::Granted(_)) && !is_new {
+            // Before anybody is told.
+            is_new = true;
+            node.gate.invalidate(meta.id);
+        }
         pending.answer.send(ack.map(|ack| Claimed { outcome, ack }));
         users.push(pending.claim.user);
     }

@@ -13,7 +13,7 @@ use qiang_core::{
 };
 
 use crate::{
-    error::unreadable,
+    error::{memory_full, unreadable},
     meta::CampaignMeta,
     node::Node,
     partitions::nobody,
@@ -227,7 +227,13 @@ impl Node {
         let reply = self
             .partitions
             .call(partition, &PROBE, nobody(), Some(asks), &|command| command)
-            .await?;
+            .await;
+        // Payments, reads and the drain go on, and the drain makes room.
+        if let Some(reason) = reply.as_ref().err().and_then(memory_full) {
+            let reason = reason.to_owned();
+            return Ok(Probed::Degraded { reason });
+        }
+        let reply = reply?;
         if reply.reached < asks {
             let reason = format!(
                 "the replicas did not confirm a write within {} ms",

@@ -87,6 +87,16 @@ pub(crate) fn is_out_of_memory(error: &RedisError) -> bool {
     error.code() == Some("OOM")
 }
 
+/// Why everything is refused that takes memory, if that is what an error says.
+pub(crate) fn memory_full(error: &EngineError) -> Option<&str> {
+    match error {
+        EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => {
+            (reason == OUT_OF_MEMORY).then_some(reason)
+        }
+        _ => None,
+    }
+}
+
 /// Whether another attempt may succeed: a lost connection, a failover, a server that is starting or
 /// busy with a script.
 pub(crate) fn is_transient(error: &RedisError) -> bool {

@@ -54,7 +54,8 @@ struct Inactive {
 }
 
 impl Inactive {
-    /// Whether the holders are still all of them. A campaign with units left opens without an invalidation.
+    /// Whether the holders are still all of them. A campaign with units left opens without an invalidation: its first
+    /// grant is one.
     fn has_all_holders(&self, now: Timestamp) -> bool {
         let CampaignGate { phase, window, .. } = self.state;
         let opens = phase == Phase::Scheduled && self.state.remaining > 0;
@@ -185,7 +186,10 @@ impl Gate {
             return Ok(None);
         }
         let granted: usize = before.iter().map(|part| part.tally.grants as usize).sum();
-        if granted > HOLDERS_MAX {
+        // A clock that was set back takes a campaign behind its start that may be granting again a moment later,
+        // without a change of its version: whoever has a grant of it could be told that it has not started.
+        let was_open = state.phase == Phase::Scheduled && state.remaining > 0 && granted > 0;
+        if granted > HOLDERS_MAX || was_open {
             return Ok(None);
         }
         let holders = self.holders.load(partitions, meta, &terms, &before).await?;

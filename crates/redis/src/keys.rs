@@ -23,6 +23,8 @@
 //! - `P:{pNN}:kept`, list: while the partition is halted, entries past the end of the log that nodes have answered, as
 //!   text; `P:{pNN}:offers`, hash: node → the loss for which it has put all of its own there, and from which entry on.
 //! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
+//! - `P:{pNN}:reconciler`, string: which process reconciles the partition with the ledger; it expires unless that
+//!   process renews it.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
 //!   that is sent again is not carried out again.
@@ -30,7 +32,8 @@
 //!   wrote.
 //! - `P:{pNN}:c:ID`, hash: a campaign's rules and numbers, or those of the part that this partition has.
 //! - `P:{pNN}:c:ID:shares`, list: a packet's shares to come: six digits of number in base 36, then the amount.
-//!   Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash are what a repair has taken out.
+//!   Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash are what a repair has taken out;
+//!   `repaired` is the epoch of the last repair that wrote the numbers.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
 //!   given back, newest order, keys and their orders; `+` before the first key where further ones are in `keys`.
@@ -68,7 +71,7 @@ macro_rules! keys_of_a_partition {
 }
 
 impl KeySpace {
-    keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs }
+    keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs reconciler }
 
     pub(crate) fn new(prefix: &str) -> Self {
         Self {

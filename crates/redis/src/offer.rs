@@ -29,6 +29,8 @@ pub(crate) struct Loss {
     pub(crate) to: Seq,
     /// The epoch of the state; empty where it is gone.
     pub(crate) epoch: String,
+    /// Why the partition has halted.
+    pub(crate) reason: String,
 }
 
 impl Loss {
@@ -107,11 +109,12 @@ impl Partitions {
         command.arg(&["halted", "lost_from", "lost_to", "epoch"]);
         type Fields = (Option<String>, Option<Seq>, Option<Seq>, Option<String>);
         let (halted, from, to, epoch): Fields = self.query_unfenced(partition, &command).await?;
-        let loss = from.zip(to).filter(|_| halted.is_some());
-        Ok(loss.map(|(from, to)| Loss {
+        let loss = from.zip(to).zip(halted);
+        Ok(loss.map(|((from, to), reason)| Loss {
             from,
             to,
             epoch: epoch.unwrap_or_default(),
+            reason,
         }))
     }
 

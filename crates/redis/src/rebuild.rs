@@ -79,21 +79,29 @@ impl<'a> Rebuild<'a> {
         Ok((status == "ok").then_some(waited.unwrap_or_default()))
     }
 
-    /// Writes down how many entries of a loss nobody can name, unless an earlier attempt has; returns what is written.
-    pub(crate) async fn note_unnamed(&self, loss: &Loss, unnamed: u64) -> Result<u64, EngineError> {
+    /// Writes down how many entries of a loss nobody can name, and the epoch that follows, unless an earlier attempt
+    /// has; returns what is written.
+    pub(crate) async fn note_unnamed(
+        &self,
+        loss: &Loss,
+        unnamed: u64,
+    ) -> Result<(u64, String), EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let mut get = redis::cmd("HGET");
         get.arg(&key).arg("repair_unnamed");
         let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
-        let noted = noted.as_deref().and_then(|noted| noted.split_once(' '));
-        let noted = noted.filter(|(name, _)| *name == loss.name());
-        if let Some(unnamed) = noted.and_then(|(_, count)| count.parse().ok()) {
-            return Ok(unnamed);
+        let noted = noted.as_deref().and_then(|noted| {
+            let (count, epoch) = noted.strip_prefix(&loss.name())?[1..].split_once(' ')?;
+            Some((count.parse().ok()?, epoch.to_owned()))
+        });
+        if let Some(noted) = noted {
+            return Ok(noted);
         }
-        let value = format!("{} {unnamed}", loss.name());
+        let epoch = format!("{:016x}", rand::random::<u64>());
+        let value = format!("{} {unnamed} {epoch}", loss.name());
         self.put(&key, "set", 0, &["repair_unnamed".to_owned(), value])
             .await?;
-        Ok(unnamed)
+        Ok((unnamed, epoch))
     }
 
     /// Has the log go on behind this entry.
@@ -253,9 +261,19 @@ impl<'a> Rebuild<'a> {
             all.insert("money", money.to_string());
         }
         if repair.withheld.units > 0 {
-            let (units, minor) = before.map_or((0, 0), |before| before.withheld);
-            let mut shares =
-                before.map_or_else(String::new, |before| before.withheld_shares.clone());
+            let field = |name: &str| all.get(name).map_or("", String::as_str);
+            let (units, minor, mut shares) = match before.filter(|_| field("withheld").is_empty()) {
+                Some(before) => {
+                    let (units, minor) = before.withheld;
+                    (units, minor, before.withheld_shares.clone())
+                }
+                // An earlier repair had withheld them, and Redis has lost that.
+                None => {
+                    let units = field("withheld").parse().unwrap_or(0);
+                    let minor = field("withheld_minor").parse().unwrap_or(0);
+                    (units, minor, field("withheld_shares").to_owned())
+                }
+            };
             for (number, amount) in &repair.withheld.shares {
                 shares.push_str(&share_text(*number, *amount));
                 shares.push('\n');
@@ -324,7 +342,12 @@ impl<'a> Rebuild<'a> {
     }
 
     /// Ends the halt, under a new epoch.
-    pub(crate) async fn end(&self, epoch: &str, report: &RepairReport) -> Result<(), EngineError> {
+    pub(crate) async fn end(
+        &self,
+        epoch: &str,
+        new: &str,
+        report: &RepairReport,
+    ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
         let script_keys = [
             keys.partition(self.partition),
@@ -332,7 +355,6 @@ impl<'a> Rebuild<'a> {
             keys.offers(self.partition),
             keys.repairs(self.partition),
         ];
-        let new = format!("{:016x}", rand::random::<u64>());
         let RepairReport {
             campaigns,
             restored,

@@ -4,19 +4,20 @@
 //! 1. One process takes the repair for itself (`repair_begin`). The partition is halted, so nothing else is written.
 //! 2. All nodes have put what they answered past the end of the log into `kept` (`offer.rs`), or have been silent
 //!    for longer than the grace.
-//! 3. What the log still has is settled, and the ledger's position moves past everything that is lost: whoever still
-//!    brings one of the lost entries finds it settled.
-//! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`]. Rows that
-//!    Redis lacks are written, then the campaign's numbers, then entries that neither log nor ledger has.
+//! 3. What the log still has is settled. The ledger writes the repair down, and its position moves past everything that
+//!    is lost: whoever still brings one of the lost entries finds it settled.
+//! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`]. The ledger
+//!    writes down what is withheld (`repair/journal.rs`). Rows that Redis lacks are written, then the campaign's
+//!    numbers, then entries that neither log nor ledger has.
 //! 5. `repair_end` makes a new epoch and ends the halt.
 //!
 //! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
 //! there then.
 
 mod campaigns;
-
+mod journal;
 mod parts;
-
+mod sample;
 mod sides;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,12 +28,12 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairReport, RepairState},
-    reconcile::{Difference, EnginePart, PartFacts, PartRows, Repair, Survey, compare},
+    reconcile::{Difference, EnginePart, PartFacts, PartRows, Repair, Survey, Withheld, compare},
     time::Timestamp,
 };
 
-use self::sides::BothSides;
 pub use self::sides::Inspection;
+use self::{journal::Journal, sides::BothSides};
 use crate::{
     engine::RedisEngine,
     error::unavailable,
@@ -60,6 +61,8 @@ struct Evidence {
     /// By campaign.
     kept: BTreeMap<CampaignId, Vec<Entry>>,
     unnamed: u64,
+    /// The epoch that the repair begins.
+    epoch: String,
 }
 
 #[async_trait]
@@ -106,9 +109,10 @@ impl RepairEngine for RedisEngine {
             return Ok(RepairState::Waiting);
         }
         let evidence = self.evidence(&rebuild, ledger, &loss, all).await?;
+        let epoch = evidence.epoch.clone();
         let campaigns = self.live_campaigns(partition, ledger).await?;
         let report = self.rebuild(&rebuild, ledger, campaigns, evidence).await?;
-        rebuild.end(&loss.epoch, &report).await?;
+        rebuild.end(&loss.epoch, &epoch, &report).await?;
         self.node.partitions.get(partition).suspect();
         self.node.gate.invalidate_all();
         Ok(RepairState::Repaired(report))
@@ -185,8 +189,11 @@ impl RedisEngine {
             true => 0,
             false => lost.filter(|seq| !named.contains(seq)).count() as u64,
         };
+        let unnamed = unnamed + journal::left_unnamed(ledger, partition).await?;
         // A repair that begins again does not see any more what the ledger had of its own.
-        let unnamed = rebuild.note_unnamed(loss, unnamed).await?;
+        let (unnamed, epoch) = rebuild.note_unnamed(loss, unnamed).await?;
+        let now = partitions.time(partition).await?;
+        journal::begin(ledger, partition, loss, (unnamed, &epoch), now).await?;
         let end = skip_to(ledger, partition, head.max(settled).max(loss.to)).await;
         let end = end.map_err(of_ledger)?;
         rebuild.move_end(end).await?;
@@ -194,6 +201,7 @@ impl RedisEngine {
             end,
             kept: by_campaign(kept),
             unnamed,
+            epoch,
         })
     }
 
@@ -238,13 +246,19 @@ impl RedisEngine {
             unnamed: evidence.unnamed,
             ..RepairReport::default()
         };
+        let journal = Journal::read(ledger, partition, &evidence.epoch).await?;
         for campaign in campaigns {
             let read = self
                 .read_part(ledger, partition, campaign, &evidence)
                 .await?;
-            let Some((part, snapshot, now)) = read else {
+            let Some((mut part, snapshot, now)) = read else {
                 continue;
             };
+            journal.withhold_again(&mut part, snapshot.as_ref());
+            // An attempt that was broken off has withheld already what nobody can name.
+            let repaired = snapshot.as_ref().and_then(|it| it.repaired.as_ref());
+            let again = repaired == Some(&evidence.epoch);
+            part.fields.push(("repaired", evidence.epoch.clone()));
             let (facts, meta) = (part.facts, part.meta.clone());
             let survey = Survey {
                 facts,
@@ -253,10 +267,14 @@ impl RedisEngine {
                 ledger_is_ahead: true,
                 in_flight: &[],
                 kept: evidence.kept.get(&campaign).map_or(&[], Vec::as_slice),
-                unnamed: evidence.unnamed,
+                unnamed: if again { 0 } else { evidence.unnamed },
                 now,
             };
             let repair = survey.repair();
+            let record = journal.of(&facts, &repair).filter(|_| !again);
+            if let Some(record) = record {
+                ledger.withhold(&record).await.map_err(of_ledger)?;
+            }
             rebuild
                 .part(&meta, &facts, snapshot.as_ref(), &part.fields, &repair)
                 .await?;
@@ -267,6 +285,8 @@ impl RedisEngine {
             }
             self.note(&repair, &mut report);
         }
+        let finished = ledger.finish_repair(partition, &evidence.epoch, evidence.end);
+        finished.await.map_err(of_ledger)?;
         Ok(report)
     }
 
@@ -377,11 +397,18 @@ impl RedisEngine {
             .await
     }
 
-    /// Gives back what repairs have withheld of a partition's campaigns; returns how many units that was.
+    /// Gives back what repairs have withheld of a partition's campaigns; returns how many units that was. The ledger
+    /// writes it down first.
     ///
     /// # Errors
-    /// When Redis does not answer, or the partition is not open.
-    pub async fn release_withheld(&self, partition: PartitionId) -> Result<u64, EngineError> {
+    /// When Redis or the ledger does not answer, or the partition is not open.
+    pub async fn release_withheld(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<u64, EngineError> {
+        let released = ledger.release_withheld(partition).await;
+        released.map_err(of_ledger)?;
         let mut units = 0;
         for campaign in self.node.partitions.agenda(partition).await? {
             let asked = (campaign, AckLevel::Memory);

@@ -43,6 +43,8 @@ pub(crate) struct PartSnapshot {
     pub(crate) withheld: (u32, i64),
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
+    /// The epoch of the last repair that has written its numbers.
+    pub(crate) repaired: Option<String>,
 }
 
 /// A part as the ledger has it.
@@ -63,19 +65,9 @@ impl Partitions {
         campaign: CampaignId,
     ) -> Result<Option<PartSnapshot>, EngineError> {
         let keys = self.keys();
-        let hash = keys.campaign(partition, campaign);
-        let fields: HashMap<String, String> = self
-            .query_unfenced(partition, redis::cmd("HGETALL").arg(&hash))
-            .await?;
-        if !fields.contains_key("kind") {
+        let Some(head) = self.head_of(partition, campaign).await? else {
             return Ok(None);
-        }
-        let bad = || {
-            unavailable(format!(
-                "the state of campaign {campaign} in Redis cannot be read"
-            ))
         };
-        let head = Head::read(campaign, &fields).ok_or_else(bad)?;
         let mut rows = PartRows::new(head.phase);
         let meta = &head.meta;
         if meta.kind == CampaignKind::RedPacket {
@@ -120,9 +112,31 @@ impl Partitions {
                 numbered: head.numbered,
             },
             withheld: head.withheld,
-            withheld_shares: fields.get("withheld_shares").cloned().unwrap_or_default(),
+            withheld_shares: head.withheld_shares,
+            repaired: head.repaired,
             meta: head.meta,
         }))
+    }
+
+    /// What a campaign's hash says; none where Redis has nothing of it.
+    pub(crate) async fn head_of(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<Head>, EngineError> {
+        let hash = self.keys().campaign(partition, campaign);
+        let fields: HashMap<String, String> = self
+            .query_unfenced(partition, redis::cmd("HGETALL").arg(&hash))
+            .await?;
+        if !fields.contains_key("kind") {
+            return Ok(None);
+        }
+        let bad = || {
+            unavailable(format!(
+                "the state of campaign {campaign} in Redis cannot be read"
+            ))
+        };
+        Head::read(campaign, &fields).ok_or_else(bad).map(Some)
     }
 
     /// Reads a hash in pages, and gives each field to somebody who can read it.
@@ -207,14 +221,17 @@ impl Partitions {
 }
 
 /// What a campaign's hash says.
-struct Head {
-    meta: CampaignMeta,
-    facts: PartFacts,
+pub(crate) struct Head {
+    pub(crate) meta: CampaignMeta,
+    pub(crate) facts: PartFacts,
     phase: Phase,
     supply: u32,
     funded_minor: i64,
-    numbered: u32,
+    /// How many orders the part has numbered.
+    pub(crate) numbered: u32,
     withheld: (u32, i64),
+    withheld_shares: String,
+    repaired: Option<String>,
 }
 
 impl Head {
@@ -242,12 +259,14 @@ impl Head {
                 unit("withheld").unwrap_or(0),
                 number("withheld_minor").unwrap_or(0),
             ),
+            withheld_shares: get("withheld_shares").unwrap_or_default().to_owned(),
+            repaired: get("repaired").map(str::to_owned),
             meta,
         })
     }
 }
 
-fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
+pub(crate) fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
     Some(GrantRow {
         user: UserId::new(user).ok()?,
         quantity: row.quantity,
@@ -258,14 +277,14 @@ fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow>
     })
 }
 
-fn order_row(meta: &CampaignMeta, order: &OrderText<'_>) -> Option<GrantRow> {
+pub(crate) fn order_row(meta: &CampaignMeta, order: &OrderText<'_>) -> Option<GrantRow> {
     Some(GrantRow {
         state: order.state,
         ..share_row(meta, order.user, &order.row)?
     })
 }
 
-fn payment_outcome(word: &str) -> Option<PaymentOutcome> {
+pub(crate) fn payment_outcome(word: &str) -> Option<PaymentOutcome> {
     match word {
         "p" => Some(PaymentOutcome::Paid),
         "r" => Some(PaymentOutcome::Reinstated),
@@ -339,7 +358,7 @@ pub(crate) async fn settled(
                     quantity: row.quantity,
                     amount_minor: row.amount_minor.unwrap_or(0),
                     granted_at,
-                    key: None,
+                    key: row.key,
                     state: row.state,
                 };
                 rows.grants.insert(row.number, grant);

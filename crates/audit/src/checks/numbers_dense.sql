@@ -1,24 +1,33 @@
--- The grants of a campaign are numbered from 1 without gaps, but for those that are quarantined. The parts of a spread
--- campaign number for themselves, and leave gaps.
+-- The grants of a campaign are numbered from 1 without gaps, but for those that are quarantined, and for numbers that a
+-- repair has written down because nobody could name them. The parts of a spread campaign number for themselves, and
+-- leave gaps.
 SELECT orders + shares FROM temp.totals;
 
 WITH granted AS (
     SELECT campaign, number FROM orders
     UNION ALL
     SELECT campaign, number FROM shares WHERE user IS NOT NULL
-)
-SELECT format('campaign #%d has %d grants, and the last of them is number %d', ref, grants, last)
-FROM (
+), ends AS (
     SELECT c.ref, c.id, count(*) AS grants, max(g.number) AS last
     FROM campaigns c
     JOIN granted g ON g.campaign = c.ref
     WHERE c.parts = 1
     GROUP BY c.ref
-) c
+), known AS (
+    SELECT c.ref, a.number
+    FROM ends c
+    JOIN temp.aside a ON a.campaign = c.id AND a.kind = 'granted' AND a.number BETWEEN 1 AND c.last
+    UNION
+    SELECT c.ref, g.number
+    FROM ends c
+    JOIN temp.gaps g ON g.campaign = c.ref
+)
+SELECT format('campaign #%d has %d grants, and the last of them is number %d', ref, grants, last)
+FROM ends c
 WHERE grants + (
-    SELECT count(DISTINCT a.number)
-    FROM temp.aside a
-    WHERE a.campaign = c.id AND a.kind = 'granted' AND a.number BETWEEN 1 AND c.last
-      AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.number = a.number)
-      AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.campaign = c.ref AND s.number = a.number AND s.user IS NOT NULL)
+    SELECT count(*)
+    FROM known k
+    WHERE k.ref = c.ref
+      AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.number = k.number)
+      AND NOT EXISTS (SELECT 1 FROM shares s WHERE s.campaign = c.ref AND s.number = k.number AND s.user IS NOT NULL)
 ) <> last;

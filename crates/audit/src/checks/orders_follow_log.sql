@@ -1,4 +1,5 @@
--- Every settled grant of a sale has its order, and there are no other orders.
+-- Every settled grant of a sale has its order, and there are no other orders. Orders that were settled by a version
+-- that kept no keys have none.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d is not as entry %d granted it', g.campaign, g.number, g.seq)
@@ -8,6 +9,12 @@ LEFT JOIN orders o ON o.campaign = g.campaign AND o.number = g.number
 WHERE c.kind = 'sale' AND g.settled
   AND (o.user, o.quantity, o.amount, o.granted_at, o.hold_until, o.one_per_user)
       IS NOT (g.user, g.quantity, g.amount, g.at, g.at + c.hold_ms, c.per_user_limit = 1)
+UNION ALL
+SELECT format('campaign #%d: order %d has another key than entry %d', o.campaign, o.number, e.seq)
+FROM orders o
+JOIN temp.grants g ON g.campaign = o.campaign AND g.number = o.number
+JOIN events e ON e.seq = g.seq
+WHERE o.key IS NOT NULL AND o.key IS NOT e.note
 UNION ALL
 SELECT format('campaign #%d: order %d was granted by no settled entry', o.campaign, o.number)
 FROM orders o

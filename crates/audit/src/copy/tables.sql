@@ -13,7 +13,7 @@ CREATE TABLE parts (
 CREATE TABLE shares (campaign INTEGER, number INTEGER, amount INTEGER, user TEXT, granted_at INTEGER);
 CREATE TABLE orders (
     campaign INTEGER, number INTEGER, user TEXT, quantity INTEGER, amount INTEGER, state TEXT, one_per_user INTEGER,
-    granted_at INTEGER, hold_until INTEGER, updated_at INTEGER
+    granted_at INTEGER, hold_until INTEGER, updated_at INTEGER, key TEXT
 );
 CREATE TABLE payments (
     campaign INTEGER, number INTEGER, payment TEXT, outcome TEXT, amount INTEGER, at INTEGER
@@ -29,4 +29,14 @@ CREATE TABLE idempotency_keys (scope TEXT, key TEXT, fingerprint BLOB, id TEXT, 
 CREATE TABLE settled (partition INTEGER, seq INTEGER);
 CREATE TABLE set_aside (
     partition INTEGER, seq INTEGER, campaign TEXT, entry TEXT, reason TEXT, waits_for INTEGER, at INTEGER
+);
+CREATE TABLE repairs (
+    partition INTEGER, epoch TEXT, follows TEXT, at INTEGER, lost_from INTEGER, lost_to INTEGER, unnamed INTEGER,
+    reason TEXT, upto INTEGER
+);
+CREATE TABLE withheld (
+    partition INTEGER, epoch TEXT, campaign INTEGER, units INTEGER, amount INTEGER, released_at INTEGER
+);
+CREATE TABLE withheld_numbers (
+    partition INTEGER, epoch TEXT, campaign INTEGER, first_number INTEGER, last_number INTEGER, step INTEGER
 );

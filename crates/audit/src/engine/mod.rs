@@ -63,6 +63,7 @@ struct Part {
     campaign: Arc<str>,
     granted: i64,
     returned: i64,
+    withheld: i64,
     upto: i64,
 }
 
@@ -96,10 +97,12 @@ impl State {
             insert.execute((head.partition, head.settled, head.head, head.missing))?;
         }
         let mut insert =
-            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?)")?;
+            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?)")?;
         for part in &self.parts {
+            let key = (part.partition, &part.campaign);
             let (granted, returned) = (part.granted, part.returned);
-            insert.execute((part.partition, &part.campaign, granted, returned, part.upto))?;
+            let (withheld, upto) = (part.withheld, part.upto);
+            insert.execute((key.0, key.1, granted, returned, withheld, upto))?;
         }
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
@@ -214,7 +217,8 @@ impl Reader {
                 .arg("seq");
             for campaign in some {
                 let key = key_of(&self.prefix, partition, &format!("c:{campaign}"));
-                pipe.cmd("HMGET").arg(key).arg("granted").arg("returned");
+                pipe.cmd("HMGET").arg(key);
+                pipe.arg(&["granted", "returned", "withheld"]);
             }
             let answer: Vec<redis::Value> = pipe
                 .query_async(&mut self.conn)
@@ -225,16 +229,18 @@ impl Reader {
             let head = redis::from_redis_value::<Option<i64>>(seq)
                 .context("the log's end cannot be read")?;
             for (campaign, numbers) in some.iter().zip(answer) {
-                let numbers: (Option<i64>, Option<i64>) = redis::from_redis_value(numbers)
-                    .with_context(|| {
-                        format!("the engine's numbers of campaign {campaign} cannot be read")
-                    })?;
-                if let ((Some(granted), Some(returned)), Some(upto)) = (numbers, head) {
+                type Numbers = (Option<i64>, Option<i64>, Option<i64>);
+                let numbers = redis::from_redis_value::<Numbers>(numbers);
+                let (granted, returned, withheld) = numbers.with_context(|| {
+                    format!("the engine's numbers of campaign {campaign} cannot be read")
+                })?;
+                if let (Some(granted), Some(returned), Some(upto)) = (granted, returned, head) {
                     parts.push(Part {
                         partition,
                         campaign: campaign.as_str().into(),
                         granted,
                         returned,
+                        withheld: withheld.unwrap_or(0),
                         upto,
                     });
                 }

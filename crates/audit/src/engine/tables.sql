@@ -14,6 +14,7 @@ CREATE TEMP TABLE engine_parts (
     campaign  TEXT    NOT NULL,
     granted   INTEGER NOT NULL,
     returned  INTEGER NOT NULL,
+    withheld  INTEGER NOT NULL,
     upto      INTEGER NOT NULL,
     PRIMARY KEY (campaign, partition)
 ) WITHOUT ROWID;

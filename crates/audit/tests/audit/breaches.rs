@@ -119,7 +119,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         ("twice a user", &["user_limit"], rush_again("user-0")),
         (
             "a retry granted anew",
-            &["key_grants_once"],
+            &["key_grants_once", "orders_follow_log"],
             sql("UPDATE events SET note = 'same' WHERE campaign = @many AND kind = 1 AND user = 'ann'"),
         ),
         (
@@ -210,7 +210,12 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             "an order from nowhere",
             &["orders_follow_log"],
             sql("INSERT INTO orders SELECT campaign, 2, 'mallory', quantity, amount, state, one_per_user, granted_at, \
-                 hold_until, updated_at FROM orders WHERE campaign = @held"),
+                 hold_until, updated_at, key FROM orders WHERE campaign = @held"),
+        ),
+        (
+            "an order with another key",
+            &["orders_follow_log"],
+            sql("UPDATE orders SET key = 'another' WHERE campaign = @held"),
         ),
         ("an order gone", &["orders_follow_log"], sql("DELETE FROM orders WHERE campaign = @held")),
         ("a wrong state", &["order_states"], sql("UPDATE orders SET state = 'paid' WHERE campaign = @held")),

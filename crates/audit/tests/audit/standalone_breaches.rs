@@ -120,6 +120,50 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2",
         ),
         (
+            "a number left out that a repair has written down",
+            &[],
+            "UPDATE orders SET number = 5 WHERE campaign = @4 AND number = 2;
+             INSERT INTO withheld_numbers SELECT partition, epoch, campaign, 2, 2, 1 FROM withheld",
+        ),
+        (
+            "a number left out beside one that a repair has written down",
+            &["numbers_dense"],
+            "UPDATE orders SET number = 6 WHERE campaign = @4 AND number = 2;
+             INSERT INTO withheld_numbers SELECT partition, epoch, campaign, 2, 2, 1 FROM withheld",
+        ),
+        (
+            "a number left out that was written down for another campaign",
+            &["numbers_dense", "withheld_add_up"],
+            "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
+             INSERT INTO withheld_numbers SELECT partition, epoch, @3, 2, 2, 1 FROM withheld",
+        ),
+        (
+            "a number left out that no repair has written down",
+            &["numbers_dense", "withheld_add_up"],
+            "UPDATE orders SET number = 3 WHERE campaign = @4 AND number = 2;
+             INSERT INTO withheld_numbers SELECT partition, 'another', campaign, 2, 2, 1 FROM withheld",
+        ),
+        (
+            "more withheld than nobody has",
+            &["withheld_add_up"],
+            "UPDATE withheld SET units = 4",
+        ),
+        (
+            "more withheld than nobody has, and given back",
+            &[],
+            "UPDATE withheld SET units = 4, released_at = 1",
+        ),
+        (
+            "withheld after the close",
+            &["withheld_add_up"],
+            "INSERT INTO withheld SELECT partition, epoch, @3, 1, 0, NULL FROM withheld",
+        ),
+        (
+            "withheld by nobody",
+            &["withheld_add_up"],
+            "DELETE FROM repairs",
+        ),
+        (
             "over the limit",
             &["limits_kept"],
             "UPDATE orders SET user = 'u0' WHERE campaign = @14 AND user = 'u1'",

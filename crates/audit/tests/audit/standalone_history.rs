@@ -7,7 +7,7 @@ use qiang_core::{
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
-    ports::{Clock as _, Ledger},
+    ports::{Clock as _, Ledger, NumberRange, RepairRecord, WithheldRecord},
     split::SplitRule,
 };
 use qiang_testkit::{
@@ -147,7 +147,40 @@ pub(crate) fn history(mut world: World) -> World {
     world.later(HOLD_MS);
     world.granted(1, resold, &second);
     world.settle(world.books[1].logs()[0].len() - known);
+    withhold(&world);
     world
+}
+
+/// A repair has withheld two units of campaign 4, and two numbers behind the last one.
+fn withhold(world: &World) {
+    let partition = world.books[0].partitions()[0];
+    let epoch = "0123456789abcdef".to_owned();
+    let repair = RepairRecord {
+        partition,
+        epoch: epoch.clone(),
+        follows: String::new(),
+        at: OPENS,
+        lost_from: 3,
+        lost_to: 4,
+        unnamed: 2,
+        reason: "Redis has lost the entries 3 to 4 of the log".to_owned(),
+        upto: None,
+    };
+    let withheld = WithheldRecord {
+        partition,
+        epoch: epoch.clone(),
+        campaign: sale(5).setup(4).campaign.id,
+        units: 2,
+        amount_minor: 0,
+        numbers: NumberRange::of([3, 4], 1),
+        released_at: None,
+    };
+    world.runtime.block_on(async {
+        world.ledger.begin_repair(&repair).await.unwrap();
+        world.ledger.withhold(&withheld).await.unwrap();
+        let finished = world.ledger.finish_repair(partition, &epoch, 4);
+        finished.await.unwrap();
+    });
 }
 
 /// A sale with orders in every state, closed while some are held.

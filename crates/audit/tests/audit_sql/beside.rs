@@ -193,7 +193,7 @@ impl World {
     pub(super) fn broken(&self) -> (Vec<(String, String)>, u64) {
         let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
         let checks = report["checks"].as_array().unwrap();
-        for name in ["engine_positions", "engine_counts"] {
+        for name in ["engine_positions", "engine_counts", "engine_withheld"] {
             assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
             let made = checks.iter().find(|check| check["name"] == name).unwrap();
             assert!(made["ok"].is_boolean());

@@ -1,7 +1,10 @@
 //! A ledger held against the engine on Redis that it follows from, with entries in flight.
 
 use qiang_audit::{EnginePlace, LedgerPlace, Report};
-use qiang_core::{event::PartitionId, ports::EventLog as _};
+use qiang_core::{
+    event::PartitionId,
+    ports::{EventLog as _, RepairRecord, WithheldRecord},
+};
 use qiang_testkit::{
     ManualClock,
     campaign::{OPENS, sale},
@@ -129,6 +132,60 @@ fn what_differs_is_reported() {
     count("1");
     check(&["engine_counts"], "campaign #5 in partition");
     count("-1");
+    assert_eq!(world.broken(), (vec![], left as u64));
+
+    // Units that a repair withholds, and that the engine hands out.
+    world.runtime.block_on(async {
+        for partition in (0..PARTITIONS).map(PartitionId) {
+            let repair = RepairRecord {
+                partition,
+                epoch: "e".to_owned(),
+                follows: String::new(),
+                at: OPENS,
+                lost_from: 1,
+                lost_to: 2,
+                unnamed: 2,
+                reason: "asked for".to_owned(),
+                upto: None,
+            };
+            world.ledger.begin_repair(&repair).await.unwrap();
+            let withheld = WithheldRecord {
+                partition,
+                epoch: repair.epoch.clone(),
+                campaign: id,
+                units: 2,
+                amount_minor: 0,
+                numbers: Vec::new(),
+                released_at: None,
+            };
+            world.ledger.withhold(&withheld).await.unwrap();
+        }
+    });
+    assert_eq!(world.broken(), (vec![], left as u64), "the repair goes on");
+    world.runtime.block_on(async {
+        for partition in (0..PARTITIONS).map(PartitionId) {
+            let finished = world.ledger.finish_repair(partition, "e", 1_000_000);
+            finished.await.unwrap();
+        }
+    });
+    check(
+        &["engine_withheld"],
+        "repairs withhold 2 units, and the engine 0",
+    );
+    let withhold = |units: &str| {
+        let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
+                          redis.call('HSET', KEYS[1], 'withheld', ARGV[1]) end";
+        for partition in 0..PARTITIONS {
+            let key = format!("P:{{p{partition:02}}}:c:{id}");
+            world.redis(&["EVAL", script, "1", &key, units]);
+        }
+    };
+    withhold("1");
+    check(
+        &["engine_withheld"],
+        "repairs withhold 2 units, and the engine 1",
+    );
+    withhold("2");
     assert_eq!(world.broken(), (vec![], left as u64));
 
     // Entries that the ledger never got.

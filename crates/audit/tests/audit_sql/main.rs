@@ -40,7 +40,7 @@ use self::standalone_history::{World, history};
 const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
 
 /// The tables of a ledger.
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 15] = [
     "campaigns",
     "parts",
     "shares",
@@ -53,6 +53,9 @@ const TABLES: [&str; 12] = [
     "idempotency_keys",
     "settled",
     "set_aside",
+    "repairs",
+    "withheld",
+    "withheld_numbers",
 ];
 
 /// The databases that a ledger may be in.

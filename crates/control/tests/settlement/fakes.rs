@@ -15,7 +15,8 @@ use qiang_core::{
     ports::{
         AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
         KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        SettledPart, SettledPayment, SettledRow, SettlementStore,
+        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
+        WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -361,6 +362,33 @@ impl ReconcileStore for FakeLedger {
         _: u32,
         _: u32,
     ) -> Result<Vec<SettledPayment>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl RepairStore for FakeLedger {
+    async fn begin_repair(&self, _: &RepairRecord) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn withhold(&self, _: &WithheldRecord) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn finish_repair(&self, _: PartitionId, _: &str, _: Seq) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn release_withheld(&self, _: PartitionId) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn repairs(&self, _: PartitionId, _: u32) -> Result<Vec<RepairRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn withheld(&self, _: PartitionId) -> Result<Vec<WithheldRecord>, LedgerError> {
         Err(broken())
     }
 }

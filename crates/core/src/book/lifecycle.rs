@@ -34,6 +34,8 @@ impl Book {
             (CampaignAction::Pause, Phase::Paused)
             | (CampaignAction::Resume, Phase::Live)
             | (CampaignAction::Close, Phase::Closed) => {}
+            // Claims meet the pause until a tick has closed it, though its window is over.
+            (CampaignAction::Pause, _) if state.is_paused() => {}
             (CampaignAction::Pause, phase) => {
                 phase.after(Transition::Pause)?;
                 self.record(now, id, Event::Paused, log);

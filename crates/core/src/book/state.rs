@@ -72,6 +72,11 @@ impl State {
         self.phase.at(self.campaign.window, now)
     }
 
+    /// Whether an operator has stopped it, whatever the window says by now.
+    pub(super) fn is_paused(&self) -> bool {
+        self.phase == Phase::Paused
+    }
+
     fn remaining_minor(&self) -> i64 {
         self.campaign.funded_minor() - self.claimed_minor - self.refunded_minor
     }

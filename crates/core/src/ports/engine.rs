@@ -17,8 +17,8 @@ use crate::{
 /// Why an engine gave no decision. Whatever it was, repeating the request is safe: a grant that was made is replayed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The queue is full; nothing was decided.
-    #[error("the engine's queue is full")]
+    /// The engine takes no more for now, because its queue or its memory is full; nothing was decided.
+    #[error("the engine takes no more claims for now: its queue or its memory is full")]
     Overloaded,
     /// The engine has stopped granting until it is repaired (invariant 6); nothing was decided.
     #[error("the engine has stopped granting: {reason}")]
@@ -54,7 +54,8 @@ pub struct Claimed {
 pub enum Probed {
     /// Grants are made, at every level that the engine offers.
     Ready,
-    /// Grants are made, and something that some of them need is missing.
+    /// The partition serves, and something is missing: replicas that some grants need, or memory for new ones, so that
+    /// claims are refused as overload for a while.
     Degraded {
         /// What is missing, for the operator.
         reason: String,

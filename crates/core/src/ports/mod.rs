@@ -5,6 +5,8 @@ mod ledger;
 mod log;
 mod reconcile;
 mod repair;
+mod repair_record;
+mod sample;
 mod transport;
 mod whole_ledger;
 
@@ -17,6 +19,8 @@ pub use self::{
     log::EventLog,
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
+    repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
+    sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
     whole_ledger::Ledger,
 };

@@ -7,7 +7,7 @@ use crate::{
     book::PaymentOutcome,
     campaign::Phase,
     event::PartitionId,
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
     time::Timestamp,
 };
@@ -37,6 +37,8 @@ pub struct SettledRow {
     pub quantity: u32,
     /// Where an order stands; [`OrderState::Held`] for a share.
     pub state: OrderState,
+    /// The key of the claim for an order, if it had one. None for a share: a user has one, whatever the key.
+    pub key: Option<IdempotencyKey>,
 }
 
 /// A payment as it is settled.
@@ -54,7 +56,9 @@ pub struct SettledPayment {
 #[async_trait]
 pub trait ReconcileStore: Send + Sync + 'static {
     /// Up to `limit` campaigns to which something may still happen, in the order of their ids, behind `after`: those
-    /// that are not closed, and those with an order that is held.
+    /// that are not closed, and those with an order that is held. Orders of a closed sale are looked through for that
+    /// until the newest campaign is 30 days younger than the end of the sale's last hold: what it costs follows from
+    /// what is live and was live lately, and not from all that ever was.
     async fn live_campaigns(
         &self,
         after: Option<CampaignId>,

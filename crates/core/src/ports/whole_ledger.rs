@@ -1,16 +1,29 @@
 //! All of a ledger.
 
 use super::{
-    AccountStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore, SettlementStore,
+    AccountStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore, RepairStore,
+    SettlementStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
 pub trait Ledger:
-    KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore + ReconcileStore
+    KeyStore
+    + AccountStore
+    + CampaignStore
+    + SettlementStore
+    + QuarantineStore
+    + ReconcileStore
+    + RepairStore
 {
 }
 
 impl<T> Ledger for T where
-    T: KeyStore + AccountStore + CampaignStore + SettlementStore + QuarantineStore + ReconcileStore
+    T: KeyStore
+        + AccountStore
+        + CampaignStore
+        + SettlementStore
+        + QuarantineStore
+        + ReconcileStore
+        + RepairStore
 {
 }

@@ -26,6 +26,15 @@ pub enum DifferenceKind {
 }
 
 impl DifferenceKind {
+    /// Those that are faults.
+    pub const FAULTS: [Self; 5] = [
+        Self::MissingInLedger,
+        Self::MissingInEngine,
+        Self::AmountDiffers,
+        Self::Double,
+        Self::StateDiffers,
+    ];
+
     /// The word for it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -22,7 +22,7 @@ pub struct GrantRow {
     pub amount_minor: i64,
     /// When it was granted.
     pub granted_at: Timestamp,
-    /// The key of the claim, if it had one. A ledger does not have it.
+    /// The key of the claim, if it had one. A ledger has those of orders.
     pub key: Option<IdempotencyKey>,
     /// Where the order stands; [`OrderState::Held`] for a share, always.
     pub state: OrderState,

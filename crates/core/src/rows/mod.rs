@@ -4,6 +4,7 @@
 mod account;
 mod campaign;
 mod quarantine;
+mod repair;
 mod settled;
 mod value;
 
@@ -12,6 +13,7 @@ pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
     quarantine::{QuarantineRow, entry_of, like_grant},
+    repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settled::SettledRowColumns,
     value::Value,
 };

@@ -3,14 +3,22 @@
 use super::{Contradiction, phase_of};
 use crate::{
     book::PaymentOutcome,
-    id::{PaymentRef, UserId},
+    id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
     ports::{CampaignRecord, SettledPart, SettledPayment, SettledRow},
     time::Timestamp,
 };
 
-/// The columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state.
-pub type SettledRowColumns = (i64, Option<i64>, Option<String>, Option<i64>, i64, String);
+/// The columns of a [`SettledRow`]: number, amount, user, granted_at, quantity, state, key.
+pub type SettledRowColumns = (
+    i64,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+    i64,
+    String,
+    Option<String>,
+);
 
 impl SettledRow {
     /// Reads the columns.
@@ -18,15 +26,17 @@ impl SettledRow {
     /// # Errors
     /// When one holds what was never written.
     pub fn of(columns: SettledRowColumns) -> Result<Self, Contradiction> {
-        let (number, amount_minor, user, at, quantity, state) = columns;
+        let (number, amount_minor, user, at, quantity, state, key) = columns;
         let bad = |what: &str| Contradiction::new(format!("grant {number} has a bad {what}"));
         let user = user.map(|user| UserId::new(&user).map_err(|_| bad("user")));
+        let key = key.map(|key| IdempotencyKey::new(&key).map_err(|_| bad("key")));
         Ok(Self {
             number: number.try_into().map_err(|_| bad("number"))?,
             amount_minor,
             granted: user.transpose()?.zip(at.map(Timestamp::from_millis)),
             quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
             state: OrderState::of_name(&state).ok_or_else(|| bad("state"))?,
+            key: key.transpose()?,
         })
     }
 }

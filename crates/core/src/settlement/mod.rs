@@ -27,8 +27,8 @@ pub use self::{
     orders::wanted_orders,
     plan::{Close, Plan},
     rows::{
-        CampaignChange, KnownCampaign, KnownCampaignColumns, KnownOrder, KnownOrderColumns,
-        NewOrder, OrderChange, PaymentRow, ShareGrant,
+        CampaignChange, ClosedPart, KnownCampaign, KnownCampaignColumns, KnownOrder,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ShareGrant,
     },
     sort::{Sorted, sort},
 };

@@ -75,6 +75,7 @@ impl<'a> Orders<'a> {
                 granted_at: 0,
                 hold_until: 0,
                 updated_at: 0,
+                key: None,
             };
             if row.one_per_user && row.state.keeps_units() {
                 all.once.insert((row.campaign, row.user));

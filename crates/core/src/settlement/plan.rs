@@ -7,13 +7,14 @@ use super::{
     life::{Life, SpreadCampaign},
     orders::Orders,
     rows::{
-        CampaignChange, KnownCampaign, KnownOrder, NewOrder, OrderChange, PaymentRow, ShareGrant,
+        CampaignChange, ClosedPart, KnownCampaign, KnownOrder, NewOrder, OrderChange, PaymentRow,
+        ShareGrant,
     },
 };
 use crate::{
     campaign::CampaignKind,
     event::{Entry, Event, PartitionId},
-    id::{CampaignId, PaymentRef, UserId},
+    id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
     rows::{AccountKey, Contradiction, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
@@ -49,6 +50,8 @@ pub struct Plan<'a> {
     pub spread: Vec<SpreadCampaign>,
     /// Closes of red packets: what is left in escrow goes home.
     pub closes: Vec<Close<'a>>,
+    /// Campaigns and parts that close: what repairs have withheld of them goes back with the rest.
+    pub closed: Vec<ClosedPart>,
 }
 
 /// The close of a red packet, or of a part of one. Whatever is left in escrow once all parts are closed and all units
@@ -217,15 +220,25 @@ impl<'a> Planner<'a> {
                 user,
                 quantity,
                 amount_minor,
-                ..
+                key,
             } => {
                 campaign.life.check_opened()?;
                 campaign.change.granted += i64::from(*quantity);
                 let (known, number) = (campaign.known, i64::from(*number));
                 match known.kind {
-                    CampaignKind::Sale => {
-                        self.order(known, entry, number, user, *quantity, *amount_minor)
-                    }
+                    CampaignKind::Sale => self.orders.add(NewOrder {
+                        campaign: known.campaign_ref,
+                        number,
+                        user: user.as_str(),
+                        quantity: i64::from(*quantity),
+                        amount: *amount_minor,
+                        state: OrderState::Held,
+                        one_per_user: known.one_per_user,
+                        granted_at: entry.at.as_millis(),
+                        hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
+                        updated_at: entry.at.as_millis(),
+                        key: key.as_ref().map(IdempotencyKey::as_str),
+                    }),
                     CampaignKind::RedPacket => {
                         self.share(known, entry, number, user, *amount_minor)
                     }
@@ -254,29 +267,6 @@ impl<'a> Planner<'a> {
                 refunded_minor,
             } => self.close(place, entry, i64::from(*returned), *refunded_minor),
         }
-    }
-
-    fn order(
-        &mut self,
-        known: &KnownCampaign,
-        entry: &Entry,
-        number: i64,
-        user: &'a UserId,
-        quantity: u32,
-        amount: i64,
-    ) -> Result<(), Contradiction> {
-        self.orders.add(NewOrder {
-            campaign: known.campaign_ref,
-            number,
-            user: user.as_str(),
-            quantity: i64::from(quantity),
-            amount,
-            state: OrderState::Held,
-            one_per_user: known.one_per_user,
-            granted_at: entry.at.as_millis(),
-            hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
-            updated_at: entry.at.as_millis(),
-        })
     }
 
     fn share(
@@ -360,6 +350,10 @@ impl<'a> Planner<'a> {
         campaign.change.returned += returned;
         campaign.change.refunded += refunded;
         let (known, is_spread) = (campaign.known, campaign.life.is_spread());
+        self.plan.closed.push(ClosedPart {
+            campaign: known.campaign_ref,
+            at: entry.at.as_millis(),
+        });
         if known.kind == CampaignKind::Sale {
             return Ok(());
         }

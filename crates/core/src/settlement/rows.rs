@@ -53,13 +53,15 @@ pub struct NewOrder<'a> {
     pub hold_until: i64,
     /// When it came to its state, in milliseconds.
     pub updated_at: i64,
+    /// The key of the claim, if it had one.
+    pub key: Option<&'a str>,
 }
 
 impl<'a> NewOrder<'a> {
     /// The columns of `orders`, in the order of the fields.
-    pub fn columns(&self) -> [Value<'a>; 10] {
+    pub fn columns(&self) -> [Value<'a>; 11] {
         columns!(self; campaign, number, user, quantity, amount, state, one_per_user, granted_at,
-            hold_until, updated_at)
+            hold_until, updated_at, key)
     }
 }
 
@@ -81,6 +83,15 @@ impl OrderChange {
     pub fn columns(&self) -> [Value<'static>; 4] {
         columns!(self; campaign, number, state, at)
     }
+}
+
+/// A campaign, or the partition's part of one, that has closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClosedPart {
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// When it was closed, in milliseconds.
+    pub at: i64,
 }
 
 /// A payment that arrived.

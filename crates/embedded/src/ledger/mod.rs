@@ -6,4 +6,5 @@ pub(crate) mod campaigns;
 pub(crate) mod keys;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
+pub(crate) mod repairs;
 pub(crate) mod settle;

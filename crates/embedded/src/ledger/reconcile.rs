@@ -5,6 +5,7 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
+    rows::SettledRowColumns,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -18,8 +19,9 @@ pub(crate) fn live_campaigns(
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT id FROM campaigns c WHERE id > ?1 AND (phase <> 'closed' OR EXISTS \
-         (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held')) ORDER BY id LIMIT ?2",
+        "SELECT id FROM campaigns c WHERE id > ?1 AND (phase <> 'closed' OR (kind = 'sale' \
+         AND ends_at + hold_ms > (SELECT created_at FROM campaigns ORDER BY ref DESC LIMIT 1) - 2592000000 \
+         AND EXISTS (SELECT 1 FROM orders o WHERE o.campaign = c.ref AND o.state = 'held'))) ORDER BY id LIMIT ?2",
     )?;
     let after = after.map_or_else(String::new, |id| id.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
@@ -67,20 +69,18 @@ pub(crate) fn settled_rows(
     };
     let sql = match kind == CampaignKind::RedPacket.name() {
         true => {
-            "SELECT number, amount, user, granted_at, 1, 'held' FROM shares \
+            "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
              WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
         }
         false => {
-            "SELECT number, amount, user, granted_at, quantity, state FROM orders \
+            "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
              WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
         }
     };
-    let columns = |row: &Row<'_>| {
-        let (number, amount, user) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok((number, amount, user, row.get(3)?, row.get(4)?, row.get(5)?))
-    };
     let mut statement = conn.prepare_cached(sql)?;
-    let rows = statement.query_map(params![campaign_ref, after, limit], columns)?;
+    let rows = statement.query_map(params![campaign_ref, after, limit], |row| {
+        SettledRowColumns::try_from(row)
+    })?;
     rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
 }
 

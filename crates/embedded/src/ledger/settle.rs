@@ -19,7 +19,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     accounts::{self, Accounts},
     bound::{Bound, execute_rows},
-    quarantine,
+    quarantine, repairs,
 };
 use crate::error::StoreError;
 
@@ -189,7 +189,7 @@ fn settle_known(
     assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
     let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
-                 hold_until, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                 hold_until, updated_at, key) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     execute_rows(conn, enter, plan.new_orders.iter().map(NewOrder::columns))?;
     change_orders(conn, &plan.keeping_orders)?;
     let enter = "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
@@ -201,6 +201,9 @@ fn settle_known(
     write_campaigns(conn, partition, &plan)?;
     for close in &plan.closes {
         sweep(conn, close, (ids[close.escrow], ids[close.owner]))?;
+    }
+    for closed in &plan.closed {
+        repairs::give_back(conn, partition, closed)?;
     }
     Ok(())
 }

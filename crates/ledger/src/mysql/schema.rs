@@ -12,6 +12,7 @@ impl Schema for MySql {
     const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] = [
         include_str!("../../migrations/mysql/0001_init.sql"),
         include_str!("../../migrations/mysql/0002_set_aside.sql"),
+        include_str!("../../migrations/mysql/0003_keys_and_repairs.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

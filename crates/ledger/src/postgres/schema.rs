@@ -14,6 +14,7 @@ impl Schema for Postgres {
     const MIGRATIONS: [&'static str; SCHEMA_VERSION as usize] = [
         include_str!("../../migrations/postgres/0001_init.sql"),
         include_str!("../../migrations/postgres/0002_set_aside.sql"),
+        include_str!("../../migrations/postgres/0003_keys_and_repairs.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use qiang_api::{UsageError, config::Secret};
-use qiang_control::repair::RepairMode;
+use qiang_control::{reconcile::ReconcileOptions, repair::RepairMode};
 use qiang_redis::{Options, PARTITIONS_MAX, Topology, WaitFor};
 use serde::Deserialize;
+
+/// One run of reconciliation may not hold up a partition's server for long.
+const RECONCILE_ROWS_MAX: u32 = 10_000;
 
 /// `[redis]`
 #[derive(Debug, Clone, Deserialize)]
@@ -32,6 +35,8 @@ pub struct RedisConfig {
     pub retain_bytes: u64,
     pub term_grace_ms: u64,
     pub repair: RepairKind,
+    pub reconcile_ms: u64,
+    pub reconcile_rows: u32,
 }
 
 /// Where Redis is.
@@ -112,6 +117,15 @@ impl RedisConfig {
         }
     }
 
+    /// How engine and ledger are held against each other; none where they are not.
+    #[must_use]
+    pub fn reconcile_options(&self) -> Option<ReconcileOptions> {
+        (self.reconcile_ms > 0).then(|| ReconcileOptions {
+            interval: Duration::from_millis(self.reconcile_ms),
+            rows_max: self.reconcile_rows,
+        })
+    }
+
     pub(super) fn check(&self) -> Result<(), UsageError> {
         let refuse = |text: &str| Err(UsageError::new(text.to_owned()));
         if list(&self.urls).is_empty() {
@@ -127,6 +141,11 @@ impl RedisConfig {
         }
         if self.call_timeout_ms <= self.replica_timeout_ms {
             return refuse("redis.call_timeout_ms must be above redis.replica_timeout_ms");
+        }
+        if !(1..=RECONCILE_ROWS_MAX).contains(&self.reconcile_rows) {
+            return Err(UsageError::new(format!(
+                "redis.reconcile_rows must be 1 to {RECONCILE_ROWS_MAX}"
+            )));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if self.prefix.is_empty() || !self.prefix.chars().all(plain) {

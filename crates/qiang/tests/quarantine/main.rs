@@ -263,10 +263,10 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
 }
 
-/// Grants one after the other that ask for `ledger`, and how long one may take: settlement does not wait for its timer,
-/// which would be 50 ms each.
+/// Grants one after the other that ask for `ledger`. Were settlement to wait for its timer, each would take nearly 50 ms
+/// after the one before; however busy the machine is, one of them is quicker than that if it does not.
 const ASKING: u32 = 40;
-const ANSWERED_MAX: Duration = Duration::from_millis(35);
+const TIMER_NEARLY: Duration = Duration::from_millis(35);
 
 /// A grant whose entry is in quarantine is not answered as one that the ledger has, however often it is asked for. One
 /// that the ledger takes is, without a pause.
@@ -285,16 +285,19 @@ async fn a_grant_in_quarantine_is_not_in_the_ledger(kind: node::LedgerKind) {
         let token = token(user, "claim");
         common::call(node.addr, "POST", &path, Some(&token), &[], None).await
     };
-    let began = Instant::now();
+    let mut fastest = Duration::MAX;
     for n in 0..ASKING {
+        let began = Instant::now();
         let reply = claim(&format!("u{n}")).await;
+        // The first one comes at any moment of the timer.
+        fastest = fastest.min(if n > 0 {
+            began.elapsed()
+        } else {
+            Duration::MAX
+        });
         assert_eq!((reply.status, reply.text("ack").as_str()), (201, "ledger"));
     }
-    let took = began.elapsed();
-    assert!(
-        took < ASKING * ANSWERED_MAX,
-        "{ASKING} answers took {took:?}"
-    );
+    assert!(fastest < TIMER_NEARLY, "no answer came within {fastest:?}");
 
     let hide = hide_number("shares", &packet, ASKING + 1);
     ledger.run(&hide, 1).await;

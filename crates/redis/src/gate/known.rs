@@ -70,7 +70,11 @@ impl<K: Copy + Eq + Hash, V> Known<K, V> {
         if let Some(invalidated) = loading.get_mut(&key) {
             *invalidated = true;
         }
-        self.values.write().remove(&key);
+        // Mostly there is nothing to forget, and readers need not wait.
+        let is_known = self.values.read().contains_key(&key);
+        if is_known {
+            self.values.write().remove(&key);
+        }
     }
 
     pub(super) fn invalidate_all(&self) {

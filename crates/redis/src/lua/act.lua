@@ -1,11 +1,12 @@
--- Pauses, resumes or closes a campaign, or a part of one. Doing it again changes nothing.
+-- Pauses, resumes or closes a campaign, or a part of one. Doing it again changes nothing: a paused campaign is paused
+-- until it is closed, also when its window is over.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] pause, resume or close
 -- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"busy", ""} while units are moving elsewhere
 -- luacheck: read globals c now answer phase_at put record close reschedule tally finish
 -- luacheck: globals gate
 local phase = phase_at(now)
-if ARGV[7] == 'pause' and phase ~= 'p' then
+if ARGV[7] == 'pause' and c.phase ~= 'p' then
   if phase ~= 'l' then
     return {'refused', phase}
   end

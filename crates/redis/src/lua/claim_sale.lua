@@ -146,7 +146,8 @@ if count > 0 then
   append(count, at, 'o', table.concat(rows, '\n'))
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),
     'last', int(at))
-  if left == 0 then
+  -- The first grant as well: gates that know of none would answer its user by a clock that was set back.
+  if left == 0 or before == 0 then
     version = invalidate()
   end
 end

@@ -421,6 +421,16 @@ pub(crate) fn detach_replicas(primary: &Server) {
     });
 }
 
+/// Calls of a command so far.
+pub(crate) fn calls_of(server: &Server, command: &str) -> u64 {
+    let line = server.info("commandstats", &format!("cmdstat_{command}"));
+    let line = line.unwrap_or_default();
+    let calls = line
+        .strip_prefix("calls=")
+        .and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
 /// For fixtures, which are synchronous.
 pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)

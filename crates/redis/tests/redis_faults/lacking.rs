@@ -5,7 +5,10 @@ use std::sync::Arc;
 use qiang_control::settlement::settle_once;
 use qiang_core::{
     event::PartitionId,
-    ports::{CampaignStore as _, RepairEngine as _, RepairState, SettlementStore as _},
+    ports::{
+        CampaignStore as _, RepairEngine as _, RepairState, SampleCursor, SampleEngine as _,
+        SettlementStore as _,
+    },
     reconcile::DifferenceKind,
 };
 use qiang_embedded::SqliteLedger;
@@ -49,6 +52,23 @@ async fn a_partition_is_not_united_past_entries_of_a_campaign_that_the_ledger_la
         [DifferenceKind::MissingInLedger; CLAIMS]
     );
     assert_eq!(found(known).await, [DifferenceKind::InFlight; CLAIMS]);
+
+    let mut cursor = Some(SampleCursor::default());
+    let mut sampled = Vec::new();
+    while let Some(here) = cursor {
+        let sample = node.sample(PARTITION, lacked.id, &*ledger, &here, 7);
+        let sample = sample.await.unwrap().unwrap();
+        sampled.extend(
+            sample
+                .differences
+                .into_iter()
+                .map(|it| (it.number, it.kind)),
+        );
+        cursor = sample.next;
+    }
+    sampled.sort_unstable();
+    let all = (1..).zip([DifferenceKind::MissingInLedger; CLAIMS]);
+    assert_eq!(sampled, all.collect::<Vec<_>>());
 
     let refused = node
         .unite(PARTITION, &*ledger)

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is a test's report")]
 
 mod access;
+mod actions;
 mod batches;
 mod bounds;
 mod clock;
@@ -21,8 +22,10 @@ mod memory;
 mod network;
 mod places;
 mod pulls;
+mod reconcile;
 mod repair;
 mod replicas;
+mod sentinels;
 mod setup;
 mod spread;
 mod terms;

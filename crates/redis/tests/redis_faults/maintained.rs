@@ -1,12 +1,17 @@
 //! What operators and repairs do to partitions, once each: for the test of the access list. They must get by with what
 //! a node may do.
 
+use std::time::Duration;
+
 use qiang_control::settlement::settle_once;
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     money::Money,
-    ports::{AccountStore as _, CampaignStore as _, EventLog as _, RepairEngine as _, RepairState},
+    ports::{
+        AccountStore as _, CampaignStore as _, EventLog as _, RepairEngine as _, RepairState,
+        SampleCursor, SampleEngine as _,
+    },
     reconcile::DifferenceKind,
     split::SplitRule,
 };
@@ -21,6 +26,7 @@ use qiang_testkit::{
 use crate::harness::{Harness, blocking, name, open_now, wait_for};
 
 const HOLD_MS: i64 = 3_600_000;
+const LEASE: Duration = Duration::from_secs(1);
 const ENTRIES_MAX: usize = 4_096;
 /// What a loss takes that nobody can name.
 const UNNAMED: u64 = 3;
@@ -87,7 +93,12 @@ async fn differing(node: &RedisEngine, ledger: &SqliteLedger, partition: Partiti
             .iter()
             .filter(|it| it.kind != DifferenceKind::InFlight);
         found += real.count();
+        // The walk that nodes make all the time.
+        let cursor = SampleCursor::default();
+        let sample = node.sample(partition, campaign, ledger, &cursor, 100);
+        sample.await.unwrap();
     }
+    assert!(node.leads_sampling(partition, LEASE).await.unwrap());
     found
 }
 
@@ -153,7 +164,7 @@ pub(crate) async fn maintain(harness: &mut Harness, server: &Server) {
         grants_again(harness, partition).await;
         let found = node.inspect(partition).await.unwrap();
         assert!(!found.withheld.is_empty() && found.repairs.len() == 2);
-        assert!(node.release_withheld(partition).await.unwrap() > 0);
+        assert!(node.release_withheld(partition, &ledger).await.unwrap() > 0);
         assert!(!node.resume_as_it_is(partition, &ledger).await.unwrap());
         node.halt(partition, "by hand").await.unwrap();
         assert!(node.resume_as_it_is(partition, &ledger).await.unwrap());

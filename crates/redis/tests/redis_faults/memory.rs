@@ -12,7 +12,7 @@ use qiang_core::{
     id::PaymentRef,
     order::OrderState,
     outcome::Outcome,
-    ports::{Engine as _, EngineError, EventLog as _, Transport},
+    ports::{Engine as _, EngineError, EventLog as _, Probed, Transport},
     split::SplitRule,
 };
 use qiang_redis::{Options, RedisTransport, TransportKind, TransportOptions};
@@ -77,10 +77,17 @@ async fn fill(harness: &Harness, made: impl Fn(usize) -> Claim) -> EngineError {
     panic!("memory never ends");
 }
 
+/// Nothing is uncertain, and whoever asks may ask again.
 #[track_caller]
-fn check_reason(error: &EngineError) {
-    let EngineError::Unavailable { reason } = error else {
-        panic!("nothing is uncertain: {error:?}");
+fn check_overloaded(error: &EngineError) {
+    assert_eq!(*error, EngineError::Overloaded);
+}
+
+/// The partition serves, and says why it grants nothing.
+#[track_caller]
+fn check_degraded(probed: Result<Probed, EngineError>) {
+    let Ok(Probed::Degraded { reason }) = probed else {
+        panic!("{probed:?}");
     };
     assert!(reason.contains("maxmemory"), "{reason}");
 }
@@ -118,9 +125,9 @@ impl Full {
         let primary = server.primary();
         let most = used(primary) + ROOM_BYTES;
         limit(primary, most);
-        check_reason(&fill(&harness, |n| big.one(&name(n))).await);
+        check_overloaded(&fill(&harness, |n| big.one(&name(n))).await);
         let error = fill(&harness, |n| packet.one(&name(n))).await;
-        check_reason(&error);
+        check_overloaded(&error);
         let past = used(primary) - most;
         assert!(past < PAST_BYTES_MAX, "{past} bytes past the limit");
         Self {
@@ -143,7 +150,8 @@ impl Full {
             let again = again.unwrap().outcome;
             assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
         }
-        check_reason(&node.probe(PARTITION).await.unwrap_err());
+        check_degraded(node.probe(PARTITION).await);
+        assert_eq!(node.stopped(), None);
         let payment = PaymentRef::new("payment").unwrap();
         let order = held.order(1);
         for command in [
@@ -216,12 +224,13 @@ impl Full {
             let until = Instant::now() + SETTLE_MAX;
             let claim = target.one("late");
             while let Err(error) = harness.record.ask(&harness.nodes[0], &claim).await {
-                check_reason(&error);
+                check_overloaded(&error);
                 assert!(Instant::now() < until, "claims do not go on");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
         let (node, events_max) = (&harness.nodes[0], 1_000);
+        assert_eq!(node.probe(PARTITION).await, Ok(Probed::Ready));
         while node.submit(Command::Tick { events_max }).await != Ok(Reply::Ticked { more: false }) {
         }
         let head = node.head(PARTITION).await.unwrap();

@@ -2,7 +2,7 @@
 //! has what he was told, and nothing is handed out twice.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,7 +17,8 @@ use qiang_core::{
     campaign::Phase,
     event::PartitionId,
     ports::{
-        AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine,
+        AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger, NumberRange,
+        RepairEngine, RepairStore as _,
     },
     reconcile::DifferenceKind,
     split::SplitRule,
@@ -163,6 +164,35 @@ impl World {
         blocking(|| field("p00") + field("p01"))
     }
 
+    /// What the ledger has written down of repairs is what is withheld, and the numbers that nobody has.
+    async fn check_record(&self, target: Target) {
+        let (mut units, mut numbers) = (0, BTreeSet::new());
+        for partition in self.harness.nodes[0].partitions() {
+            let repairs = self.ledger.repairs(partition, 10).await.unwrap();
+            assert!(repairs.iter().all(|repair| repair.upto.is_some()));
+            for record in self.ledger.withheld(partition).await.unwrap() {
+                assert!(repairs.iter().any(|repair| repair.epoch == record.epoch));
+                if record.campaign != target.id {
+                    continue;
+                }
+                if record.released_at.is_none() {
+                    units += i64::from(record.units);
+                }
+                numbers.extend(record.numbers.iter().copied().flat_map(NumberRange::iter));
+            }
+        }
+        assert_eq!(units, self.withheld(target));
+        let granted = self.ledger.grants(target.id, 0, SUPPLY).await.unwrap();
+        let granted: BTreeSet<u32> = granted.iter().map(|grant| grant.number).collect();
+        let last = granted.last().copied().unwrap_or(0);
+        let gaps: BTreeSet<u32> = (1..=last).filter(|n| !granted.contains(n)).collect();
+        assert!(!gaps.is_empty());
+        let recorded: BTreeSet<u32> = numbers.iter().copied().filter(|n| *n <= last).collect();
+        // A packet's shares that were given back are granted as any others.
+        let recorded = recorded.difference(&granted).copied().collect();
+        assert_eq!(gaps, recorded);
+    }
+
     /// Nothing was handed out twice, the sides agree, and units and money are all there.
     async fn check(&self) {
         let mut users = BTreeMap::new();
@@ -305,15 +335,34 @@ async fn what_nobody_can_name_is_withheld() {
     harness.nodes.push(late);
     let world = World { harness, ..world };
     world.check().await;
+    let withheld = [world.sale, world.packet].map(|target| world.withheld(target));
+    for target in [world.sale, world.packet] {
+        world.check_record(target).await;
+    }
+
+    // Redis is lost as a whole. What was withheld is in the ledger alone.
+    let from = Instant::now();
+    blocking(|| world.server().call(&["FLUSHALL"]).unwrap());
+    world.repaired(from).await;
+    let again = [world.sale, world.packet].map(|target| world.withheld(target));
+    assert_eq!(again, withheld);
+    world.grant(3 * CLAIMS, 4 * CLAIMS).await;
+    world.check().await;
+    for target in [world.sale, world.packet] {
+        world.check_record(target).await;
+    }
     let mut released = 0;
     for partition in world.harness.nodes[0].partitions() {
         released += world.harness.nodes[0]
-            .release_withheld(partition)
+            .release_withheld(partition, &*world.ledger)
             .await
             .unwrap();
     }
     assert!(released > 0);
+    let claims = (4 * CLAIMS..5 * CLAIMS).map(|n| world.sale.one(&name(n)));
+    world.harness.ask_all(claims.collect()).await;
     world.check().await;
+    world.check_record(world.sale).await;
     world.close().await;
 }
 

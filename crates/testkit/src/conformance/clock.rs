@@ -70,3 +70,37 @@ pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(case: &mut
         case.replayed(packet.one("a")).await;
     }
 }
+
+/// A grant is replayed whatever the clock says: before the start, after the end, and in between again.
+pub async fn a_holder_has_the_grant_whatever_the_clock_says<S: Subject>(case: &mut Scenario<S>) {
+    let before = OPENS.plus_millis(-1);
+    let packet = case
+        .open(red_packet(10_000, 50, SplitRule::Lazy { min: 1 }))
+        .await;
+    let single = case.open(sale(30)).await;
+    let several = case.open(sale(30).limit(3)).await;
+    let claims = |n: usize| {
+        let user = format!("u{n}");
+        [
+            packet.one(&user),
+            single.one(&user),
+            several.keyed(&user, 1, "k"),
+        ]
+    };
+    for target in [packet, single, several] {
+        case.set_clock(before);
+        assert_eq!(case.outcome(target.one("new")).await, "not_started");
+    }
+    for round in 0..3 {
+        case.set_clock(OPENS);
+        for claim in claims(round) {
+            case.granted(claim).await;
+        }
+        for now in [before, OPENS, OPENS.plus_millis(OPEN_MS), before] {
+            case.set_clock(now);
+            for claim in (0..=round).flat_map(claims) {
+                case.replayed(claim).await;
+            }
+        }
+    }
+}

@@ -167,6 +167,7 @@ macro_rules! engine_conformance {
             packets::a_single_share_is_the_whole_packet,
             clock::a_clock_that_jumps_breaks_nothing,
             clock::closed_stays_closed_when_the_clock_goes_back,
+            clock::a_holder_has_the_grant_whatever_the_clock_says,
             gate::the_gate_says_what_a_claim_would,
             gate::the_gate_keeps_to_itself_what_is_not_kept,
             gate::a_probe_is_answered_and_leaves_no_trace,

@@ -116,6 +116,21 @@ fn acting_by_phase() {
     }
 }
 
+/// Whoever has not heard the answer to a pause asks again when the window is over.
+#[test]
+fn a_pause_is_done_until_the_campaign_is_closed() {
+    let setup = sale(1, 5, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.act(&setup, CampaignAction::Pause).unwrap();
+    let before = fixture.log.len();
+    fixture.now = END;
+    assert!(fixture.act(&setup, CampaignAction::Pause).is_ok());
+    assert_eq!(fixture.tally(&setup).phase, Phase::Ended);
+    assert_eq!(fixture.log.len(), before, "it changes nothing");
+    fixture.tick();
+    assert!(fixture.act(&setup, CampaignAction::Pause).is_err());
+}
+
 #[test]
 fn a_paused_campaign_goes_on_where_it_was() {
     let setup = sale(1, 5, 1);

@@ -1,2 +1,3 @@
-INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, hold_until, updated_at)
-VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/
+INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, hold_until, updated_at,
+                    `key`)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

@@ -1,4 +1,4 @@
-SELECT number, amount, user, granted_at, quantity, state
+SELECT number, amount, user, granted_at, quantity, state, `key`
 FROM orders
 WHERE campaign = ? AND number > ?
 ORDER BY number

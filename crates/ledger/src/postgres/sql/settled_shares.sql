@@ -1,4 +1,4 @@
-SELECT number, amount, "user", granted_at, 1::bigint, 'held'
+SELECT number, amount, "user", granted_at, 1::bigint, 'held', NULL::text
 FROM shares
 WHERE campaign = $1 AND number > $2
 ORDER BY number

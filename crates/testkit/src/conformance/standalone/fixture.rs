@@ -87,8 +87,18 @@ impl<L: LedgerSubject> Fixture<L> {
 
     /// Enters a campaign in the ledger, with the money that its owner needs for it, and opens it in all parts.
     pub async fn open(&mut self, builder: &Builder) -> Target {
+        self.open_created(builder, None).await
+    }
+
+    /// The same for one that was entered at that time.
+    pub async fn open_created(
+        &mut self,
+        builder: &Builder,
+        created_at: Option<Timestamp>,
+    ) -> Target {
         self.ids += 1;
-        let setup = builder.setup(self.ids);
+        let mut setup = builder.setup(self.ids);
+        setup.campaign.created_at = created_at.unwrap_or(setup.campaign.created_at);
         let subject = self.subject.as_ref().expect("the ledger is up");
         enter(subject.ledger(), &setup, &mut self.history).await;
         self.play(Command::Open(Box::new(setup.clone())));

@@ -126,9 +126,12 @@ macro_rules! ledger_conformance {
             stand_ins_count_for_what_is_gone,
             numbers_may_have_gaps,
             positions_are_kept_for_each_partition,
+            what_is_closed_and_settled_is_not_live,
             a_gap_is_refused_in_its_partition_alone,
             settling_again_changes_nothing_in_any_part,
             partitions_are_settled_at_once,
+            keys_of_orders_are_kept,
+            repairs_are_written_down,
         }
 
         #[test]

@@ -5,7 +5,9 @@ use std::time::Duration;
 use qiang_core::{
     book::CampaignAction,
     campaign::Phase,
-    event::{Entry, Event, Seq},
+    event::{Entry, Event, PartitionId, Seq},
+    id::{CampaignId, IdempotencyKey},
+    ports::{NumberRange, RepairRecord, WithheldRecord},
     split::SplitRule,
 };
 
@@ -176,6 +178,55 @@ pub async fn numbers_may_have_gaps<L: LedgerSubject>(case: &mut Fixture<L>) {
     }
 }
 
+/// What may still change is listed, and no closed sale is looked through for ever.
+pub async fn what_is_closed_and_settled_is_not_live<L: LedgerSubject>(case: &mut Fixture<L>) {
+    const DAY_MS: i64 = 86_400_000;
+    let open = case.open(&sale(6)).await;
+    let [held, paid, empty] = [
+        case.open(&sale(6)).await,
+        case.open(&sale(6)).await,
+        case.open(&sale(6)).await,
+    ];
+    let packet = case.open(&red_packet(60, 6, SplitRule::Equal)).await;
+    let order = case.granted(held.one("ann")).order_id();
+    let other = case.granted(paid.one("ann")).order_id();
+    case.pay(other, "payment");
+    case.granted(packet.one("ann"));
+    for target in [held, paid, empty, packet] {
+        case.act(target.id, CampaignAction::Close);
+    }
+    for part in 0..ALL {
+        case.settle_all(part).await;
+    }
+    assert_eq!(live(case).await, [open.id, held.id]);
+    // Campaigns of a month later: nobody looks for a hold that was over long before. What is open stays.
+    let after = OPENS.plus_millis(32 * DAY_MS);
+    let later = sale(6).window(after, OPEN_MS);
+    let later = case.open_created(&later, Some(after)).await;
+    for part in 0..ALL {
+        case.settle_all(part).await;
+    }
+    assert_eq!(live(case).await, [open.id, later.id]);
+    case.cancel(order);
+    for part in 0..ALL {
+        case.settle_all(part).await;
+    }
+    case.compare().await;
+}
+
+/// In pages, as a repair reads them.
+async fn live<L: LedgerSubject>(case: &Fixture<L>) -> Vec<CampaignId> {
+    let mut live: Vec<CampaignId> = Vec::new();
+    loop {
+        let page = case.ledger().live_campaigns(live.last().copied(), 1).await;
+        let page = page.unwrap();
+        if page.is_empty() {
+            return live;
+        }
+        live.extend(page);
+    }
+}
+
 /// Each partition has its position, across restarts, and whoever waits for one waits for no other.
 pub async fn positions_are_kept_for_each_partition<L: LedgerSubject>(case: &mut Fixture<L>) {
     case.open(&sale(10)).await;
@@ -325,4 +376,96 @@ pub async fn partitions_are_settled_at_once<L: LedgerSubject>(case: &mut Fixture
     };
     tokio::join!(together(0), together(1), together(2));
     case.compare().await;
+}
+
+/// The key of a claim is read with its order, and those without one have none.
+pub async fn keys_of_orders_are_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(9).limit(3)).await;
+    let (user, key) = (case.somebody(0, 0), "Key-\"1'");
+    let keyed = case.granted(sale.keyed(&user, 1, key)).number;
+    let other = case.granted(sale.units(&user, 1)).number;
+    case.settle_all(0).await;
+    case.restart().await;
+    let rows = case.ledger().settled_rows(sale.id, 0, 100).await.unwrap();
+    let keys: Vec<_> = rows
+        .iter()
+        .map(|row| (row.number, row.key.as_ref().map(IdempotencyKey::as_str)))
+        .collect();
+    assert_eq!(keys, [(keyed, Some(key)), (other, None)]);
+}
+
+/// A repair and what it withholds are kept until that is given back or its part closes. For one that was never finished
+/// the next one answers.
+pub async fn repairs_are_written_down<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(9).limit(3)).await;
+    let (partition, another) = (case.partition(0), case.partition(1));
+    let repair = |partition: PartitionId, epoch: &str, at: i64| RepairRecord {
+        partition,
+        epoch: epoch.to_owned(),
+        follows: String::new(),
+        at: OPENS.plus_millis(at),
+        lost_from: 3,
+        lost_to: 5,
+        unnamed: 2,
+        reason: "it's gone".to_owned(),
+        upto: None,
+    };
+    let withheld = |repair: &RepairRecord, units: u32, numbers: &[u32]| WithheldRecord {
+        partition: repair.partition,
+        epoch: repair.epoch.clone(),
+        campaign: sale.id,
+        units,
+        amount_minor: i64::from(units) * 100,
+        numbers: NumberRange::of(numbers.iter().copied(), 3),
+        released_at: None,
+    };
+    let (first, mut second) = (repair(partition, "a", 0), repair(partition, "b", 1));
+    let ledger = case.ledger();
+    ledger.begin_repair(&first).await.unwrap();
+    ledger.withhold(&withheld(&first, 1, &[4])).await.unwrap();
+    ledger.begin_repair(&second).await.unwrap();
+    assert_eq!(ledger.withheld(partition).await, Ok(Vec::new()));
+    // Said twice, the last one counts.
+    for numbers in [&[4, 10][..], &[4, 7, 13]] {
+        let said = withheld(&second, 2, numbers);
+        ledger.withhold(&said).await.unwrap();
+    }
+    let mut kept = withheld(&second, 2, &[4, 7, 13]);
+    case.restart().await;
+    let ledger = case.ledger();
+    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
+    // Begun again, it has withheld already what it withholds.
+    ledger.begin_repair(&second).await.unwrap();
+    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
+    let ended = RepairRecord {
+        upto: Some(5),
+        ..first
+    };
+    let both = Ok(vec![second.clone(), ended.clone()]);
+    assert_eq!(ledger.repairs(partition, 10).await, both);
+    ledger.finish_repair(partition, "b", 9).await.unwrap();
+    second.upto = Some(9);
+    assert_eq!(ledger.repairs(partition, 10).await, Ok(vec![second, ended]));
+    assert_eq!(ledger.repairs(another, 10).await, Ok(Vec::new()));
+
+    // What is given back in one partition is not in another, and a close gives back what its part had.
+    let third = repair(another, "b", 2);
+    ledger.begin_repair(&third).await.unwrap();
+    ledger.withhold(&withheld(&third, 1, &[])).await.unwrap();
+    ledger.release_withheld(another).await.unwrap();
+    let given_back = ledger.withheld(another).await.unwrap();
+    assert!(given_back[0].released_at.is_some());
+    assert_eq!(ledger.withheld(partition).await, Ok(vec![kept.clone()]));
+    case.later(1_000);
+    case.act(sale.id, CampaignAction::Close);
+    let closed = case.log(0).last().map(|entry| entry.at);
+    case.settle_all(1).await;
+    assert_eq!(case.ledger().withheld(another).await, Ok(given_back));
+    assert_eq!(
+        case.ledger().withheld(partition).await,
+        Ok(vec![kept.clone()])
+    );
+    case.settle_all(0).await;
+    kept.released_at = closed;
+    assert_eq!(case.ledger().withheld(partition).await, Ok(vec![kept]));
 }

@@ -134,16 +134,25 @@ impl Cluster {
     /// it while clients go on. Returns how many keys were moved.
     pub fn move_slot(&self, slot: u16, to: &Server, pause: Duration) -> usize {
         let from = self.primary_of_slot(slot);
-        let number = slot.to_string();
+        self.begin_move(slot, from, to);
+        let moved = self.move_keys(slot, from, to, pause);
+        self.end_move(slot, from, to);
+        moved
+    }
+
+    /// Has both primaries know that the slot is moving: who has it asks clients to look for missing keys there.
+    pub fn begin_move(&self, slot: u16, from: &Server, to: &Server) {
         let (from_id, to_id) = (
             must(from, &["CLUSTER", "MYID"]),
             must(to, &["CLUSTER", "MYID"]),
         );
-        let set = |node, words: &[&str]| {
-            must(node, &[&["CLUSTER", "SETSLOT", &number], words].concat());
-        };
-        set(to, &["IMPORTING", &from_id]);
-        set(from, &["MIGRATING", &to_id]);
+        set_slot(to, slot, &["IMPORTING", &from_id]);
+        set_slot(from, slot, &["MIGRATING", &to_id]);
+    }
+
+    /// Moves all keys that a moving slot has by now, and returns how many they were.
+    pub fn move_keys(&self, slot: u16, from: &Server, to: &Server, pause: Duration) -> usize {
+        let number = slot.to_string();
         let port = to.addr().port().to_string();
         let mut moved = 0;
         loop {
@@ -158,17 +167,22 @@ impl Cluster {
             moved += keys.len();
             std::thread::sleep(pause);
         }
+        moved
+    }
+
+    /// Gives the slot to the primary that has its keys.
+    pub fn end_move(&self, slot: u16, from: &Server, to: &Server) {
+        let to_id = must(to, &["CLUSTER", "MYID"]);
         // First who has them now, then who had them, then everybody else who serves.
-        set(to, &["NODE", &to_id]);
-        set(from, &["NODE", &to_id]);
+        set_slot(to, slot, &["NODE", &to_id]);
+        set_slot(from, slot, &["NODE", &to_id]);
         for node in &self.nodes {
             let others = node.addr() != to.addr() && node.addr() != from.addr();
             let is_primary = node.info("replication", "role").as_deref() == Some("master");
             if others && is_primary {
-                set(node, &["NODE", &to_id]);
+                set_slot(node, slot, &["NODE", &to_id]);
             }
         }
-        moved
     }
 
     fn wait_for_primary(&self, slot: u16, wanted: impl Fn(&Server) -> bool) -> &Server {
@@ -229,6 +243,11 @@ impl View {
 fn views(node: &Server) -> Option<Vec<View>> {
     let reply = node.call(&["CLUSTER", "NODES"]).ok()?;
     reply.text()?.lines().map(View::parse).collect()
+}
+
+fn set_slot(node: &Server, slot: u16, words: &[&str]) {
+    let number = slot.to_string();
+    must(node, &[&["CLUSTER", "SETSLOT", &number], words].concat());
 }
 
 fn must(node: &Server, words: &[&str]) -> String {

@@ -1,0 +1,142 @@
+//! What a ledger keeps of repairs: it outlives an engine that is lost as a whole.
+
+use async_trait::async_trait;
+
+use super::LedgerError;
+use crate::{
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    time::Timestamp,
+};
+
+/// A repair of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepairRecord {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The epoch under which the partition goes on.
+    pub epoch: String,
+    /// The epoch before; empty where the engine had lost everything.
+    pub follows: String,
+    /// When the repair began, by the engine's clock.
+    pub at: Timestamp,
+    /// The first entry that was lost.
+    pub lost_from: Seq,
+    /// The last one that somebody had observed; below the first one where nothing was lost.
+    pub lost_to: Seq,
+    /// Entries among them that nobody can name.
+    pub unnamed: u64,
+    /// Why the partition had halted.
+    pub reason: String,
+    /// The last entry of the log after the repair; none until all that it withholds is written down.
+    pub upto: Option<Seq>,
+}
+
+/// Some numbers of grants: each `step`-th from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NumberRange {
+    /// The first one.
+    pub first: u32,
+    /// The last one.
+    pub last: u32,
+    /// From one to the next; 1 unless the campaign is spread.
+    pub step: u32,
+}
+
+impl NumberRange {
+    /// The numbers themselves.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (self.first..=self.last).step_by(self.step.max(1) as usize)
+    }
+
+    /// Numbers that ascend as ranges.
+    #[must_use]
+    pub fn of(numbers: impl IntoIterator<Item = u32>, step: u32) -> Vec<Self> {
+        let mut ranges: Vec<Self> = Vec::new();
+        for number in numbers {
+            match ranges.last_mut() {
+                Some(range) if range.last.checked_add(step) == Some(number) => range.last = number,
+                _ => ranges.push(Self {
+                    first: number,
+                    last: number,
+                    step,
+                }),
+            }
+        }
+        ranges
+    }
+}
+
+/// What a repair withholds of a campaign, or of the part of it that the partition has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WithheldRecord {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The repair's epoch.
+    pub epoch: String,
+    /// The campaign.
+    pub campaign: CampaignId,
+    /// Units that are not handed out.
+    pub units: u32,
+    /// What they are worth, where they are shares.
+    pub amount_minor: i64,
+    /// Numbers of grants that nobody can name: of an order, they are never given again.
+    pub numbers: Vec<NumberRange>,
+    /// Since when the units can be had again, or have been returned.
+    pub released_at: Option<Timestamp>,
+}
+
+/// The ledger's record of repairs.
+#[async_trait]
+pub trait RepairStore: Send + Sync + 'static {
+    /// Writes a repair down before it changes anything, as one that is not finished. Whoever begins one that was
+    /// written down before begins it again. Other repairs of the partition that were never finished are over: this one
+    /// answers for what they could not name.
+    async fn begin_repair(&self, repair: &RepairRecord) -> Result<(), LedgerError>;
+
+    /// Writes down what a repair withholds of a campaign, before it does so, in place of what was written down for
+    /// this repair and campaign.
+    async fn withhold(&self, withheld: &WithheldRecord) -> Result<(), LedgerError>;
+
+    /// Everything that a repair withholds is written down and done: the log ends at `upto`.
+    async fn finish_repair(
+        &self,
+        partition: PartitionId,
+        epoch: &str,
+        upto: Seq,
+    ) -> Result<(), LedgerError>;
+
+    /// Writes down that everything which is withheld in a partition can be had again. Where a campaign closes,
+    /// settlement writes down that what was withheld of it is returned.
+    async fn release_withheld(&self, partition: PartitionId) -> Result<(), LedgerError>;
+
+    /// The last `limit` repairs of a partition, newest first.
+    async fn repairs(
+        &self,
+        partition: PartitionId,
+        limit: u32,
+    ) -> Result<Vec<RepairRecord>, LedgerError>;
+
+    /// What repairs have withheld in a partition, whether they still do or not.
+    async fn withheld(&self, partition: PartitionId) -> Result<Vec<WithheldRecord>, LedgerError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_ranges_and_come_back() {
+        let check = |numbers: &[u32], step: u32, ranges: usize| {
+            let made = NumberRange::of(numbers.iter().copied(), step);
+            assert_eq!(made.len(), ranges, "{made:?}");
+            let back: Vec<u32> = made.into_iter().flat_map(NumberRange::iter).collect();
+            assert_eq!(back, numbers);
+        };
+        check(&[], 1, 0);
+        check(&[7], 3, 1);
+        check(&[1, 2, 3, 5, 6], 1, 2);
+        check(&[2, 5, 8, 14], 3, 2);
+        check(&[u32::MAX - 1, u32::MAX], 1, 1);
+    }
+}

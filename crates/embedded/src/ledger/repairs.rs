@@ -1,0 +1,137 @@
+//! The record of repairs.
+
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{RepairRecord, WithheldRecord},
+    rows::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
+    settlement::ClosedPart,
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use super::bound::{Bound, execute_rows};
+use crate::error::StoreError;
+
+/// Writes a repair down as one that has begun.
+pub(crate) fn begin(conn: &Connection, repair: &RepairRecord) -> Result<(), StoreError> {
+    let partition = repair.partition.0;
+    conn.prepare_cached("DELETE FROM repairs WHERE partition = ?1 AND epoch = ?2")?
+        .execute(params![partition, repair.epoch])?;
+    // What others have written down and never finished is found again, or this one answers for it.
+    for table in ["withheld", "withheld_numbers"] {
+        let delete = format!(
+            "DELETE FROM {table} WHERE partition = ?1 \
+             AND epoch IN (SELECT epoch FROM repairs WHERE partition = ?1 AND upto IS NULL)"
+        );
+        conn.prepare_cached(&delete)?.execute([partition])?;
+    }
+    conn.prepare_cached("UPDATE repairs SET upto = lost_to WHERE partition = ?1 AND upto IS NULL")?
+        .execute([partition])?;
+    conn.prepare_cached(
+        "INSERT INTO repairs (partition, epoch, follows, at, lost_from, lost_to, unnamed, reason) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params_from_iter(repair.columns().map(Bound)))?;
+    Ok(())
+}
+
+/// Writes down that a repair is done.
+pub(crate) fn finish(
+    conn: &Connection,
+    partition: PartitionId,
+    epoch: &str,
+    upto: Seq,
+) -> Result<(), StoreError> {
+    conn.prepare_cached("UPDATE repairs SET upto = ?3 WHERE partition = ?1 AND epoch = ?2")?
+        .execute(params![partition.0, epoch, upto as i64])?;
+    Ok(())
+}
+
+/// Writes down what a repair withholds of a campaign.
+pub(crate) fn withhold(conn: &Connection, withheld: &WithheldRecord) -> Result<(), StoreError> {
+    let id = withheld.campaign.to_string();
+    let mut statement = conn.prepare_cached("SELECT ref FROM campaigns WHERE id = ?1")?;
+    let campaign: Option<i64> = statement.query_row([&id], |row| row.get(0)).optional()?;
+    let campaign = campaign
+        .ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")))?;
+    let (partition, epoch) = (withheld.partition.0, &withheld.epoch);
+    for table in ["withheld", "withheld_numbers"] {
+        let delete =
+            format!("DELETE FROM {table} WHERE partition = ?1 AND epoch = ?2 AND campaign = ?3");
+        conn.prepare_cached(&delete)?
+            .execute(params![partition, epoch, campaign])?;
+    }
+    let (units, amount) = (withheld.units, withheld.amount_minor);
+    conn.prepare_cached(
+        "INSERT INTO withheld (partition, epoch, campaign, units, amount) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![partition, epoch, campaign, units, amount])?;
+    let enter = "INSERT INTO withheld_numbers (partition, epoch, campaign, first_number, last_number, step) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    execute_rows(conn, enter, withheld.number_rows(campaign))
+}
+
+/// Writes down that what is withheld in a partition can be had again.
+pub(crate) fn release(
+    conn: &Connection,
+    now: Timestamp,
+    partition: PartitionId,
+) -> Result<(), StoreError> {
+    conn.prepare_cached(
+        "UPDATE withheld SET released_at = ?1 WHERE partition = ?2 AND released_at IS NULL",
+    )?
+    .execute(params![now.as_millis(), partition.0])?;
+    Ok(())
+}
+
+/// Writes down that what was withheld of a campaign, or a part of one, is returned: it has closed.
+pub(super) fn give_back(
+    conn: &Connection,
+    partition: PartitionId,
+    closed: &ClosedPart,
+) -> Result<(), StoreError> {
+    conn.prepare_cached(
+        "UPDATE withheld SET released_at = ?1 \
+         WHERE partition = ?2 AND campaign = ?3 AND released_at IS NULL",
+    )?
+    .execute(params![closed.at, partition.0, closed.campaign])?;
+    Ok(())
+}
+
+/// The last repairs of a partition.
+pub(crate) fn list(
+    conn: &Connection,
+    partition: PartitionId,
+    limit: u32,
+) -> Result<Vec<RepairRecord>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT partition, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto FROM repairs \
+         WHERE partition = ?1 ORDER BY at DESC, epoch LIMIT ?2",
+    )?;
+    let rows = statement.query_map(params![partition.0, limit], |row| {
+        RepairColumns::try_from(row)
+    })?;
+    rows.map(|row| Ok(RepairRecord::of(row?)?)).collect()
+}
+
+/// What is withheld, or was, in a partition.
+pub(crate) fn withheld(
+    conn: &Connection,
+    partition: PartitionId,
+) -> Result<Vec<WithheldRecord>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT w.partition, w.epoch, c.id, w.units, w.amount, w.released_at \
+         FROM withheld w JOIN campaigns c ON c.ref = w.campaign WHERE w.partition = ?1 ORDER BY c.id, w.epoch",
+    )?;
+    let rows = statement.query_map([partition.0], |row| WithheldColumns::try_from(row))?;
+    let rows = rows.collect::<Result<_, _>>()?;
+    let mut statement = conn.prepare_cached(
+        "SELECT n.epoch, c.id, n.first_number, n.last_number, n.step \
+         FROM withheld_numbers n JOIN campaigns c ON c.ref = n.campaign WHERE n.partition = ?1 \
+         ORDER BY n.first_number",
+    )?;
+    let numbers =
+        statement.query_map([partition.0], |row| WithheldNumbersColumns::try_from(row))?;
+    let numbers = numbers.collect::<Result<_, _>>()?;
+    Ok(WithheldRecord::all(rows, numbers)?)
+}

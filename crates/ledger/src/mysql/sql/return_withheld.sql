@@ -1,0 +1,3 @@
+UPDATE withheld
+SET released_at = ?
+WHERE `partition` = ? AND campaign = ? AND released_at IS NULL

@@ -1,0 +1,157 @@
+//! The record of repairs.
+
+use qiang_core::{
+    event::{PartitionId, Seq},
+    ports::{RepairRecord, WithheldRecord},
+    rows::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
+    settlement::ClosedPart,
+    time::Timestamp,
+};
+
+use crate::{
+    campaigns::campaign_row,
+    dialect::{Dialect, Statement, fetch, sql},
+    error::StoreError,
+};
+
+const ENTER_REPAIR: Statement = sql!("enter_repair");
+const ENTER_WITHHELD: Statement = sql!("enter_withheld");
+const ENTER_WITHHELD_NUMBERS: Statement = sql!("enter_withheld_numbers");
+const REPAIRS: Statement = sql!("repairs");
+const WITHHELD: Statement = sql!("withheld");
+const WITHHELD_NUMBERS: Statement = sql!("withheld_numbers");
+const DELETE_REPAIR: Statement = Statement {
+    postgres: "DELETE FROM repairs WHERE partition = $1 AND epoch = $2",
+    mysql: "DELETE FROM repairs WHERE `partition` = ? AND epoch = ?",
+};
+const DROP_WITHHELD: Statement = sql!("drop_withheld");
+const DROP_NUMBERS: Statement = sql!("drop_withheld_numbers");
+const END_OTHERS: Statement = Statement {
+    postgres: "UPDATE repairs SET upto = lost_to WHERE partition = $1 AND upto IS NULL",
+    mysql: "UPDATE repairs SET upto = lost_to WHERE `partition` = ? AND upto IS NULL",
+};
+const FINISH: Statement = Statement {
+    postgres: "UPDATE repairs SET upto = $1 WHERE partition = $2 AND epoch = $3",
+    mysql: "UPDATE repairs SET upto = ? WHERE `partition` = ? AND epoch = ?",
+};
+const DELETE_WITHHELD: Statement = Statement {
+    postgres: "DELETE FROM withheld WHERE partition = $1 AND epoch = $2 AND campaign = $3",
+    mysql: "DELETE FROM withheld WHERE `partition` = ? AND epoch = ? AND campaign = ?",
+};
+const DELETE_NUMBERS: Statement = Statement {
+    postgres: "DELETE FROM withheld_numbers WHERE partition = $1 AND epoch = $2 AND campaign = $3",
+    mysql: "DELETE FROM withheld_numbers WHERE `partition` = ? AND epoch = ? AND campaign = ?",
+};
+const RELEASE: Statement = Statement {
+    postgres: "UPDATE withheld SET released_at = $1 WHERE partition = $2 AND released_at IS NULL",
+    mysql: "UPDATE withheld SET released_at = ? WHERE `partition` = ? AND released_at IS NULL",
+};
+const RETURN: Statement = sql!("return_withheld");
+
+/// Writes a repair down as one that has begun.
+pub(crate) async fn begin<D: Dialect>(
+    conn: &mut D::Connection,
+    repair: &RepairRecord,
+) -> Result<(), StoreError> {
+    let partition = i64::from(repair.partition.0);
+    let key = [partition.into(), repair.epoch.as_str().into()];
+    D::execute(conn, &DELETE_REPAIR, &key).await?;
+    // What others have written down and never finished is found again, or this one answers for it.
+    for end in [&DROP_WITHHELD, &DROP_NUMBERS] {
+        D::execute(conn, end, &[partition.into(), partition.into()]).await?;
+    }
+    D::execute(conn, &END_OTHERS, &[partition.into()]).await?;
+    D::execute(conn, &ENTER_REPAIR, &repair.columns()).await?;
+    Ok(())
+}
+
+/// Writes down that a repair is done.
+pub(crate) async fn finish<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    epoch: &str,
+    upto: Seq,
+) -> Result<(), StoreError> {
+    let upto = upto as i64;
+    let values = [upto.into(), i64::from(partition.0).into(), epoch.into()];
+    D::execute(conn, &FINISH, &values).await?;
+    Ok(())
+}
+
+/// Writes down what a repair withholds of a campaign.
+pub(crate) async fn withhold<D: Dialect>(
+    conn: &mut D::Connection,
+    withheld: &WithheldRecord,
+) -> Result<(), StoreError> {
+    let id = withheld.campaign.to_string();
+    let row = campaign_row::<D>(conn, &id).await?;
+    let row = row.ok_or_else(|| StoreError::damaged(format!("campaign {id} is not in the ledger")));
+    let campaign = row?.campaign_ref;
+    let (partition, epoch) = (i64::from(withheld.partition.0), withheld.epoch.as_str());
+    let key = [partition.into(), epoch.into(), campaign.into()];
+    D::execute(conn, &DELETE_WITHHELD, &key).await?;
+    D::execute(conn, &DELETE_NUMBERS, &key).await?;
+    let [partition, epoch, campaign] = key;
+    let (units, amount) = (withheld.units, withheld.amount_minor);
+    let values = [
+        partition,
+        epoch,
+        campaign,
+        i64::from(units).into(),
+        amount.into(),
+    ];
+    D::execute(conn, &ENTER_WITHHELD, &values).await?;
+    let rows = Vec::from_iter(withheld.number_rows(campaign.int().unwrap_or_default()));
+    D::execute_rows(conn, &ENTER_WITHHELD_NUMBERS, &rows).await?;
+    Ok(())
+}
+
+/// Writes down that what is withheld in a partition can be had again.
+pub(crate) async fn release<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    partition: PartitionId,
+) -> Result<(), StoreError> {
+    let values = [now.as_millis().into(), i64::from(partition.0).into()];
+    D::execute(conn, &RELEASE, &values).await?;
+    Ok(())
+}
+
+/// Writes down that what was withheld of a campaign, or a part of one, is returned: it has closed.
+pub(crate) async fn give_back<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    closed: &ClosedPart,
+) -> Result<(), StoreError> {
+    let values = [
+        closed.at.into(),
+        i64::from(partition.0).into(),
+        closed.campaign.into(),
+    ];
+    D::execute(conn, &RETURN, &values).await?;
+    Ok(())
+}
+
+/// The last repairs of a partition.
+pub(crate) async fn list<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    limit: u32,
+) -> Result<Vec<RepairRecord>, StoreError> {
+    let values = [i64::from(partition.0).into(), i64::from(limit).into()];
+    let rows = fetch::<D, RepairColumns>(conn, &REPAIRS, &values).await?;
+    rows.into_iter()
+        .map(|row| Ok(RepairRecord::of(row)?))
+        .collect()
+}
+
+/// What is withheld, or was, in a partition.
+pub(crate) async fn withheld<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+) -> Result<Vec<WithheldRecord>, StoreError> {
+    let of = [i64::from(partition.0).into()];
+    let rows = fetch::<D, WithheldColumns>(conn, &WITHHELD, &of).await?;
+    let numbers = fetch::<D, WithheldNumbersColumns>(conn, &WITHHELD_NUMBERS, &of).await?;
+    Ok(WithheldRecord::all(rows, numbers)?)
+}

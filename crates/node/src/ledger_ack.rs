@@ -1,0 +1,162 @@
+//! The acknowledgement level `ledger`: a grant counts once the ledger has it.
+
+use std::time::Duration;
+
+use qiang_core::{
+    book::Claim,
+    event::{PartitionId, Seq},
+    outcome::Grant,
+    ports::{EngineError, Ledger, LedgerError},
+    quarantine::GRANT_QUARANTINED,
+};
+
+/// Waits until the ledger has a partition up to `seq`, which is not before the grant, and looks whether the grant is
+/// there. The position alone does not say so: a repair moves it past entries that are lost, and the number may be
+/// somebody else's by then.
+pub(crate) async fn confirm(
+    ledger: &dyn Ledger,
+    claim: &Claim,
+    grant: &Grant,
+    (partition, seq): (PartitionId, Seq),
+    wait_max: Duration,
+) -> Result<(), EngineError> {
+    let unknown = |reason: &str| EngineError::Uncertain {
+        reason: reason.to_owned(),
+    };
+    let failed = |error: LedgerError| unknown(&error.to_string());
+    let settled = ledger.await_settled(partition, seq, wait_max).await;
+    if !settled.map_err(failed)? {
+        return Err(unknown("the ledger has not confirmed it in time"));
+    }
+    let (campaign, number) = (grant.campaign, grant.number);
+    let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
+    let has_it = rows.map_err(failed)?.into_iter().any(|row| {
+        row.user == claim.user
+            && (row.number, row.quantity, row.amount_minor)
+                == (number, grant.quantity, grant.amount_minor)
+    });
+    if has_it {
+        return Ok(());
+    }
+    let quarantined = ledger.is_grant_quarantined(partition, campaign, number);
+    Err(match quarantined.await.map_err(failed)? {
+        true => unknown(GRANT_QUARANTINED),
+        false => unknown("the ledger does not have the grant: its entry may be lost"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use qiang_core::{
+        event::{Entry, Event},
+        ports::{CampaignStore as _, QuarantineStore as _, SettlementStore as _},
+    };
+    use qiang_embedded::SqliteLedger;
+    use qiang_testkit::{
+        ManualClock,
+        campaign::{OPENS, Target, sale, user},
+    };
+
+    use super::*;
+
+    const PARTITION: PartitionId = PartitionId(3);
+
+    struct Case {
+        ledger: SqliteLedger,
+        target: Target,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Case {
+        async fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("ledger.db");
+            let clock: Arc<ManualClock> = ManualClock::new(OPENS);
+            let ledger = SqliteLedger::open(&path, clock).unwrap();
+            let setup = sale(5).setup(1);
+            ledger.create(&setup).await.unwrap();
+            let case = Self {
+                ledger,
+                target: Target::of(&setup),
+                _folder: folder,
+            };
+            case.settle(1, Event::Opened { parts: 1 }).await;
+            case
+        }
+
+        fn entry(&self, seq: Seq, event: Event) -> Entry {
+            let (at, campaign) = (OPENS, self.target.id);
+            Entry {
+                seq,
+                at,
+                campaign,
+                event,
+            }
+        }
+
+        async fn settle(&self, seq: Seq, event: Event) {
+            let entry = self.entry(seq, event);
+            let settled = self.ledger.settle(PARTITION, &[entry]).await;
+            assert_eq!(settled, Ok(seq));
+        }
+
+        /// What is answered to a user who was granted number 1 in this entry.
+        async fn confirmed(&self, name: &str, seq: Seq) -> Result<(), String> {
+            let grant = Grant {
+                campaign: self.target.id,
+                number: 1,
+                quantity: 1,
+                amount_minor: 100,
+                granted_at: OPENS,
+                order: None,
+            };
+            let (claim, place) = (self.target.one(name), (PARTITION, seq));
+            let confirmed = confirm(&self.ledger, &claim, &grant, place, Duration::ZERO).await;
+            confirmed.map_err(|error| match error {
+                EngineError::Uncertain { reason } => reason,
+                other => panic!("{other:?}"),
+            })
+        }
+    }
+
+    fn granted(name: &str) -> Event {
+        Event::Granted {
+            number: 1,
+            user: user(name),
+            quantity: 1,
+            amount_minor: 100,
+            key: None,
+        }
+    }
+
+    /// A repair moves the ledger's position past a grant that is lost: nobody is told that the ledger has it, also not
+    /// when somebody else gets the number.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_lost_grant_is_not_confirmed() {
+        let case = Case::new().await;
+        let late = case.confirmed("ann", 2).await.unwrap_err();
+        assert!(late.contains("in time"), "{late}");
+        let past = case.ledger.settle_past(PARTITION, 1, &[], 2).await;
+        assert_eq!(past, Ok(2));
+        let lost = case.confirmed("ann", 2).await.unwrap_err();
+        assert!(lost.contains("may be lost"), "{lost}");
+        case.settle(3, granted("bob")).await;
+        let lost = case.confirmed("ann", 2).await.unwrap_err();
+        assert!(lost.contains("may be lost"), "{lost}");
+        assert_eq!(case.confirmed("bob", 3).await, Ok(()));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_quarantined_grant_is_not_confirmed() {
+        let case = Case::new().await;
+        let entry = case.entry(2, granted("ann"));
+        let aside = case.ledger.quarantine(PARTITION, &entry, "asked for").await;
+        assert_eq!(aside, Ok(2));
+        let refused = case.confirmed("ann", 2).await;
+        assert_eq!(refused, Err(GRANT_QUARANTINED.to_owned()));
+    }
+}

@@ -1,0 +1,171 @@
+//! What the ledger keeps of repairs: written down before it takes effect, and read where Redis has lost what an earlier
+//! repair had withheld.
+
+use qiang_core::ports::{NumberRange, RepairRecord, WithheldRecord};
+
+use super::{sides::BothSides, *};
+use crate::reply::share_text;
+
+/// Repairs of a partition that are looked at for one that was never finished: there is one at most, a late one.
+const REPAIRS_MAX: u32 = 100;
+
+/// What repairs of a partition have withheld, by campaign.
+pub(super) struct Journal {
+    partition: PartitionId,
+    /// The repair that is going on.
+    epoch: String,
+    withheld: BTreeMap<CampaignId, Vec<WithheldRecord>>,
+}
+
+impl Journal {
+    pub(super) async fn read(
+        ledger: &dyn Ledger,
+        partition: PartitionId,
+        epoch: &str,
+    ) -> Result<Self, EngineError> {
+        let mut withheld: BTreeMap<CampaignId, Vec<WithheldRecord>> = BTreeMap::new();
+        for record in ledger.withheld(partition).await.map_err(of_ledger)? {
+            withheld.entry(record.campaign).or_default().push(record);
+        }
+        Ok(Self {
+            partition,
+            epoch: epoch.to_owned(),
+            withheld,
+        })
+    }
+
+    fn of_others(&self, campaign: CampaignId) -> impl Iterator<Item = &WithheldRecord> {
+        let records = self.withheld.get(&campaign).into_iter().flatten();
+        records.filter(|record| record.epoch != self.epoch)
+    }
+
+    /// Numbers that nobody could name in earlier repairs.
+    fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
+        let ranges = self.of_others(campaign).flat_map(|record| &record.numbers);
+        ranges.flat_map(|range| range.iter()).collect()
+    }
+
+    /// Takes out of a part what earlier repairs have withheld, nobody has given back, and Redis has lost.
+    pub(super) fn withhold_again(&self, part: &mut BothSides, before: Option<&PartSnapshot>) {
+        let (facts, engine) = (part.facts, &mut part.engine);
+        let numbers = self.numbers(facts.campaign);
+        if facts.kind == CampaignKind::Sale
+            && let Some(last) = numbers.last()
+        {
+            // They are never given again, whatever became of the units.
+            engine.numbered = engine.numbered.max(facts.ordinal_of(*last));
+        }
+        if [part.ledger.phase, engine.rows.phase].contains(&Phase::Closed) {
+            return;
+        }
+        let (units, minor) = before.map_or((0, 0), |before| before.withheld);
+        let mut shares = before.map_or_else(String::new, |it| it.withheld_shares.clone());
+        let of_others = self.of_others(facts.campaign);
+        let held: Vec<_> = of_others.filter(|it| it.released_at.is_none()).collect();
+        let mut again = Withheld::default();
+        if facts.fixed_shares {
+            let ranges = held.iter().flat_map(|record| &record.numbers);
+            let numbers: BTreeSet<u32> = ranges.flat_map(|range| range.iter()).collect();
+            let granted = &part.ledger.grants;
+            let is_held = |number: &u32| numbers.contains(number) && !granted.contains_key(number);
+            let all = std::mem::take(&mut engine.shares).into_iter();
+            (again.shares, engine.shares) = all.partition(|(number, _)| is_held(number));
+            again.units = again.shares.len() as u32;
+            again.amount_minor = again.shares.iter().map(|(_, amount)| amount).sum();
+        } else {
+            let all: u32 = held.iter().map(|record| record.units).sum();
+            let free = engine.supply.saturating_sub(part.ledger.granted());
+            again.units = all.saturating_sub(units).min(free);
+            if again.units > 0 {
+                let all: i64 = held.iter().map(|record| record.amount_minor).sum();
+                again.amount_minor = all - minor;
+            }
+        }
+        if again.units == 0 {
+            return;
+        }
+        engine.supply -= again.units;
+        engine.funded_minor -= again.amount_minor;
+        for (number, amount) in &again.shares {
+            shares.push_str(&share_text(*number, *amount));
+            shares.push('\n');
+        }
+        let (units, minor) = (units + again.units, minor + again.amount_minor);
+        part.fields.extend([
+            ("withheld", units.to_string()),
+            ("withheld_minor", minor.to_string()),
+            ("withheld_shares", shares),
+        ]);
+    }
+
+    /// What a repair withholds of a campaign, if it is anything, or was when this repair was tried before.
+    pub(super) fn of(&self, facts: &PartFacts, repair: &Repair) -> Option<WithheldRecord> {
+        let known = self.numbers(facts.campaign);
+        let rows = &repair.rows.grants;
+        let is_new = |number: &u32| !rows.contains_key(number) && !known.contains(number);
+        let numbers = match facts.kind {
+            CampaignKind::Sale => {
+                let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
+                NumberRange::of(numbers.filter(is_new), facts.parts.into())
+            }
+            CampaignKind::RedPacket if facts.fixed_shares => {
+                let numbers: BTreeSet<u32> = repair
+                    .withheld
+                    .shares
+                    .iter()
+                    .map(|(number, _)| *number)
+                    .collect();
+                NumberRange::of(numbers, 1)
+            }
+            CampaignKind::RedPacket => {
+                let last = rows.last_key_value().map_or(0, |(last, _)| *last);
+                NumberRange::of((1..=last).filter(is_new), 1)
+            }
+        };
+        let records = self.withheld.get(&facts.campaign).into_iter().flatten();
+        let mut records = records.map(|record| &record.epoch);
+        let again = records.any(|epoch| *epoch == self.epoch);
+        (again || repair.withheld.units > 0 || !numbers.is_empty()).then(|| WithheldRecord {
+            partition: self.partition,
+            epoch: self.epoch.clone(),
+            campaign: facts.campaign,
+            units: repair.withheld.units,
+            amount_minor: repair.withheld.amount_minor,
+            numbers,
+            released_at: None,
+        })
+    }
+}
+
+/// Entries that a repair could not name which was never finished: whatever it has begun, this one answers for them.
+pub(super) async fn left_unnamed(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+) -> Result<u64, EngineError> {
+    let repairs = ledger.repairs(partition, REPAIRS_MAX).await;
+    let repairs = repairs.map_err(of_ledger)?.into_iter();
+    let unfinished = repairs.filter(|repair| repair.upto.is_none());
+    Ok(unfinished.map(|repair| repair.unnamed).sum())
+}
+
+/// Writes the beginning of a repair down.
+pub(super) async fn begin(
+    ledger: &dyn Ledger,
+    partition: PartitionId,
+    loss: &Loss,
+    (unnamed, epoch): (u64, &str),
+    now: Timestamp,
+) -> Result<(), EngineError> {
+    let record = RepairRecord {
+        partition,
+        epoch: epoch.to_owned(),
+        follows: loss.epoch.clone(),
+        at: now,
+        lost_from: loss.from,
+        lost_to: loss.to,
+        unnamed,
+        reason: loss.reason.clone(),
+        upto: None,
+    };
+    ledger.begin_repair(&record).await.map_err(of_ledger)
+}

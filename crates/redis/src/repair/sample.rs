@@ -1,0 +1,401 @@
+//! Some rows of a part at a time, held against the ledger while everything goes on.
+//!
+//! The ledger's rows come by number, and with them the engine's orders, so that for orders one walk covers both
+//! directions. Shares are kept by user, and payments by reference: a second walk, over those hashes, finds what the
+//! engine has and the ledger does not.
+
+use std::time::Duration;
+
+use qiang_core::{
+    book::PaymentOutcome,
+    id::PaymentRef,
+    ports::{Sample, SampleCursor, SampleEngine, SettledRow},
+    reconcile::GrantRow,
+};
+
+use super::*;
+use crate::{
+    keys::part_of,
+    reply::{OrderText, Row},
+    scripts::AT_MAXMEMORY,
+    snapshot::{Head, order_row, payment_outcome, share_row},
+};
+
+/// With more entries in flight nothing is compared: most differences would be among them.
+const IN_FLIGHT_MAX: u64 = 10_000;
+const LEAD: &str = "local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1";
+
+/// Rows of both sides: whatever number is in one was looked for in the other.
+struct Page {
+    engine: PartRows,
+    ledger: PartRows,
+    next: Option<SampleCursor>,
+}
+
+impl Page {
+    fn new(next: Option<SampleCursor>) -> Self {
+        Self {
+            engine: PartRows::new(Phase::Scheduled),
+            ledger: PartRows::new(Phase::Scheduled),
+            next,
+        }
+    }
+}
+
+/// A part, and who reads it.
+struct Reader<'a> {
+    partitions: &'a Partitions,
+    ledger: &'a dyn Ledger,
+    partition: PartitionId,
+    campaign: CampaignId,
+    kind: CampaignKind,
+    /// Whether the ledger has the campaign: where it does not, it will not get its rows from the log.
+    is_known: bool,
+    parts: u16,
+    index: u16,
+    /// None where Redis has nothing of the part.
+    head: Option<Head>,
+}
+
+#[async_trait]
+impl SampleEngine for RedisEngine {
+    async fn leads_sampling(
+        &self,
+        partition: PartitionId,
+        lease: Duration,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let mut lead = redis::cmd("EVAL");
+        lead.arg(format!("{AT_MAXMEMORY}{LEAD}")).arg(1);
+        lead.arg(partitions.keys().reconciler(partition));
+        lead.arg(&partitions.context.node)
+            .arg(lease.as_millis().max(1) as u64);
+        let leads: i64 = partitions.query_unfenced(partition, &lead).await?;
+        Ok(leads == 1)
+    }
+
+    async fn sample(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        ledger: &dyn Ledger,
+        cursor: &SampleCursor,
+        rows_max: u32,
+    ) -> Result<Option<Sample>, EngineError> {
+        let partitions = &self.node.partitions;
+        let Some(term) = partitions.get(partition).current_term() else {
+            return Ok(None);
+        };
+        let from = ledger.settled(partition).await.map_err(of_ledger)?;
+        let end = partitions.log_end(partition).await?;
+        if end.saturating_sub(from) > IN_FLIGHT_MAX {
+            return Ok(None);
+        }
+        let reader = Reader::new(partitions, ledger, partition, campaign).await?;
+        let Some(reader) = reader else {
+            return Ok(Some(Sample::default()));
+        };
+        let page = match cursor {
+            SampleCursor::Rows { after, until } => {
+                reader.rows(*after, *until, rows_max.max(1)).await?
+            }
+            SampleCursor::Scan { cursor } => reader.scan(cursor, rows_max.max(1)).await?,
+        };
+        // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now,
+        // and the next look sees it.
+        let mut in_flight: Vec<Entry> = Vec::new();
+        loop {
+            let after = in_flight.last().map_or(from, |entry| entry.seq);
+            let entries = partitions.entries_behind(partition, after).await?;
+            if entries.is_empty() {
+                break;
+            }
+            in_flight.extend(entries);
+        }
+        if partitions.get(partition).current_term() != Some(term) {
+            return Ok(None); // What was read may be another server's.
+        }
+        if !reader.is_known {
+            in_flight.clear();
+        }
+        let Page {
+            engine,
+            ledger,
+            next,
+        } = page;
+        let numbers: BTreeSet<_> = engine.grants.keys().chain(ledger.grants.keys()).collect();
+        Ok(Some(Sample {
+            rows: numbers.len() as u64,
+            differences: compare(campaign, &engine, &ledger, &in_flight),
+            next,
+        }))
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// None where there is nothing to compare: the partition has no part of the campaign.
+    async fn new(
+        partitions: &'a Partitions,
+        ledger: &'a dyn Ledger,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<Self>, EngineError> {
+        let head = partitions.head_of(partition, campaign).await?;
+        let place = match &head {
+            Some(head) => Some((head.facts.parts, head.facts.index)),
+            None => partitions.place(ledger, partition, campaign).await?,
+        };
+        let settled = ledger.settled_part(campaign, partition).await;
+        let settled = settled.map_err(of_ledger)?;
+        let known = settled.as_ref().map(|it| it.record.campaign.kind());
+        let kind = known.or(head.as_ref().map(|head| head.facts.kind));
+        let (Some((parts, index)), Some(kind)) = (place, kind) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            partitions,
+            ledger,
+            partition,
+            campaign,
+            kind,
+            is_known: settled.is_some(),
+            parts,
+            index,
+            head,
+        }))
+    }
+
+    /// Rows behind a number.
+    async fn rows(
+        &self,
+        after: u32,
+        until: Option<u32>,
+        rows_max: u32,
+    ) -> Result<Page, EngineError> {
+        let settled = self.ledger.settled_rows(self.campaign, after, rows_max);
+        let settled = settled.await.map_err(of_ledger)?;
+        let is_full = settled.len() >= rows_max as usize;
+        let last = settled.last().map_or(after, |row| row.number);
+        let scan = SampleCursor::Scan {
+            cursor: "0".to_owned(),
+        };
+        let mut page = Page::new(Some(scan));
+        if self.kind == CampaignKind::RedPacket {
+            if is_full {
+                page.next = Some(SampleCursor::Rows { after: last, until });
+            }
+            for row in settled {
+                let number = row.number;
+                let own = |row: &GrantRow| part_of(&row.user, self.parts) == self.index;
+                let row = grant_of(row).filter(own);
+                page.ledger.grants.extend(row.map(|row| (number, row)));
+            }
+            self.find_shares(&mut page).await?;
+            return Ok(page);
+        }
+        // Orders are numbered without gaps, but for a few, so that this many numbers are about this many rows.
+        let numbered = self.head.as_ref().filter(|head| head.numbered > 0);
+        let newest = numbered.map_or(0, |head| head.facts.number_of(head.numbered));
+        let end = if is_full { last } else { last.max(newest) };
+        let upto = end.min(after.saturating_add(rows_max.saturating_mul(u32::from(self.parts))));
+        let until = until.unwrap_or(newest);
+        // Behind the engine's newest order the ledger alone may have some.
+        let is_past = upto >= until && last <= newest;
+        if (is_full || upto < end) && !is_past {
+            let (after, until) = (upto, Some(until));
+            page.next = Some(SampleCursor::Rows { after, until });
+        }
+        let parts = u32::from(self.parts);
+        let own = |number: &u32| (number - 1) % parts == u32::from(self.index);
+        let numbers: Vec<u32> = (after + 1..=upto).filter(own).collect();
+        for row in settled {
+            let number = row.number;
+            if number <= upto && own(&number) {
+                page.ledger
+                    .grants
+                    .extend(grant_of(row).map(|row| (number, row)));
+            }
+        }
+        self.find_orders(&mut page.engine, &numbers).await?;
+        self.find_payments(&mut page, after, upto).await?;
+        Ok(page)
+    }
+
+    /// What the engine has that no number leads to: a packet's shares, a sale's payments.
+    async fn scan(&self, cursor: &str, rows_max: u32) -> Result<Page, EngineError> {
+        let Some(head) = &self.head else {
+            return Ok(Page::new(None));
+        };
+        let is_packet = self.kind == CampaignKind::RedPacket;
+        let rest = if is_packet { "users" } else { "payments" };
+        let mut command = redis::cmd("HSCAN");
+        command.arg(self.key(rest)).arg(cursor);
+        command.arg("COUNT").arg(rows_max);
+        let (next, fields): (String, Vec<String>) = self
+            .partitions
+            .query_unfenced(self.partition, &command)
+            .await?;
+        let mut page = Page::new((next != "0").then_some(SampleCursor::Scan { cursor: next }));
+        for pair in fields.chunks_exact(2) {
+            let read = match is_packet {
+                true => read_share(head, &mut page.engine, &pair[0], &pair[1]),
+                false => read_payment(&mut page.engine, &pair[0], &pair[1]),
+            };
+            read.ok_or_else(|| self.bad(rest, &pair[0]))?;
+        }
+        if is_packet {
+            let numbers: Vec<u32> = page.engine.grants.keys().copied().collect();
+            self.find_settled(&mut page.ledger, &numbers).await?;
+            return Ok(page);
+        }
+        let numbers: BTreeSet<u32> = page.engine.payments.keys().map(|(n, _)| *n).collect();
+        let numbers: Vec<u32> = numbers.into_iter().collect();
+        self.find_orders(&mut page.engine, &numbers).await?;
+        self.find_settled(&mut page.ledger, &numbers).await?;
+        for number in numbers {
+            self.find_payments(&mut page, number - 1, number).await?;
+        }
+        Ok(page)
+    }
+
+    /// The engine's shares of the users whom the ledger names, and what the ledger has under other numbers of theirs.
+    async fn find_shares(&self, page: &mut Page) -> Result<(), EngineError> {
+        let users: Vec<&str> = page
+            .ledger
+            .grants
+            .values()
+            .map(|row| row.user.as_str())
+            .collect();
+        let Some(head) = self.head.as_ref().filter(|_| !users.is_empty()) else {
+            return Ok(());
+        };
+        let rows = self.fields("users", &users).await?;
+        for (user, row) in users.into_iter().zip(rows) {
+            if let Some(row) = row {
+                let read = read_share(head, &mut page.engine, user, &row);
+                read.ok_or_else(|| self.bad("users", user))?;
+            }
+        }
+        let engine = page.engine.grants.keys();
+        let other = engine.filter(|number| !page.ledger.grants.contains_key(number));
+        let other: Vec<u32> = other.copied().collect();
+        self.find_settled(&mut page.ledger, &other).await
+    }
+
+    /// The engine's orders with these numbers.
+    async fn find_orders(&self, rows: &mut PartRows, numbers: &[u32]) -> Result<(), EngineError> {
+        let Some(head) = self.head.as_ref().filter(|_| !numbers.is_empty()) else {
+            return Ok(());
+        };
+        let orders = self.fields("orders", numbers).await?;
+        for (number, text) in numbers.iter().zip(orders) {
+            let Some(text) = text else { continue };
+            let bad = || self.bad("orders", number);
+            let order = OrderText::parse(*number, &text).ok_or_else(bad)?;
+            // Nobody has one without units: its number is withheld.
+            if order.row.quantity > 0 {
+                let row = order_row(&head.meta, &order).ok_or_else(bad)?;
+                rows.grants.insert(*number, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// The ledger's payments of the orders with these numbers, and the same payments of the engine.
+    async fn find_payments(
+        &self,
+        page: &mut Page,
+        after: u32,
+        upto: u32,
+    ) -> Result<(), EngineError> {
+        let settled = self
+            .ledger
+            .settled_payments(self.campaign, after, upto)
+            .await;
+        let mut names = Vec::new();
+        for payment in settled.map_err(of_ledger)? {
+            if (payment.number - 1) % u32::from(self.parts) == u32::from(self.index) {
+                names.push(format!("{}\t{}", payment.number, payment.payment));
+                let key = (payment.number, payment.payment);
+                page.ledger.payments.insert(key, payment.outcome);
+            }
+        }
+        if names.is_empty() || self.head.is_none() {
+            return Ok(());
+        }
+        let found = self.fields("payments", &names).await?;
+        for (name, outcome) in names.iter().zip(found) {
+            if let Some(outcome) = outcome {
+                let read = read_payment(&mut page.engine, name, &outcome);
+                read.ok_or_else(|| self.bad("payments", name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ledger's rows with these numbers.
+    async fn find_settled(&self, rows: &mut PartRows, numbers: &[u32]) -> Result<(), EngineError> {
+        for number in numbers {
+            let found = self.ledger.settled_rows(self.campaign, number - 1, 1).await;
+            let found = found.map_err(of_ledger)?.into_iter().next();
+            let found = found.filter(|row| row.number == *number);
+            rows.grants
+                .extend(found.and_then(grant_of).map(|row| (*number, row)));
+        }
+        Ok(())
+    }
+
+    async fn fields(
+        &self,
+        rest: &str,
+        names: &[impl redis::ToRedisArgs],
+    ) -> Result<Vec<Option<String>>, EngineError> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.key(rest)).arg(names);
+        self.partitions
+            .query_unfenced(self.partition, &command)
+            .await
+    }
+
+    fn key(&self, rest: &str) -> String {
+        let keys = self.partitions.keys();
+        keys.of_campaign(self.partition, self.campaign, rest)
+    }
+
+    fn bad(&self, rest: &str, field: impl std::fmt::Display) -> EngineError {
+        unavailable(format!("{field} of {} cannot be read", self.key(rest)))
+    }
+}
+
+fn read_share(head: &Head, rows: &mut PartRows, user: &str, text: &str) -> Option<()> {
+    let row = Row::parse(head.meta.kind, text)?;
+    let share = share_row(&head.meta, user, &row)?;
+    rows.grants.insert(row.number, share);
+    Some(())
+}
+
+fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
+    let (number, payment) = name.split_once('\t')?;
+    let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
+    let outcome: PaymentOutcome = payment_outcome(outcome)?;
+    rows.payments.insert(key, outcome);
+    Some(())
+}
+
+/// A row of the ledger that somebody has.
+fn grant_of(row: SettledRow) -> Option<GrantRow> {
+    let (user, granted_at) = row.granted?;
+    Some(GrantRow {
+        user,
+        quantity: row.quantity,
+        amount_minor: row.amount_minor.unwrap_or(0),
+        granted_at,
+        key: None,
+        state: row.state,
+    })
+}
