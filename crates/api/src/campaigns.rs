@@ -19,7 +19,9 @@ use crate::{
 /// A campaign's present numbers; may be asked by anybody, and kept for a second by caches.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/state", tag = "campaigns", security(()),
     params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = StateBody), (status = 404, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
@@ -38,7 +40,9 @@ pub(crate) async fn state(
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody)))]
+        (status = 409, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Pause).await
 }
@@ -48,7 +52,9 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody)))]
+        (status = 409, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Resume).await
 }
@@ -57,7 +63,9 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Pr
 #[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody)))]
+        (status = 404, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Close).await
 }

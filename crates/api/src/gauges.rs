@@ -18,6 +18,12 @@ pub trait Gauges: Send + Sync + 'static {
     /// Why settlement is stuck, if it is.
     fn stuck(&self) -> Option<String>;
 
+    /// Whether and why settlement of a partition is stuck.
+    fn stuck_in(&self, partition: PartitionId) -> Option<String> {
+        let _ = partition;
+        self.stuck()
+    }
+
     /// How many entries of each partition the ledger has quarantined, as counted a while ago.
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)>;
 

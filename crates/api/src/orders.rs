@@ -83,7 +83,9 @@ impl App {
 /// An order. Buyers see their own, operators everybody's.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
     params(("id" = String, Path, description = "The order's id")),
-    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -99,7 +101,9 @@ pub(crate) async fn get(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody)))]
+        (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn pay(
     call: Call<OrderId>,
     extract::Json(request): extract::Json<PaymentRequest>,
@@ -129,7 +133,9 @@ pub(crate) async fn pay(
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "Paid or expired", body = ProblemBody)))]
+        (status = 409, description = "Paid or expired", body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
     let (app, order) = (&call.app, call.id);
     let (_, currency) = app.visible_order(&call.caller, order).await?;

@@ -65,8 +65,8 @@ impl Readiness {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Probes all partitions at once, unless that was done a moment ago. Without an engine the process settles, and is
-    /// ready while settlement is not stuck.
+    /// Probes all partitions at once, unless that was done a moment ago. Without an engine the process settles, and a
+    /// partition is ready while its settlement is not stuck.
     ///
     /// # Errors
     /// Why no partition is ready, whatever it says itself.
@@ -82,7 +82,7 @@ impl Readiness {
             return Err(reason);
         }
         let Some(engine) = engine else {
-            return gauges.stuck().map_or_else(|| Ok(unprobed(gauges)), Err);
+            return Ok(unprobed(gauges));
         };
         let mut last = self.last.lock().await;
         if let Some((at, found)) = &*last
@@ -105,7 +105,8 @@ impl Readiness {
 /// What is known without a probe.
 fn unprobed(gauges: &dyn Gauges) -> Vec<PartitionReadiness> {
     let state = |(partition, stopped): (PartitionId, Option<String>)| {
-        of(partition, stopped.map_or(Ok(Probed::Ready), Err))
+        let reason = gauges.stuck_in(partition).or(stopped);
+        of(partition, reason.map_or(Ok(Probed::Ready), Err))
     };
     gauges.partitions().into_iter().map(state).collect()
 }
@@ -158,5 +159,92 @@ fn said(error: &EngineError) -> String {
     match error {
         EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => reason.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::{
+        book::{Claim, Command, OrderView, Reply},
+        campaign::{AckLevel, Tally},
+        event::Seq,
+        id::{CampaignId, OrderId},
+        outcome::Outcome,
+        ports::{Answer, Claimed, QuarantineCount, Ticket},
+    };
+
+    use super::*;
+
+    /// Partitions by number: those that are listed here never answer a probe, others at once.
+    struct Silent(Vec<u16>, parking_lot::Mutex<Vec<Answer<Probed>>>);
+
+    impl Engine for Silent {
+        fn claim(&self, _: Claim) -> Ticket<Claimed> {
+            Ticket::ready(Err(EngineError::Stopping))
+        }
+        fn submit(&self, _: Command) -> Ticket<Reply> {
+            Ticket::ready(Err(EngineError::Stopping))
+        }
+        fn peek(&self, _: &Claim) -> Option<Outcome> {
+            None
+        }
+        fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
+            Ticket::ready(Ok(None))
+        }
+        fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
+            Ticket::ready(Ok(None))
+        }
+        fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+            if !self.0.contains(&partition.0) {
+                return Ticket::ready(Ok(Probed::Ready));
+            }
+            let (answer, ticket) = Ticket::new();
+            self.1.lock().push(answer);
+            ticket
+        }
+        fn ack_levels(&self) -> &'static [AckLevel] {
+            &[AckLevel::Memory]
+        }
+    }
+
+    impl Gauges for Silent {
+        fn queued(&self) -> usize {
+            0
+        }
+        fn positions(&self) -> (Seq, Seq) {
+            (0, 0)
+        }
+        fn stuck(&self) -> Option<String> {
+            None
+        }
+        fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
+            Vec::new()
+        }
+        fn partitions(&self) -> Vec<(PartitionId, Option<String>)> {
+            vec![(PartitionId(0), None), (PartitionId(1), None)]
+        }
+    }
+
+    /// Whoever asks has not given up by then.
+    #[tokio::test(start_paused = true)]
+    async fn partitions_that_do_not_answer_are_waited_for_briefly_where_another_one_is_ready() {
+        let cases = [
+            (vec![], Duration::ZERO),
+            (vec![1], PROBE_USUAL),
+            (vec![0, 1], PROBE_MAX),
+        ];
+        for (silent, expected) in cases {
+            let not_ready = silent.len();
+            let parts = Silent(silent, parking_lot::Mutex::default());
+            let began = tokio::time::Instant::now();
+            let found = probe(&parts, &parts).await;
+            // Timers have a resolution of a millisecond.
+            let late = began.elapsed() - expected;
+            assert!(late <= Duration::from_millis(2), "{late:?}");
+            let found = found
+                .iter()
+                .filter(|it| it.state == PartitionState::NotReady);
+            assert_eq!(found.count(), not_ready);
+        }
     }
 }

@@ -222,7 +222,9 @@ pub(crate) async fn create(
 /// A red packet: its commitment and its state.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id")),
-    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,
@@ -240,7 +242,9 @@ pub(crate) async fn get(
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id"), Page),
-    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     _: Caller,

@@ -127,7 +127,9 @@ pub(crate) async fn create(
 /// A sale and its state.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     params(("id" = String, Path, description = "The sale's id")),
-    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody)))]
+    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,

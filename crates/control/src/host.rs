@@ -108,6 +108,21 @@ struct Task {
     handle: JoinHandle<()>,
 }
 
+impl Task {
+    /// Why it does not get on, if so.
+    fn stuck(&self) -> Option<String> {
+        let stuck = self.stuck.lock();
+        let (Stuck::Failing(why) | Stuck::Halted(why)) = stuck.as_ref()?;
+        Some(format!("{}: {why}", self.name))
+    }
+
+    /// That it has ended without being asked to, if so.
+    fn failed(&self) -> Option<String> {
+        let failed = || format!("{}: its task has failed; restart", self.name);
+        self.handle.is_finished().then(failed)
+    }
+}
+
 impl Host {
     /// A host without reconcilers.
     #[must_use]
@@ -152,15 +167,16 @@ impl Host {
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         let tasks = self.tasks.lock();
-        let stuck = |task: &Task| {
-            let stuck = task.stuck.lock();
-            let (Stuck::Failing(why) | Stuck::Halted(why)) = stuck.as_ref()?;
-            Some(format!("{}: {why}", task.name))
-        };
-        tasks.iter().find_map(stuck).or_else(|| {
-            let gone = tasks.iter().find(|task| task.handle.is_finished())?;
-            Some(format!("{}: its task has failed; restart", gone.name))
-        })
+        let stuck = tasks.iter().find_map(Task::stuck);
+        stuck.or_else(|| tasks.iter().find_map(Task::failed))
+    }
+
+    /// Whether and why the reconciler of this name is stuck.
+    #[must_use]
+    pub fn stuck_one(&self, name: &str) -> Option<String> {
+        let tasks = self.tasks.lock();
+        let task = tasks.iter().find(|task| task.name == name)?;
+        task.stuck().or_else(|| task.failed())
     }
 
     /// Lets every reconciler finish its run, starts no other, and waits for the ends.

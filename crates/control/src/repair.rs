@@ -1,23 +1,18 @@
 //! Repairs partitions that have lost something, by themselves, and lets settlement go on when they are whole again.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     event::PartitionId,
     ports::{EngineError, Ledger, RepairEngine, RepairState},
 };
-use tokio::time::Instant;
 
-use crate::host::{Next, Reconciler, Schedule, Stuck};
+use crate::host::{Host, Next, Reconciler, Schedule, Stuck};
 
-/// How often partitions are looked at.
+/// How often a partition is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How often it is asked how far the ledger is.
-const POSITIONS_EVERY: Duration = Duration::from_secs(1);
+/// The longest pause after failures.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// Who repairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,54 +26,51 @@ pub enum RepairMode {
 /// Is called when a partition that had lost something is whole again, whoever has repaired it.
 pub type OnRepaired = Box<dyn Fn(PartitionId) + Send + Sync>;
 
-/// Repairs an engine's partitions.
-pub struct PartitionRepair {
-    engine: Arc<dyn RepairEngine>,
-    ledger: Arc<dyn Ledger>,
+/// Starts a reconciler for every partition of an engine: one that takes long to repair, or cannot be repaired, holds up
+/// no other. Needs a tokio runtime around it.
+pub fn start_all(
+    host: &Host,
+    engine: &Arc<dyn RepairEngine>,
+    ledger: &Arc<dyn Ledger>,
     mode: RepairMode,
     on_repaired: OnRepaired,
-    lost: BTreeSet<PartitionId>,
-    asked: Option<Instant>,
+) {
+    let on_repaired = Arc::new(on_repaired);
+    for partition in engine.partitions() {
+        let repair = PartitionRepair {
+            engine: Arc::clone(engine),
+            ledger: Arc::clone(ledger),
+            partition,
+            mode,
+            on_repaired: Arc::clone(&on_repaired),
+            lost: false,
+        };
+        let name = format!("repair of partition {}", partition.0);
+        host.start(&name, PartitionRepair::SCHEDULE, repair);
+    }
+}
+
+/// Repairs one partition.
+struct PartitionRepair {
+    engine: Arc<dyn RepairEngine>,
+    ledger: Arc<dyn Ledger>,
+    partition: PartitionId,
+    mode: RepairMode,
+    on_repaired: Arc<OnRepaired>,
+    /// Whether it had lost something when it was looked at last.
+    lost: bool,
 }
 
 impl PartitionRepair {
-    /// When it looks.
-    pub const SCHEDULE: Schedule = Schedule::every(LOOK_EVERY);
+    const SCHEDULE: Schedule = Schedule {
+        backoff_max: BACKOFF_MAX,
+        ..Schedule::every(LOOK_EVERY)
+    };
 
-    /// Repairs this engine from this ledger.
-    #[must_use]
-    pub fn new(
-        engine: Arc<dyn RepairEngine>,
-        ledger: Arc<dyn Ledger>,
-        mode: RepairMode,
-        on_repaired: OnRepaired,
-    ) -> Self {
-        Self {
-            engine,
-            ledger,
-            mode,
-            on_repaired,
-            lost: BTreeSet::new(),
-            asked: None,
-        }
-    }
-
-    /// Has the engine drop what it keeps for a repair and the ledger has.
-    async fn release(&mut self) -> Result<(), EngineError> {
-        if self.asked.is_some_and(|at| at.elapsed() < POSITIONS_EVERY) {
-            return Ok(());
-        }
-        self.asked = Some(Instant::now());
-        let positions = self.ledger.positions().await;
-        let positions = positions.map_err(|error| EngineError::Unavailable {
-            reason: format!("the ledger: {error}"),
-        })?;
-        self.engine.release_kept(&positions);
-        Ok(())
-    }
-
-    async fn look(&mut self, partition: PartitionId) -> Result<(), EngineError> {
+    async fn look(&mut self) -> Result<(), EngineError> {
+        let partition = self.partition;
         let mut lost = self.engine.has_lost(partition).await?;
+        self.lost |= lost;
         if lost && self.mode == RepairMode::Automatic {
             let repaired = self.engine.repair(partition, &*self.ledger, false).await?;
             lost = repaired == RepairState::Waiting;
@@ -95,7 +87,7 @@ impl PartitionRepair {
                 );
             }
         }
-        if !lost && self.lost.remove(&partition) {
+        if !lost && std::mem::take(&mut self.lost) {
             (self.on_repaired)(partition);
         }
         Ok(())
@@ -104,27 +96,8 @@ impl PartitionRepair {
 
 impl Reconciler for PartitionRepair {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
-        let mut failed = BTreeMap::new();
-        // Before anything is repaired: the repair of one partition may be that of others, too.
-        for partition in self.engine.partitions() {
-            match self.engine.has_lost(partition).await {
-                Ok(true) => drop(self.lost.insert(partition)),
-                Ok(false) => {}
-                Err(error) => drop(failed.insert(partition, error)),
-            }
-        }
-        for partition in self.engine.partitions() {
-            // One that cannot be repaired holds up no other.
-            if let Err(error) = self.look(partition).await {
-                failed.insert(partition, error);
-            }
-        }
-        let released = self.release().await;
-        let first = failed.into_iter().next();
-        let first = first.map(|(partition, error)| format!("partition {}: {error}", partition.0));
-        match first.or_else(|| released.err().map(|error| error.to_string())) {
-            Some(reason) => Err(Stuck::Failing(reason)),
-            None => Ok(Next::Wait),
-        }
+        let looked = self.look().await;
+        let failing = |error: EngineError| Stuck::Failing(error.to_string());
+        looked.map(|()| Next::Wait).map_err(failing)
     }
 }

@@ -10,7 +10,7 @@ use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
     reconcile::{PartitionFindings, ReconcileMonitor, Reconciliation},
-    repair::PartitionRepair,
+    repair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
 use qiang_core::{
@@ -20,15 +20,17 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, Ledger, Probed, QuarantineCount, Ticket,
-        Transport, TransportStatus,
+        Claimed, Clock, Engine, EngineError, EventLog, Ledger, Probed, QuarantineCount,
+        RepairEngine, Ticket, Transport, TransportStatus,
     },
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
-use crate::{close::Close, config::Config, ledger_ack::confirm, machine::disk_of};
+use crate::{
+    close::Close, config::Config, ledger_ack::confirm, leftovers::Leftovers, machine::disk_of,
+};
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -155,18 +157,25 @@ impl Distributed {
         };
         let monitor = Arc::<SettlementMonitor>::default();
         let monitoring = Host::new("monitor");
-        let reconciler = monitor.reconciler(log, ledger);
+        let repairing: Arc<dyn RepairEngine> = Arc::new(engine.clone());
+        let keeping = Arc::clone(&repairing);
+        let on_positions = Box::new(move |positions: &[_]| keeping.release_kept(positions));
+        let watched = Arc::clone(&ledger);
+        let reconciler = monitor.reconciler(log, watched, &positions, on_positions);
         monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
+        let relays = config.settlement.broker(&config.redis.prefix).is_some();
+        if settlement.is_some() && relays {
+            let leftovers = Leftovers::of(config.redis.options());
+            monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
+        }
         let resumed = settlement.clone();
         let on_repaired = Box::new(move |_| {
             if let Some(settlement) = &resumed {
                 settlement.resume();
             }
         });
-        let repairing = Arc::new(engine.clone());
         let mode = config.redis.repair.into();
-        let repair = PartitionRepair::new(repairing, ledger_backend.ledger(), mode, on_repaired);
-        monitoring.start("repair", PartitionRepair::SCHEDULE, repair);
+        repair::start_all(&monitoring, &repairing, &ledger, mode, on_repaired);
         let findings = config.redis.reconcile_options().map(|options| {
             let findings = Arc::<ReconcileMonitor>::default();
             let reconciliation = Reconciliation::new(
@@ -259,8 +268,6 @@ async fn settlement(
         options.transport = Some(Arc::new(transport.fenced_by(engine)) as Arc<dyn Transport>);
     }
     if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
-        // Leaves no list that nobody empties, and no group that keeps the log from being trimmed.
-        qiang_redis::remove_transports(&config.redis.options()).await?;
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         if let Err(error) = transport.check().await {
             let reason = error.to_string();
@@ -293,6 +300,12 @@ impl Gauges for Distributed {
         let own = self.settlement.as_ref().and_then(|it| it.stuck());
         // Another process may own the partition.
         own.or_else(|| self.monitor.stalled())
+    }
+
+    fn stuck_in(&self, partition: PartitionId) -> Option<String> {
+        let own = self.settlement.as_ref();
+        let own = own.and_then(|it| it.stuck_in(partition));
+        own.or_else(|| self.monitor.stalled_in(partition))
     }
 
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {

@@ -5,6 +5,7 @@ mod close;
 pub mod config;
 mod distributed;
 mod ledger_ack;
+mod leftovers;
 pub mod local;
 mod logging;
 mod machine;

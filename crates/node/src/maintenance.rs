@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use anyhow::ensure;
+use qiang_api::UsageError;
 use qiang_core::{
     book::{CampaignAction, Command},
+    campaign::Phase,
     event::PartitionId,
     id::CampaignId,
     ports::{
@@ -14,7 +17,10 @@ use qiang_core::{
 };
 use qiang_redis::{Inspection, PartitionState, RedisEngine};
 
-use crate::{config::Config, distributed::LedgerBackend};
+use crate::{
+    config::{Config, EngineKind},
+    distributed::LedgerBackend,
+};
 
 /// How long to wait before what seems to differ is looked at again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -30,15 +36,29 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Connects to what the configuration names.
+    /// Connects to what the configuration names. Nothing is made: neither a ledger in a file nor the state of
+    /// partitions in Redis.
     ///
     /// # Errors
-    /// When Redis or the ledger cannot be used.
+    /// When Redis or the ledger cannot be used, or is not there.
     pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if config.engine.kind == EngineKind::Embedded {
+            let line = "the embedded engine has neither partitions to look after nor a ledger of its own to be held \
+                        against; this is for `--engine redis`";
+            return Err(UsageError::new(line).into());
+        }
+        if config.ledger.url().is_none() {
+            let path = &config.engine.data;
+            ensure!(
+                tokio::fs::try_exists(path).await?,
+                "there is no ledger in {}: name its file with --data, or its database with --ledger",
+                path.display()
+            );
+        }
         let backend = LedgerBackend::open(config, clock).await?;
         let ledger = backend.ledger();
         let positions = ledger.positions().await?;
-        let engine = RedisEngine::connect(config.redis.options(), &positions).await?;
+        let engine = RedisEngine::attach(config.redis.options(), &positions).await?;
         Ok(Self {
             engine,
             backend,
@@ -105,22 +125,79 @@ impl Maintenance {
         Ok(released.await?)
     }
 
-    /// Closes every campaign of a partition that is not closed; returns them.
+    /// Closes every campaign of a partition that is not closed, on all partitions that have a part of it. Each is told
+    /// to `on_closed` as soon as it is closed.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer, or a campaign cannot be closed.
-    pub async fn close_campaigns(&self, partition: PartitionId) -> anyhow::Result<Vec<CampaignId>> {
-        let mut closed = Vec::new();
+    /// When Redis or the ledger does not answer, or a campaign cannot be closed; or what `on_closed` fails with.
+    pub async fn close_campaigns(
+        &self,
+        partition: PartitionId,
+        mut on_closed: impl FnMut(CampaignId) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         for campaign in self.engine.live_campaigns(partition, &*self.ledger).await? {
             if self.engine.has_part(campaign, partition).await? {
+                let before = self.engine.tally(campaign).await?;
                 let action = CampaignAction::Close;
                 self.engine
                     .submit(Command::Act { campaign, action })
                     .await?;
-                closed.push(campaign);
+                // The ledger may not know yet that it was closed before.
+                if before.is_none_or(|tally| tally.phase != Phase::Closed) {
+                    on_closed(campaign)?;
+                }
             }
         }
-        Ok(closed)
+        Ok(())
+    }
+
+    /// Whether the ledger has a campaign, or Redis has something of it.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer.
+    pub async fn has_campaign(&self, campaign: CampaignId) -> anyhow::Result<bool> {
+        if self.ledger.campaign(campaign).await?.is_some() {
+            return Ok(true);
+        }
+        for partition in self.partitions() {
+            if self.engine.has_part(campaign, partition).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The campaigns that a partition has and the ledger does not know at all: this one if it is such a campaign, or
+    /// all that are live.
+    ///
+    /// # Errors
+    /// When Redis or the ledger does not answer.
+    pub async fn missing_in_ledger(
+        &self,
+        partition: PartitionId,
+        only: Option<CampaignId>,
+    ) -> anyhow::Result<Vec<CampaignId>> {
+        let mut missing = Vec::new();
+        for campaign in self.compared(partition, only).await? {
+            // In this order: a campaign is in the ledger before it is in Redis.
+            if self.engine.has_part(campaign, partition).await?
+                && self.ledger.campaign(campaign).await?.is_none()
+            {
+                missing.push(campaign);
+            }
+        }
+        Ok(missing)
+    }
+
+    async fn compared(
+        &self,
+        partition: PartitionId,
+        only: Option<CampaignId>,
+    ) -> anyhow::Result<Vec<CampaignId>> {
+        Ok(match only {
+            Some(campaign) => vec![campaign],
+            None => self.engine.live_campaigns(partition, &*self.ledger).await?,
+        })
     }
 
     /// Where a partition differs from the ledger, in one campaign or in all that are live; what is in flight counts as
@@ -133,12 +210,8 @@ impl Maintenance {
         partition: PartitionId,
         only: Option<CampaignId>,
     ) -> anyhow::Result<Vec<Difference>> {
-        let campaigns = match only {
-            Some(campaign) => vec![campaign],
-            None => self.engine.live_campaigns(partition, &*self.ledger).await?,
-        };
         let mut found = Vec::new();
-        for campaign in campaigns {
+        for campaign in self.compared(partition, only).await? {
             let look = || self.engine.differences(partition, campaign, &*self.ledger);
             let first = look().await?;
             if first.iter().all(is_in_flight) {

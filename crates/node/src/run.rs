@@ -46,7 +46,10 @@ pub fn serve(
         let drain_delay = Duration::from_millis(config.server.drain_delay_ms);
         let running = Server::start(config, backend, socket.into_listener()?).await?;
         on_start(running.addr());
-        let reload = || reload(&load, &logging, |auth| running.reload_auth(auth));
+        let reload = || {
+            let set_auth = |auth: &_| running.reload_auth(auth);
+            reload(&load, &logging, "[auth] and log.level", set_auth);
+        };
         let stop = signals.stop(reload).await;
         running.drain();
         if stop == Stop::Terminate && !drain_delay.is_zero() {
@@ -95,7 +98,8 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
         };
         let running = socket.map(serve).transpose()?;
         tracing::info!("settling");
-        signals.stop(|| reload(&load, &logging, |_| Ok(()))).await;
+        let reload = || reload(&load, &logging, "log.level", |_| Ok(()));
+        signals.stop(reload).await;
         tracing::info!("stopping");
         match running {
             Some(running) => {
@@ -109,10 +113,11 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
 
 /// Reads the configuration again and puts what can change at run time in place of what was: the keys of tokens, the
 /// level of the log. (The listener's certificates will belong here once it speaks TLS.) If one of these cannot be used,
-/// all stay as they are.
+/// all stay as they are. `what` names what the process has of it.
 fn reload(
     load: &impl Fn() -> anyhow::Result<Config>,
     logging: &Logging,
+    what: &str,
     set_auth: impl Fn(&AuthConfig) -> anyhow::Result<()>,
 ) {
     let reload = || {
@@ -122,7 +127,7 @@ fn reload(
         logging.reload(&config.log)
     };
     match reload() {
-        Ok(()) => tracing::warn!("SIGHUP: read [auth] and log.level again"),
+        Ok(()) => tracing::warn!(what, "SIGHUP: read the configuration again"),
         Err(error) => tracing::error!(
             reason = format!("{error:#}"),
             "SIGHUP: the configuration cannot be used, and everything stays as it was"

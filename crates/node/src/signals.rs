@@ -41,9 +41,10 @@ impl Signals {
         }
     }
 
-    /// Waits for so long, or to be asked to stop once more.
+    /// Waits for so long, or to be asked to stop once more. Nothing is read again any more.
     pub(crate) async fn stop_or(&mut self, wait_max: Duration) {
+        let reload = || tracing::warn!("SIGHUP: nothing is read again, because the process stops");
         // Either way it is over.
-        drop(tokio::time::timeout(wait_max, self.stop(|| ())).await);
+        drop(tokio::time::timeout(wait_max, self.stop(reload)).await);
     }
 }

@@ -52,8 +52,16 @@ pub(crate) async fn open<T>(
     open: impl AsyncFn() -> anyhow::Result<T>,
 ) -> anyhow::Result<Option<T>> {
     let mut waiting: Option<(Arc<Waiting>, Option<qiang_api::Running>)> = None;
+    let reload = || {
+        tracing::warn!("SIGHUP: nothing is read again, because the process has not started yet");
+    };
     let opened = loop {
-        let error = match open().await {
+        // An attempt may take as long as the ledger's or Redis' time limits.
+        let attempt = tokio::select! {
+            attempt = open() => attempt,
+            _ = signals.stop(reload) => break None,
+        };
+        let error = match attempt {
             Ok(opened) => break Some(opened),
             Err(error) if is_outage(&error) => error,
             Err(error) => return Err(error),
@@ -72,7 +80,7 @@ pub(crate) async fn open<T>(
             waiting = Some((Arc::clone(&gauges), socket.map(serve).transpose()?));
         }
         tokio::select! {
-            _ = signals.stop(|| ()) => break None,
+            _ = signals.stop(reload) => break None,
             () = tokio::time::sleep(AGAIN_AFTER) => {}
         }
     };

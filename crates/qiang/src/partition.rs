@@ -30,7 +30,8 @@ pub(crate) enum Partition {
     Repair(OneArgs),
     /// End the halt of a partition without a repair; or give back withheld units of one that grants.
     Resume(ResumeArgs),
-    /// Close every campaign of a partition: what is left goes back to the owners.
+    /// Close every campaign of a partition: what is left goes back to the owners. A campaign that is spread is closed
+    /// on all its partitions.
     Close(OneArgs),
 }
 
@@ -226,18 +227,22 @@ async fn act(
             true
         }
         Partition::Resume(_) => {
-            let resumed = maintenance.resume(partition).await?;
-            let said = if resumed {
-                "it grants again"
-            } else {
-                "it is not halted"
+            let said = match maintenance.resume(partition).await? {
+                true => "it grants again",
+                false => "it is not halted",
             };
             writeln!(out, "{said}")?;
-            resumed
+            true
         }
         Partition::Close(_) => {
-            for campaign in maintenance.close_campaigns(partition).await? {
-                writeln!(out, "closed {campaign}")?;
+            let mut count = 0_u64;
+            let closing = maintenance.close_campaigns(partition, |campaign| {
+                count += 1;
+                Ok(writeln!(out, "closed {campaign}")?)
+            });
+            closing.await?;
+            if count == 0 {
+                writeln!(out, "it has no campaign that is not closed")?;
             }
             true
         }

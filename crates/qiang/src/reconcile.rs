@@ -7,8 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use qiang_core::{event::PartitionId, id::CampaignId, reconcile::DifferenceKind};
-use qiang_node::{SystemClock, maintenance::Maintenance};
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    ports::RepairState,
+    reconcile::{Difference, DifferenceKind},
+};
+use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
 use serde::Serialize;
 
 use crate::{backend::BackendArgs, partition::withheld_of};
@@ -16,20 +21,22 @@ use crate::{backend::BackendArgs, partition::withheld_of};
 /// Differences remain.
 const DIFFERENCES: u8 = 1;
 
-/// Hold what Redis has against what the ledger has: every grant and order of every live campaign. Nothing is changed
-/// unless `--repair` says so.
+/// Hold what Redis has against what the ledger has: every grant and order of every live campaign, which is one that is
+/// not closed or has orders that are held. `--campaign` compares any campaign. Nothing is changed unless `--repair`
+/// says so.
 ///
 /// With `--repair` a partition that differs is halted for a moment and united with the ledger: rows of the ledger stay
 /// as they are, what only Redis has is settled, and what only the ledger has is added to Redis. `qiang partition
-/// inspect` lists what was done.
+/// inspect` lists what was done. A campaign that the ledger does not have at all is reported and stays as it is: the
+/// ledger has to get it back first.
 ///
 /// Exits 0 when both agree, and 1 when differences remain. What is in flight, in the log and not settled, is none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReconcileArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// This campaign alone.
-    #[arg(long, value_name = "ID")]
+    /// This campaign alone. Partitions are united as a whole, so this does not go with `--repair`.
+    #[arg(long, value_name = "ID", conflicts_with = "repair")]
     campaign: Option<CampaignId>,
     /// Add to each side what only the other one has.
     #[arg(long)]
@@ -54,8 +61,12 @@ struct Row {
 struct Found {
     differences: Vec<Row>,
     in_flight: u64,
+    /// Campaigns that Redis has and the ledger does not, by partition.
+    missing_in_ledger: Vec<MissingCampaign>,
     /// Partitions that were united with the ledger.
     repaired: Vec<u16>,
+    /// Partitions that were to be united, and that another process repairs.
+    waiting: Vec<u16>,
     /// What repairs withhold, as the ledger has it.
     withheld: Vec<Withheld>,
 }
@@ -71,45 +82,24 @@ struct Withheld {
     text: String,
 }
 
-pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
-    let config = args.backend.load(&args.backend.overrides())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    let found = runtime.block_on(async {
-        let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
-        let found = reconcile(&maintenance, args).await;
-        let closed = maintenance.close().await;
-        let found = found?;
-        closed.map(|()| found)
-    })?;
-    print(&found, args.json)?;
-    Ok(match found.differences.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(DIFFERENCES),
-    })
+#[derive(Debug, Serialize)]
+struct MissingCampaign {
+    partition: u16,
+    campaign: String,
 }
 
-async fn reconcile(maintenance: &Maintenance, args: &ReconcileArgs) -> anyhow::Result<Found> {
-    let mut found = Found::default();
-    for partition in maintenance.partitions() {
-        found
-            .withheld
-            .extend(withheld(maintenance, partition).await?);
-        let mut differences = maintenance.differences(partition, args.campaign).await?;
-        let differs = |kind: DifferenceKind| kind != DifferenceKind::InFlight;
-        if args.repair && differences.iter().any(|it| differs(it.kind)) {
-            maintenance.unite(partition).await?;
-            found.repaired.push(partition.0);
-            differences = maintenance.differences(partition, args.campaign).await?;
-        }
+impl Found {
+    fn agrees(&self) -> bool {
+        self.differences.is_empty() && self.missing_in_ledger.is_empty() && self.waiting.is_empty()
+    }
+
+    fn add(&mut self, partition: PartitionId, differences: Vec<Difference>) {
         for difference in differences {
-            if !differs(difference.kind) {
-                found.in_flight += 1;
+            if difference.kind == DifferenceKind::InFlight {
+                self.in_flight += 1;
                 continue;
             }
-            found.differences.push(Row {
+            self.differences.push(Row {
                 partition: partition.0,
                 kind: difference.kind.name(),
                 campaign: difference.campaign.to_string(),
@@ -120,7 +110,76 @@ async fn reconcile(maintenance: &Maintenance, args: &ReconcileArgs) -> anyhow::R
             });
         }
     }
-    Ok(found)
+}
+
+pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
+    let config = args.backend.load(&args.backend.overrides())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let mut found = Found::default();
+    let (reconciled, closed) = runtime.block_on(async {
+        let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
+        let reconciled = reconcile(&maintenance, args, &mut found).await;
+        let closed = maintenance.close().await;
+        anyhow::Ok((reconciled, closed))
+    })?;
+    // What was found and done before an error is said all the same, unless nothing was.
+    if reconciled.is_ok() || !found.agrees() || !found.repaired.is_empty() {
+        print(&found, args.json)?;
+    }
+    reconciled?;
+    closed?;
+    Ok(match found.agrees() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(DIFFERENCES),
+    })
+}
+
+async fn reconcile(
+    maintenance: &Maintenance,
+    args: &ReconcileArgs,
+    found: &mut Found,
+) -> anyhow::Result<()> {
+    if let Some(campaign) = args.campaign
+        && !maintenance.has_campaign(campaign).await?
+    {
+        return Err(UsageError::new(format!("there is no campaign {campaign}")).into());
+    }
+    for partition in maintenance.partitions() {
+        let withheld = withheld(maintenance, partition).await?;
+        found.withheld.extend(withheld);
+        let look = || maintenance.differences(partition, args.campaign);
+        let missing = maintenance
+            .missing_in_ledger(partition, args.campaign)
+            .await?;
+        let mut differences = look().await?;
+        let can_be_united = |it: &Difference| {
+            it.kind != DifferenceKind::InFlight && !missing.contains(&it.campaign)
+        };
+        if args.repair && differences.iter().any(can_be_united) {
+            match maintenance.unite(partition).await {
+                // Where nothing is lost any more, another process was faster.
+                Ok(RepairState::Repaired(_) | RepairState::Whole) => {
+                    found.repaired.push(partition.0);
+                }
+                Ok(RepairState::Waiting) => found.waiting.push(partition.0),
+                Err(error) => {
+                    found.add(partition, differences);
+                    return Err(error.context(format!("unite partition {}", partition.0)));
+                }
+            }
+            differences = look().await?;
+        }
+        found.add(partition, differences);
+        let missing = missing.into_iter().map(|campaign| MissingCampaign {
+            partition: partition.0,
+            campaign: campaign.to_string(),
+        });
+        found.missing_in_ledger.extend(missing);
+    }
+    Ok(())
 }
 
 /// What is withheld in a partition, and not given back.
@@ -157,8 +216,24 @@ fn print(found: &Found, json: bool) -> anyhow::Result<()> {
             row.partition, row.kind, row.campaign, row.number, row.engine, row.ledger
         )?;
     }
+    for MissingCampaign {
+        partition,
+        campaign,
+    } in &found.missing_in_ledger
+    {
+        writeln!(
+            out,
+            "partition {partition}: the ledger does not have campaign {campaign}"
+        )?;
+    }
     for partition in &found.repaired {
         writeln!(out, "partition {partition}: united with the ledger")?;
+    }
+    for partition in &found.waiting {
+        writeln!(
+            out,
+            "partition {partition}: not united, because another process repairs it"
+        )?;
     }
     for withheld in &found.withheld {
         writeln!(

@@ -14,13 +14,13 @@ use std::{
 
 use qiang_control::{
     host::Host,
-    repair::{PartitionRepair, RepairMode},
+    repair::{self, RepairMode},
     settlement::settle_once,
 };
 use qiang_core::{
     book::{Command, Reply},
     outcome::Outcome,
-    ports::{CampaignStore as _, Engine as _, EventLog as _, Ledger},
+    ports::{CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine},
     time::Timestamp,
 };
 use qiang_embedded::SqliteLedger;
@@ -167,8 +167,8 @@ async fn settle(node: &RedisEngine, ledger: &Arc<SqliteLedger>) {
 fn repairing(node: &RedisEngine, ledger: &Arc<SqliteLedger>) -> Host {
     let host = Host::new("monitor");
     let ledger: Arc<dyn Ledger> = ledger.clone();
-    let node = Arc::new(node.clone());
-    let repair = PartitionRepair::new(node, ledger, RepairMode::Automatic, Box::new(|_| {}));
-    host.start("repair", PartitionRepair::SCHEDULE, repair);
+    let node: Arc<dyn RepairEngine> = Arc::new(node.clone());
+    let on_repaired = Box::new(|_| {});
+    repair::start_all(&host, &node, &ledger, RepairMode::Automatic, on_repaired);
     host
 }

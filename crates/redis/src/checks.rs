@@ -25,6 +25,28 @@ pub(crate) async fn check_servers(context: &ConnectionContext) -> Result<(), Con
     Ok(())
 }
 
+/// Looks whether every partition has a state in Redis. One that does not answer is left out: whoever uses it will see.
+///
+/// # Errors
+/// When one has none.
+pub(crate) async fn check_set_up(context: &ConnectionContext) -> Result<(), ConnectError> {
+    for partition in (0..context.options.partitions).map(PartitionId) {
+        let Ok(mut connection) = context.directory.connect(partition).await else {
+            continue;
+        };
+        let mut command = redis::cmd("EXISTS");
+        command.arg(context.keys.partition(partition));
+        let exists: Result<i64, RedisError> = command.query_async(&mut connection).await;
+        if exists.is_ok_and(|count| count == 0) {
+            return Err(ConnectError::Empty {
+                partition: partition.0,
+                prefix: context.options.prefix.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// What the primary that has a partition says of itself.
 async fn info_of(context: &ConnectionContext, partition: PartitionId) -> Option<Info> {
     let mut connection = context.directory.connect(partition).await.ok()?;

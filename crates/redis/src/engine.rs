@@ -17,7 +17,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
     call_connection::ConnectionContext,
-    checks,
+    checks::{check_servers, check_set_up},
     claims::{self, CALLS_MAX},
     directory::Directory,
     error::ConnectError,
@@ -60,18 +60,47 @@ impl RedisEngine {
         options: Options,
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
+        let fresh = has_nothing(settled);
+        let context = Self::context(options)?;
+        Self::start(context, settled, fresh).await
+    }
+
+    /// Connects like [`connect`](Self::connect) to an installation that is there: for those who look after it. An empty
+    /// Redis is not set up.
+    ///
+    /// # Errors
+    /// As those of `connect`; and where neither Redis nor the ledger has anything.
+    pub async fn attach(
+        options: Options,
+        settled: &[(PartitionId, Seq)],
+    ) -> Result<Self, ConnectError> {
+        let context = Self::context(options)?;
+        if has_nothing(settled) {
+            check_set_up(&context).await?;
+        }
+        Self::start(context, settled, false).await
+    }
+
+    fn context(options: Options) -> Result<ConnectionContext, ConnectError> {
         if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
             let text = format!("partitions are 1 to {PARTITIONS_MAX}");
             return Err(ConnectError::Options(text));
         }
-        let context = ConnectionContext {
+        Ok(ConnectionContext {
             keys: KeySpace::new(&options.prefix),
             node: format!("{:016x}", rand::random::<u64>()),
             directory: Directory::new(&options)?,
             options,
-        };
-        checks::check_servers(&context).await?;
-        let partitions = Partitions::connect(context, settled).await?;
+        })
+    }
+
+    async fn start(
+        context: ConnectionContext,
+        settled: &[(PartitionId, Seq)],
+        fresh: bool,
+    ) -> Result<Self, ConnectError> {
+        check_servers(&context).await?;
+        let partitions = Partitions::connect(context, settled, fresh).await?;
         let engine = Self {
             node: Arc::new(Node::new(partitions)),
             runtime: Handle::current(),
@@ -285,4 +314,9 @@ impl Engine for RedisEngine {
             &[AckLevel::Memory]
         }
     }
+}
+
+/// Whether the ledger has no entry of any partition.
+fn has_nothing(settled: &[(PartitionId, Seq)]) -> bool {
+    settled.iter().all(|(_, seq)| *seq == 0)
 }

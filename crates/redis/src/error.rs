@@ -38,6 +38,17 @@ pub enum ConnectError {
         /// As configured.
         configured: u16,
     },
+    /// Nothing was ever set up there.
+    #[error(
+        "this Redis has no partition {partition} under the prefix `{prefix}`, and the ledger has no entries: no node \
+         has served with both"
+    )]
+    Empty {
+        /// The first partition that is not there.
+        partition: u16,
+        /// The installation's prefix.
+        prefix: String,
+    },
 }
 
 /// Nothing was decided.

@@ -50,16 +50,16 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
-    /// Tells every partition in Redis that this node is there, and sets it up where nothing was ever in it. What does
-    /// not answer is unreachable for now. `settled` is how far the ledger has each partition.
+    /// Tells every partition in Redis that this node is there, and where all is `fresh` sets it up if nothing was ever
+    /// in it. What does not answer is unreachable for now. `settled` is how far the ledger has each partition.
     ///
     /// # Errors
     /// When Redis was set up with another number of partitions.
     pub(crate) async fn connect(
         context: ConnectionContext,
         settled: &[(PartitionId, Seq)],
+        fresh: bool,
     ) -> Result<Self, ConnectError> {
-        let fresh = settled.iter().all(|(_, seq)| *seq == 0);
         let partition = |id: PartitionId| {
             let known = settled.iter().find(|(partition, _)| *partition == id);
             let settled = known.map_or(0, |(_, seq)| *seq);

@@ -16,6 +16,7 @@
 //! Each step states what it wants to be so. A repair that breaks off is done again, by whoever comes next, from what is
 //! there then.
 
+mod campaigns;
 mod group;
 mod journal;
 mod operator;
@@ -152,9 +153,12 @@ impl RepairEngine for RedisEngine {
     ) -> Result<Vec<Difference>, EngineError> {
         let from = ledger.settled(partition).await.map_err(of_ledger)?;
         let both = self.both_sides(ledger, partition, campaign).await?;
-        let Some((engine, known)) = both else {
+        let Some((engine, known, is_known)) = both else {
             return Ok(Vec::new());
         };
+        if !is_known {
+            return Ok(compare(campaign, &engine, &known, &[]));
+        }
         // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now.
         let mut in_flight: Vec<Entry> = Vec::new();
         loop {

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::partition::PartitionSettlement;
 pub use self::{
     consumer::{ConsumerStatus, PartitionConsumer},
-    monitor::SettlementMonitor,
+    monitor::{OnPositions, SettlementMonitor},
     step::{StepError, StepResult, settle_once, settle_via},
 };
 pub use qiang_core::settlement::REFUSED_MAX;
@@ -137,8 +137,7 @@ impl Settlement {
                 release_at: Instant::now(),
                 rolled_back: false,
             };
-            let name = format!("partition {}", partition.0);
-            let waker = host.start(&name, options.schedule, reconciler);
+            let waker = host.start(&name_of(partition), options.schedule, reconciler);
             let settled = Settled {
                 position,
                 status,
@@ -174,6 +173,12 @@ impl Settlement {
         self.host.stuck()
     }
 
+    /// Whether and why a partition does not go on.
+    #[must_use]
+    pub fn stuck_in(&self, partition: PartitionId) -> Option<String> {
+        self.host.stuck_one(&name_of(partition))
+    }
+
     /// How far each partition is, and how its transport is doing; without one, nothing is said of that.
     #[must_use]
     pub fn statuses(&self) -> Vec<(Position, TransportStatus)> {
@@ -191,4 +196,9 @@ impl Settlement {
             transport.release_ownership().await;
         }
     }
+}
+
+/// The name of a partition's reconciler.
+fn name_of(partition: PartitionId) -> String {
+    format!("partition {}", partition.0)
 }

@@ -29,6 +29,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 /// How often quarantined entries are counted.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
+/// How often it is said up to where the ledger has partitions.
+const SAY_EVERY: Duration = Duration::from_secs(1);
 /// A partition with entries to settle whose position has not moved for this long stands still.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
@@ -40,8 +42,11 @@ pub struct SettlementMonitor {
     settled: AtomicU64,
     ends: Mutex<BTreeMap<PartitionId, Ends>>,
     quarantine: Mutex<Vec<(PartitionId, QuarantineCount)>>,
-    stalled: Mutex<Option<String>>,
+    stalled: Mutex<BTreeMap<PartitionId, String>>,
 }
+
+/// Is called about every second with the positions of the ledger, as soon as they are read.
+pub type OnPositions = Box<dyn Fn(&[(PartitionId, Seq)]) + Send + Sync>;
 
 /// Where a partition's log ends, and up to where the ledger has it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -103,20 +108,33 @@ impl SettlementMonitor {
     /// Which partition stands still, if one does.
     #[must_use]
     pub fn stalled(&self) -> Option<String> {
-        self.stalled.lock().clone()
+        self.stalled.lock().values().next().cloned()
     }
 
-    /// What keeps this up to date.
+    /// Whether and why a partition stands still.
+    #[must_use]
+    pub fn stalled_in(&self, partition: PartitionId) -> Option<String> {
+        self.stalled.lock().get(&partition).cloned()
+    }
+
+    /// What keeps this up to date. `positions` are those of the ledger at the start: until others are read, nothing
+    /// before them counts as unsettled.
     pub fn reconciler(
         self: &Arc<Self>,
         log: Arc<dyn EventLog>,
         ledger: Arc<dyn Ledger>,
+        positions: &[(PartitionId, Seq)],
+        on_positions: OnPositions,
     ) -> impl Reconciler {
         let partitions = log.partitions();
-        let ends = partitions
-            .iter()
-            .map(|partition| (*partition, Ends::default()));
+        let positions: BTreeMap<PartitionId, Seq> = positions.iter().copied().collect();
+        let ends = partitions.iter().map(|partition| {
+            let settled = positions.get(partition).copied().unwrap_or(0);
+            let head = settled;
+            (*partition, Ends { head, settled })
+        });
         *self.ends.lock() = ends.collect();
+        self.show(&BTreeMap::new(), &BTreeMap::new());
         Look {
             monitor: Arc::clone(self),
             heads: partitions
@@ -128,7 +146,9 @@ impl SettlementMonitor {
             log,
             ledger,
             counted: None,
-            stalls: Stalls::default(),
+            stalls: Stalls::starting_at(&positions, Instant::now()),
+            on_positions,
+            said: None,
         }
     }
 
@@ -199,6 +219,9 @@ struct Look {
     /// When quarantined entries were counted.
     counted: Option<Instant>,
     stalls: Stalls,
+    on_positions: OnPositions,
+    /// When positions were said.
+    said: Option<Instant>,
 }
 
 impl Reconciler for Look {
@@ -214,6 +237,7 @@ impl Reconciler for Look {
         for (partition, settled) in &positions {
             self.log.note_settled(*partition, *settled);
         }
+        self.say(&positions);
         for (partition, head) in heads {
             let settled = positions.get(&partition).copied();
             self.stalls.look(partition, head, settled, Instant::now());
@@ -261,6 +285,17 @@ impl Look {
         }
     }
 
+    /// Says positions that were read, now and then.
+    fn say(&mut self, positions: &BTreeMap<PartitionId, Seq>) {
+        let is_early = self.said.is_some_and(|at| at.elapsed() < SAY_EVERY);
+        if is_early || positions.is_empty() {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let positions: Vec<_> = positions.iter().map(|(id, seq)| (*id, *seq)).collect();
+        (self.on_positions)(&positions);
+    }
+
     /// Counts quarantined entries, now and then.
     async fn count(&mut self, failed: &mut Vec<String>) {
         if self.counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
@@ -306,6 +341,14 @@ struct Stall {
 }
 
 impl Stalls {
+    fn starting_at(positions: &BTreeMap<PartitionId, Seq>, since: Instant) -> Self {
+        let stall = |(partition, settled): (&PartitionId, &Seq)| {
+            let settled = *settled;
+            (*partition, Stall { settled, since })
+        };
+        Self(positions.iter().map(stall).collect())
+    }
+
     /// Notes where a log ends and how far it is settled; none where that is not known, or nothing is.
     fn look(&mut self, partition: PartitionId, head: Seq, settled: Option<Seq>, now: Instant) {
         let last = self.0.get(&partition).map(|stall| stall.settled);
@@ -316,15 +359,19 @@ impl Stalls {
         }
     }
 
-    fn stalled(&self, now: Instant) -> Option<String> {
+    fn stalled(&self, now: Instant) -> BTreeMap<PartitionId, String> {
         let long = |stall: &Stall| now.saturating_duration_since(stall.since) >= STALL_MAX;
-        let (partition, stall) = self.0.iter().find(|(_, stall)| long(stall))?;
-        Some(format!(
-            "partition {}: nothing behind entry {} has been settled for {} s; whoever settles it says why",
-            partition.0,
-            stall.settled,
-            STALL_MAX.as_secs()
-        ))
+        let stalled = self.0.iter().filter(|(_, stall)| long(stall));
+        let why = |(partition, stall): (&PartitionId, &Stall)| {
+            let why = format!(
+                "partition {}: nothing behind entry {} has been settled for {} s; whoever settles it says why",
+                partition.0,
+                stall.settled,
+                STALL_MAX.as_secs()
+            );
+            (*partition, why)
+        };
+        stalled.map(why).collect()
     }
 }
 
@@ -342,7 +389,8 @@ mod tests {
                 stalls.look(PartitionId(partition), head, settled, at(seconds));
             }
             let said = stalls.stalled(at(seconds));
-            let begins = said.as_deref().and_then(|said| said.split(':').next());
+            let first = said.values().next();
+            let begins = first.and_then(|said| said.split(':').next());
             assert_eq!(begins, stalled, "{seconds} s: {said:?}");
         };
         check(0, [(0, None), (0, None)], None);

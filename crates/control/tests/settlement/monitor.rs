@@ -1,20 +1,78 @@
 //! What a node sees of settlement, by a clock that stands still.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use qiang_control::{host::Host, settlement::SettlementMonitor};
-use qiang_core::event::PartitionId;
+use qiang_control::{
+    host::Host,
+    settlement::{OnPositions, SettlementMonitor},
+};
+use qiang_core::event::{PartitionId, Seq};
 use tokio::time::sleep;
 
 use crate::fakes::{FakeLedger, FakeLog, broken};
 
-/// A monitor at work.
+/// A monitor at work, on a ledger that had nothing at the start.
 fn start(log: &Arc<FakeLog>, ledger: &Arc<FakeLedger>) -> (Arc<SettlementMonitor>, Host) {
+    start_at(&[], log, ledger, Box::new(|_| {}))
+}
+
+fn start_at(
+    positions: &[(PartitionId, Seq)],
+    log: &Arc<FakeLog>,
+    ledger: &Arc<FakeLedger>,
+    on_positions: OnPositions,
+) -> (Arc<SettlementMonitor>, Host) {
     let monitor = Arc::<SettlementMonitor>::default();
     let host = Host::new("monitor");
-    let reconciler = monitor.reconciler(log.clone(), ledger.clone());
+    let reconciler = monitor.reconciler(log.clone(), ledger.clone(), positions, on_positions);
     host.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
     (monitor, host)
+}
+
+/// What was settled before the start does not count as unsettled while the ledger has not said so again.
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_slow_at_the_start_is_not_taken_to_be_empty() {
+    let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
+    *ledger.positions_take.lock().unwrap() = Duration::from_secs(3_600);
+    log.ends_at(1, 1_000_010);
+    log.ends_at(2, 7);
+    let positions = [(PartitionId(1), 1_000_000)];
+    let (monitor, host) = start_at(&positions, &log, &ledger, Box::new(|_| {}));
+    assert_eq!((monitor.settled(), monitor.lag()), (1_000_000, 0));
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!((monitor.settled(), monitor.lag()), (1_000_000, 17));
+    assert!(!monitor.is_behind(PartitionId(1), 1_000));
+    sleep(Duration::from_secs(30)).await;
+    let stalled = monitor.stalled_in(PartitionId(1)).unwrap();
+    assert!(stalled.contains("behind entry 1000000 "), "{stalled}");
+    host.abort();
+}
+
+/// Positions are said about every second, and never those that could not be read.
+#[tokio::test(start_paused = true)]
+async fn positions_are_said_as_they_are_read() {
+    let (log, ledger) = (FakeLog::new(&[1, 2]), FakeLedger::new());
+    let said = Arc::<Mutex<Vec<Vec<(PartitionId, Seq)>>>>::default();
+    let on_positions = {
+        let said = Arc::clone(&said);
+        Box::new(move |positions: &[(PartitionId, Seq)]| {
+            said.lock().unwrap().push(positions.to_vec());
+        })
+    };
+    ledger.put(1, 5);
+    let (_, host) = start_at(&[(PartitionId(2), 9)], &log, &ledger, on_positions);
+    sleep(Duration::from_secs(10)).await;
+    let count = said.lock().unwrap().len();
+    assert!((8..=11).contains(&count), "{count}");
+    *ledger.positions_take.lock().unwrap() = Duration::from_secs(3_600);
+    sleep(Duration::from_secs(10)).await;
+    let said = said.lock().unwrap();
+    assert!(said.len() <= count + 1, "{}", said.len());
+    assert!(said.iter().all(|it| *it == [(PartitionId(1), 5)]));
+    host.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,6 +71,8 @@ impl Writer {
         let book = rebuild::rebuild(&self.conn, &mut refs)?;
         self.refs = refs;
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
+        // A commit that failed may have been kept.
+        self.count_quarantine_at = Some(Instant::now());
         self.shared.resume(book);
         self.shared.positions.advance(PARTITION, self.settled);
         Ok(())

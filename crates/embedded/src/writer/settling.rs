@@ -92,13 +92,14 @@ impl Writer {
         let count = ledger::quarantine::count(&self.conn, PARTITION)?;
         check_refused(count, reason).map_err(StoreError::Refused)?;
         let now = self.clock.now();
+        // Grants that wait for this entry are answered by what is in quarantine.
+        self.count_quarantine_at = Some(Instant::now());
         self.advance(|conn| settle::quarantine(conn, now, PARTITION, entry, reason))?;
         tracing::error!(
             entry = entry.seq,
             reason,
             "an entry cannot be settled and is quarantined"
         );
-        self.count_quarantine_at = Some(Instant::now());
         Ok(())
     }
 
@@ -122,7 +123,9 @@ impl Writer {
 
     /// A grant whose entry is at or before the position: the ledger has it, unless it has refused it.
     pub(super) fn in_ledger(&self, outcome: Outcome) -> Result<Claimed, EngineError> {
-        let quarantined = outcome.grant().map_or(Ok(false), |grant| {
+        // Nobody else puts anything into quarantine: where nothing is, nothing is asked.
+        let grant = outcome.grant().filter(|_| !self.nothing_is_quarantined());
+        let quarantined = grant.map_or(Ok(false), |grant| {
             ledger::quarantine::has_grant(&self.conn, PARTITION, grant.campaign, grant.number)
         });
         let reason = match quarantined {
@@ -134,6 +137,11 @@ impl Writer {
             Err(error) => error.chain(),
         };
         Err(EngineError::Uncertain { reason })
+    }
+
+    /// Whether it is known that nothing is in quarantine.
+    fn nothing_is_quarantined(&self) -> bool {
+        self.count_quarantine_at.is_none()
     }
 
     /// Counts the entries in quarantine, if it is time to.

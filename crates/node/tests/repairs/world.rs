@@ -7,13 +7,13 @@ use std::{
 
 use qiang_control::{
     host::Host,
-    repair::{PartitionRepair, RepairMode},
+    repair::{self, RepairMode},
     settlement::settle_once,
 };
 use qiang_core::{
     book::{Claim, Command, Reply},
     outcome::Outcome,
-    ports::{Engine as _, EngineError, EventLog as _},
+    ports::{Engine as _, EngineError, EventLog as _, RepairEngine},
     time::Timestamp,
 };
 use qiang_redis::{Options, RedisEngine};
@@ -132,10 +132,9 @@ async fn start(options: &Options, ledger: &OpenLedger) -> (RedisEngine, Host) {
     let node = RedisEngine::connect(options.clone(), &settled).await;
     let node = node.unwrap_or_else(|error| panic!("{error:?}"));
     let host = Host::new("monitor");
-    let engine = Arc::new(node.clone());
-    let mode = RepairMode::Automatic;
-    let repair = PartitionRepair::new(engine, ledger.shared(), mode, Box::new(|_| {}));
-    host.start("repair", PartitionRepair::SCHEDULE, repair);
+    let engine: Arc<dyn RepairEngine> = Arc::new(node.clone());
+    let (mode, on_repaired) = (RepairMode::Automatic, Box::new(|_| {}));
+    repair::start_all(&host, &engine, &ledger.shared(), mode, on_repaired);
     (node, host)
 }
 

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod failures;
+mod maintenance;
 mod program;
 mod signals;
 mod start;

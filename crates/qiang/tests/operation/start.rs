@@ -1,6 +1,6 @@
 //! Starts when something that was asked for is missing.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use qiang_testkit::servers::{
     Port,
@@ -10,7 +10,7 @@ use qiang_testkit::servers::{
 
 use crate::{
     common::{output, sale},
-    program::{PATIENCE, Program, redis},
+    program::{PATIENCE, Program, redis, until},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,8 +63,62 @@ async fn a_node_that_waits_for_its_ledger_can_be_stopped() {
     ];
     let mut node = Program::on_redis(folder.path(), "serve", "stopped", &keys);
     node.ready(503).await;
+    node.signal("-HUP");
+    let said = "SIGHUP: nothing is read again, because the process has not started yet";
+    assert_eq!(node.line(said).await["level"], "WARN");
+    assert!(node.is_running());
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_can_be_stopped_while_it_tries_to_open_its_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    // It takes the connection and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://qiang@{}/qiang", silent.local_addr().unwrap());
+    let keys = [
+        ("ledger.url", url.as_str()),
+        ("ledger.acquire_timeout_ms", "3600000"),
+    ];
+    for command in ["serve", "worker"] {
+        let mut process = Program::on_redis(folder.path(), command, "trying", &keys);
+        let (_connection, _) = silent.accept().await.unwrap();
+        process.signal("-TERM");
+        assert_eq!(process.ended().await, Some(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_and_a_worker_with_a_broker_start_while_redis_is_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let (no_redis, no_broker) = (Port::free(), Port::free());
+    let redis = format!("redis://{}", no_redis.addr());
+    let broker = format!("amqp://guest:guest@{}/%2f", no_broker.addr());
+    for command in ["serve", "worker"] {
+        let keys = [
+            ("redis.urls", redis.as_str()),
+            ("redis.try_for_ms", "1000"),
+            ("settlement.transport", "rabbitmq"),
+            ("settlement.rabbitmq_url", broker.as_str()),
+            ("engine.data", command),
+        ];
+        let mut process = Program::on_redis(folder.path(), command, "neither", &keys);
+        let why = process.ready(503).await;
+        assert!(why["reason"].as_str().unwrap().contains("Redis"), "{why}");
+        // What is left of other transports is removed later.
+        let stuck = async || {
+            let mut lines = process.lines().into_iter();
+            let of = |line: &serde_json::Value| {
+                line["fields"]["message"] == "a reconciler is stuck"
+                    && line["fields"]["name"] == "unused transports"
+            };
+            lines.any(|line| of(&line)).then_some(())
+        };
+        until("it is not said what could not be removed", stuck).await;
+        process.signal("-TERM");
+        assert_eq!(process.ended().await, Some(0));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,19 +163,16 @@ async fn a_broker_that_is_absent_is_said_at_the_start() {
         let brings = process.line("the transport brings nothing").await;
         let reason = brings["reason"].as_str().unwrap();
         assert!(reason.starts_with("not available: RabbitMQ"), "{reason}");
-        let started = Instant::now();
-        loop {
+        let failing = async || {
             let text = process.get("/metrics").await.body;
             let text = String::from_utf8(text.to_vec()).unwrap();
             let failing = text
                 .lines()
                 .filter(|line| line.starts_with("qiang_settlement_transport_failing{"))
                 .filter(|line| line.ends_with(" 1"));
-            if failing.count() == 2 {
-                break;
-            }
-            assert!(started.elapsed() < PATIENCE, "{text}");
-        }
+            (failing.count() == 2).then_some(())
+        };
+        until("the transport is never shown as failing", failing).await;
         process.signal("-TERM");
         assert_eq!(process.ended().await, Some(0));
     }

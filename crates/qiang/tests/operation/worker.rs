@@ -58,6 +58,11 @@ async fn a_worker_shows_its_health_and_its_settlement_and_takes_no_claims() {
     // A ledger that is gone is seen on the worker, which goes on trying.
     database.kill();
     assert_eq!(node.post("/v1/sales", Some(sale(10))).await.status, 503);
+    let why = worker.ready(503).await;
+    let stuck = why["settlement_stuck"].as_str().unwrap_or_default();
+    assert!(stuck.contains("ledger"), "{why}");
+    assert_eq!(why["partitions"].as_array().unwrap().len(), 2, "{why}");
+    assert!(metrics().await.contains("qiang_settlement_stuck 1"));
     database.start_again();
     worker.ready(200).await;
     worker.signal("-TERM");

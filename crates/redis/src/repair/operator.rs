@@ -7,13 +7,15 @@ impl RedisEngine {
     /// not in the other is added there. It grants again as soon as that is done.
     ///
     /// # Errors
-    /// When Redis or the ledger does not answer. A partition that has halted is repaired by whoever comes next.
+    /// When Redis or the ledger does not answer: a partition that has halted is repaired by whoever comes next. When
+    /// the log has entries that are not settled of a campaign that the ledger does not have: nothing is done then.
     pub async fn unite(
         &self,
         partition: PartitionId,
         ledger: &dyn Ledger,
     ) -> Result<RepairState, EngineError> {
         let partitions = &self.node.partitions;
+        self.check_campaigns(partition, ledger).await?;
         partitions
             .halt(partition, "it is reconciled with the ledger", true)
             .await?;

@@ -54,6 +54,8 @@ struct Reader<'a> {
     partition: PartitionId,
     campaign: CampaignId,
     kind: CampaignKind,
+    /// Whether the ledger has the campaign: where it does not, it will not get its rows from the log.
+    is_known: bool,
     parts: u16,
     index: u16,
     /// None where Redis has nothing of the part.
@@ -118,6 +120,9 @@ impl SampleEngine for RedisEngine {
         if partitions.get(partition).current_term() != Some(term) {
             return Ok(None); // What was read may be another server's.
         }
+        if !reader.is_known {
+            in_flight.clear();
+        }
         let Page {
             engine,
             ledger,
@@ -133,8 +138,7 @@ impl SampleEngine for RedisEngine {
 }
 
 impl<'a> Reader<'a> {
-    /// None where there is nothing to compare: the partition has no part of the campaign, or the ledger does not know
-    /// it.
+    /// None where there is nothing to compare: the partition has no part of the campaign.
     async fn new(
         partitions: &'a Partitions,
         ledger: &'a dyn Ledger,
@@ -147,7 +151,10 @@ impl<'a> Reader<'a> {
             None => partitions.place(ledger, partition, campaign).await?,
         };
         let settled = ledger.settled_part(campaign, partition).await;
-        let (Some((parts, index)), Some(settled)) = (place, settled.map_err(of_ledger)?) else {
+        let settled = settled.map_err(of_ledger)?;
+        let known = settled.as_ref().map(|it| it.record.campaign.kind());
+        let kind = known.or(head.as_ref().map(|head| head.facts.kind));
+        let (Some((parts, index)), Some(kind)) = (place, kind) else {
             return Ok(None);
         };
         Ok(Some(Self {
@@ -155,7 +162,8 @@ impl<'a> Reader<'a> {
             ledger,
             partition,
             campaign,
-            kind: settled.record.campaign.kind(),
+            kind,
+            is_known: settled.is_some(),
             parts,
             index,
             head,

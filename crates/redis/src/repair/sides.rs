@@ -78,29 +78,34 @@ impl RedisEngine {
         }))
     }
 
-    /// The rows of a campaign's part, of the engine and of the ledger; none where one of them does not know it, or the
-    /// partition has no part of it.
+    /// The rows of a campaign's part, of the engine and of the ledger, and whether the ledger knows the campaign at
+    /// all: where it does not, it has no rows, and will not get them from the log. None where the partition has no part
+    /// of it.
     pub(super) async fn both_sides(
         &self,
         ledger: &dyn Ledger,
         partition: PartitionId,
         campaign: CampaignId,
-    ) -> Result<Option<(PartRows, PartRows)>, EngineError> {
+    ) -> Result<Option<(PartRows, PartRows, bool)>, EngineError> {
         let partitions = &self.node.partitions;
-        let Some(place) = partitions.place(ledger, partition, campaign).await? else {
+        // In this order: a campaign is in the ledger before it is in Redis.
+        let snapshot = partitions.snapshot(partition, campaign).await?;
+        let place = match &snapshot {
+            Some(snapshot) => Some((snapshot.facts.parts, snapshot.facts.index)),
+            None => partitions.place(ledger, partition, campaign).await?,
+        };
+        let Some(place) = place else {
             return Ok(None);
         };
-        let snapshot = partitions.snapshot(partition, campaign).await?;
-        let place = snapshot.as_ref().map_or(place, |snapshot| {
-            (snapshot.facts.parts, snapshot.facts.index)
-        });
         let known = settled(ledger, campaign, partition, place).await;
         let known = known.map_err(of_ledger)?;
         let engine = snapshot.map_or_else(
             || PartRows::new(Phase::Draft),
             |snapshot| snapshot.part.rows,
         );
-        Ok(known.map(|known| (engine, known.rows)))
+        let is_known = known.is_some();
+        let known = known.map_or_else(|| PartRows::new(Phase::Draft), |known| known.rows);
+        Ok(Some((engine, known, is_known)))
     }
 }
 

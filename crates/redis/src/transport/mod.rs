@@ -209,18 +209,20 @@ impl Transport for RedisTransport {
 /// group that would keep the log from being trimmed.
 ///
 /// # Errors
-/// When Redis cannot be reached.
+/// When Redis cannot be reached; the partitions that can are done all the same.
 pub async fn remove_transports(options: &Options) -> Result<(), ConnectError> {
     let directory = Directory::new(options)?;
     let keys = KeySpace::new(&options.prefix);
+    let mut all = Ok(());
     for partition in (0..options.partitions).map(PartitionId) {
-        let connected = directory.connect(partition).await;
-        let mut connection = connected.map_err(ConnectError::Redis)?;
-        let command = eval_for("none", SELECT_TRANSPORT, &keys, partition);
-        let selected: Result<i64, _> = command.query_async(&mut connection).await;
-        selected.map_err(ConnectError::Redis)?;
+        let remove = async {
+            let mut connection = directory.connect(partition).await?;
+            let command = eval_for("none", SELECT_TRANSPORT, &keys, partition);
+            command.query_async::<i64>(&mut connection).await
+        };
+        all = all.and(remove.await.map(|_| ()).map_err(ConnectError::Redis));
     }
-    Ok(())
+    all
 }
 
 /// Has the log forget what was settled long enough ago.

@@ -26,6 +26,7 @@ use qiang_testkit::{
 use crate::harness::{
     Harness, blocking, grant_of, name, node, open_now, options, probe, shared, wait_for, winners,
 };
+use crate::maintained::maintain;
 
 /// The page that operators copy from; the list is the one that begins with the user.
 const PAGE: &str = include_str!("../../../../docs/OPERATIONS.md");
@@ -61,7 +62,7 @@ fn allowed(rules: &str) -> BTreeSet<String> {
 }
 
 /// Every command that was called since the counts were set to nothing.
-fn called(server: &Server) -> BTreeSet<String> {
+fn commands_called(server: &Server) -> BTreeSet<String> {
     let reply = server.call(&["INFO", "commandstats"]).unwrap();
     let names = reply
         .text()
@@ -71,6 +72,38 @@ fn called(server: &Server) -> BTreeSet<String> {
     names
         .filter_map(|line| Some(line.split_once(':')?.0.to_owned()))
         .collect()
+}
+
+/// What was refused, but for what the library says of itself.
+fn refused(server: &Server) -> Vec<String> {
+    let log = blocking(|| server.call(&["ACL", "LOG"]).unwrap());
+    let setinfo =
+        |entry: &&Reply| entry.field("object").and_then(Reply::text) == Some("client|setinfo");
+    let entries = log.array().iter().filter(|entry| !setinfo(entry));
+    entries.map(|entry| format!("{entry:?}")).collect()
+}
+
+/// A server with the user of the page for this prefix, whose commands are counted from here on, and what nodes need to
+/// be that user.
+fn guarded(prefix: &str) -> (Standalone, Options) {
+    let rules = rules(prefix, "node");
+    let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
+    let server =
+        blocking(|| Standalone::start(&ServerOptions::new().acl(&lines, "admin", "admin")));
+    blocking(|| server.primary().call(&["CONFIG", "RESETSTAT"]).unwrap());
+    let url = format!("redis://qiang:node@{}", server.addr());
+    let options = Options {
+        prefix: prefix.to_owned(),
+        read_urls: vec![url.clone()],
+        replicas: 0,
+        partitions: PARTITIONS,
+        spread_from: STOCK,
+        spread_over: 2,
+        // The log keeps what is settled, and forgets it soon: both need commands.
+        retain: Duration::from_millis(1),
+        ..options(url)
+    };
+    (server, options)
 }
 
 /// Everything that a node does in its life.
@@ -225,23 +258,7 @@ fn strange_things(server: &Server, prefix: &str, transport_kind: TransportKind) 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
     let prefix = "acl";
-    let rules = rules(prefix, "node");
-    let lines = format!("user default off\nuser admin on >admin ~* &* +@all\n{rules}");
-    let server =
-        blocking(|| Standalone::start(&ServerOptions::new().acl(&lines, "admin", "admin")));
-    blocking(|| server.primary().call(&["CONFIG", "RESETSTAT"]).unwrap());
-    let url = format!("redis://qiang:node@{}", server.addr());
-    let options = Options {
-        prefix: prefix.to_owned(),
-        read_urls: vec![url.clone()],
-        replicas: 0,
-        partitions: PARTITIONS,
-        spread_from: STOCK,
-        spread_over: 2,
-        // The log keeps what is settled, and forgets it soon: both need commands.
-        retain: Duration::from_millis(1),
-        ..options(url)
-    };
+    let (server, options) = guarded(prefix);
     let mut harness = Harness::new(options).await;
     live(&mut harness).await;
     let mut settled = HashMap::new();
@@ -279,23 +296,23 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
         .await
         .unwrap();
 
-    let refused = blocking(|| server.primary().call(&["ACL", "LOG"]).unwrap());
-    // What the library says of itself may be refused.
-    let setinfo =
-        |entry: &&Reply| entry.field("object").and_then(Reply::text) == Some("client|setinfo");
-    let refused: Vec<_> = refused
-        .array()
-        .iter()
-        .filter(|entry| !setinfo(entry))
-        .collect();
-    assert!(refused.is_empty(), "{refused:?}");
-    let mut called = blocking(|| called(server.primary()));
+    // Operators and repairs have a server of their own, with the same user.
+    let (maintained, options) = guarded("mended");
+    let mut harness = Harness::new(options).await;
+    maintain(&mut harness, maintained.primary()).await;
+
+    let mut called = BTreeSet::new();
+    for server in [server.primary(), maintained.primary()] {
+        assert_eq!(refused(server), [] as [String; 0]);
+        called.extend(blocking(|| commands_called(server)));
+    }
     // The fixture's own, what needs no permission, and what the library says of itself.
     for own in [
         "acl|log",
         "acl",
         "config|resetstat",
         "config",
+        "expire",
         "auth",
         "hello",
         "ping",
@@ -303,7 +320,7 @@ async fn the_access_list_of_the_page_is_enough_and_no_more_than_that() {
     ] {
         called.remove(own);
     }
-    let mut allowed = allowed(&rules);
+    let mut allowed = allowed(&rules(prefix, "node"));
     // Redis counts neither of these here: one server has no cluster and no other database.
     for elsewhere in ["cluster|slots", "asking", "readonly", "select"] {
         assert!(allowed.remove(elsewhere), "{elsewhere} is not on the page");

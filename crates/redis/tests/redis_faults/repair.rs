@@ -9,7 +9,7 @@ use std::{
 
 use qiang_control::{
     host::Host,
-    repair::{PartitionRepair, RepairMode},
+    repair::{self, RepairMode},
     settlement::settle_once,
 };
 use qiang_core::{
@@ -18,7 +18,7 @@ use qiang_core::{
     event::PartitionId,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger, NumberRange,
-        RepairEngine as _, RepairStore as _,
+        RepairEngine, RepairStore as _,
     },
     reconcile::DifferenceKind,
     split::SplitRule,
@@ -265,9 +265,9 @@ impl World {
 fn repairing(node: &RedisEngine, ledger: &Arc<SqliteLedger>) -> Host {
     let host = Host::new("monitor");
     let ledger: Arc<dyn Ledger> = ledger.clone();
-    let node = Arc::new(node.clone());
-    let repair = PartitionRepair::new(node, ledger, RepairMode::Automatic, Box::new(|_| {}));
-    host.start("repair", PartitionRepair::SCHEDULE, repair);
+    let node: Arc<dyn RepairEngine> = Arc::new(node.clone());
+    let on_repaired = Box::new(|_| {});
+    repair::start_all(&host, &node, &ledger, RepairMode::Automatic, on_repaired);
     host
 }
 
