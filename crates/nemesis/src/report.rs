@@ -30,6 +30,8 @@ pub(crate) struct Report {
     pub(crate) rounds: usize,
     /// Changes of a partition's primary.
     pub(crate) promotions: usize,
+    /// Units that repairs had withheld when campaigns were closed.
+    pub(crate) withheld: u64,
 }
 
 impl Report {
@@ -48,8 +50,9 @@ impl Report {
         }
     }
 
+    /// A run without faults has shown nothing.
     pub(crate) fn is_sound(&self) -> bool {
-        self.findings.counts().is_empty()
+        self.faults() > 0 && self.findings.counts().is_empty()
     }
 
     /// How many faults there were.
@@ -98,7 +101,12 @@ impl Report {
         for (breach, what) in self.findings.texts() {
             text += &format!("  {}: {what}\n", breach.name());
         }
-        if self.is_sound() {
+        if self.withheld > 0 {
+            text += &format!("units that repairs have withheld: {}\n", self.withheld);
+        }
+        if self.faults() == 0 {
+            text += "NO FAULTS: nothing was shown\n";
+        } else if self.is_sound() {
             text += "no violations\n";
         }
         text
@@ -125,6 +133,7 @@ impl Report {
         json!({
             "faults": rows.collect::<Vec<_>>(), "count": self.faults(), "rounds": self.rounds,
             "answered": self.answered, "undecided": self.undecided, "promotions": self.promotions,
+            "withheld": self.withheld,
             "violations": counts(self.findings.counts()), "allowed": counts(self.findings.allowed()),
             "details": texts.map(|(breach, what)| format!("{}: {what}", breach.name())).collect::<Vec<_>>(),
         })
@@ -157,6 +166,13 @@ fn times(recoveries: &[Duration]) -> (String, String) {
 mod tests {
     use super::*;
     use crate::plan::{Kind, Target};
+
+    #[test]
+    fn a_run_without_faults_is_not_sound() {
+        let report = Report::default();
+        assert!(!report.is_sound());
+        assert!(!report.text().contains("no violations"));
+    }
 
     #[test]
     fn the_table_has_a_row_for_each_kind_and_target() {

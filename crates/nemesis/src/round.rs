@@ -1,6 +1,7 @@
 //! One installation, from its start to the verdict: faults under load, rest, final rows, checks.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{
         Arc,
@@ -116,6 +117,13 @@ pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> R
     report.answered += history.answered();
     report.undecided += history.undecided();
     report.rounds += 1;
+    if let Some(Ok(rows)) = &rows {
+        report.withheld += rows
+            .withheld
+            .values()
+            .map(|units| u64::from(*units))
+            .sum::<u64>();
+    }
     let evidence = history.finish();
     report.findings.absorb(match rows {
         Some(Ok(rows)) => check::judge(&evidence, &rows),
@@ -141,10 +149,15 @@ async fn rest(scene: &Scene) -> Result<Rows> {
     let history = scene.nodes.history();
     let unfinished = scene.unfinished.take().into_iter();
     ask_all(&scene.nodes, unfinished.chain(replays(history)).collect()).await;
+    let mut withheld = BTreeMap::new();
     for campaign in history.campaigns() {
+        let units = scene.installation.withheld(&campaign.id).await?;
+        withheld.insert(campaign.id.clone(), units);
+        // What is withheld goes back now, and leaves no trace.
         scene.campaigns.close(&campaign.id).await?;
     }
-    final_rows(&scene.installation, &scene.nodes).await
+    let rows = final_rows(&scene.installation, &scene.nodes).await?;
+    Ok(Rows { withheld, ..rows })
 }
 
 /// Makes a fault and waits until the service is available again; returns how long that took once the fault was over.
@@ -162,20 +175,47 @@ async fn one_fault(scene: &Scene, fault: &Fault, recovery_max: Duration) -> Resu
     recovered
 }
 
-/// Notes every change of a primary: a failover that no fault has asked for may lose what only memory had, too.
+/// A partition's primary, and who has followed it.
+#[derive(Debug)]
+struct Followed {
+    primary: usize,
+    replicas: BTreeSet<usize>,
+}
+
+impl Followed {
+    /// Notes the present primary; returns whether it has taken its predecessor's place. One that was no replica of that
+    /// has got the partition's slot, whose keys were moved: nothing is lost by it.
+    fn note(known: &mut Option<Self>, primary: usize, replicas: Vec<usize>) -> bool {
+        match known {
+            Some(known) if known.primary == primary => {
+                // A replica that does not answer for a while may be promoted all the same.
+                known.replicas.extend(replicas);
+                false
+            }
+            _ => {
+                let replicas = replicas.into_iter().collect();
+                let before = known.replace(Self { primary, replicas });
+                before.is_some_and(|before| before.replicas.contains(&primary))
+            }
+        }
+    }
+}
+
+/// Notes every failover: one that no fault has asked for may lose what only memory had, too.
 async fn watch_primaries(scene: Arc<Scene>, promotions: Arc<AtomicUsize>) {
     let history = scene.nodes.history();
-    let mut known = [None; crate::plan::PARTITIONS];
+    let mut known: [Option<Followed>; crate::plan::PARTITIONS] = Default::default();
     loop {
         for (partition, known) in known.iter_mut().enumerate() {
-            let now = blocking(|| scene.installation.redis.primary(partition));
-            let Some(primary) = now.ok().flatten() else {
+            let redis = &scene.installation.redis;
+            let now = blocking(|| {
+                let primary = redis.primary(partition)?;
+                Some((primary, redis.replicas(primary)))
+            });
+            let Some((primary, replicas)) = now.ok().flatten() else {
                 continue;
             };
-            if known
-                .replace(primary)
-                .is_some_and(|before| before != primary)
-            {
+            if Followed::note(known, primary, replicas) {
                 promotions.fetch_add(1, Ordering::Relaxed);
                 let now = history.now();
                 history.may_lose(LossWindow {
@@ -268,4 +308,25 @@ async fn final_rows(installation: &Installation, nodes: &Nodes) -> Result<Rows> 
         rows.engine.insert(campaign.id, row);
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot that moves is no failover; a replica of the server that had it may still be promoted there later.
+    #[test]
+    fn only_a_replica_takes_its_primarys_place() {
+        let mut known = None;
+        let mut note =
+            |primary, replicas: &[usize]| Followed::note(&mut known, primary, replicas.to_vec());
+        assert!(!note(0, &[3]));
+        assert!(!note(0, &[]));
+        assert!(!note(1, &[4]), "a slot has moved");
+        assert!(!note(1, &[4]));
+        assert!(note(4, &[]), "the replica was promoted");
+        assert!(!note(4, &[1]));
+        assert!(note(1, &[4]), "and the other one again");
+        assert!(!note(0, &[3]), "the slot has moved back");
+    }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Rows {
     pub(crate) seller: i64,
     /// All balances added up.
     pub(crate) sum: i64,
+    /// Units that repairs had withheld before campaigns were closed.
+    pub(crate) withheld: BTreeMap<String, u32>,
     /// What `qiang audit` found broken.
     pub(crate) audit: Vec<String>,
 }

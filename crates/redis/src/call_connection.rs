@@ -201,7 +201,11 @@ impl CallConnection {
             let term = self.partition.open_term(until).await.map_err(unavailable)?;
             let reason = match self.attempt_fenced(&commands, &term).await {
                 Ok(Some(answer)) if self.partition.accept(&term, None) => return Ok(answer),
-                Ok(_) => {
+                Ok(Some(_)) => {
+                    self.connection = None;
+                    TERM_OVER.to_owned()
+                }
+                Ok(None) => {
                     self.leave_term(&term);
                     TERM_OVER.to_owned()
                 }

@@ -1,13 +1,13 @@
-//! How the servers are set up, looked at once when a node starts: grants must not be evicted, and should survive a
-//! restart. `INFO` says all of it, also where `CONFIG` is forbidden.
+//! How the servers are set up, looked at when a node starts: grants must not be evicted, and should survive a restart.
+//! `INFO` says all of it, also where `CONFIG` is forbidden. A server that becomes the primary later is looked at when it
+//! is connected to, see `directory.rs`.
 
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use qiang_core::event::PartitionId;
-use redis::RedisError;
 
-use crate::{call_connection::ConnectionContext, error::ConnectError};
+use crate::{call_connection::ConnectionContext, error::ConnectError, info::ServerInfo};
 
 /// Looks at every primary that has a partition. One that does not answer is left out: whoever uses it will see.
 ///
@@ -15,7 +15,8 @@ use crate::{call_connection::ConnectionContext, error::ConnectError};
 /// When a server may evict keys.
 pub(crate) async fn check_servers(context: &ConnectionContext) -> Result<(), ConnectError> {
     let partitions = (0..context.options.partitions).map(PartitionId);
-    let asked = join_all(partitions.map(|partition| info_of(context, partition))).await;
+    let asked = partitions.map(|partition| context.directory.info(partition));
+    let asked = join_all(asked).await;
     let mut known = BTreeSet::new();
     for info in asked.iter().flatten() {
         if known.insert(info.field("run_id")) {
@@ -47,25 +48,11 @@ pub(crate) async fn check_set_up(context: &ConnectionContext) -> Result<(), Conn
     Ok(())
 }
 
-/// What the primary that has a partition says of itself.
-async fn info_of(context: &ConnectionContext, partition: PartitionId) -> Option<Info> {
-    let mut connection = context.directory.connect(partition).await.ok()?;
-    let info: Result<String, RedisError> = redis::cmd("INFO").query_async(&mut connection).await;
-    let warn = |error: &RedisError| {
-        tracing::warn!(
-            partition = partition.0,
-            %error,
-            "how Redis is set up cannot be checked"
-        );
-    };
-    info.inspect_err(warn).ok().map(Info)
-}
-
 /// # Errors
 /// When the server may evict keys.
-fn check(info: &Info) -> Result<(), ConnectError> {
-    let (policy, port) = (info.field("maxmemory_policy"), info.field("tcp_port"));
-    if !policy.is_empty() && policy != "noeviction" {
+fn check(info: &ServerInfo) -> Result<(), ConnectError> {
+    let port = info.field("tcp_port");
+    if let Some(policy) = info.eviction() {
         return Err(ConnectError::Evicts {
             port: port.to_owned(),
             policy: policy.to_owned(),
@@ -80,31 +67,15 @@ fn check(info: &Info) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// The reply to `INFO`: lines of `field:value`.
-struct Info(String);
-
-impl Info {
-    /// A field's value; empty if there is no such field.
-    fn field(&self, name: &str) -> &str {
-        let mut lines = self.0.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.unwrap_or("").trim()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_eviction_policy_is_refused_by_name() {
-        let info = |policy: &str| {
-            Info(format!(
-                "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:{policy}\r\n"
-            ))
-        };
+        let info = |policy: &str| ServerInfo::new(format!("maxmemory_policy:{policy}\r\n"));
         assert!(check(&info("noeviction")).is_ok());
-        assert!(check(&Info(String::new())).is_ok());
+        assert!(check(&ServerInfo::new(String::new())).is_ok());
         let refused = check(&info("allkeys-lru")).unwrap_err().to_string();
         assert!(
             refused.contains("maxmemory-policy") && refused.contains("allkeys-lru"),

@@ -7,7 +7,7 @@
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -21,6 +21,7 @@ use redis::{
 use crate::{
     dialer::{self, Address},
     error::ConnectError,
+    info::ServerInfo,
     keys::KeySpace,
     options::{Options, Topology},
 };
@@ -49,8 +50,8 @@ pub(crate) struct Directory {
     slots: Mutex<Vec<SlotRange>>,
     /// The primary, as most Sentinels named it.
     primary: Mutex<Option<Address>>,
-    /// The same, and what it was before it was forgotten.
-    followed: Mutex<Option<Address>>,
+    /// The same, and what it was before it was forgotten; and when they named it last.
+    followed: Mutex<Option<(Address, Instant)>>,
     /// Counts changes of the primary.
     generation: AtomicU64,
     /// Which of the single servers comes first.
@@ -95,11 +96,36 @@ impl Directory {
     /// A new connection to the primary that has the partition.
     ///
     /// # Errors
-    /// Also when the server that was found says that it is a replica.
+    /// Also when the server that was found says that it is a replica, or may evict keys.
     pub(crate) async fn connect(
         &self,
         partition: PartitionId,
     ) -> Result<MultiplexedConnection, RedisError> {
+        let (connection, info) = self.connect_any(partition).await?;
+        match info.eviction() {
+            None => Ok(connection),
+            Some(policy) => Err(evicts(info.field("tcp_port"), policy)),
+        }
+    }
+
+    /// What the primary that has a partition says of itself; none where it does not answer.
+    pub(crate) async fn info(&self, partition: PartitionId) -> Option<ServerInfo> {
+        let warn = |error: &RedisError| {
+            tracing::warn!(
+                partition = partition.0,
+                %error,
+                "how Redis is set up cannot be checked"
+            );
+        };
+        let connected = self.connect_any(partition).await.inspect_err(warn);
+        connected.ok().map(|(_, info)| info)
+    }
+
+    /// A new connection to the primary that has the partition, however it is set up.
+    async fn connect_any(
+        &self,
+        partition: PartitionId,
+    ) -> Result<(MultiplexedConnection, ServerInfo), RedisError> {
         let servers = self.servers_of(partition).await?;
         first_success(servers, |server| self.dial_primary(server)).await
     }
@@ -181,12 +207,12 @@ impl Directory {
     async fn dial_primary(
         &self,
         server: ConnectionInfo,
-    ) -> Result<MultiplexedConnection, RedisError> {
+    ) -> Result<(MultiplexedConnection, ServerInfo), RedisError> {
         let mut connection = self.dial(server).await?;
-        let info = redis::cmd("INFO").arg("replication").to_owned();
-        let info: String = info.query_async(&mut connection).await?;
-        match info.contains("role:master") {
-            true => Ok(connection),
+        let info: String = redis::cmd("INFO").query_async(&mut connection).await?;
+        let info = ServerInfo::new(info);
+        match info.is_primary() {
+            true => Ok((connection, info)),
             false => Err(RedisError::from((
                 ErrorKind::ClusterConnectionNotFound,
                 "the server is a replica",
@@ -208,10 +234,11 @@ impl Directory {
         }
         let address = match self.known(partition) {
             Some(address) => address,
-            None => {
-                self.look_up().await?;
-                self.known(partition).ok_or_else(nowhere)?
-            }
+            None => match self.look_up().await {
+                Ok(()) => self.known(partition).ok_or_else(nowhere)?,
+                // Too few Sentinels answer to say anything else than was known.
+                Err(error) => self.last_known().ok_or(error)?,
+            },
         };
         Ok(vec![dialer::at(&self.server, address)])
     }
@@ -243,16 +270,32 @@ impl Directory {
         Ok(())
     }
 
+    /// The primary as most Sentinels named it last, however long ago.
+    fn last_known(&self) -> Option<Address> {
+        let followed = self.followed.lock();
+        followed.as_ref().map(|(primary, _)| primary.clone())
+    }
+
+    /// Whether most of the Sentinels have named the primary within this time. Other topologies have none to ask.
+    pub(crate) fn is_sure(&self, within: Duration) -> bool {
+        let followed = self.followed.lock();
+        let is_recent = |(_, named): &(Address, Instant)| named.elapsed() < within;
+        !matches!(self.topology, Topology::Sentinel { .. })
+            || followed.as_ref().is_some_and(is_recent)
+    }
+
     fn note_primary(&self, primary: Address) {
-        let before = self.followed.lock().replace(primary.clone());
-        if before.is_some_and(|before| before != primary) {
+        let now = (primary.clone(), Instant::now());
+        let before = self.followed.lock().replace(now);
+        if before.is_some_and(|(before, _)| before != primary) {
             self.generation.fetch_add(1, Ordering::AcqRel);
         }
         *self.primary.lock() = Some(primary);
     }
 
-    /// The primary, as most of the Sentinels name it that answer. A Sentinel that was cut off with a former primary is
-    /// outvoted; one that does not answer is not waited for if the others suffice.
+    /// The primary, as more than half of all Sentinels name it, whether they answer or not: one that was cut off
+    /// together with a former primary is not believed, though no other one answers. One that does not answer is not
+    /// waited for if the others suffice.
     async fn ask_sentinels(&self, master: &str) -> Result<Address, RedisError> {
         let asked = self
             .seeds
@@ -269,7 +312,10 @@ impl Directory {
                 return Ok(primary.clone());
             }
         }
-        majority(&votes, votes.len()).cloned().ok_or(failed)
+        Err(match votes.is_empty() {
+            true => failed,
+            false => disunited(),
+        })
     }
 
     async fn ask_sentinel(
@@ -326,6 +372,21 @@ fn nowhere() -> RedisError {
     ))
 }
 
+fn disunited() -> RedisError {
+    RedisError::from((
+        ErrorKind::ClusterConnectionNotFound,
+        "no more than half of the Sentinels name one and the same primary",
+    ))
+}
+
+fn evicts(port: &str, policy: &str) -> RedisError {
+    RedisError::from((
+        ErrorKind::ClusterConnectionNotFound,
+        "the primary may evict grants",
+        format!("set `maxmemory-policy noeviction` on the Redis on port {port}, not `{policy}`"),
+    ))
+}
+
 /// A range and its primary, of the answer to `CLUSTER SLOTS`. No host, or an empty one, is the server that was asked.
 fn slot_range(mut fields: Vec<Value>, asked_host: &str) -> Option<SlotRange> {
     // What follows is replicas, and details of each server.
@@ -341,29 +402,4 @@ fn slot_range(mut fields: Vec<Value>, asked_host: &str) -> Option<SlotRange> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn most_sentinels_decide() {
-        let check = |votes: &[u16], voters: usize, expected: Option<u16>| {
-            let votes: Vec<_> = votes
-                .iter()
-                .map(|port| ("host".to_owned(), *port))
-                .collect();
-            let found = majority(&votes, voters).map(|(_, port)| *port);
-            assert_eq!(found, expected, "{votes:?} of {voters}");
-        };
-        check(&[], 0, None);
-        check(&[1], 1, Some(1));
-        // One was cut off with the former primary, whichever answers first.
-        check(&[1, 2, 2], 3, Some(2));
-        check(&[2, 1, 2], 3, Some(2));
-        // Two are enough before the third has answered; one is not.
-        check(&[2, 2], 3, Some(2));
-        check(&[2], 3, None);
-        // They have just begun to learn of a failover.
-        check(&[1, 2], 2, None);
-        check(&[1, 1, 2, 2], 5, None);
-    }
-}
+mod tests;

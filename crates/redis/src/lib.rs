@@ -19,6 +19,7 @@ mod directory;
 mod engine;
 mod error;
 mod gate;
+mod info;
 mod kept;
 mod keys;
 mod log;

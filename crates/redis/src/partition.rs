@@ -17,8 +17,10 @@ use parking_lot::Mutex;
 use qiang_core::event::{PartitionId, Seq};
 use tokio::{sync::Notify, time::Instant};
 
-/// How often a node says that it is there.
+/// How often a node says that it is there, if the grace of terms is not so short that it has to be more often.
 const PRESENCE_EVERY: Duration = Duration::from_millis(500);
+/// So many times within the grace at least: a call that is late must not cost anything.
+const PRESENCES_A_GRACE: u32 = 4;
 /// The same while the partition is not open.
 const PRESENCE_SOON: Duration = Duration::from_millis(50);
 /// A partition that has not answered for this long is unreachable. A failover may take as long as it likes: calls go on
@@ -27,6 +29,8 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(1);
 /// Why a call was not carried out, while nodes report.
 const GATHERING: &str =
     "the partition's primary has changed, and nodes report what they have observed";
+/// Why a call was not carried out, while this node does not know whether its term still runs.
+const SILENT: &str = "the partition has not answered for longer than its terms wait for a node";
 
 /// Whether a partition decides anything, as this node sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +87,8 @@ impl Term {
 /// What a presence call says.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
+    /// When it was put together: before it is sent.
+    pub(crate) at: Instant,
     pub(crate) term: Option<Term>,
     /// The earlier term in which it was observed, until that was reported.
     pub(crate) before: Option<Term>,
@@ -126,6 +132,7 @@ pub(crate) struct Partition {
     /// Whether the last read of the log ended where replicas do.
     awaiting: AtomicBool,
     replies: Arc<Replies>,
+    presence_every: Duration,
 }
 
 /// Replies that were accepted and are on their way to where they are kept.
@@ -164,6 +171,11 @@ struct View {
     failing: Option<(String, Instant)>,
     /// When a presence call was answered last.
     answered: Instant,
+    /// For how long a new term waits for this node after its last presence call; none if it does not wait.
+    grace: Option<Duration>,
+    /// When the last presence call was sent that was answered. Until a grace later no other term grants anything behind
+    /// this node's back: an answer that is read after that may be of a term that is over, from a buffer.
+    sent: Option<Instant>,
     /// Since when only earlier terms are found.
     stale: Option<Instant>,
     /// The last log entry that this node has answered for, or that it has read for settlement.
@@ -176,8 +188,9 @@ struct View {
 }
 
 impl Partition {
-    /// A partition of which nothing is known but how far the ledger has it, and whether nothing was ever in it.
-    pub(crate) fn new(id: PartitionId, settled: Seq, fresh: bool) -> Self {
+    /// A partition of which nothing is known but how far the ledger has it, and whether nothing was ever in it. New
+    /// terms wait for a silent node for the `grace`.
+    pub(crate) fn new(id: PartitionId, settled: Seq, fresh: bool, grace: Duration) -> Self {
         let view = View {
             term: None,
             token: Arc::from(""),
@@ -185,6 +198,8 @@ impl Partition {
             state: PartitionState::Gathering,
             failing: None,
             answered: Instant::now(),
+            grace: (!grace.is_zero()).then_some(grace),
+            sent: None,
             stale: None,
             observed: 0,
             settled,
@@ -199,6 +214,10 @@ impl Partition {
             suspected: AtomicBool::new(false),
             awaiting: AtomicBool::new(false),
             replies: Arc::default(),
+            presence_every: match grace.is_zero() {
+                true => PRESENCE_EVERY,
+                false => PRESENCE_EVERY.min(grace / PRESENCES_A_GRACE),
+            },
         }
     }
 
@@ -276,11 +295,12 @@ impl Partition {
     }
 
     /// An answer has come to what was asked in a term; `relied_on` is the entry up to which somebody is about to rely
-    /// on the log. False where the term is over: the answer counts as lost, and nobody may be told it.
+    /// on the log. False where the term is over, or may be because the partition has not been heard of for the grace:
+    /// the answer counts as lost, and nobody may be told it.
     #[must_use]
     pub(crate) fn accept(&self, term: &str, relied_on: Option<Seq>) -> bool {
         let mut view = self.view.lock();
-        let current = *view.token == *term;
+        let current = *view.token == *term && view.is_heard();
         if current && let Some(seq) = relied_on {
             view.observed = view.observed.max(seq);
         }
@@ -291,7 +311,7 @@ impl Partition {
     /// lock under which a term ends, so that a repair which waits for [`Partition::all_kept`] misses no reply.
     pub(crate) fn accept_reply(&self, term: &str, relied_on: Option<Seq>) -> Option<Unkept> {
         let mut view = self.view.lock();
-        if *view.token != *term {
+        if *view.token != *term || !view.is_heard() {
             return None;
         }
         if let Some(seq) = relied_on {
@@ -365,9 +385,9 @@ impl Partition {
 
     /// Returns when it is time for a presence call.
     pub(crate) async fn presence_due(&self) {
-        let every = match self.is_open() {
-            true => PRESENCE_EVERY,
-            false => PRESENCE_SOON,
+        let every = match self.view.lock().admit() {
+            Some(Ok(_)) => self.presence_every,
+            _ => self.presence_every.min(PRESENCE_SOON),
         };
         // Either way it is time.
         let _ = tokio::time::timeout(every, self.wanted.notified()).await;
@@ -377,6 +397,7 @@ impl Partition {
     pub(crate) fn report(&self) -> Report {
         let view = self.view.lock();
         Report {
+            at: Instant::now(),
             term: view.term.clone(),
             before: view.before.clone(),
             observed: view.observed,
@@ -421,16 +442,29 @@ impl View {
     /// The term for a call, or why there is none; nothing where that has to be waited for.
     fn admit(&self) -> Option<Result<Arc<str>, String>> {
         match &self.state {
-            PartitionState::Open => Some(Ok(Arc::clone(&self.token))),
+            PartitionState::Open => self.is_heard().then(|| Ok(Arc::clone(&self.token))),
             PartitionState::Halted { reason, .. } => Some(Err(reason.clone())),
             PartitionState::Gathering | PartitionState::Unreachable { .. } => None,
+        }
+    }
+
+    /// Whether a new term would still wait for what this node has to say of the present one.
+    fn is_heard(&self) -> bool {
+        match (self.grace, self.sent) {
+            (Some(grace), Some(sent)) => sent.elapsed() < grace,
+            (Some(_), None) => false,
+            (None, _) => true,
         }
     }
 
     /// Why no call was carried out.
     fn closed(&self) -> String {
         let failing = self.failing.as_ref().map(|(reason, _)| reason.clone());
-        failing.unwrap_or_else(|| GATHERING.to_owned())
+        let reason = match self.state {
+            PartitionState::Open => SILENT,
+            _ => GATHERING,
+        };
+        failing.unwrap_or_else(|| reason.to_owned())
     }
 
     fn fail(&mut self, reason: String) {
@@ -458,6 +492,7 @@ impl View {
         }
         (self.failing, self.stale) = (None, None);
         self.answered = Instant::now();
+        self.sent = Some(report.at);
         if report.term.as_ref() == Some(&term) {
             self.before = None;
             self.state = answer.state;
@@ -475,25 +510,4 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{future::Future as _, task::Context};
-
-    use super::*;
-
-    #[test]
-    fn a_repair_waits_for_replies_that_are_not_kept_yet() {
-        let partition = Partition::new(PartitionId(0), 0, true);
-        let term = partition.term();
-        assert!(partition.accept_reply("another", Some(7)).is_none());
-        let replies = [1, 2].map(|seq| partition.accept_reply(&term, Some(seq)));
-        assert_eq!(partition.min_head(), 2);
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        let mut kept = Box::pin(partition.all_kept());
-        for reply in replies {
-            assert!(kept.as_mut().poll(&mut context).is_pending());
-            assert!(reply.is_some());
-            drop(reply);
-        }
-        assert!(kept.as_mut().poll(&mut context).is_ready());
-    }
-}
+mod tests;

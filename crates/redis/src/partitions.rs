@@ -60,10 +60,11 @@ impl Partitions {
         settled: &[(PartitionId, Seq)],
         fresh: bool,
     ) -> Result<Self, ConnectError> {
+        let grace = context.options.term_grace;
         let partition = |id: PartitionId| {
             let known = settled.iter().find(|(partition, _)| *partition == id);
             let settled = known.map_or(0, |(_, seq)| *seq);
-            Arc::new(Partition::new(id, settled, fresh))
+            Arc::new(Partition::new(id, settled, fresh, grace))
         };
         let ids = (0..context.options.partitions).map(PartitionId);
         let mut partitions = Self {

@@ -82,8 +82,10 @@ impl Partitions {
         let mut command = redis::cmd("EVAL");
         command
             .arg(format!("{AT_MAXMEMORY}{RESUME}"))
-            .arg(1)
+            .arg(3)
             .arg(self.keys().partition(id))
+            .arg(self.keys().kept(id))
+            .arg(self.keys().offers(id))
             .arg(epoch.unwrap_or_default())
             .arg(new_epoch())
             .arg(base)
@@ -141,7 +143,11 @@ impl Partitions {
                 .arg(term.map_or("", |term| &term.server));
         }
         command.arg(report.before.as_ref().map_or(0, |term| term.began));
-        let insists = report.stale_for >= options.term_grace;
+        // What few Sentinels name may be a primary that was cut off together with them.
+        let stale_for = match self.context.directory.is_sure(options.term_grace) {
+            true => report.stale_for,
+            false => Duration::ZERO,
+        };
         command
             .arg(report.observed)
             .arg(report.settled)
@@ -152,11 +158,7 @@ impl Partitions {
             } else {
                 String::new()
             })
-            .arg(if insists && !report.stale_for.is_zero() {
-                "1"
-            } else {
-                "0"
-            });
+            .arg(stale_for.as_millis() as u64);
         command
     }
 }

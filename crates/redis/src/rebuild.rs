@@ -61,22 +61,33 @@ pub(crate) struct Noted {
     pub(crate) epoch: String,
     /// Whether the ledger has entries that the log does not reach to.
     pub(crate) ledger_is_ahead: bool,
+    /// Nobody misses an entry of the epoch before up to this one.
+    pub(crate) accounted: Seq,
 }
 
 impl Noted {
-    fn read(text: &str, loss: &Loss) -> Option<Self> {
+    /// What was noted, and of which loss.
+    fn read(text: &str) -> Option<(&str, Self)> {
         let mut words = text.split(' ');
-        (words.next()? == loss.name()).then_some(())?;
-        Some(Self {
+        let loss = words.next()?;
+        let noted = Self {
             unnamed: words.next()?.parse().ok()?,
             epoch: words.next()?.to_owned(),
             ledger_is_ahead: words.next()? == "1",
-        })
+            accounted: words.next()?.parse().ok()?,
+        };
+        Some((loss, noted))
     }
 
     fn text(&self, loss: &Loss) -> String {
         let (name, ahead) = (loss.name(), u8::from(self.ledger_is_ahead));
-        format!("{name} {} {} {ahead}", self.unnamed, self.epoch)
+        let Self {
+            unnamed,
+            epoch,
+            accounted,
+            ..
+        } = self;
+        format!("{name} {unnamed} {epoch} {ahead} {accounted}")
     }
 }
 
@@ -119,14 +130,18 @@ impl<'a> Rebuild<'a> {
 
     /// Writes down what an attempt that begins again does not see any more, unless an earlier one has; returns what is
     /// written.
-    pub(crate) async fn note(&self, loss: &Loss, found: Noted) -> Result<Noted, EngineError> {
+    pub(crate) async fn note(&self, loss: &Loss, mut found: Noted) -> Result<Noted, EngineError> {
         let key = self.partitions.keys().partition(self.partition);
         let mut get = redis::cmd("HGET");
         get.arg(&key).arg("repair_unnamed");
         let noted: Option<String> = self.partitions.query_unfenced(self.partition, &get).await?;
-        let noted = noted.as_deref().and_then(|noted| Noted::read(noted, loss));
-        if let Some(noted) = noted {
-            return Ok(noted);
+        if let Some((name, noted)) = noted.as_deref().and_then(Noted::read) {
+            if name == loss.name() {
+                return Ok(noted);
+            }
+            // The loss has grown; log and ledger have been moved on meanwhile.
+            found.accounted = noted.accounted.max(loss.to);
+            found.ledger_is_ahead = noted.ledger_is_ahead;
         }
         self.put(
             &key,

@@ -203,11 +203,13 @@ impl RedisEngine {
             unnamed,
             epoch: new_epoch(),
             ledger_is_ahead: settled > head,
+            accounted: head.max(settled).max(loss.to),
         };
         let Noted {
             unnamed,
             epoch,
             ledger_is_ahead,
+            accounted,
         } = rebuild.note(loss, found).await?;
         let now = partitions.time(partition).await?;
         journal::begin(ledger, partition, loss, (unnamed, &epoch), now).await?;
@@ -220,7 +222,7 @@ impl RedisEngine {
             unnamed,
             journal: Journal::read(ledger, partition, &epoch).await?,
             epoch,
-            accounted: end,
+            accounted,
             ledger_is_ahead,
         })
     }
@@ -253,13 +255,19 @@ impl RedisEngine {
     }
 }
 
-/// Moves the ledger's position forward over entries that are lost: none of them is settled from then on, whoever still
-/// brings one.
+/// So far behind everything that is known a new epoch goes on: more than anybody can have read and not settled yet. A
+/// process that was stopped between the two may bring entries that nobody else has observed, and the ledger tells them
+/// from those of the new epoch by their places alone.
+const EPOCH_GAP: Seq = 1 << 20;
+
+/// Moves the ledger's position forward over entries that are lost, and the [`EPOCH_GAP`]: none of them is settled from
+/// then on, whoever still brings one.
 async fn skip_to(
     ledger: &dyn Ledger,
     partition: PartitionId,
     seq: Seq,
 ) -> Result<Seq, LedgerError> {
+    let seq = seq.saturating_add(EPOCH_GAP);
     let mut position = ledger.settled(partition).await?;
     while position < seq {
         // Where somebody has settled something meanwhile, it is tried again from there.

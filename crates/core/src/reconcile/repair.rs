@@ -66,7 +66,7 @@ pub struct EnginePart {
     pub supply: u32,
     /// Minor units of the same; 0 for a sale.
     pub funded_minor: i64,
-    /// How many orders the part has numbered; 0 for a packet.
+    /// How many orders, or grants of a lazy packet, the part has numbered; 0 for shares that wait in a list.
     pub numbered: u32,
 }
 
@@ -131,7 +131,7 @@ pub struct Repair {
     pub returned: u32,
     /// Minor units that went back to the owner.
     pub refunded_minor: i64,
-    /// How many orders are numbered; the next one follows. 0 for a packet.
+    /// How many orders, or grants of a lazy packet, are numbered; the next one follows. 0 for shares in a list.
     pub numbered: u32,
     /// Answers and rows of the engine that cannot be kept beside what the ledger has.
     pub conflicts: Vec<Difference>,

@@ -24,11 +24,11 @@ pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
 
 /// What clients were answered, against the rows.
 pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
-    let by_user: BTreeMap<(&str, &str), (u32, &GrantRow)> = rows
-        .grants
-        .iter()
-        .map(|((campaign, number), row)| ((campaign.as_str(), row.user.as_str()), (*number, row)))
-        .collect();
+    let mut by_user: BTreeMap<(&str, &str), Vec<(u32, &GrantRow)>> = BTreeMap::new();
+    for ((campaign, number), row) in &rows.grants {
+        let user = (campaign.as_str(), row.user.as_str());
+        by_user.entry(user).or_default().push((*number, row));
+    }
     for operation in &evidence.operations {
         if !operation.is_answered() {
             let last = operation.attempts.last().map(|attempt| &attempt.answer);
@@ -38,9 +38,10 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         match &operation.wish {
             Wish::Claim { user, .. } => {
                 claim(evidence, operation, user, rows, findings);
-                let row = by_user.get(&(operation.campaign.as_str(), user.as_str()));
-                if let Some(row) = row {
-                    phantom(evidence, operation, *row, findings);
+                let rows = by_user.get(&(operation.campaign.as_str(), user.as_str()));
+                if let Some(rows) = rows {
+                    phantom(evidence, operation, rows[0], findings);
+                    second_orders(evidence, operation, rows, findings);
                 }
             }
             Wish::Pay { number, reference } => {
@@ -170,6 +171,33 @@ fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) 
                 )
             });
         }
+    }
+}
+
+/// A user claims once in a campaign, and asks with the same key until he is answered: there is one row, whatever became
+/// of it. A fault may take away under which key an order was made, and then a retry is a new order.
+fn second_orders(
+    evidence: &Evidence,
+    operation: &Operation,
+    rows: &[(u32, &GrantRow)],
+    findings: &mut Findings,
+) {
+    let (Some(first), Some(last)) = (operation.attempts.first(), operation.attempts.last()) else {
+        return;
+    };
+    let whole = Attempt {
+        start: first.start,
+        ..last.clone()
+    };
+    let excused = evidence.excuses(&whole, Level::Memory);
+    for (number, row) in &rows[1..] {
+        findings.judge(Breach::Twice, excused, || {
+            let first = rows[0].0;
+            format!(
+                "{}: one wish has the rows {first} and {number}: {row:?}",
+                describe(operation)
+            )
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Breach, Findings};
 use crate::{
-    history::Evidence,
+    history::{Evidence, Level},
     rows::{CampaignRow, GrantRow, Rows},
 };
 
@@ -14,7 +14,17 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         of_campaign.entry(campaign).or_default().push(row);
     }
     let (mut funded, mut refunded) = (0, 0);
+    let taken = taken_max(evidence);
     for campaign in evidence.campaigns.values() {
+        let withheld = rows.withheld.get(&campaign.id).copied().unwrap_or(0);
+        let most = taken.saturating_mul(u64::from(campaign.limit));
+        if u64::from(withheld) > most {
+            let text = format!(
+                "campaign {}: repairs withhold {withheld} units, and faults can have taken {most}",
+                campaign.id
+            );
+            findings.violation(Breach::Units, text);
+        }
         let Some(row) = rows.campaigns.get(&campaign.id) else {
             let text = format!("the ledger does not have campaign {}", campaign.id);
             findings.violation(Breach::Lost, text);
@@ -39,6 +49,14 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         }
     }
     accounts(evidence, rows, funded, refunded, findings);
+}
+
+/// How many entries of the log faults can have taken so that nobody can name them: one for each request that was under
+/// way, and another one for a hold that ended, or units that were moved because of it.
+fn taken_max(evidence: &Evidence) -> u64 {
+    let attempts = evidence.operations.iter().flat_map(|o| &o.attempts);
+    let under_way = attempts.filter(|attempt| evidence.excuses(attempt, Level::Memory));
+    2 * under_way.count() as u64
 }
 
 fn units(id: &str, row: &CampaignRow, grants: &[&GrantRow], rows: &Rows, findings: &mut Findings) {

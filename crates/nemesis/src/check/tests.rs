@@ -233,7 +233,61 @@ fn a_doubled_grant_is_found() {
         rows.engine.get_mut(SALE).unwrap().granted = 2;
         rows.engine.get_mut(SALE).unwrap().remaining = 8;
     };
-    check(above_the_limit, &[(Breach::Lost, 2), (Breach::Twice, 1)]);
+    check(above_the_limit, &[(Breach::Lost, 2), (Breach::Twice, 2)]);
+}
+
+/// bob may have two units and wished for one. His first answer was lost, and the retry has made another order.
+fn a_second_order(evidence: &mut Evidence, rows: &mut Rows) {
+    evidence.campaigns.get_mut(SALE).unwrap().limit = 2;
+    let row = GrantRow {
+        state: "held".to_owned(),
+        ..rows.grants[&key(SALE, 1)].clone()
+    };
+    rows.grants.insert(key(SALE, 3), row);
+    rows.campaigns.get_mut(SALE).unwrap().granted = 2;
+    let engine = rows.engine.get_mut(SALE).unwrap();
+    (engine.granted, engine.remaining) = (2, 8);
+}
+
+#[test]
+fn a_retry_that_made_a_second_order_is_found() {
+    check(a_second_order, &[(Breach::Twice, 1)]);
+    let given_back = |evidence: &mut Evidence, rows: &mut Rows| {
+        a_second_order(evidence, rows);
+        rows.grants.get_mut(&key(SALE, 3)).unwrap().state = "expired".to_owned();
+        rows.campaigns.get_mut(SALE).unwrap().granted = 1;
+        let engine = rows.engine.get_mut(SALE).unwrap();
+        (engine.granted, engine.remaining) = (1, 9);
+    };
+    check(given_back, &[(Breach::Twice, 1)]);
+    // A fault may have taken the key of the first order with it.
+    let excused = |evidence: &mut Evidence, rows: &mut Rows| {
+        a_second_order(evidence, rows);
+        let (from, until, level) = (150, 160, Level::Memory);
+        evidence.losses.push(LossWindow { from, until, level });
+    };
+    check(excused, &[]);
+}
+
+#[test]
+fn more_withheld_than_faults_can_have_taken_is_found() {
+    let withhold = |units: u32| {
+        move |_: &mut Evidence, rows: &mut Rows| {
+            rows.withheld.insert(SALE.to_owned(), units);
+        }
+    };
+    check(withhold(0), &[]);
+    check(withhold(1), &[(Breach::Units, 1)]);
+    let with_fault = |units: u32| {
+        move |evidence: &mut Evidence, rows: &mut Rows| {
+            let (from, until, level) = (100, 110, Level::Memory);
+            evidence.losses.push(LossWindow { from, until, level });
+            rows.withheld.insert(SALE.to_owned(), units);
+        }
+    };
+    // Six requests were under way.
+    check(with_fault(12), &[]);
+    check(with_fault(13), &[(Breach::Units, 1)]);
 }
 
 #[test]

@@ -137,6 +137,18 @@ impl Installation {
         psql(&database, statement)
     }
 
+    /// Units of a campaign that repairs have withheld, over all partitions.
+    pub(crate) async fn withheld(&self, campaign: &str) -> Result<u32> {
+        let mut units = 0;
+        for partition in 0..crate::plan::PARTITIONS {
+            let primary = self.redis.wait_for_primary(partition).await?;
+            let key = format!("{PREFIX}:{{p{partition:02}}}:c:{campaign}");
+            let reply = self.redis.servers()[primary].call(&["HGET", &key, "withheld"])?;
+            units += reply.text().map_or(Ok(0), str::parse::<u32>)?;
+        }
+        Ok(units)
+    }
+
     /// What `qiang audit` says of ledger and engine.
     pub(crate) fn audit(&self) -> Result<Value> {
         let ledger = format!(

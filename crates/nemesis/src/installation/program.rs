@@ -177,14 +177,16 @@ fn launch(role: Role, program: PathBuf, env: Vec<(&'static str, String)>) -> Ser
             "serve"
         });
         command.args(["--engine", "redis"]);
-        let listen = ("QIANG__SERVER__LISTEN", at.addr().to_string());
+        let listen = match role {
+            Role::Worker => "QIANG__WORKER__LISTEN",
+            Role::Node | Role::SettlingNode => "QIANG__SERVER__LISTEN",
+        };
+        let listen = (listen, at.addr().to_string());
         command.envs(env.iter().cloned().chain([listen]));
         command.envs(fixed());
         command
     };
-    let is_up = move |at: &Resources| {
-        role == Role::Worker || TcpStream::connect_timeout(&at.addr(), ACCEPT_MAX).is_ok()
-    };
+    let is_up = |at: &Resources| TcpStream::connect_timeout(&at.addr(), ACCEPT_MAX).is_ok();
     ServerProcess::builder(command).ready(is_up).start()
 }
 

@@ -146,6 +146,29 @@ fn a_repair_waits_for_all_nodes() {
     );
 }
 
+#[test]
+fn nothing_is_granted_twice_if_a_repair_is_done_again() {
+    check(
+        "two repairs",
+        PartitionModel::new(Rules::SOUND, Bounds::TWO_REPAIRS),
+        &[],
+    );
+}
+
+/// A failover in the middle of a repair goes unnoticed: a server goes on that has nothing of what was written.
+#[test]
+fn a_repair_ends_where_it_has_written() {
+    let rules = Rules {
+        repair_fenced: false,
+        ..Rules::SOUND
+    };
+    check(
+        "unfenced repair",
+        PartitionModel::new(rules, Bounds::TWO_FAILOVERS),
+        &[partition::ONE_USER_A_SHARE],
+    );
+}
+
 /// A repair neither restores what nodes have answered nor withholds what nobody can name.
 #[test]
 fn a_repair_withholds() {

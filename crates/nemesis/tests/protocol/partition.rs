@@ -155,6 +155,8 @@ pub(crate) struct State {
     ledger: Vec<Entry>,
     failovers: u8,
     repairs: u8,
+    /// The server that a repair has written to and not yet let go on, by its replication id.
+    repairing: Option<usize>,
     resends: u8,
     /// Entries were lost that the primary had.
     lost: bool,
@@ -174,6 +176,7 @@ pub(crate) enum Action {
     ReadHead(usize),
     Settle(usize),
     Repair,
+    EndRepair,
 }
 
 pub(crate) struct PartitionModel {
@@ -226,6 +229,7 @@ impl Model for PartitionModel {
             ledger: Vec::new(),
             failovers: 0,
             repairs: 0,
+            repairing: None,
             resends: 0,
             lost: false,
         }]
@@ -276,7 +280,11 @@ impl Model for PartitionModel {
             let data = &server.data;
             server.role == Role::Primary && data.phase == Phase::Halted && offered(data)
         };
+        if state.repairing.is_some() {
+            actions.push(Action::EndRepair);
+        }
         if self.rules.terms
+            && state.repairing.is_none()
             && state.repairs < self.bounds.repairs
             && state.servers.iter().any(halted)
         {
@@ -391,6 +399,7 @@ impl Model for PartitionModel {
                 state.repairs += 1;
                 self.repair(&mut state);
             }
+            Action::EndRepair => self.end_repair(&mut state),
         }
         (state != *last).then_some(state)
     }

@@ -13,6 +13,8 @@ pub(crate) struct Rules {
     pub(crate) kept_replies: bool,
     /// A repair waits until all nodes are in the present term, and have said what they have answered.
     pub(crate) repair_waits: bool,
+    /// A repair ends on the server that it has written to, or not at all.
+    pub(crate) repair_fenced: bool,
     /// A repair restores what nodes have answered.
     pub(crate) repair_from_answers: bool,
     /// A repair withholds a unit for each entry that nobody can name.
@@ -27,6 +29,7 @@ impl Rules {
         fenced_reads: true,
         kept_replies: true,
         repair_waits: true,
+        repair_fenced: true,
         repair_from_answers: true,
         withhold: true,
     };

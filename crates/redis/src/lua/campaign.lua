@@ -16,6 +16,11 @@ for i, field in ipairs(fields) do
   c[field] = tonumber(values[i]) or values[i]
 end
 c.money = tonumber(c.money)
+-- The last number that was given. Of a lazy packet it may be more than its grants, after a repair; it has no orders.
+local numbered = math.max(c.granted, c.grants)
+if c.kind ~= 'sale' then
+  c.grants = 0
+end
 
 local events, changed, gate = {}, {}, false
 

@@ -6,7 +6,7 @@
 -- luacheck: read globals seq now int append answer invalidate lazy_amount digits
 -- luacheck: read globals step n users first refusal_of set_fields
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
-  'rule', 'money', 'seed', 'min')
+  'rule', 'money', 'seed', 'min', 'grants', 'withheld')
 if c[1] ~= 'red_packet' then
   return {'unknown', ''}
 end
@@ -52,9 +52,13 @@ if taken > 0 then
   -- half done.
   redis.call('HSET', KEYS[5], 'remaining', left - taken, 'granted', tonumber(c[6]) + taken, 'last', int(at))
   if c[9] == 'lazy' then
+    -- After a repair the last number may be more than there are grants. Units that stay withheld count as to come, so
+    -- that each amount still follows from the seed and from the grants before.
+    local last, to_come = math.max(tonumber(c[6]), tonumber(c[13])), left + tonumber(c[14] or 0)
+    redis.call('HSET', KEYS[5], 'grants', int(last + taken))
     for j = 1, taken do
-      local number = tonumber(c[6]) + j
-      local amount = lazy_amount(c[11], number, money, left - j + 1, tonumber(c[12]))
+      local number = last + j
+      local amount = lazy_amount(c[11], number, money, to_come - j + 1, tonumber(c[12]))
       money = money - amount
       shares[j] = digits(number) .. int(amount)
     end

@@ -8,7 +8,9 @@
 -- for the term that it knows,
 -- ARGV[9] the last entry that the node has observed itself, ARGV[10] up to where the ledger has the partition,
 -- ARGV[11] grace in milliseconds, ARGV[12] partitions, ARGV[13] epoch for a new state, empty where there may be none,
--- ARGV[14] "1" to begin a new term in any case
+-- ARGV[14] for how many milliseconds the node has found none but earlier terms where the primary should be. After the
+-- grace it has a new term begin here. On a server that is halted it has one after half the grace, which does not open:
+-- the nodes' reports and kept answers have to be there before a repair goes on without them
 -- Replies: {"ok", epoch, term, server, began, state, head, reason, lost from, lost to}; {"count", partitions} where
 -- Redis was set up with another number; {"replica"} where the server is no primary
 local SHORT = 8 -- of a replication id, to tell servers apart
@@ -33,6 +35,7 @@ local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local known = {epoch = ARGV[2], number = tonumber(ARGV[3]), server = ARGV[4]}
 local before = {epoch = ARGV[5], number = tonumber(ARGV[6]), server = ARGV[7], began = tonumber(ARGV[8])}
 local observed, settled = tonumber(ARGV[9]), tonumber(ARGV[10])
+local grace, stale = tonumber(ARGV[11]), tonumber(ARGV[14])
 
 local function int(value)
   return string.format('%.0f', value)
@@ -153,7 +156,10 @@ end
 local knows = known.epoch == p.epoch and known.number == p.term
 -- Two servers may have begun a term of the same number.
 local conflict = knows and known.server ~= short()
-if not p.halted and (p.server ~= own or conflict or ARGV[14] == '1') then
+if p.halted and known.number > p.term and stale > 0 and stale >= grace / 2 then
+  begin(known.number + 1, newest)
+  drop('since', 'alive_from')
+elseif not p.halted and (p.server ~= own or conflict or stale > 0 and stale >= grace) then
   begin(math.max(p.term, known.number) + 1, newest)
   for name, node in pairs(nodes) do
     if node.seen < newest - FORGOTTEN_MS then
@@ -187,7 +193,7 @@ if not p.halted and not p.open then
   for _, node in pairs(nodes) do
     awaited = awaited or node.term ~= p.term and node.seen >= alive_from
   end
-  if not awaited or now - tonumber(p.since) >= tonumber(ARGV[11]) then
+  if not awaited or now - tonumber(p.since) >= grace then
     open()
   end
 end

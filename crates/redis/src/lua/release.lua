@@ -1,16 +1,19 @@
--- Gives back what a repair has withheld of a campaign: the units can be had again.
+-- Gives back what a repair has withheld of a campaign: the units can be had again. Of a lazy packet only as many as
+-- there are numbers that nobody can have been told; the rest goes back at the close.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua
 -- Replies: {"ok", units}, {"unknown", ""}
--- luacheck: read globals c int answer put take_in finish
+-- luacheck: read globals c int answer put take_in finish numbered
 -- luacheck: globals gate
 local withheld = redis.call('HMGET', KEYS[5], 'withheld', 'withheld_minor', 'withheld_shares')
 local units, minor = tonumber(withheld[1] or 0), tonumber(withheld[2] or 0)
+local kept = 0
 if units > 0 and c.rule == 'lazy' then
+  kept = math.min(units, math.max(0, numbered + c.remaining - c.supply))
   put('money', c.money + minor)
   put('funded', c.funded + minor)
-  put('remaining', c.remaining + units)
-  put('supply', c.supply + units)
+  put('remaining', c.remaining + units - kept)
+  put('supply', c.supply + units - kept)
   gate = true
 elseif units > 0 then
   local shares = {}
@@ -21,6 +24,9 @@ elseif units > 0 then
 end
 if units > 0 then
   redis.call('HDEL', KEYS[5], 'withheld', 'withheld_minor', 'withheld_shares')
+  if kept > 0 then
+    redis.call('HSET', KEYS[5], 'withheld', int(kept))
+  end
   finish()
 end
-return answer(int(units))
+return answer(int(units - kept))

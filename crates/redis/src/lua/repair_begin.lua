@@ -3,7 +3,7 @@
 -- KEYS[1] partition
 -- ARGV[1] the repairer's token, as it was replied if there was a reply, ARGV[2] for how many milliseconds it is the
 -- repairer's
--- Replies: {"ok", "MILLISECONDS TOKEN"}, since the loss was found, and the token on this server; {"whole", ""};
+-- Replies: {"ok", "MILLISECONDS TOKEN"}, since this loss was found, and the token on this server; {"whole", ""};
 -- {"taken", ""}; {"gone", ""} where it was begun on another server
 local p = redis.call('HMGET', KEYS[1], 'halted', 'lost_from', 'lost_to', 'repairer', 'repair_until', 'repair_since')
 if not p[1] or not p[3] then
@@ -16,19 +16,24 @@ if begun ~= '' and begun ~= server then
 end
 token = token .. '.' .. server
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A clock that was set back, or another server's, makes nobody wait for longer than this.
-local till = math.min(tonumber(p[5] or 0), now + tonumber(ARGV[2]))
-if p[4] and p[4] ~= token and now < till then
+local now, millis = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[2])
+local function int(value)
+  return string.format('%.0f', value)
+end
+-- Both times may be of a clock that is ahead of this one. A loss that has grown is another one: nodes have to say what
+-- they have answered of it.
+local loss = tostring(p[2]) .. '-' .. p[3]
+local name, since = string.match(p[6] or '', '^(%S+) (%d+)$')
+since = name == loss and math.min(tonumber(since), now) or now
+redis.call('HSET', KEYS[1], 'repair_since', loss .. ' ' .. int(since))
+if p[4] and p[4] ~= token and p[5] and now < tonumber(p[5]) then
+  if tonumber(p[5]) > now + millis then
+    redis.call('HSET', KEYS[1], 'repair_until', int(now + millis))
+  end
   return {'taken', ''}
 end
 if begun ~= '' and p[4] ~= token then
   return {'gone', ''}
 end
--- A loss that has grown is another one.
-local loss = p[2] .. '-' .. p[3]
-local of, since = string.match(p[6] or '', '^(%S+) (%d+)$')
-since = of == loss and math.min(tonumber(since), now) or now
-redis.call('HSET', KEYS[1], 'repairer', token, 'repair_until', string.format('%.0f', now + ARGV[2]), 'repair_since',
-  loss .. ' ' .. string.format('%.0f', since))
-return {'ok', string.format('%.0f', now - since) .. ' ' .. token}
+redis.call('HSET', KEYS[1], 'repairer', token, 'repair_until', int(now + millis))
+return {'ok', int(now - since) .. ' ' .. token}

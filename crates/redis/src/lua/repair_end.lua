@@ -11,6 +11,5 @@ end
 if tostring(lost[2]) .. '-' .. tostring(lost[3]) ~= ARGV[7] then
   return {'more', ''}
 end
-redis.call('UNLINK', KEYS[2], KEYS[3])
 redis.call('RPUSH', KEYS[4], ARGV[6])
 redis.call('LTRIM', KEYS[4], -1000, -1)

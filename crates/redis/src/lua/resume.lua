@@ -1,6 +1,6 @@
 -- Ends the halt of a partition that was repaired: it goes on under a new epoch and a new term, behind everything that
 -- was ever in its log. Only who knows the present epoch may say so, and only once.
--- KEYS[1] partition
+-- KEYS[1] partition, KEYS[2] kept, KEYS[3] offers
 -- ARGV[1] the present epoch, empty where the state is gone, ARGV[2] the new epoch, ARGV[3] the log goes on behind this
 -- entry, ARGV[4] partitions, ARGV[8] the last entry of the present epoch that nobody misses, where that is not all
 -- Replies: {"ok", term}; {"open", ""} where it is not halted; {"epoch", epoch} where it is another;
@@ -29,6 +29,8 @@ local term, server = int(tonumber(p[3] or 0) + 1), string.sub(own, 1, 8)
 local open = table.concat({ARGV[2], term, server}, '.')
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,
   'terms', table.concat({term, seq, server}, ':'), 'past', past, 'open', open)
-redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from', 'repairer', 'repair_until', 'repair_since',
-  'repair_unnamed')
+-- What a repair has written down is of the loss that is over, and so is what nodes have offered.
+redis.call('HDEL', KEYS[1], 'halted', 'lost_from', 'lost_to', 'since', 'alive_from', 'repairer', 'repair_until',
+  'repair_since', 'repair_unnamed')
+redis.call('UNLINK', KEYS[2], KEYS[3])
 return {'ok', open}

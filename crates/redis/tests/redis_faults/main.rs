@@ -26,6 +26,7 @@ mod reconcile;
 mod repair;
 mod repair_spread;
 mod replicas;
+mod scripts;
 mod sentinels;
 mod setup;
 mod spread;

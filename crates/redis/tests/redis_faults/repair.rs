@@ -1,6 +1,8 @@
 //! A partition that has lost something is repaired by itself: it grants again without a restart, whoever was answered
 //! has what he was told, and nothing is handed out twice.
 
+mod late;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},

@@ -1,9 +1,13 @@
-//! How servers are set up: what a node refuses at its start.
+//! How servers are set up: what a node refuses, at its start and later.
 
-use qiang_redis::{ConnectError, Options, RedisEngine, Topology};
-use qiang_testkit::servers::redis::{Cluster, Options as ServerOptions, Server, Standalone};
+use qiang_core::ports::{Engine as _, EventLog as _};
+use qiang_redis::{ConnectError, Options, PartitionState, RedisEngine, Topology};
+use qiang_testkit::{
+    campaign::sale,
+    servers::redis::{Cluster, Options as ServerOptions, Server, Standalone},
+};
 
-use crate::harness::{blocking, node, options};
+use crate::harness::{Harness, blocking, grant_of, node, open_now, options, wait_for};
 
 /// So many that every primary of a Cluster has one.
 const PARTITIONS: u16 = 16;
@@ -69,4 +73,41 @@ async fn every_primary_of_a_cluster_is_looked_at() {
         set_policy(primary, "noeviction");
     }
     assert_eq!(refusal(&options).await, None);
+}
+
+/// A replica that evicts takes the primary's place: nothing is granted there until it does not any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_primary_that_evicts_grants_nothing() {
+    let servers = blocking(|| Standalone::start(&ServerOptions::new().replicas(1)));
+    let mut harness = Harness::new(Options {
+        urls: vec![servers.url(), servers.replica(0).url()],
+        try_for: std::time::Duration::from_secs(1),
+        ..options(String::new())
+    })
+    .await;
+    let target = harness.open(open_now(sale(100))).await;
+    let replica = servers.replica(0);
+    set_policy(replica, "allkeys-lru");
+    blocking(|| {
+        servers.wait_for_replicas();
+        servers.kill();
+        replica.call(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    });
+    for node in &harness.nodes {
+        for partition in node.partitions() {
+            wait_for("the reason", || {
+                matches!(node.state(partition), PartitionState::Unreachable { reason }
+                    if reason.contains("maxmemory-policy noeviction"))
+            })
+            .await;
+        }
+        let answer = node.claim(target.one("early")).await;
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    set_policy(replica, "noeviction");
+    let claimed = harness
+        .record
+        .insist(&harness.nodes, 0, &target.one("late"))
+        .await;
+    assert!(grant_of(&claimed).is_some(), "{claimed:?}");
 }

@@ -14,6 +14,7 @@ use qiang_core::{
     money::Money,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
+        RepairEngine as _,
         SettlementStore as _,
     },
 };
@@ -293,6 +294,41 @@ async fn a_repaired_partition_goes_on_without_a_restart() {
     // No two entries have had the same place.
     let head = world.harness.nodes[1].head(HOME).await.unwrap();
     assert_eq!(head, world.kept + 3);
+}
+
+/// A server comes back halted, and has lost how the halt ended: nodes know a later term than it does. They see the halt,
+/// and can have it repaired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_halt_in_an_earlier_term_is_seen() {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let target = harness.open(open_now(sale(SUPPLY))).await;
+    granted(&harness, &harness.nodes[0], target, "early").await;
+    let key = format!("{}:{{p01}}:partition", harness.options.prefix);
+    let earlier = "redis.call('HSET', KEYS[1], 'term', 0, 'halted', 'older', 'lost_from', 1, 'lost_to', 1) \
+                   return redis.call('HDEL', KEYS[1], 'open')";
+    blocking(|| {
+        server
+            .primary()
+            .call(&["EVAL", earlier, "1", &key])
+            .unwrap()
+    });
+    for node in &harness.nodes {
+        let halted = || {
+            matches!(
+                node.state(HOME),
+                PartitionState::Halted { lost: Some(_), .. }
+            )
+        };
+        wait_for("the halt", halted).await;
+        assert_eq!(node.has_lost(HOME).await, Ok(true));
+    }
+    let offers = format!("{}:{{p01}}:offers", harness.options.prefix);
+    wait_for("both offers", || {
+        let count = blocking(|| server.primary().call(&["HLEN", &offers]).unwrap());
+        count.integer() == Some(2)
+    })
+    .await;
 }
 
 /// What an operator has halted and lets go on again needs no restart either.

@@ -378,10 +378,10 @@ impl<'a> Union<'a> {
         }
         let last = self.rows.grants.last_key_value();
         let mut numbered = match last {
-            Some((last, _)) if !is_packet => facts.ordinal_of(*last).max(engine.numbered),
+            Some((last, _)) if !facts.fixed_shares => facts.ordinal_of(*last).max(engine.numbered),
             _ => engine.numbered,
         };
-        if !is_packet && !is_over {
+        if !facts.fixed_shares && !is_over {
             // Somebody may have been told of these numbers.
             numbered = numbered.saturating_add(u32::try_from(unnamed).unwrap_or(u32::MAX));
         }

@@ -374,3 +374,35 @@ fn shares_are_united() {
     };
     check(&other, &[1, 3, 4, 5], &[], 1);
 }
+
+/// Grants of a lazy packet are numbered as orders are: what somebody may have been told is not given again.
+#[test]
+fn numbers_of_a_lazy_packet_are_left_out() {
+    let survey = |unnamed: u64, numbered: u32| {
+        let facts = PartFacts {
+            fixed_shares: false,
+            ..facts(CampaignKind::RedPacket, 1)
+        };
+        let survey = Survey {
+            facts,
+            engine: EnginePart {
+                rows: rows("1 ann 1 held"),
+                shares: Vec::new(),
+                supply: 5,
+                funded_minor: 50,
+                numbered,
+            },
+            ledger: rows("1 ann 1 held"),
+            ledger_is_ahead: false,
+            in_flight: &[],
+            kept: &entries("granted 3 bob 1 10"),
+            unnamed,
+            now: at(9_000),
+        };
+        survey.repair()
+    };
+    assert_eq!(survey(0, 1).numbered, 3);
+    let repair = survey(1, 1);
+    assert_eq!((repair.numbered, repair.withheld.units), (4, 3));
+    assert_eq!(survey(1, 4).numbered, 5);
+}

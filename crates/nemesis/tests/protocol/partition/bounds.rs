@@ -36,6 +36,11 @@ impl Bounds {
         many_a_user: false,
         settles: false,
     };
+    /// The second failover may come in the middle of a repair, which then has to be done again.
+    pub(crate) const TWO_REPAIRS: Self = Self {
+        repairs: 2,
+        ..Self::TWO_FAILOVERS
+    };
     pub(crate) const CALLS: Self = Self {
         users: [&[0], &[0]],
         shares: 3,

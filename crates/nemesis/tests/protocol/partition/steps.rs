@@ -120,7 +120,8 @@ impl PartitionModel {
         }
     }
 
-    /// Rebuilds the partition from the surviving log, the ledger and the nodes' answers.
+    /// Rebuilds the partition from the surviving log, the ledger and the nodes' answers. It stays halted meanwhile, and
+    /// may fail over.
     pub(super) fn repair(&self, state: &mut State) {
         let Some(at) = state
             .servers
@@ -162,6 +163,24 @@ impl PartitionModel {
                 data.withheld.extend(next);
             }
             data.log.push(Entry::Void);
+        }
+        state.repairing = Some(server_id);
+    }
+
+    /// Lets the partition that was rebuilt go on.
+    pub(super) fn end_repair(&self, state: &mut State) {
+        let Some(rebuilt) = state.repairing.take() else {
+            return;
+        };
+        let server = state
+            .servers
+            .iter_mut()
+            .find(|server| server.role == Role::Primary);
+        let Some(server) = server else { return };
+        let server_id = server.id;
+        let data = &mut server.data;
+        if data.phase != Phase::Halted || self.rules.repair_fenced && rebuilt != server_id {
+            return;
         }
         let Term { epoch, number, .. } = data.term();
         data.terms.clear();

@@ -1,0 +1,48 @@
+//! What a server says of itself: the reply to `INFO`, and what of it nodes judge by.
+
+/// The reply to `INFO`: lines of `field:value`.
+pub(crate) struct ServerInfo(String);
+
+impl ServerInfo {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// A field's value; empty if there is no such field.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        let mut lines = self.0.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or("").trim()
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        self.field("role") == "master"
+    }
+
+    /// By which policy the server removes keys that nobody has removed, if it does.
+    pub(crate) fn eviction(&self) -> Option<&str> {
+        let policy = self.field("maxmemory_policy");
+        (!policy.is_empty() && policy != "noeviction").then_some(policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_and_judged() {
+        let info = |policy: &str| {
+            let text = "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:";
+            ServerInfo::new(format!(
+                "{text}{policy}\r\n# Replication\r\nrole:master\r\n"
+            ))
+        };
+        assert_eq!(info("noeviction").eviction(), None);
+        assert_eq!(info("allkeys-lru").eviction(), Some("allkeys-lru"));
+        assert_eq!(info("noeviction").field("maxmemory"), "0");
+        assert!(info("noeviction").is_primary());
+        let silent = ServerInfo::new(String::new());
+        assert_eq!((silent.eviction(), silent.is_primary()), (None, false));
+    }
+}

@@ -1,0 +1,85 @@
+//! When answers count, and what waits for them.
+
+use std::{future::Future as _, task::Context};
+
+use super::*;
+
+/// Longer than a test takes.
+const GRACE: Duration = Duration::from_secs(600);
+
+fn answer(state: PartitionState) -> Answer {
+    let term = Term {
+        epoch: "e".to_owned(),
+        number: 1,
+        server: "s".to_owned(),
+        began: 0,
+    };
+    let term = Some(term);
+    Answer { term, state }
+}
+
+/// A partition that is open, as an answer to a presence call says that was sent this long ago.
+fn open(grace: Duration, ago: Duration) -> Partition {
+    let partition = Partition::new(PartitionId(0), 0, true, grace);
+    hear(&partition, ago);
+    hear(&partition, ago);
+    partition
+}
+
+/// The answer to a presence call that was sent this long ago.
+fn hear(partition: &Partition, ago: Duration) {
+    let mut report = partition.report();
+    report.at = Instant::now().checked_sub(ago).unwrap();
+    partition.learn(&report, answer(PartitionState::Open));
+}
+
+/// A node that was stopped reads answers from its buffers when it goes on. By then other nodes may have been
+/// granted the same in another term.
+#[tokio::test]
+async fn an_answer_is_lost_once_the_partition_was_not_heard_of_for_the_grace() {
+    let partition = open(GRACE, GRACE);
+    let term = partition.term();
+    assert_eq!(partition.state(), PartitionState::Open);
+    assert!(!partition.accept(&term, Some(7)));
+    assert!(partition.accept_reply(&term, Some(7)).is_none());
+    assert_eq!(partition.min_head(), 0, "nobody was told anything");
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    let admitted = &mut Box::pin(partition.open_term(Instant::now() + GRACE));
+    assert!(admitted.as_mut().poll(&mut context).is_pending());
+    // The same term goes on: who waits for it is admitted, and answers count.
+    hear(&partition, Duration::ZERO);
+    assert!(admitted.as_mut().poll(&mut context).is_ready());
+    assert!(partition.accept(&term, Some(7)));
+    assert!(partition.accept_reply(&term, Some(8)).is_some());
+    assert_eq!(partition.min_head(), 8);
+    // Where terms do not wait for silent nodes, nothing is gained by it.
+    let hasty = open(Duration::ZERO, GRACE);
+    assert!(hasty.accept(&hasty.term(), None));
+}
+
+/// A presence call is due several times before answers stop to count.
+#[test]
+fn presence_is_more_frequent_than_the_grace() {
+    for grace in [1, 40, 100, 2_000, 60_000].map(Duration::from_millis) {
+        let partition = Partition::new(PartitionId(0), 0, true, grace);
+        assert!(PRESENCES_A_GRACE * partition.presence_every <= grace);
+        assert!(partition.presence_every <= PRESENCE_EVERY);
+    }
+}
+
+#[test]
+fn a_repair_waits_for_replies_that_are_not_kept_yet() {
+    let partition = open(GRACE, Duration::ZERO);
+    let term = partition.term();
+    assert!(partition.accept_reply("another", Some(7)).is_none());
+    let replies = [1, 2].map(|seq| partition.accept_reply(&term, Some(seq)));
+    assert_eq!(partition.min_head(), 2);
+    let mut context = Context::from_waker(std::task::Waker::noop());
+    let mut kept = Box::pin(partition.all_kept());
+    for reply in replies {
+        assert!(kept.as_mut().poll(&mut context).is_pending());
+        assert!(reply.is_some());
+        drop(reply);
+    }
+    assert!(kept.as_mut().poll(&mut context).is_ready());
+}
