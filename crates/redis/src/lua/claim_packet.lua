@@ -6,7 +6,7 @@
 -- luacheck: read globals seq now int append answer invalidate lazy_amount digits
 -- luacheck: read globals step n users first refusal_of set_fields
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
-  'rule', 'money', 'seed', 'min')
+  'rule')
 if c[1] ~= 'red_packet' then
   return {'unknown', ''}
 end
@@ -46,15 +46,17 @@ local body
 if taken > 0 then
   local at = math.max(now, tonumber(c[7]))
   local tail = '\t' .. int(at - starts)
-  local shares = {}
-  local money = tonumber(c[10])
+  local shares, money = {}, nil
+  -- Redis goes through the whole hash for a field that is not there, so only a lazy packet is asked for these.
+  local lazy = c[9] == 'lazy' and redis.call('HMGET', KEYS[5], 'money', 'seed', 'min')
   -- The first write is one that Redis refuses when its memory has ended, as it does not refuse LPOP: then nothing is
   -- half done.
   redis.call('HSET', KEYS[5], 'remaining', left - taken, 'granted', tonumber(c[6]) + taken, 'last', int(at))
-  if c[9] == 'lazy' then
+  if lazy then
+    money = tonumber(lazy[1])
     for j = 1, taken do
       local number = tonumber(c[6]) + j
-      local amount = lazy_amount(c[11], number, money, left - j + 1, tonumber(c[12]))
+      local amount = lazy_amount(lazy[2], number, money, left - j + 1, tonumber(lazy[3]))
       money = money - amount
       shares[j] = digits(number) .. int(amount)
     end
