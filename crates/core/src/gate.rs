@@ -67,6 +67,7 @@ impl CampaignGate {
     }
 
     /// The outcome of a claim that replays no grant; `None` when it is to be granted.
+    #[inline]
     pub fn answer(&self, quantity: u32, holding: Holding, now: Timestamp) -> Option<Outcome> {
         let starts_at = self.window.starts_at();
         match self.phase_for_claims(now) {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use qiang_core::event::PartitionId;
+use redis::RedisError;
 
 use crate::{call_connection::ConnectionContext, error::ConnectError, info::ServerInfo};
 

@@ -6,7 +6,7 @@
 -- luacheck: read globals seq now int append answer invalidate lazy_amount digits
 -- luacheck: read globals step n users first refusal_of set_fields
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
-  'rule', 'money', 'seed', 'min', 'grants', 'withheld')
+  'rule')
 if c[1] ~= 'red_packet' then
   return {'unknown', ''}
 end
@@ -46,19 +46,21 @@ local body
 if taken > 0 then
   local at = math.max(now, tonumber(c[7]))
   local tail = '\t' .. int(at - starts)
-  local shares = {}
-  local money = tonumber(c[10])
+  local shares, money = {}, nil
+  -- Redis goes through the whole hash for a field that is not there, so only a lazy packet is asked for these.
+  local lazy = c[9] == 'lazy' and redis.call('HMGET', KEYS[5], 'money', 'seed', 'min', 'grants', 'withheld')
   -- The first write is one that Redis refuses when its memory has ended, as it does not refuse LPOP: then nothing is
   -- half done.
   redis.call('HSET', KEYS[5], 'remaining', left - taken, 'granted', tonumber(c[6]) + taken, 'last', int(at))
-  if c[9] == 'lazy' then
+  if lazy then
+    money = tonumber(lazy[1])
     -- After a repair the last number may be more than there are grants. Units that stay withheld count as to come, so
     -- that each amount still follows from the seed and from the grants before.
-    local last, to_come = math.max(tonumber(c[6]), tonumber(c[13])), left + tonumber(c[14] or 0)
+    local last, to_come = math.max(tonumber(c[6]), tonumber(lazy[4])), left + tonumber(lazy[5] or 0)
     redis.call('HSET', KEYS[5], 'grants', int(last + taken))
     for j = 1, taken do
       local number = last + j
-      local amount = lazy_amount(c[11], number, money, to_come - j + 1, tonumber(c[12]))
+      local amount = lazy_amount(lazy[2], number, money, to_come - j + 1, tonumber(lazy[3]))
       money = money - amount
       shares[j] = digits(number) .. int(amount)
     end

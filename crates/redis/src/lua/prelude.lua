@@ -15,7 +15,7 @@ local number = tonumber(string.match(redis.call('GETRANGE', KEYS[3], 0, 20), '^%
 if number and number >= tonumber(ARGV[4]) then
   -- Sent again; or an old packet that was delayed for longer than its sender waited, whose answer nobody reads.
   local kept = redis.call('GET', KEYS[3])
-  return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1), string.format('%.0f', seq)}
+  return {'ok', string.sub(kept, string.find(kept, ' ', 1, true) + 1), string.format('%d', seq)}
 end
 local now = tonumber(ARGV[3])
 if not now then
@@ -23,9 +23,11 @@ if not now then
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
--- Whole numbers in full: Lua's own conversion keeps 14 digits.
+-- Whole numbers in full: Lua's own conversion keeps 14 digits. `%d` takes a 64-bit integer, and a fraction of the time
+-- that printing a floating-point number does.
+local format = string.format
 local function int(value)
-  return string.format('%.0f', value)
+  return format('%d', value)
 end
 
 -- Appends `count` entries as one record, whose id is the sequence number of the last; and to the queue, where the

@@ -5,15 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_control::{
     host::Host,
-    repair::{PartitionRepair, RepairMode},
+    repair::{self, RepairMode},
     settlement::settle_once,
 };
 use qiang_core::{
     book::{CampaignAction, Command},
     campaign::{AckLevel, Phase},
     ports::{
-        AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger,
-        RepairEngine as _,
+        AccountStore as _, CampaignStore as _, Engine as _, EventLog as _, Ledger, RepairEngine,
     },
     split::SplitRule,
 };
@@ -67,10 +66,9 @@ impl World {
         for node in &self.harness.nodes {
             let host = Host::new("monitor");
             let ledger: Arc<dyn Ledger> = self.ledger.clone();
-            let node = Arc::new(node.clone());
-            let repair =
-                PartitionRepair::new(node, ledger, RepairMode::Automatic, Box::new(|_| {}));
-            host.start("repair", PartitionRepair::SCHEDULE, repair);
+            let node: Arc<dyn RepairEngine> = Arc::new(node.clone());
+            let on_repaired = Box::new(|_| {});
+            repair::start_all(&host, &node, &ledger, RepairMode::Automatic, on_repaired);
             self._repairs.push(host);
         }
     }

@@ -14,8 +14,7 @@ use qiang_core::{
     money::Money,
     ports::{
         AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
-        RepairEngine as _,
-        SettlementStore as _,
+        RepairEngine as _, SettlementStore as _,
     },
 };
 use qiang_embedded::SqliteLedger;

@@ -397,6 +397,7 @@ fn numbers_of_a_lazy_packet_are_left_out() {
             in_flight: &[],
             kept: &entries("granted 3 bob 1 10"),
             unnamed,
+            withheld: 0,
             now: at(9_000),
         };
         survey.repair()
