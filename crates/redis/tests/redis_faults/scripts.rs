@@ -12,6 +12,9 @@ const RESUME: &str = include_str!("../../src/lua/resume.lua");
 const BEGIN: &str = include_str!("../../src/lua/repair_begin.lua");
 
 const GRACE_MS: u64 = 2_000;
+/// Two repairers.
+const ONE: &str = "1";
+const TWO: &str = "2";
 
 /// A partition of its own on a server that all tests share.
 struct Keys {
@@ -102,7 +105,9 @@ impl Keys {
         let millis = millis.to_string();
         let reply = self.call(&["EVAL", BEGIN, "1", &self.partition, token, &millis]);
         let words: Vec<&str> = reply.array().iter().filter_map(Reply::text).collect();
-        (words[0].to_owned(), words[1].parse().ok())
+        let millis = words[1].split(' ').next();
+        let millis = millis.and_then(|millis| millis.parse().ok());
+        (words[0].to_owned(), millis)
     }
 
     fn resume(&self, epoch: &str, new: &str) -> String {
@@ -203,7 +208,7 @@ async fn a_resumed_partition_keeps_nothing_of_a_repair() {
             ("lost_to", "110"),
             ("repair_unnamed", "101-110 3"),
         ]);
-        assert_eq!(keys.begin("one", 10_000).0, "ok");
+        assert_eq!(keys.begin(ONE, 10_000).0, "ok");
         keys.call(&["RPUSH", &keys.kept, "an entry"]);
         keys.call(&["HSET", &keys.offers, "a", "101-110 1"]);
         assert_eq!(keys.resume("e0", "e2"), "epoch");
@@ -232,22 +237,24 @@ async fn a_repair_does_not_wait_for_a_clock_that_was_ahead() {
         const DAY_MS: u64 = 86_400_000;
         let keys = Keys::new();
         let ahead = (keys.now() + DAY_MS).to_string();
+        let server = keys.server().info("replication", "master_replid");
+        let server = server.unwrap();
         keys.set(&[
             ("halted", "lost"),
             ("lost_from", "101"),
             ("lost_to", "110"),
-            ("repairer", "one"),
+            ("repairer", &format!("{ONE}.{server}")),
             ("repair_until", &ahead),
             ("repair_since", &format!("101-110 {ahead}")),
         ]);
-        assert_eq!(keys.begin("two", 60_000).0, "taken");
+        assert_eq!(keys.begin(TWO, 60_000).0, "taken");
         let state = keys.state();
         let until: u64 = state["repair_until"].parse().unwrap();
         assert!(until <= keys.now() + 60_000, "{state:?}");
         let (_, since) = state["repair_since"].split_once(' ').unwrap();
         assert!(since.parse::<u64>().unwrap() <= keys.now(), "{state:?}");
         // The one who has it keeps it.
-        assert_eq!(keys.begin("one", 60_000).0, "ok");
+        assert_eq!(keys.begin(ONE, 60_000).0, "ok");
     });
 }
 
@@ -264,10 +271,10 @@ async fn the_grace_of_a_repair_is_that_of_its_loss() {
             ("lost_to", "110"),
             ("repair_since", &format!("101-110 {long_ago}")),
         ]);
-        let (status, waited) = keys.begin("one", 10_000);
+        let (status, waited) = keys.begin(ONE, 10_000);
         assert!(status == "ok" && waited.unwrap() >= HOUR_MS, "{waited:?}");
         keys.set(&[("lost_to", "120")]);
-        let (status, waited) = keys.begin("one", 10_000);
+        let (status, waited) = keys.begin(ONE, 10_000);
         assert!(status == "ok" && waited.unwrap() < HOUR_MS, "{waited:?}");
     });
 }
