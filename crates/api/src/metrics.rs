@@ -82,7 +82,7 @@ impl Metrics {
         describe_gauge(
             &recorder,
             CLOCK_OFFSET,
-            "How far the clock that decides is ahead: Redis' of this machine's; the system's of its own time since the start",
+            "How far ahead the clock is that decides: Redis' of this machine's; the system's of what has passed",
         );
         describe_gauge(
             &recorder,

@@ -1,6 +1,6 @@
 //! How the servers are set up, looked at when a node starts: grants must not be evicted, and should survive a restart.
-//! `INFO` says all of it, also where `CONFIG` is forbidden. A server that becomes the primary later is looked at when it
-//! is connected to, see `directory.rs`.
+//! `INFO` says all of it, also where `CONFIG` is forbidden. A server that becomes the primary later is looked at when
+//! it is connected to, see `directory.rs`.
 
 use std::collections::BTreeSet;
 

@@ -37,6 +37,7 @@ mod presence;
 mod rebuild;
 mod record;
 mod repair;
+mod replies;
 mod reply;
 mod scripts;
 mod snapshot;

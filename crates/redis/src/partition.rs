@@ -8,7 +8,7 @@ use std::{
     ops::RangeInclusive,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +16,8 @@ use std::{
 use parking_lot::Mutex;
 use qiang_core::event::{PartitionId, Seq};
 use tokio::{sync::Notify, time::Instant};
+
+use crate::replies::{Replies, Unkept};
 
 /// How often a node says that it is there, if the grace of terms is not so short that it has to be more often.
 const PRESENCE_EVERY: Duration = Duration::from_millis(500);
@@ -133,31 +135,6 @@ pub(crate) struct Partition {
     awaiting: AtomicBool,
     replies: Arc<Replies>,
     presence_every: Duration,
-}
-
-/// Replies that were accepted and are on their way to where they are kept.
-#[derive(Default)]
-struct Replies {
-    unkept: AtomicUsize,
-    /// There are none any more.
-    kept: Notify,
-}
-
-/// A reply that was accepted. Whoever keeps it does so before this is dropped.
-pub(crate) struct Unkept(Arc<Replies>);
-
-impl fmt::Debug for Unkept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Unkept")
-    }
-}
-
-impl Drop for Unkept {
-    fn drop(&mut self) {
-        if self.0.unkept.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.kept.notify_waiters();
-        }
-    }
 }
 
 struct View {
@@ -317,21 +294,12 @@ impl Partition {
         if let Some(seq) = relied_on {
             view.observed = view.observed.max(seq);
         }
-        self.replies.unkept.fetch_add(1, Ordering::AcqRel);
-        Some(Unkept(Arc::clone(&self.replies)))
+        Some(Replies::unkept(&self.replies))
     }
 
     /// Returns once every reply that was accepted is kept. No more come where the partition has halted.
     pub(crate) async fn all_kept(&self) {
-        loop {
-            let kept = self.replies.kept.notified();
-            tokio::pin!(kept);
-            kept.as_mut().enable();
-            if self.replies.unkept.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            kept.await;
-        }
+        self.replies.all_kept().await;
     }
 
     /// The ledger has the partition up to this entry.

@@ -28,7 +28,7 @@ use qiang_core::{
 };
 use redis::{ErrorKind, RedisError, Value};
 
-use crate::{error::unavailable, meta::CampaignMeta, partition::Unkept};
+use crate::{error::unavailable, meta::CampaignMeta, replies::Unkept};
 
 /// What a script has replied.
 #[derive(Debug)]

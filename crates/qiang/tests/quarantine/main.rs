@@ -263,8 +263,8 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     assert_eq!(node.balance("olga").await, 20 * SHARE_MINOR + PRICE_MINOR);
 }
 
-/// Grants one after the other that ask for `ledger`. Were settlement to wait for its timer, each would take nearly 50 ms
-/// after the one before; however busy the machine is, one of them is quicker than that if it does not.
+/// Grants one after the other that ask for `ledger`. Were settlement to wait for its timer, each would take nearly 50
+/// ms after the one before; however busy the machine is, one of them is quicker than that if it does not.
 const ASKING: u32 = 40;
 const TIMER_NEARLY: Duration = Duration::from_millis(35);
 

@@ -93,8 +93,8 @@ impl Journal {
         ]);
     }
 
-    /// The same for a part of a spread campaign, whose units are all divided anew: it withholds as many as before, and the
-    /// same shares.
+    /// The same for a part of a spread campaign, whose units are all divided anew: it withholds as many as before, and
+    /// the same shares.
     pub(super) fn withhold_as_before(&self, part: &mut BothSides) {
         self.number_on(part);
         let before = part.snapshot.as_ref();

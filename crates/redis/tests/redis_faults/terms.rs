@@ -295,8 +295,8 @@ async fn a_repaired_partition_goes_on_without_a_restart() {
     assert_eq!(head, world.kept + 3);
 }
 
-/// A server comes back halted, and has lost how the halt ended: nodes know a later term than it does. They see the halt,
-/// and can have it repaired.
+/// A server comes back halted, and has lost how the halt ended: nodes know a later term than it does. They see the
+/// halt, and can have it repaired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_halt_in_an_earlier_term_is_seen() {
     let server = blocking(|| Standalone::start(&ServerOptions::new()));

@@ -71,7 +71,8 @@ pub async fn closed_stays_closed_when_the_clock_goes_back<S: Subject>(case: &mut
     }
 }
 
-/// A grant is replayed wherever the clock is set: before the start, and in the window again. No hold runs out meanwhile.
+/// A grant is replayed wherever the clock is set: before the start, and in the window again. No hold runs out
+/// meanwhile.
 pub async fn a_holder_has_the_grant_whatever_the_clock_says<S: Subject>(case: &mut Scenario<S>) {
     let before = OPENS.plus_millis(-1);
     let packet = case

@@ -451,8 +451,8 @@ impl<'a> Union<'a> {
     }
 }
 
-/// Where the ledger is ahead, its phase is the later one. Whether a part was opened at all, the engine knows best: nothing
-/// is granted in one that was not.
+/// Where the ledger is ahead, its phase is the later one. Whether a part was opened at all, the engine knows best:
+/// nothing is granted in one that was not.
 fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
     let engine = survey.engine.rows.phase;
     let is_later = !survey.ledger_is_ahead || settled == Phase::Draft;

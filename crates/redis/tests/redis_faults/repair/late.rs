@@ -8,9 +8,9 @@ use super::*;
 /// More than one step of settlement takes.
 const READ_MAX: usize = 4_096;
 
-/// A node reads entries to settle them and is stopped. A failover loses them; nobody else has observed the last of them.
-/// The partition is repaired and goes on. What the node then brings is not settled in the place of what was granted
-/// since.
+/// A node reads entries to settle them and is stopped. A failover loses them; nobody else has observed the last of
+/// them. The partition is repaired and goes on. What the node then brings is not settled in the place of what was
+/// granted since.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_a_lost_epoch_are_settled_by_nobody() {
     let world = World::new().await;
@@ -50,8 +50,8 @@ async fn entries_of_a_lost_epoch_are_settled_by_nobody() {
     world.close().await;
 }
 
-/// A repair knows of four grants of a lazy packet, and that two more were made. When what it has withheld is given back,
-/// nobody gets a number that somebody else may have been told, and the money is all there at the end.
+/// A repair knows of four grants of a lazy packet, and that two more were made. When what it has withheld is given
+/// back, nobody gets a number that somebody else may have been told, and the money is all there at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn released_grants_of_a_lazy_packet_have_numbers_of_their_own() {
     const SHARES: usize = 10;
