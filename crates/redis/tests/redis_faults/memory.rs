@@ -230,7 +230,6 @@ impl Full {
             }
         }
         let (node, events_max) = (&harness.nodes[0], 1_000);
-        assert_eq!(node.probe(PARTITION).await, Ok(Probed::Ready));
         while node.submit(Command::Tick { events_max }).await != Ok(Reply::Ticked { more: false }) {
         }
         let head = node.head(PARTITION).await.unwrap();
