@@ -2,6 +2,7 @@
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] the reason, ARGV[8] "1" where a repair is to follow
 -- Replies: {"ok", ""}
+-- luacheck: read globals seq
 redis.call('HSET', KEYS[1], 'halted', ARGV[7])
 if ARGV[8] == '1' then
   -- A loss of nothing.
