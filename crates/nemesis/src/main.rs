@@ -57,6 +57,9 @@ struct Args {
     /// slots, clock.
     #[arg(long, default_value = KINDS)]
     faults: String,
+    /// Primaries of Redis are neither killed, stopped nor cut off.
+    #[arg(long)]
+    spare_primaries: bool,
     /// Entries travel by RabbitMQ, which has faults, too.
     #[arg(long)]
     rabbitmq: bool,
@@ -113,6 +116,7 @@ fn run(args: &Args) -> Result<bool> {
                 topology: *topology,
                 has_rabbit: args.rabbitmq,
                 has_clock,
+                spares_primaries: args.spare_primaries,
             };
             Plan::new(args.seed, &kinds, scope)
         })

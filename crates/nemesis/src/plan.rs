@@ -187,6 +187,8 @@ pub(crate) struct Scope {
     pub(crate) topology: Topology,
     pub(crate) has_rabbit: bool,
     pub(crate) has_clock: bool,
+    /// Whether primaries of Redis are neither killed, stopped nor cut off.
+    pub(crate) spares_primaries: bool,
 }
 
 /// Programs of ours: two nodes and a worker.
@@ -260,13 +262,14 @@ fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
     let mut processes: Vec<Target> = (0..NODES).map(Target::Node).collect();
     processes.extend([Target::Worker, Target::Ledger]);
     let primaries = (0..shards).map(Target::Primary);
+    let mortal = (0..shards * usize::from(!scope.spares_primaries)).map(Target::Primary);
     let replicas = (0..shards).map(Target::Replica);
     if scope.has_rabbit {
         processes.push(Target::Rabbit);
     }
     match kind {
         Kind::Kill | Kind::Stop => {
-            processes.extend(primaries.chain(replicas));
+            processes.extend(mortal.chain(replicas));
             if sentinel {
                 processes.extend((0..SENTINELS).map(Target::Sentinel));
             }
@@ -276,7 +279,7 @@ fn targets(kind: Kind, scope: Scope) -> Vec<Target> {
             processes
         }
         Kind::Cut | Kind::HalfCut => {
-            processes.extend(primaries.chain(replicas));
+            processes.extend(mortal.chain(replicas));
             processes.extend((0..PROGRAMS).map(Target::LedgerLink));
             // The nodes of a Cluster say where they are, to all programs alike.
             if sentinel {
@@ -306,6 +309,7 @@ mod tests {
         topology: Topology::Sentinel,
         has_rabbit: true,
         has_clock: true,
+        spares_primaries: false,
     };
 
     #[test]
