@@ -33,6 +33,7 @@ const NEEDS: &str = "
     postgresql | initdb postgres | tests of the ledger
     mariadb-server-core | mariadb-install-db mariadbd | tests of the ledger
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
+    mariadb-client | mariadb-dump | tests that set a ledger back to an earlier moment
     rabbitmq-server | rabbitmq-server | tests of the broker
     prometheus | promtool | tests of the alarms
 ";

@@ -77,7 +77,7 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
     steps.push(Step::command(
         "tests",
         "run all tests (minutes: most start servers of their own)",
-        &format!("cargo test --workspace --all-targets{features}"),
+        &format!("cargo test --workspace --all-targets --no-fail-fast{features}"),
         root,
     ));
     // The same features, so that nothing is compiled again.

@@ -84,7 +84,11 @@ fn client(program: &str, url: &str) -> Command {
         .and_then(|(_, place)| place.split_once('/'));
     let port = place.and_then(|(addr, name)| Some((addr.rsplit_once(':')?.1, name)));
     let (port, name) = port.expect("the URL of a database of ours");
-    let mut client = Command::new(program::find(program, "mariadb-client-core"));
+    let package = match program {
+        "mariadb-dump" => "mariadb-client",
+        _ => "mariadb-client-core",
+    };
+    let mut client = Command::new(program::find(program, package));
     client
         .args([
             "--no-defaults",
