@@ -356,6 +356,10 @@ impl ReconcileStore for FakeLedger {
         Err(broken())
     }
 
+    async fn last_order(&self, _: CampaignId) -> Result<u32, LedgerError> {
+        Err(broken())
+    }
+
     async fn settled_payments(
         &self,
         _: CampaignId,
