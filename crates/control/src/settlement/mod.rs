@@ -162,11 +162,6 @@ impl Settlement {
         }
     }
 
-    /// Says that the logs that had lost entries were repaired: they are looked at anew.
-    pub fn resume(&self) {
-        self.host.resume();
-    }
-
     /// Why some partition does not go on, if one does not.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {

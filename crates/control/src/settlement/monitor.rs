@@ -247,7 +247,7 @@ impl Reconciler for Look {
         failed
             .into_iter()
             .next()
-            .map_or(Ok(Next::Wait), |error| Err(Stuck::Failing(error)))
+            .map_or(Ok(Next::Wait), |error| Err(Stuck(error)))
     }
 }
 

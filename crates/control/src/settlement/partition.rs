@@ -71,7 +71,7 @@ impl Reconciler for PartitionSettlement {
             }
             None => settle_once(&*self.log, ledger, self.partition, limit).await,
         };
-        let failing = |error: &StepError| Stuck::Failing(error.chain());
+        let failing = |error: &StepError| Stuck(error.chain());
         match step {
             Ok(step) => {
                 self.rolled_back = false;
@@ -88,7 +88,7 @@ impl Reconciler for PartitionSettlement {
                 released.map_err(|error| failing(&error))?;
                 match waiting {
                     0 => Ok(next),
-                    _ => Err(Stuck::Failing(format!(
+                    _ => Err(Stuck(format!(
                         "{waiting} entries are not settled before replicas have them"
                     ))),
                 }
