@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::partition::PartitionSettlement;
 pub use self::{
     consumer::{ConsumerStatus, PartitionConsumer},
-    monitor::{OnPositions, SettlementMonitor},
+    monitor::{OnPositions, STALL_MAX, SettlementMonitor},
     step::{StepError, StepResult, settle_once, settle_via},
 };
 pub use qiang_core::settlement::REFUSED_MAX;
@@ -134,6 +134,7 @@ impl Settlement {
                 options: Arc::clone(&options),
                 consumer,
                 position: Arc::clone(&position),
+                waits_since: None,
                 release_at: Instant::now(),
                 rolled_back: false,
             };
