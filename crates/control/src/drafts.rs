@@ -66,7 +66,7 @@ impl Reconciler for DraftOpener {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         match self.open_all().await {
             Ok(_) => Ok(Next::Wait),
-            Err(error) => Err(Stuck::Failing(error.to_string())),
+            Err(error) => Err(Stuck(error.to_string())),
         }
     }
 }

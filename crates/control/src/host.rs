@@ -1,8 +1,7 @@
 //! The task host: runs reconcilers, each in a task of its own, on a timer and on a signal.
 //!
 //! A reconciler makes the world a little more as it should be, and may be run as often as one likes. One that fails is
-//! run again after a pause that grows, and holds up no other. One that halts is not run before somebody says that what
-//! it found broken was repaired. Every change from well to stuck and back is logged once.
+//! run again after a pause that grows, and holds up no other. Every change from well to stuck and back is logged once.
 
 use std::{
     future::Future,
@@ -35,14 +34,9 @@ pub enum Next {
     Wait,
 }
 
-/// Why a reconciler does not get on.
+/// Why a reconciler does not get on. It is run again by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stuck {
-    /// Something failed. It is run again by itself.
-    Failing(String),
-    /// Something is broken. It is not run again before [`Host::resume`].
-    Halted(String),
-}
+pub struct Stuck(pub String);
 
 /// When to run a reconciler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +69,6 @@ impl Schedule {
 struct Signal {
     /// Grows when there may be something to do.
     wakes: u64,
-    /// Grows when something was repaired.
-    resumes: u64,
     stop: bool,
 }
 
@@ -112,7 +104,7 @@ impl Task {
     /// Why it does not get on, if so.
     fn stuck(&self) -> Option<String> {
         let stuck = self.stuck.lock();
-        let (Stuck::Failing(why) | Stuck::Halted(why)) = stuck.as_ref()?;
+        let Stuck(why) = stuck.as_ref()?;
         Some(format!("{}: {why}", self.name))
     }
 
@@ -154,13 +146,6 @@ impl Host {
             handle: tokio::spawn(runner.run()),
         });
         waker
-    }
-
-    /// Says that what was broken was repaired: reconcilers that have halted run again.
-    pub fn resume(&self) {
-        for task in self.tasks.lock().iter() {
-            task.signal.send_modify(|signal| signal.resumes += 1);
-        }
     }
 
     /// Which reconciler is stuck and why, if one is.
@@ -228,11 +213,10 @@ impl<R: Reconciler> Runner<R> {
                     self.wait(rest, |_| false).await
                         && self.wait(interval, |now| now.wakes > seen.wakes).await
                 }
-                Err(Stuck::Failing(_)) => {
+                Err(Stuck(_)) => {
                     let pause = self.pause();
                     self.wait(pause, |_| false).await
                 }
-                Err(Stuck::Halted(_)) => self.wait_for_resume(seen.resumes).await,
             };
             if !goes_on {
                 return;
@@ -246,13 +230,10 @@ impl<R: Reconciler> Runner<R> {
         let before = std::mem::replace(&mut *self.stuck.lock(), stuck.cloned());
         match (before, stuck) {
             (Some(_), None) => tracing::warn!(purpose, name, "a reconciler gets on again"),
-            (None, Some(Stuck::Failing(reason))) => {
+            (None, Some(Stuck(reason))) => {
                 tracing::error!(purpose, name, reason, "a reconciler is stuck");
             }
-            (_, Some(Stuck::Halted(reason))) => {
-                tracing::error!(purpose, name, reason, "a reconciler halts until a repair");
-            }
-            (Some(_), Some(Stuck::Failing(_))) | (None, None) => {}
+            (Some(_), Some(_)) | (None, None) => {}
         }
         if stuck.is_none() {
             self.failures = 0;
@@ -276,12 +257,5 @@ impl<R: Reconciler> Runner<R> {
             Ok(Err(_)) => false, // the host is gone: nobody could stop it any more
             Err(_) => true,
         }
-    }
-
-    async fn wait_for_resume(&mut self, resumes: u64) -> bool {
-        let signalled = self
-            .signal
-            .wait_for(|signal| signal.stop || signal.resumes > resumes);
-        signalled.await.is_ok_and(|signal| !signal.stop)
     }
 }

@@ -241,7 +241,7 @@ impl Reconciler for Reconciliation {
             }
         }
         match failed {
-            Some(reason) => Err(Stuck::Failing(reason)),
+            Some(reason) => Err(Stuck(reason)),
             None => Ok(Next::Wait),
         }
     }

@@ -1,4 +1,4 @@
-//! Repairs partitions that have lost something, by themselves, and lets settlement go on when they are whole again.
+//! Repairs partitions that have lost something, by themselves.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,9 +23,6 @@ pub enum RepairMode {
     Manual,
 }
 
-/// Is called when a partition that had lost something is whole again, whoever has repaired it.
-pub type OnRepaired = Box<dyn Fn(PartitionId) + Send + Sync>;
-
 /// Starts a reconciler for every partition of an engine: one that takes long to repair, or cannot be repaired, holds up
 /// no other. Needs a tokio runtime around it.
 pub fn start_all(
@@ -33,17 +30,15 @@ pub fn start_all(
     engine: &Arc<dyn RepairEngine>,
     ledger: &Arc<dyn Ledger>,
     mode: RepairMode,
-    on_repaired: OnRepaired,
 ) {
-    let on_repaired = Arc::new(on_repaired);
+    if mode == RepairMode::Manual {
+        return;
+    }
     for partition in engine.partitions() {
         let repair = PartitionRepair {
             engine: Arc::clone(engine),
             ledger: Arc::clone(ledger),
             partition,
-            mode,
-            on_repaired: Arc::clone(&on_repaired),
-            lost: false,
         };
         let name = format!("repair of partition {}", partition.0);
         host.start(&name, PartitionRepair::SCHEDULE, repair);
@@ -55,10 +50,6 @@ struct PartitionRepair {
     engine: Arc<dyn RepairEngine>,
     ledger: Arc<dyn Ledger>,
     partition: PartitionId,
-    mode: RepairMode,
-    on_repaired: Arc<OnRepaired>,
-    /// Whether it had lost something when it was looked at last.
-    lost: bool,
 }
 
 impl PartitionRepair {
@@ -69,11 +60,8 @@ impl PartitionRepair {
 
     async fn look(&mut self) -> Result<(), EngineError> {
         let partition = self.partition;
-        let mut lost = self.engine.has_lost(partition).await?;
-        self.lost |= lost;
-        if lost && self.mode == RepairMode::Automatic {
+        if self.engine.has_lost(partition).await? {
             let repaired = self.engine.repair(partition, &*self.ledger, false).await?;
-            lost = repaired == RepairState::Waiting;
             if let RepairState::Repaired(report) = repaired {
                 tracing::warn!(
                     partition = partition.0,
@@ -87,9 +75,6 @@ impl PartitionRepair {
                 );
             }
         }
-        if !lost && std::mem::take(&mut self.lost) {
-            (self.on_repaired)(partition);
-        }
         Ok(())
     }
 }
@@ -97,7 +82,7 @@ impl PartitionRepair {
 impl Reconciler for PartitionRepair {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         let looked = self.look().await;
-        let failing = |error: EngineError| Stuck::Failing(error.to_string());
+        let failing = |error: EngineError| Stuck(error.to_string());
         looked.map(|()| Next::Wait).map_err(failing)
     }
 }

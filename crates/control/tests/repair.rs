@@ -44,6 +44,7 @@ struct Parts {
     does: Mutex<Vec<Does>>,
     /// Which partitions somebody tried to repair, and when.
     attempts: Mutex<Vec<(PartitionId, Instant)>>,
+    repaired: Mutex<Vec<PartitionId>>,
 }
 
 impl Parts {
@@ -104,6 +105,7 @@ impl RepairEngine for Parts {
             }),
             Does::Repair | Does::Nothing => {
                 self.does.lock().unwrap()[usize::from(partition.0)] = Does::Nothing;
+                self.repaired.lock().unwrap().push(partition);
                 Ok(RepairState::Repaired(RepairReport::default()))
             }
         }
@@ -127,46 +129,43 @@ impl RepairEngine for Parts {
     }
 }
 
-/// Starts repairing; what has been repaired is told.
-fn start(does: &[Does], mode: RepairMode) -> (Arc<Parts>, Host, Arc<Mutex<Vec<PartitionId>>>) {
+/// Starts repairing.
+fn start(does: &[Does], mode: RepairMode) -> (Arc<Parts>, Host) {
     let partitions: Vec<u16> = (0..).take(does.len()).collect();
     let parts = Arc::new(Parts {
         log: FakeLog::new(&partitions),
         does: Mutex::new(does.to_vec()),
         attempts: Mutex::default(),
+        repaired: Mutex::default(),
     });
-    let (host, told) = (
-        Host::new("monitor"),
-        Arc::<Mutex<Vec<PartitionId>>>::default(),
-    );
+    let host = Host::new("monitor");
     let (engine, ledger): (Arc<dyn RepairEngine>, Arc<dyn Ledger>) =
         (parts.clone(), FakeLedger::new());
-    let on_repaired = {
-        let told = Arc::clone(&told);
-        Box::new(move |partition| told.lock().unwrap().push(partition))
-    };
-    repair::start_all(&host, &engine, &ledger, mode, on_repaired);
-    (parts, host, told)
+    repair::start_all(&host, &engine, &ledger, mode);
+    (parts, host)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_repair_that_takes_long_holds_up_no_other() {
-    let (parts, host, told) = start(
+    let (parts, host) = start(
         &[Does::Hang, Does::Repair, Does::Fail, Does::Repair],
         RepairMode::Automatic,
     );
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(*told.lock().unwrap(), [PartitionId(1), PartitionId(3)]);
+    assert_eq!(
+        *parts.repaired.lock().unwrap(),
+        [PartitionId(1), PartitionId(3)]
+    );
     // What is lost later is repaired as well.
     parts.does.lock().unwrap()[3] = Does::Repair;
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(told.lock().unwrap()[2..], [PartitionId(3)]);
+    assert_eq!(parts.repaired.lock().unwrap()[2..], [PartitionId(3)]);
     host.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_repair_that_fails_is_tried_again_after_pauses_that_grow_to_seconds() {
-    let (parts, host, told) = start(&[Does::Fail], RepairMode::Automatic);
+    let (parts, host) = start(&[Does::Fail], RepairMode::Automatic);
     sleep(Duration::from_secs(60)).await;
     let attempts = parts.attempts.lock().unwrap().clone();
     let pauses = attempts.windows(2).map(|pair| pair[1].1 - pair[0].1);
@@ -177,19 +176,15 @@ async fn a_repair_that_fails_is_tried_again_after_pauses_that_grow_to_seconds() 
     assert!(stuck.starts_with("repair of partition 0: "), "{stuck}");
     parts.does.lock().unwrap()[0] = Does::Repair;
     sleep(Duration::from_secs(6)).await;
-    assert_eq!(*told.lock().unwrap(), [PartitionId(0)]);
+    assert_eq!(*parts.repaired.lock().unwrap(), [PartitionId(0)]);
     assert_eq!(host.stuck(), None);
     host.abort();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_operator_repairs_is_told_as_well() {
-    let (parts, host, told) = start(&[Does::Repair], RepairMode::Manual);
+async fn what_an_operator_is_to_repair_is_left_to_him() {
+    let (parts, host) = start(&[Does::Repair], RepairMode::Manual);
     sleep(Duration::from_secs(5)).await;
-    assert!(told.lock().unwrap().is_empty());
-    parts.does.lock().unwrap()[0] = Does::Nothing;
-    sleep(Duration::from_secs(1)).await;
-    assert_eq!(*told.lock().unwrap(), [PartitionId(0)]);
     assert!(parts.attempts.lock().unwrap().is_empty());
     host.abort();
 }

@@ -301,6 +301,11 @@ macro_rules! impl_ledger {
                     query(self.readers(), rows).await
                 }
 
+                async fn last_order(&self, id: CampaignId) -> Result<u32, LedgerError> {
+                    let last = move |conn: &_| reconcile::last_order(conn, id);
+                    query(self.readers(), last).await
+                }
+
                 async fn settled_payments(
                     &self,
                     id: CampaignId,

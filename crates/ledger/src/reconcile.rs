@@ -18,6 +18,7 @@ const LIVE_CAMPAIGNS: Statement = sql!("live_campaigns");
 const PART: Statement = sql!("part");
 const SETTLED_SHARES: Statement = sql!("settled_shares");
 const SETTLED_ORDERS: Statement = sql!("settled_orders");
+const LAST_ORDER: Statement = sql!("last_order");
 const SETTLED_PAYMENTS: Statement = sql!("settled_payments");
 
 /// Campaigns to which something may still happen.
@@ -76,6 +77,17 @@ pub(crate) async fn settled_rows<D: Dialect>(
     rows.into_iter()
         .map(|row| Ok(SettledRow::of(row)?))
         .collect()
+}
+
+/// The highest number of a campaign's orders.
+pub(crate) async fn last_order<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<u32, StoreError> {
+    let id = id.to_string();
+    let last = fetch_one::<D, (i64,)>(conn, &LAST_ORDER, &[id.as_str().into()]).await?;
+    let (last,) = last.unwrap_or_default();
+    u32::try_from(last).map_err(|_| StoreError::damaged(format!("order {last} of campaign {id}")))
 }
 
 /// The payments of orders with numbers in this range.

@@ -266,6 +266,11 @@ impl<D: Dialect> ReconcileStore for SqlLedger<D> {
             .await
     }
 
+    async fn last_order(&self, id: CampaignId) -> Result<u32, LedgerError> {
+        self.read(move |conn| Box::pin(reconcile::last_order::<D>(conn, id)))
+            .await
+    }
+
     async fn settled_payments(
         &self,
         id: CampaignId,

@@ -168,14 +168,8 @@ impl Distributed {
             let leftovers = Leftovers::of(config.redis.options());
             monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
         }
-        let resumed = settlement.clone();
-        let on_repaired = Box::new(move |_| {
-            if let Some(settlement) = &resumed {
-                settlement.resume();
-            }
-        });
         let mode = config.redis.repair.into();
-        repair::start_all(&monitoring, &repairing, &ledger, mode, on_repaired);
+        repair::start_all(&monitoring, &repairing, &ledger, mode);
         let findings = config.redis.reconcile_options().map(|options| {
             let findings = Arc::<ReconcileMonitor>::default();
             let reconciliation = Reconciliation::new(

@@ -31,7 +31,7 @@ impl Reconciler for Leftovers {
     async fn reconcile(&mut self) -> Result<Next, Stuck> {
         if !self.removed {
             let removed = qiang_redis::remove_transports(&self.options).await;
-            removed.map_err(|error| Stuck::Failing(format!("{:#}", anyhow::Error::from(error))))?;
+            removed.map_err(|error| Stuck(format!("{:#}", anyhow::Error::from(error))))?;
             self.removed = true;
         }
         Ok(Next::Wait)

@@ -213,6 +213,7 @@ impl RedisEngine {
         } = rebuild.note(loss, found).await?;
         let now = partitions.time(partition).await?;
         journal::begin(ledger, partition, loss, (unnamed, &epoch), now).await?;
+        self.settle_behind_gap(partition, ledger, true).await?;
         let end = skip_to(ledger, partition, head.max(settled).max(loss.to)).await;
         let end = end.map_err(of_ledger)?;
         rebuild.move_end(end).await?;
@@ -228,7 +229,7 @@ impl RedisEngine {
     }
 
     /// Settles what the log still has behind the ledger's position, as far as it follows without a gap; returns the
-    /// position. Behind a gap, rows tell more than entries.
+    /// position. Behind a gap, rows tell more than entries, where there are any (`campaigns.rs`).
     async fn settle_rest(
         &self,
         partition: PartitionId,

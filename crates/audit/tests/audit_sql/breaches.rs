@@ -14,7 +14,7 @@ type Breach = (
     &'static str,
 );
 
-const BREACHES: [Breach; 17] = [
+const BREACHES: [Breach; 28] = [
     (
         "a share assigned twice",
         &["keys_unique", "counts_add_up", "numbers_dense", "shares_complete", "grants_posted"],
@@ -116,6 +116,75 @@ const BREACHES: [Breach; 17] = [
         &["direct_counted"],
         "the count stands at -1/1",
         "UPDATE direct_postings SET seq = 1",
+    ),
+    (
+        "a posting to an account that is not there",
+        &["posting_accounts", "balances", "grants_posted"],
+        "to account 999999",
+        "UPDATE postings SET credit = 999999 WHERE kind = 'grant' AND campaign = @12 AND number = 2",
+    ),
+    (
+        "a deposit never posted",
+        &["deposits", "balances", "direct_postings"],
+        "(posting -1/1) is missing or wrong",
+        "DELETE FROM postings WHERE kind = 'deposit' AND seq = 1",
+    ),
+    (
+        "a deposit that nobody made",
+        &["deposits"],
+        "",
+        "DELETE FROM deposits WHERE posting = 1",
+    ),
+    (
+        "a share posted for nobody",
+        &["grants_posted", "counts_add_up"],
+        "",
+        "UPDATE shares SET \"user\" = NULL, granted_at = NULL WHERE campaign = @12 AND number = 2",
+    ),
+    (
+        "a share posted at another time",
+        &["grants_posted"],
+        "",
+        "UPDATE postings SET at = at + 1 WHERE kind = 'grant' AND campaign = @12 AND number = 2",
+    ),
+    (
+        "a packet's count of grants",
+        &["counts_add_up", "parts_whole"],
+        "8 are granted and 3 returned, and people have 7",
+        "UPDATE campaigns SET granted = granted + 1 WHERE ref = @12",
+    ),
+    (
+        "another price",
+        &["orders_sound"],
+        "",
+        "UPDATE orders SET amount = amount + 1 WHERE campaign = @4 AND number = 2",
+    ),
+    (
+        "a longer hold",
+        &["orders_sound"],
+        "",
+        "UPDATE orders SET hold_until = hold_until + 1 WHERE campaign = @4 AND number = 2",
+    ),
+    (
+        "a payment never posted",
+        &["payments_posted", "balances"],
+        "",
+        "DELETE FROM postings WHERE kind = 'payment'",
+    ),
+    (
+        "an escrow with more than is left",
+        &["escrow_left", "balances"],
+        "",
+        "UPDATE accounts SET balance = balance - 1 WHERE owner = 'u1' AND purpose = 'user';
+         UPDATE accounts SET balance = balance + 1 WHERE purpose = 'escrow'
+             AND owner = (SELECT id FROM campaigns WHERE ref = @12)",
+    ),
+    (
+        "a part that counts more",
+        &["parts_whole"],
+        "",
+        "UPDATE parts SET granted = granted + 1
+             WHERE campaign = (SELECT r FROM (SELECT min(campaign) AS r FROM parts) x)",
     ),
     (
         "the count gone",

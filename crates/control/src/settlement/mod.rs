@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use self::partition::PartitionSettlement;
 pub use self::{
     consumer::{ConsumerStatus, PartitionConsumer},
-    monitor::{OnPositions, SettlementMonitor},
+    monitor::{OnPositions, STALL_MAX, SettlementMonitor},
     step::{StepError, StepResult, settle_once, settle_via},
 };
 pub use qiang_core::settlement::REFUSED_MAX;
@@ -134,6 +134,7 @@ impl Settlement {
                 options: Arc::clone(&options),
                 consumer,
                 position: Arc::clone(&position),
+                waits_since: None,
                 release_at: Instant::now(),
                 rolled_back: false,
             };
@@ -160,11 +161,6 @@ impl Settlement {
         if let Some(settled) = self.partitions.get(&partition) {
             settled.waker.wake();
         }
-    }
-
-    /// Says that the logs that had lost entries were repaired: they are looked at anew.
-    pub fn resume(&self) {
-        self.host.resume();
     }
 
     /// Why some partition does not go on, if one does not.

@@ -31,8 +31,9 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// How often it is said up to where the ledger has partitions.
 const SAY_EVERY: Duration = Duration::from_secs(1);
-/// A partition with entries to settle whose position has not moved for this long stands still.
-const STALL_MAX: Duration = Duration::from_secs(30);
+/// A partition with entries to settle whose position has not moved for this long stands still, also where replicas do
+/// not have them.
+pub const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// What was seen last.
 #[derive(Debug, Default)]
@@ -247,7 +248,7 @@ impl Reconciler for Look {
         failed
             .into_iter()
             .next()
-            .map_or(Ok(Next::Wait), |error| Err(Stuck::Failing(error)))
+            .map_or(Ok(Next::Wait), |error| Err(Stuck(error)))
     }
 }
 

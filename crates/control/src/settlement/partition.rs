@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::{
     Options, Position,
     consumer::PartitionConsumer,
+    monitor::STALL_MAX,
     step::{StepError, StepResult, settle_once, settle_via},
 };
 use crate::host::{Next, Reconciler, Stuck};
@@ -30,6 +31,8 @@ pub(super) struct PartitionSettlement {
     pub(super) position: Arc<Mutex<Position>>,
     /// Whether the log has lost entries, as far as the last run knows.
     pub(super) rolled_back: bool,
+    /// Since when nothing was settled because replicas do not have it.
+    pub(super) waits_since: Option<Instant>,
     /// When to tell the log what it may forget although nothing was settled: somebody may have died before saying it,
     /// and what it keeps for a while is to be forgotten then.
     pub(super) release_at: Instant,
@@ -56,6 +59,26 @@ impl PartitionSettlement {
         })
     }
 
+    /// Why nothing is settled that is there, once replicas have not had it for long. At first that is no fault of
+    /// settlement.
+    fn waits_for_replicas(&mut self, step: &StepResult) -> Option<Stuck> {
+        let waiting = match step.entries {
+            0 if self.log.awaits_replicas(self.partition) => step.head - step.settled,
+            _ => 0,
+        };
+        if waiting == 0 {
+            self.waits_since = None;
+            return None;
+        }
+        let since = *self.waits_since.get_or_insert_with(Instant::now);
+        (since.elapsed() >= STALL_MAX).then(|| {
+            let seconds = STALL_MAX.as_secs();
+            Stuck(format!(
+                "{waiting} entries have not been settled for {seconds} s, because replicas do not have them"
+            ))
+        })
+    }
+
     fn show(&self, head: Seq, settled: Seq) {
         let mut position = self.position.lock();
         (position.head, position.settled) = (head, settled);
@@ -71,27 +94,19 @@ impl Reconciler for PartitionSettlement {
             }
             None => settle_once(&*self.log, ledger, self.partition, limit).await,
         };
-        let failing = |error: &StepError| Stuck::Failing(error.chain());
+        let failing = |error: &StepError| Stuck(error.chain());
         match step {
             Ok(step) => {
                 self.rolled_back = false;
                 self.show(step.head, step.settled);
-                let waiting = match step.entries {
-                    0 if self.log.awaits_replicas(self.partition) => step.head - step.settled,
-                    _ => 0,
-                };
+                let waits = self.waits_for_replicas(&step);
                 let next = match step.entries >= limit {
                     true => Next::Again,
                     false => Next::Wait,
                 };
                 let released = self.release(step).await;
                 released.map_err(|error| failing(&error))?;
-                match waiting {
-                    0 => Ok(next),
-                    _ => Err(Stuck::Failing(format!(
-                        "{waiting} entries are not settled before replicas have them"
-                    ))),
-                }
+                waits.map_or(Ok(next), Err)
             }
             Err(error @ StepError::RolledBack { settled, head }) => {
                 self.show(head, settled);

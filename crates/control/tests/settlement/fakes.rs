@@ -56,6 +56,8 @@ pub(crate) struct FakeLog {
     pub(crate) releases_fail: Mutex<u32>,
     /// Partitions whose end is never said.
     pub(crate) silent: Mutex<Vec<PartitionId>>,
+    /// Up to where replicas have all partitions, if they do not have everything.
+    pub(crate) replicated: Mutex<Option<Seq>>,
 }
 
 impl FakeLog {
@@ -68,6 +70,7 @@ impl FakeLog {
             lost: Mutex::new(None),
             releases_fail: Mutex::new(0),
             silent: Mutex::default(),
+            replicated: Mutex::default(),
         })
     }
 
@@ -119,7 +122,16 @@ impl EventLog for FakeLog {
     ) -> Result<Vec<Entry>, LedgerError> {
         self.well()?;
         let head = self.parts.lock().unwrap()[&partition].head;
-        Ok((after + 1..=head).take(limit).map(entry).collect())
+        let end = self.replicated.lock().unwrap().unwrap_or(head).min(head);
+        Ok((after + 1..=end).take(limit).map(entry).collect())
+    }
+
+    fn awaits_replicas(&self, partition: PartitionId) -> bool {
+        let head = self.parts.lock().unwrap()[&partition].head;
+        self.replicated
+            .lock()
+            .unwrap()
+            .is_some_and(|end| end < head)
     }
 
     async fn release(&self, partition: PartitionId, upto: Seq) -> Result<(), LedgerError> {
@@ -353,6 +365,10 @@ impl ReconcileStore for FakeLedger {
         _: u32,
         _: u32,
     ) -> Result<Vec<SettledRow>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn last_order(&self, _: CampaignId) -> Result<u32, LedgerError> {
         Err(broken())
     }
 

@@ -12,8 +12,8 @@ use std::{
 
 use fakes::{FakeLedger, FakeLog, broken};
 use qiang_control::settlement::{
-    BACKOFF_MAX, BACKOFF_MIN, Options, POLL_INTERVAL, Position, REFUSED_MAX, Settlement, StepError,
-    settle_once,
+    BACKOFF_MAX, BACKOFF_MIN, Options, POLL_INTERVAL, Position, REFUSED_MAX, STALL_MAX, Settlement,
+    StepError, settle_once,
 };
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -252,6 +252,36 @@ async fn a_rollback_stops_the_partition_until_it_is_repaired() {
     until("it is well", || settlement.stuck().is_none()).await;
     log.ends_at(4, 49);
     until("it is found again", || rollbacks.lock().unwrap().len() == 2).await;
+    settlement.stop().await;
+}
+
+/// A replica that stalls costs the answers that wait for it. That settlement waits with them counts as a fault after a
+/// while, as any other standstill, and no longer than the replica stalls.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_replicas_is_no_fault_at_first() {
+    let (log, ledger) = (FakeLog::new(&[1]), FakeLedger::new());
+    let (settlement, _) = start(&log, &ledger);
+    let short = Duration::from_secs(1);
+    for round in 1..=2 {
+        log.ends_at(1, 20 * round);
+        *log.replicated.lock().unwrap() = Some(20 * round - 10);
+        sleep(STALL_MAX - short).await;
+        assert_eq!((ledger.at(1), settlement.stuck()), (20 * round - 10, None));
+        // What moves does not stand still.
+        *log.replicated.lock().unwrap() = Some(20 * round - 5);
+        sleep(STALL_MAX - short).await;
+        assert_eq!((ledger.at(1), settlement.stuck()), (20 * round - 5, None));
+        sleep(2 * short).await;
+        let stuck = settlement.stuck().unwrap();
+        assert!(
+            stuck.contains("5 entries") && stuck.contains("replicas"),
+            "{stuck}"
+        );
+        assert_eq!(settlement.stuck_in(PartitionId(1)), Some(stuck));
+        *log.replicated.lock().unwrap() = None;
+        until("it goes on", || settlement.stuck().is_none()).await;
+        assert_eq!(ledger.at(1), 20 * round);
+    }
     settlement.stop().await;
 }
 

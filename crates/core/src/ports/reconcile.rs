@@ -81,6 +81,9 @@ pub trait ReconcileStore: Send + Sync + 'static {
         limit: u32,
     ) -> Result<Vec<SettledRow>, LedgerError>;
 
+    /// The highest number of a campaign's orders, of all parts; 0 where there are none.
+    async fn last_order(&self, id: CampaignId) -> Result<u32, LedgerError>;
+
     /// The payments of a campaign's orders with numbers above `after` up to and with `upto`.
     async fn settled_payments(
         &self,

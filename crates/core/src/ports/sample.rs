@@ -14,7 +14,7 @@ pub enum SampleCursor {
     Rows {
         /// The number.
         after: u32,
-        /// Where the part ended when the walk began: one that grows faster than the walk goes does not hold it up.
+        /// Where both sides ended when the walk began: what grows faster than the walk goes does not hold it up.
         /// None before that is known.
         until: Option<u32>,
     },

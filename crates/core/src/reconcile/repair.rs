@@ -87,6 +87,8 @@ pub struct Survey<'a> {
     pub kept: &'a [Entry],
     /// Entries of the partition that were observed, and that nobody can name.
     pub unnamed: u64,
+    /// Numbers whose grants nobody could name in earlier repairs: what was withheld for them then is accounted for.
+    pub accounted: BTreeSet<u32>,
     /// Of the units that can still be had, so many are withheld as before. Shares are the first ones.
     pub withheld: u32,
     /// The time, for what is decided now.

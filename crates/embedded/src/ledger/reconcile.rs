@@ -84,6 +84,15 @@ pub(crate) fn settled_rows(
     rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
 }
 
+/// The highest number of a campaign's orders.
+pub(crate) fn last_order(conn: &Connection, id: CampaignId) -> Result<u32, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT COALESCE(MAX(number), 0) FROM orders \
+         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)",
+    )?;
+    Ok(statement.query_row([id.to_string()], |row| row.get(0))?)
+}
+
 /// The payments of orders with numbers in this range.
 pub(crate) fn settled_payments(
     conn: &Connection,

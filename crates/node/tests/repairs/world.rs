@@ -133,8 +133,7 @@ async fn start(options: &Options, ledger: &OpenLedger) -> (RedisEngine, Host) {
     let node = node.unwrap_or_else(|error| panic!("{error:?}"));
     let host = Host::new("monitor");
     let engine: Arc<dyn RepairEngine> = Arc::new(node.clone());
-    let (mode, on_repaired) = (RepairMode::Automatic, Box::new(|_| {}));
-    repair::start_all(&host, &engine, &ledger.shared(), mode, on_repaired);
+    repair::start_all(&host, &engine, &ledger.shared(), RepairMode::Automatic);
     (node, host)
 }
 

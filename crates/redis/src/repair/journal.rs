@@ -40,7 +40,7 @@ impl Journal {
     }
 
     /// Numbers that nobody could name in earlier repairs.
-    fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
+    pub(super) fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
         let ranges = self.of_others(campaign).flat_map(|record| &record.numbers);
         ranges.flat_map(|range| range.iter()).collect()
     }
@@ -74,6 +74,15 @@ impl Journal {
             if again.units > 0 {
                 let all: i64 = held.iter().map(|record| record.amount_minor).sum();
                 again.amount_minor = all - minor;
+            }
+            if facts.kind == CampaignKind::RedPacket {
+                // Given back or not: a unit without a number of its own stays withheld.
+                let last = part.ledger.grants.last_key_value().map_or(0, |(n, _)| *n);
+                let numbers = part
+                    .campaign
+                    .supply()
+                    .saturating_sub(engine.numbered.max(last));
+                again.units = again.units.max(free.saturating_sub(numbers));
             }
         }
         if again.units == 0 {
@@ -118,7 +127,7 @@ impl Journal {
     /// Numbers that nobody could name are never given again, whatever became of the units.
     fn number_on(&self, part: &mut BothSides) {
         let numbers = self.numbers(part.facts.campaign);
-        if part.facts.kind == CampaignKind::Sale
+        if !part.facts.fixed_shares
             && let Some(last) = numbers.last()
         {
             let last = part.facts.ordinal_of(*last);
@@ -154,10 +163,7 @@ impl Journal {
                 let numbers: BTreeSet<u32> = new.iter().map(|(number, _)| *number).collect();
                 NumberRange::of(numbers, 1)
             }
-            CampaignKind::RedPacket => {
-                let last = rows.last_key_value().map_or(0, |(last, _)| *last);
-                NumberRange::of((1..=last).filter(is_new), 1)
-            }
+            CampaignKind::RedPacket => NumberRange::of((1..=repair.numbered).filter(is_new), 1),
         };
         let records = self.withheld.get(&facts.campaign).into_iter().flatten();
         let mut records = records.map(|record| &record.epoch);

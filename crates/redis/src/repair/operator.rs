@@ -68,7 +68,7 @@ impl RedisEngine {
     }
 
     /// Ends the halt of a partition that was halted by hand, or whose loss somebody takes as it is: nothing is
-    /// repaired. False where it is not halted.
+    /// repaired. What the log still has is settled, or quarantined. False where it is not halted.
     ///
     /// # Errors
     /// When Redis does not answer.
@@ -88,6 +88,7 @@ impl RedisEngine {
             .unwrap_or(0);
         let head = partitions.log_end(partition).await?;
         self.settle_rest(partition, ledger).await?;
+        self.settle_behind_gap(partition, ledger, false).await?;
         let end = skip_to(ledger, partition, head.max(lost_to)).await;
         let epoch = state.get("epoch").map(String::as_str);
         partitions

@@ -9,7 +9,7 @@ use std::time::Duration;
 use qiang_core::{
     book::PaymentOutcome,
     id::PaymentRef,
-    ports::{Sample, SampleCursor, SampleEngine, SettledRow},
+    ports::{Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
     reconcile::GrantRow,
 };
 
@@ -203,10 +203,15 @@ impl<'a> Reader<'a> {
         let newest = numbered.map_or(0, |head| head.facts.number_of(head.numbered));
         let end = if is_full { last } else { last.max(newest) };
         let upto = end.min(after.saturating_add(rows_max.saturating_mul(u32::from(self.parts))));
-        let until = until.unwrap_or(newest);
-        // Behind the engine's newest order the ledger alone may have some.
-        let is_past = upto >= until && last <= newest;
-        if (is_full || upto < end) && !is_past {
+        let until = match until {
+            Some(until) => until,
+            // Behind the engine's newest order the ledger alone may have some.
+            None => {
+                let last = self.ledger.last_order(self.campaign).await;
+                newest.max(last.map_err(of_ledger)?)
+            }
+        };
+        if (is_full || upto < end) && upto < until {
             let (after, until) = (upto, Some(until));
             page.next = Some(SampleCursor::Rows { after, until });
         }
@@ -222,7 +227,8 @@ impl<'a> Reader<'a> {
             }
         }
         self.find_orders(&mut page.engine, &numbers).await?;
-        self.find_payments(&mut page, after, upto).await?;
+        let payments = self.settled_payments(after, upto).await?;
+        self.find_payments(&mut page, payments).await?;
         Ok(page)
     }
 
@@ -257,9 +263,11 @@ impl<'a> Reader<'a> {
         let numbers: Vec<u32> = numbers.into_iter().collect();
         self.find_orders(&mut page.engine, &numbers).await?;
         self.find_settled(&mut page.ledger, &numbers).await?;
+        let mut settled = Vec::new();
         for number in numbers {
-            self.find_payments(&mut page, number - 1, number).await?;
+            settled.extend(self.settled_payments(number - 1, number).await?);
         }
+        self.find_payments(&mut page, settled).await?;
         Ok(page)
     }
 
@@ -306,19 +314,23 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The ledger's payments of the orders with these numbers, and the same payments of the engine.
+    async fn settled_payments(
+        &self,
+        after: u32,
+        upto: u32,
+    ) -> Result<Vec<SettledPayment>, EngineError> {
+        let settled = self.ledger.settled_payments(self.campaign, after, upto);
+        settled.await.map_err(of_ledger)
+    }
+
+    /// Payments of the ledger, as far as they are of this part, and the same payments of the engine.
     async fn find_payments(
         &self,
         page: &mut Page,
-        after: u32,
-        upto: u32,
+        settled: Vec<SettledPayment>,
     ) -> Result<(), EngineError> {
-        let settled = self
-            .ledger
-            .settled_payments(self.campaign, after, upto)
-            .await;
         let mut names = Vec::new();
-        for payment in settled.map_err(of_ledger)? {
+        for payment in settled {
             if (payment.number - 1) % u32::from(self.parts) == u32::from(self.index) {
                 names.push(format!("{}\t{}", payment.number, payment.payment));
                 let key = (payment.number, payment.payment);

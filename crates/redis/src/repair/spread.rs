@@ -221,6 +221,10 @@ async fn journal_of(
     Ok(())
 }
 
+fn is_lazy(facts: &PartFacts) -> bool {
+    facts.kind == CampaignKind::RedPacket && !facts.fixed_shares
+}
+
 fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
     let kept = evidence.kept.get(&part.facts.campaign);
     Survey {
@@ -235,6 +239,10 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
             0
         } else {
             evidence.unnamed
+        },
+        accounted: match is_lazy(&part.facts) {
+            true => evidence.journal.numbers(part.facts.campaign),
+            false => BTreeSet::new(),
         },
         withheld: 0,
         now: part.now,

@@ -15,7 +15,7 @@ use qiang_core::{
     book::{Command, Reply},
     event::PartitionId,
     id::PaymentRef,
-    ports::{Engine as _, EventLog as _},
+    ports::{Engine as _, EventLog as _, SampleCursor, SampleEngine as _},
     reconcile::DifferenceKind,
     split::SplitRule,
 };
@@ -27,7 +27,10 @@ use qiang_testkit::{
 };
 
 use crate::{
-    harness::{Harness, SHORT_PAUSE, blocking, name, open_now, options, shared, wait_for, winners},
+    harness::{
+        Harness, SHORT_PAUSE, blocking, grant_of, name, open_now, options, shared, wait_for,
+        winners,
+    },
     terms::Books,
 };
 
@@ -36,6 +39,8 @@ const STOCK: u32 = 50_000;
 /// Few, so that a walk takes many steps.
 const ROWS_MAX: u32 = 64;
 const PASS_MAX: Duration = Duration::from_secs(60);
+/// Between two claims of a worker: what is to be walked through grows by some hundred rows a second.
+const LOAD_PAUSE: Duration = Duration::from_millis(100);
 
 /// Counts by kind, in the order of [`DifferenceKind::FAULTS`].
 type Counts = [u64; 5];
@@ -328,7 +333,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
                 _ => orders.keyed(&name(n % 97), 1, &format!("key-{n}")),
             })
         },
-        SHORT_PAUSE,
+        LOAD_PAUSE,
     );
     // Settlement comes and goes, as fast as it can, while orders are paid and cancelled.
     let (books, node) = (Arc::clone(&world.books), world.harness.nodes[1].clone());
@@ -351,7 +356,7 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
             };
             // There may be no such order yet.
             drop(done);
-            tokio::time::sleep(SHORT_PAUSE / 2).await;
+            tokio::time::sleep(SHORT_PAUSE).await;
         }
     });
     for round in 0..4 {
@@ -363,6 +368,39 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
     assert!(!settling.is_finished() && !paying.is_finished());
     settling.abort();
     paying.abort();
+}
+
+/// The part with fewer orders is walked through to its end, however fast the other part grows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_walk_ends_while_another_part_grows() {
+    const STEPS_MAX: usize = 30;
+    let mut world = World::new(true).await;
+    let orders = world.campaign(sale(STOCK).limit(STOCK)).await;
+    world.settle().await;
+    let harness = &world.harness;
+    let busy = harness.ask_all(vec![orders.keyed(&name(0), 1, "key")]);
+    let number = grant_of(&busy.await[0].1).unwrap().number.to_string();
+    let is_quiet = |partition: &PartitionId| {
+        let key = key(harness, *partition, orders, ":orders");
+        call(shared().primary(), &["HGET", &key, &number]).is_none()
+    };
+    let node = &harness.nodes[0];
+    let quiet = node.partitions().into_iter().find(is_quiet).unwrap();
+    let (mut cursor, mut rows) = (SampleCursor::default(), 0);
+    for step in 0..STEPS_MAX {
+        let ledger = &world.books.ledger;
+        let sample = node.sample(quiet, orders.id, ledger, &cursor, ROWS_MAX);
+        let sample = sample.await.unwrap().unwrap();
+        rows += sample.rows;
+        match sample.next {
+            Some(next) => cursor = next,
+            None => return assert!(rows > 0),
+        }
+        let more = (0..2 * ROWS_MAX).map(|n| orders.keyed(&name(0), 1, &format!("{step}-{n}")));
+        harness.ask_all(more.collect()).await;
+        world.settle().await;
+    }
+    panic!("the walk does not end: {cursor:?}");
 }
 
 /// Of several processes one reconciles a partition, and another one when that is gone.

@@ -269,8 +269,7 @@ fn repairing(node: &RedisEngine, ledger: &Arc<SqliteLedger>) -> Host {
     let host = Host::new("monitor");
     let ledger: Arc<dyn Ledger> = ledger.clone();
     let node: Arc<dyn RepairEngine> = Arc::new(node.clone());
-    let on_repaired = Box::new(|_| {});
-    repair::start_all(&host, &node, &ledger, RepairMode::Automatic, on_repaired);
+    repair::start_all(&host, &node, &ledger, RepairMode::Automatic);
     host
 }
 

@@ -67,8 +67,7 @@ impl World {
             let host = Host::new("monitor");
             let ledger: Arc<dyn Ledger> = self.ledger.clone();
             let node: Arc<dyn RepairEngine> = Arc::new(node.clone());
-            let on_repaired = Box::new(|_| {});
-            repair::start_all(&host, &node, &ledger, RepairMode::Automatic, on_repaired);
+            repair::start_all(&host, &node, &ledger, RepairMode::Automatic);
             self._repairs.push(host);
         }
     }

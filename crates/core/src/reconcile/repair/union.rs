@@ -439,9 +439,11 @@ impl<'a> Union<'a> {
     fn units_withheld(&self, left: u32) -> u32 {
         let facts = self.facts();
         let rows = &self.rows.grants;
-        let has_gap = rows
-            .last_key_value()
-            .is_some_and(|(last, _)| rows.len() != *last as usize);
+        let has_gap = rows.last_key_value().is_some_and(|(last, _)| {
+            let accounted = self.survey.accounted.range(..last);
+            let accounted = accounted.filter(|number| !rows.contains_key(number));
+            rows.len() + accounted.count() != *last as usize
+        });
         if facts.is_lazy() && (self.survey.unnamed > 0 || has_gap) {
             return left;
         }

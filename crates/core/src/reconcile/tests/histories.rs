@@ -168,6 +168,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         in_flight,
         kept: &kept,
         unnamed,
+        accounted: std::collections::BTreeSet::new(),
         withheld: 0,
         now: at(START),
     }

@@ -3,6 +3,8 @@
 mod histories;
 mod spread;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::{
     book::PaymentOutcome,
@@ -173,6 +175,7 @@ fn repair(case: &Case<'_>) -> Repair {
         in_flight: &entries(case.flight),
         kept: &entries(case.kept),
         unnamed: case.unnamed,
+        accounted: BTreeSet::new(),
         withheld: 0,
         now: at(9_000),
     };
@@ -378,7 +381,7 @@ fn shares_are_united() {
 /// Grants of a lazy packet are numbered as orders are: what somebody may have been told is not given again.
 #[test]
 fn numbers_of_a_lazy_packet_are_left_out() {
-    let survey = |unnamed: u64, numbered: u32| {
+    let survey = |unnamed: u64, numbered: u32, accounted: &[u32]| {
         let facts = PartFacts {
             fixed_shares: false,
             ..facts(CampaignKind::RedPacket, 1)
@@ -397,13 +400,19 @@ fn numbers_of_a_lazy_packet_are_left_out() {
             in_flight: &[],
             kept: &entries("granted 3 bob 1 10"),
             unnamed,
+            accounted: accounted.iter().copied().collect(),
             withheld: 0,
             now: at(9_000),
         };
         survey.repair()
     };
-    assert_eq!(survey(0, 1).numbered, 3);
-    let repair = survey(1, 1);
+    let repair = survey(0, 1, &[]);
+    assert_eq!((repair.numbered, repair.withheld.units), (3, 3));
+    let repair = survey(1, 1, &[]);
     assert_eq!((repair.numbered, repair.withheld.units), (4, 3));
-    assert_eq!(survey(1, 4).numbered, 5);
+    assert_eq!(survey(1, 4, &[]).numbered, 5);
+    // What an earlier repair has withheld for number 2 is enough, but not for others.
+    assert_eq!(survey(0, 1, &[2, 3, 4]).withheld.units, 0);
+    assert_eq!(survey(0, 1, &[1, 4]).withheld.units, 3);
+    assert_eq!(survey(1, 1, &[2]).withheld.units, 3);
 }

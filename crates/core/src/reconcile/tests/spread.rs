@@ -228,6 +228,7 @@ fn check(
             in_flight: &[],
             kept,
             unnamed: if all_kept { 0 } else { unnamed as u64 },
+            accounted: BTreeSet::new(),
             withheld: 0,
             now: at(2_000),
         }
@@ -341,6 +342,7 @@ fn a_part_that_the_ledger_does_not_know_is_opened() {
         in_flight: &[],
         kept: &[],
         unnamed: 0,
+        accounted: BTreeSet::new(),
         withheld: 0,
         now: at(2_000),
     };

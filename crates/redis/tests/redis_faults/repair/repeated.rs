@@ -1,4 +1,4 @@
-//! A repair that breaks off and begins again.
+//! A repair that breaks off and begins again, and repairs that follow one another.
 
 use super::*;
 
@@ -78,4 +78,84 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
     world.harness.nodes.push(late);
     world.check().await;
     world.close().await;
+}
+
+/// Two grants of a lazy packet that nobody can name are written down, and their units are given back. Later repairs
+/// know them, whatever Redis has lost: they withhold no more, and nobody gets their numbers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lazy_packet_is_not_withheld_again() {
+    let mut harness = Harness::new(Options {
+        partitions: 1,
+        ..options(crate::harness::shared().url())
+    })
+    .await;
+    let books = crate::terms::Books::new(&harness).await;
+    let packet = open_now(red_packet(1_000, 10, SplitRule::Lazy { min: 1 }));
+    let target = harness.open(packet).await;
+    books.create(&harness.setups[0]).await;
+    let (ledger, partition) = (&books.ledger, PartitionId(0));
+    let node = &harness.nodes[0];
+    let claim = async |users: std::ops::Range<usize>| {
+        let mut numbers = Vec::new();
+        for n in users {
+            let claimed = node.claim(target.one(&name(n))).await.unwrap();
+            numbers.extend(crate::harness::grant_of(&claimed).map(|grant| grant.number));
+        }
+        books.settle_all(node).await;
+        numbers
+    };
+    assert_eq!(claim(0..4).await, [1, 2, 3, 4]);
+
+    // A node that is gone has observed two more.
+    let prefix = format!("{}:{{p00}}", harness.options.prefix);
+    let server = crate::harness::shared().primary();
+    let call = |words: &[&str]| blocking(|| server.call(words).unwrap());
+    let state = format!("{prefix}:partition");
+    let head = node.head(partition).await.unwrap();
+    let lost = [head + 1, head + 2].map(|seq| seq.to_string());
+    call(&["HSET", &format!("{prefix}:nodes"), "gone", "0 1 0"]);
+    call(&["HSET", &state, "lost_from", &lost[0], "lost_to", &lost[1]]);
+    call(&["HSET", &state, "halted", "by the test"]);
+    call(&["HDEL", &state, "open"]);
+    let key = format!("{prefix}:c:{}", target.id);
+    let withheld = || {
+        let units = call(&["HGET", &key, "withheld"]);
+        units
+            .text()
+            .map_or(0, |units| units.parse::<u32>().unwrap())
+    };
+    let open = || {
+        let open = |node: &RedisEngine| node.state(partition) == PartitionState::Open;
+        harness.nodes.iter().all(open)
+    };
+    node.repair(partition, ledger, true).await.unwrap();
+    wait_for("the repair", open).await;
+    assert_eq!((withheld(), claim(4..5).await), (6, vec![]));
+    assert_eq!(node.release_withheld(partition, ledger).await, Ok(4));
+    assert_eq!(claim(5..6).await, [7]);
+
+    for (user, number) in [(6, 8), (7, 9), (8, 10)] {
+        if user == 7 {
+            // The ledger alone knows the packet.
+            call(&["DEL", &key, &format!("{key}:users")]);
+        }
+        node.unite(partition, ledger).await.unwrap();
+        wait_for("the repair", open).await;
+        assert_eq!((withheld(), claim(user..user + 1).await), (2, vec![number]));
+    }
+    let recorded = ledger.withheld(partition).await.unwrap();
+    let recorded = recorded.iter().flat_map(|record| &record.numbers);
+    let recorded: Vec<u32> = recorded.flat_map(|range| range.iter()).collect();
+    assert_eq!(recorded, [5, 6]);
+    assert_eq!(claim(9..10).await, []);
+
+    let (campaign, action) = (target.id, CampaignAction::Close);
+    let closed = node.submit(Command::Act { campaign, action }).await;
+    assert!(closed.is_ok(), "{closed:?}");
+    books.settle_all(node).await;
+    let tally = node.tally(campaign).await.unwrap().unwrap();
+    assert!(tally.conserves(), "{tally:?}");
+    assert_eq!((tally.supply, tally.granted, tally.returned), (10, 8, 2));
+    let record = ledger.campaign(campaign).await.unwrap().unwrap();
+    assert_eq!((record.phase, record.returned), (Phase::Closed, 2));
 }

@@ -387,6 +387,8 @@ pub async fn keys_of_orders_are_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
     case.settle_all(0).await;
     case.restart().await;
     let rows = case.ledger().settled_rows(sale.id, 0, 100).await.unwrap();
+    let last = case.ledger().last_order(sale.id).await;
+    assert_eq!(last.ok(), rows.last().map(|row| row.number));
     let keys: Vec<_> = rows
         .iter()
         .map(|row| (row.number, row.key.as_ref().map(IdempotencyKey::as_str)))
