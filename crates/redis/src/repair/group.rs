@@ -3,10 +3,15 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::{Semaphore, mpsc};
+
 use super::*;
 
 /// How often a repairer says that it is still at it.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
+/// Campaigns that are read at a time. All their rows are in memory.
+const READ_AHEAD: usize = 4;
 
 /// A partition that this process repairs.
 pub(super) struct Held<'a> {
@@ -148,14 +153,35 @@ impl RedisEngine {
                 ..RepairReport::default()
             })
             .collect();
-        for campaign in campaigns {
-            let repaired = self
-                .repair_campaign(held, ledger, campaign, &mut evidence)
-                .await?;
-            for (place, repair) in repaired {
-                note(&repair, &mut reports[place]);
+        // Campaigns are read while others are written: most of a repair is waiting for answers. A read that has begun
+        // is never kept from going on, because it may hold what a write waits for.
+        let (send, mut receive) = mpsc::unbounded_channel();
+        let in_memory = Semaphore::new(READ_AHEAD);
+        let reading = async {
+            let read = async |campaign| {
+                let permit = in_memory.acquire().await;
+                (permit, self.read_campaign(held, ledger, campaign).await)
+            };
+            let mut read = stream::iter(campaigns).map(read).buffered(READ_AHEAD);
+            while let Some(members) = read.next().await {
+                if send.send(members).is_err() {
+                    break; // A write has failed.
+                }
             }
-        }
+            drop(send);
+        };
+        let (evidence_now, reports_now) = (&mut evidence, &mut reports);
+        let writing = async move {
+            while let Some((_permit, members)) = receive.recv().await {
+                let repaired = self.repair_campaign(held, ledger, members?, evidence_now);
+                for (place, repair) in repaired.await? {
+                    note(&repair, &mut reports_now[place]);
+                }
+            }
+            Ok::<_, EngineError>(())
+        };
+        let ((), written) = tokio::join!(reading, writing);
+        written?;
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
             let (partition, new) = (held.rebuild.partition, &evidence.epoch);
             let finished = ledger.finish_repair(partition, new, evidence.end);

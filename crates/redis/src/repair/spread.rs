@@ -10,17 +10,17 @@ use crate::reply::share;
 use futures_util::future::try_join_all;
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
-type Member = (usize, BothSides);
+pub(super) type Member = (usize, BothSides);
 
 impl RedisEngine {
-    /// Repairs what the held partitions have of a campaign; each repair with the partition's place among them.
-    pub(super) async fn repair_campaign(
+    /// Reads what the held partitions have of a campaign, in the order of its parts. Nothing of it changes but by the
+    /// repair of this campaign itself, so it may be read ahead.
+    pub(super) async fn read_campaign(
         &self,
         held: &[Held<'_>],
         ledger: &dyn Ledger,
         campaign: CampaignId,
-        evidence: &mut [Evidence],
-    ) -> Result<Vec<(usize, Repair)>, EngineError> {
+    ) -> Result<Vec<Member>, EngineError> {
         let partitions = &self.node.partitions;
         let Some(parts) = partitions.parts_of(ledger, campaign).await? else {
             // Redis has what the ledger does not know: nothing can be held against it.
@@ -40,9 +40,22 @@ impl RedisEngine {
             .filter_map(|(place, part)| Some((place, part?)))
             .collect();
         members.sort_by_key(|(_, part)| part.facts.index);
+        Ok(members)
+    }
+
+    /// Repairs what was read of a campaign; each repair with the partition's place among those that are held.
+    pub(super) async fn repair_campaign(
+        &self,
+        held: &[Held<'_>],
+        ledger: &dyn Ledger,
+        mut members: Vec<Member>,
+        evidence: &mut [Evidence],
+    ) -> Result<Vec<(usize, Repair)>, EngineError> {
+        let partitions = &self.node.partitions;
         let Some((first, part)) = members.first() else {
             return Ok(Vec::new());
         };
+        let campaign = part.facts.campaign;
         let happened = |(place, part): &Member| {
             let evidence = &evidence[*place];
             part.is_known() || evidence.kept.contains_key(&campaign) || evidence.unnamed > 0

@@ -1,6 +1,7 @@
 //! A repair that breaks off and begins again, and repairs that follow one another.
 
 use super::*;
+use crate::harness::calls_of;
 
 /// A repair breaks off again and again behind a campaign of which it has withheld units: no more are withheld than by
 /// one that comes through.
@@ -40,7 +41,7 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
         let last = keys.rfind(there).unwrap();
         let kind = call(&["HGET", &last, "kind"]).text().unwrap().to_owned();
         call(&["HSET", &last, "kind", "unreadable"]);
-        broken.push((tag, last, kind));
+        broken.push((last, kind));
     }
     let withheld = || {
         sales
@@ -49,18 +50,13 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
             .sum::<i64>()
     };
     wait_for("the first attempt", || withheld() > 0).await;
-    for (tag, ..) in &broken {
-        let state = format!("{prefix}:{{{tag}}}:partition");
-        let mut repairers = BTreeSet::new();
-        wait_for("further attempts", || {
-            let repairer = call(&["HGET", &state, "repairer"]);
-            repairers.extend(repairer.text().map(str::to_owned));
-            repairers.len() > 2
-        })
-        .await;
-    }
+    // An attempt that fails deletes the fields that say whose the repair is.
+    let failed = || blocking(|| calls_of(server, "hdel"));
+    let first = failed();
+    let more = 3 * broken.len() as u64;
+    wait_for("further attempts", || failed() >= first + more).await;
     let before = withheld();
-    for (_, key, kind) in &broken {
+    for (key, kind) in &broken {
         call(&["HSET", key, "kind", kind]);
     }
     world.repaired(Instant::now()).await;
@@ -69,7 +65,7 @@ async fn a_repair_that_is_repeated_withholds_no_more() {
         .filter(|target| {
             broken
                 .iter()
-                .any(|(_, key, _)| key.ends_with(&target.id.to_string()))
+                .any(|(key, _)| key.ends_with(&target.id.to_string()))
         })
         .map(|target| world.withheld(*target))
         .sum();
