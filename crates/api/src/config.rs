@@ -98,6 +98,7 @@ pub struct LimitsConfig {
     pub claims_burst: u32,
     pub users_metered_max: usize,
     pub shares_max: u32,
+    pub buyer_return_ms: u64,
 }
 
 impl LimitsConfig {

@@ -1,4 +1,4 @@
-//! Orders: reading, paying, cancelling.
+//! Orders: reading, paying, cancelling, returning.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef},
     money::Currency,
+    order::OrderState,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -27,7 +28,7 @@ pub(crate) struct OrderBody {
     user: String,
     #[serde(flatten)]
     grant: GrantBody,
-    /// Payments that arrived and buy nothing: each is owed back.
+    /// Payments that are owed back: those that buy nothing, and that of an order that was returned.
     refunds_due: u32,
 }
 
@@ -77,6 +78,18 @@ impl App {
         let meta = self.meta(id.campaign).await?;
         let meta = meta.ok_or_else(|| Problem::ledger_incomplete(id.campaign))?;
         Ok((view, meta.currency))
+    }
+}
+
+impl App {
+    /// Whether the buyer may return an order now. One that is returned already may be returned again: it changes
+    /// nothing.
+    fn buyer_may_return(&self, view: &OrderView) -> bool {
+        let returned = |order: qiang_core::outcome::Order| order.state == OrderState::Returned;
+        let since_ms = self.ports.clock.now().millis_since(view.grant.granted_at);
+        let period_ms = self.config.limits.buyer_return_ms;
+        view.grant.order.is_some_and(returned)
+            || i64::try_from(period_ms).map_or(true, |period_ms| since_ms < period_ms)
     }
 }
 
@@ -142,6 +155,40 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
     call.bind("POST /v1/orders/{id}/cancellation", &()).await?;
     match app.ports.engine.submit(Command::Cancel { order }).await? {
         Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, currency))),
+        _ => Err(Problem::unexpected_reply()),
+    }
+}
+
+/// Takes a paid order back.
+///
+/// Its units are for sale again, and its price is owed to the buyer. The sale's owner and operators may at any time,
+/// buyers for as long as the service allows after the order was granted. Again changes nothing.
+#[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders",
+    params(("id" = String, Path, description = "The order's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+    responses((status = 200, body = OrderBody),
+        (status = 403, description = "`return-period-over`: the buyer is too late", body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, description = "Not paid", body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+            body = ProblemBody)))]
+pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
+    let (app, order) = (&call.app, call.id);
+    let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
+    let view = app.ports.engine.order(order).await?.ok_or_else(missing)?;
+    let record = app.ports.ledger.campaign(order.campaign).await?;
+    let campaign = record.map(|record| record.campaign);
+    let campaign = campaign.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
+    let sells = campaign.owner == call.caller.user || call.caller.may(Scope::Operate);
+    if !sells && view.user != call.caller.user {
+        return Err(missing());
+    }
+    if !sells && !app.buyer_may_return(&view) {
+        return Err(ProblemKind::ReturnPeriodOver.into());
+    }
+    call.bind("POST /v1/orders/{id}/return", &()).await?;
+    match app.ports.engine.submit(Command::Return { order }).await? {
+        Reply::Returned(view) => Ok(Json(OrderBody::new(&view, campaign.currency()))),
         _ => Err(Problem::unexpected_reply()),
     }
 }

@@ -76,6 +76,7 @@ kinds! {
     LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
+    ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
 
 /// Problem details (RFC 9457).

@@ -57,6 +57,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
         .routes(routes!(orders::cancel))
+        .routes(routes!(orders::take_back))
         .routes(routes!(accounts::account))
         .routes(routes!(accounts::deposit))
         .routes(routes!(campaigns::state))

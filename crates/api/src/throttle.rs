@@ -69,6 +69,7 @@ mod tests {
             claims_burst: 2,
             users_metered_max,
             shares_max: 1,
+            buyer_return_ms: 0,
         })
     }
 

@@ -72,3 +72,53 @@ async fn the_noop_route_is_off_unless_asked_for() {
         .assert_problem(401, "unauthenticated");
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_buyer_returns_in_time_and_a_seller_always() {
+    let service = Service::start_with(|config, _| config.limits.buyer_return_ms = 5_000).await;
+    let id = service.sale(9, |_| ()).await;
+    let mut orders = Vec::new();
+    for user in ["ann", "bob"] {
+        let path = format!("/v1/sales/{id}/orders");
+        let order = service.act(&path, &service.token(user, "claim")).await;
+        orders.push(format!("/v1/orders/{}", order.text("order")));
+    }
+    let (ann, bob) = (service.token("ann", ""), service.token("bob", ""));
+    let state = async || service.get(&format!("/v1/sales/{id}"), &ann).await.json();
+    let back = |n: usize| format!("{}/return", orders[n]);
+    service
+        .act(&back(0), &ann)
+        .await
+        .assert_problem(409, "order-conflict");
+    for order in &orders {
+        let paid = serde_json::json!({ "reference": "p" });
+        service
+            .post(&format!("{order}/payment"), &service.operator(), paid)
+            .await;
+    }
+    service.clock.advance_ms(4_999);
+    service
+        .act(&back(0), &bob)
+        .await
+        .assert_problem(404, "not-found");
+    assert_eq!(service.act(&back(0), &ann).await.status, 200);
+    service.clock.advance_ms(1);
+    // A replay of what was returned in time.
+    assert_eq!(service.act(&back(0), &ann).await.status, 200);
+    service
+        .act(&back(1), &bob)
+        .await
+        .assert_problem(403, "return-period-over");
+    // The sale's owner needs no scope for it.
+    let seller = service.token("olga", "");
+    for token in [&seller, &bob] {
+        let returned = service.act(&back(1), token).await;
+        let body = returned.json();
+        assert_eq!(
+            (returned.status, &body["state"], &body["refunds_due"]),
+            (200, &serde_json::json!("returned"), &serde_json::json!(1))
+        );
+    }
+    assert_eq!(state().await["state"]["remaining"], serde_json::json!(9));
+    service.stop().await;
+}

@@ -65,15 +65,15 @@ SELECT e.campaign, e.seq, e.at,
        CASE e.kind
            WHEN 0 THEN 'opened' WHEN 1 THEN 'granted' WHEN 2 THEN 'paid' WHEN 3 THEN 'cancelled'
            WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
-           WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed'
+           WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 16 THEN 'returned'
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
-                            WHEN 4 THEN -g.quantity END, 0),
+                            WHEN 4 THEN -g.quantity WHEN 16 THEN -g.quantity END, 0),
        e.seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
            AND e.seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0)
 FROM events e
-LEFT JOIN temp.grants g ON e.kind BETWEEN 2 AND 6 AND g.campaign = e.campaign AND g.number = e.number
+LEFT JOIN temp.grants g ON (e.kind BETWEEN 2 AND 6 OR e.kind = 16) AND g.campaign = e.campaign AND g.number = e.number
 ORDER BY e.campaign, e.seq;
 
 -- What happened to orders after they were granted, order by order.
@@ -93,7 +93,7 @@ CREATE TEMP TABLE steps (
 INSERT INTO temp.steps
 SELECT campaign, coalesce(number, 0), seq, at, kind, note, user, amount, settled
 FROM temp.log
-WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due')
+WHERE kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
 ORDER BY campaign, number, seq;
 
 -- The stretches of the log in which a campaign stood in one phase: after `since`, before `until`.

@@ -121,6 +121,11 @@ pub enum Event {
         /// Minor units that went back.
         refunded_minor: i64,
     },
+    /// A paid order was returned: its units are back in the stock, and its price is owed to the buyer.
+    Returned {
+        /// The order's number in its campaign.
+        number: u32,
+    },
 }
 
 impl Event {
@@ -133,7 +138,8 @@ impl Event {
             | Self::Cancelled { number }
             | Self::Expired { number }
             | Self::Reinstated { number, .. }
-            | Self::RefundDue { number, .. } => Some(*number),
+            | Self::RefundDue { number, .. }
+            | Self::Returned { number } => Some(*number),
             Self::Opened { .. }
             | Self::TransferredOut { .. }
             | Self::TransferredIn { .. }
@@ -163,6 +169,7 @@ impl Event {
             Self::Resumed => "resumed",
             Self::Ended => "ended",
             Self::Closed { .. } => "closed",
+            Self::Returned { .. } => "returned",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The life of an order: `held → paid | cancelled | expired`; the last two return the units.
+//! The life of an order: `held → paid | cancelled | expired`, and `paid → returned`. All but `paid` give the units
+//! back.
 
 use std::fmt;
 
@@ -16,6 +17,8 @@ pub enum OrderState {
     Cancelled = 2,
     /// Not paid in time; the units went back.
     Expired = 3,
+    /// Paid, and returned later; the units went back, and the price is owed to the buyer.
+    Returned = 4,
 }
 
 /// What can happen to an order.
@@ -29,6 +32,8 @@ pub enum OrderStep {
     Expire,
     /// A payment arrived after expiry, and the units could be reserved again.
     Reinstate,
+    /// The seller or the buyer returned what was paid for.
+    Return,
 }
 
 /// A step that the order's state does not allow.
@@ -51,6 +56,7 @@ impl OrderState {
             (Self::Held, OrderStep::Pay) | (Self::Expired, OrderStep::Reinstate) => Ok(Self::Paid),
             (Self::Held, OrderStep::Cancel) => Ok(Self::Cancelled),
             (Self::Held, OrderStep::Expire) => Ok(Self::Expired),
+            (Self::Paid, OrderStep::Return) => Ok(Self::Returned),
             (from, step) => Err(OrderStepError { from, step }),
         }
     }
@@ -61,7 +67,13 @@ impl OrderState {
     }
 }
 
-words!(OrderState { Held = "held", Paid = "paid", Cancelled = "cancelled", Expired = "expired" });
+words!(OrderState {
+    Held = "held",
+    Paid = "paid",
+    Cancelled = "cancelled",
+    Expired = "expired",
+    Returned = "returned",
+});
 
 impl fmt::Display for OrderStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,6 +82,7 @@ impl fmt::Display for OrderStep {
             Self::Cancel => "be cancelled",
             Self::Expire => "expire",
             Self::Reinstate => "be reinstated",
+            Self::Return => "be returned",
         })
     }
 }
@@ -85,9 +98,10 @@ mod tests {
             (Held, Cancel, Cancelled),
             (Held, Expire, Expired),
             (Expired, Reinstate, Paid),
+            (Paid, Return, Returned),
         ];
-        for from in [Held, Paid, Cancelled, Expired] {
-            for step in [Pay, Cancel, Expire, Reinstate] {
+        for from in [Held, Paid, Cancelled, Expired, Returned] {
+            for step in [Pay, Cancel, Expire, Reinstate, Return] {
                 let expected = allowed
                     .iter()
                     .find(|a| (a.0, a.1) == (from, step))

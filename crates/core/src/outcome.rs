@@ -31,7 +31,8 @@ pub struct Order {
     pub state: OrderState,
     /// When the hold ends, if it has not been paid by then.
     pub hold_until: Timestamp,
-    /// Payments that arrived and could not be honoured: each is owed back, at the order's price.
+    /// Payments that are owed back, each at the order's price: those that could not be honoured, and that of an order
+    /// that was returned.
     pub refunds_due: u32,
 }
 

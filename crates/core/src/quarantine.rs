@@ -40,7 +40,11 @@ impl Blockers {
     /// Adds an entry that is in quarantine.
     pub fn add(&mut self, entry: &Entry) {
         lower(&mut self.first, entry.seq);
-        if matches!(entry.event, Event::Cancelled { .. } | Event::Expired { .. }) {
+        let gives_back = matches!(
+            entry.event,
+            Event::Cancelled { .. } | Event::Expired { .. } | Event::Returned { .. }
+        );
+        if gives_back {
             lower(&mut self.given_back, entry.seq);
         }
         match entry.event.number() {
@@ -110,6 +114,8 @@ mod tests {
         check(&expired, "9 granted 8 bob 1 100", Some(4));
         check(&expired, "9 reinstated 5 p", Some(4));
         check(&expired, "9 expired 8", None);
+        check(&["5 returned 7"], "9 granted 8 bob 1 100", Some(5));
+        check(&["5 returned 7"], "9 refund_due 7 q", Some(5));
         check(&["3 opened 1"], "9 granted 8 bob 1 100", Some(3));
         check(&["3 paused"], "9 resumed", Some(3));
         check(&["3 closed 0 0"], "9 expired 7", Some(3));

@@ -200,6 +200,7 @@ impl<'a> Columns<'a> {
             | Event::TransferReturned { .. }
             | Event::Cancelled { .. }
             | Event::Expired { .. }
+            | Event::Returned { .. }
             | Event::Paused
             | Event::Resumed
             | Event::Ended => Self {
@@ -250,6 +251,7 @@ fn kind_of(event: &Event) -> u8 {
         Event::Resumed => 8,
         Event::Ended => 9,
         Event::Closed { .. } => 10,
+        Event::Returned { .. } => 16,
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. } => unreachable!("a book moves nothing between partitions"),
@@ -299,6 +301,7 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
             returned: row.get(6)?,
             refunded_minor: row.get(7)?,
         },
+        16 => Event::Returned { number: number()? },
         _ => return Err(bad("kind")),
     };
     let campaign = refs.id(conn, row.get(2)?)?;

@@ -81,7 +81,8 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
         | Event::Cancelled { number }
         | Event::Expired { number }
         | Event::Reinstated { number, .. }
-        | Event::RefundDue { number, .. } => {
+        | Event::RefundDue { number, .. }
+        | Event::Returned { number } => {
             let order = OrderId {
                 campaign: entry.campaign,
                 number: *number,

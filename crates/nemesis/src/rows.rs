@@ -17,7 +17,7 @@ pub(crate) struct GrantRow {
 impl GrantRow {
     /// Whether the user has the units.
     pub(crate) fn is_held(&self) -> bool {
-        !matches!(self.state.as_str(), "cancelled" | "expired")
+        !matches!(self.state.as_str(), "cancelled" | "expired" | "returned")
     }
 }
 

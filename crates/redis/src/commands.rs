@@ -49,6 +49,7 @@ impl Node {
                 }
                 Ok(Reply::Ticked { more })
             }
+            Command::Return { order } => self.take_back(order).await.map(Reply::Returned),
         }
     }
 

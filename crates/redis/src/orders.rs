@@ -1,4 +1,4 @@
-//! Orders: paying, cancelling and reading them.
+//! Orders: paying, cancelling, returning and reading them.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::{
     meta::CampaignMeta,
     node::Node,
     reply,
-    scripts::{CANCEL, ORDER, PAY},
+    scripts::{CANCEL, ORDER, PAY, Script, TAKE_BACK},
 };
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
     id::{OrderId, PaymentRef},
-    order::{OrderState, OrderStep, OrderStepError},
+    order::{OrderStep, OrderStepError},
     ports::EngineError,
 };
 
@@ -49,26 +49,47 @@ impl Node {
     }
 
     pub(crate) async fn cancel(&self, order: OrderId) -> Result<OrderView, EngineError> {
+        let event = Event::Cancelled {
+            number: order.number,
+        };
+        self.give_back(order, &CANCEL, OrderStep::Cancel, event)
+            .await
+    }
+
+    /// Takes a paid order back: [`Command::Return`](qiang_core::book::Command::Return).
+    pub(crate) async fn take_back(&self, order: OrderId) -> Result<OrderView, EngineError> {
+        let event = Event::Returned {
+            number: order.number,
+        };
+        self.give_back(order, &TAKE_BACK, OrderStep::Return, event)
+            .await
+    }
+
+    /// Makes a step by which an order's units come back.
+    async fn give_back(
+        &self,
+        order: OrderId,
+        script: &'static Script,
+        step: OrderStep,
+        event: Event,
+    ) -> Result<OrderView, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
-            .change(partition, &CANCEL, &meta, &|command| {
+            .change(partition, script, &meta, &|command| {
                 command.arg(order.number)
             })
             .await?;
         if reply.status == "refused" {
-            let from = match reply.text.as_slice() {
-                b"p" => OrderState::Paid,
-                _ => OrderState::Expired,
-            };
-            let step = OrderStep::Cancel;
+            let from = str::from_utf8(&reply.text)
+                .ok()
+                .and_then(reply::order_state);
+            let from = from.ok_or_else(unreadable)?;
             return Err(Refusal::Order(OrderStepError { from, step }).into());
         }
         let text = reply.found(Refusal::UnknownOrder)?;
         let view = reply::order(&meta, &text).ok_or_else(unreadable)?;
-        let number = order.number;
-        self.kept(partition)
-            .keep_step(&meta, Event::Cancelled { number });
+        self.kept(partition).keep_step(&meta, event);
         Ok(view)
     }
 

@@ -220,7 +220,7 @@ impl<'a> Row<'a> {
         let order = Order {
             state,
             hold_until: granted_at.plus_millis(meta.hold_ms),
-            refunds_due,
+            refunds_due: refunds_due + u32::from(state == OrderState::Returned),
         };
         Some(Grant {
             campaign: meta.id,
@@ -265,6 +265,18 @@ pub(crate) fn order(meta: &CampaignMeta, text: &str) -> Option<OrderView> {
     Some(OrderView { user, grant })
 }
 
+/// The state that a letter stands for.
+pub(crate) fn order_state(letter: &str) -> Option<OrderState> {
+    Some(match letter {
+        "h" => OrderState::Held,
+        "p" => OrderState::Paid,
+        "c" => OrderState::Cancelled,
+        "x" => OrderState::Expired,
+        "r" => OrderState::Returned,
+        _ => return None,
+    })
+}
+
 /// What the text of an order says, as Redis keeps it under the order's number.
 pub(crate) struct OrderText<'a> {
     pub(crate) state: OrderState,
@@ -278,13 +290,7 @@ impl<'a> OrderText<'a> {
         let mut fields = text.split('\t');
         let mut next = || fields.next();
         Some(Self {
-            state: match next()? {
-                "h" => OrderState::Held,
-                "p" => OrderState::Paid,
-                "c" => OrderState::Cancelled,
-                "x" => OrderState::Expired,
-                _ => return None,
-            },
+            state: order_state(next()?)?,
             refunds_due: next()?.parse().ok()?,
             user: next()?,
             row: Row {

@@ -55,6 +55,7 @@ scripts! {
     OPEN = "open", "fence", "prelude", "open";
     PAY = "pay", AT_MAXMEMORY "fence", "prelude", "campaign", "pay";
     CANCEL = "cancel", AT_MAXMEMORY "fence", "prelude", "campaign", "cancel";
+    TAKE_BACK = "take_back", AT_MAXMEMORY "fence", "prelude", "campaign", "take_back";
     ACT = "act", AT_MAXMEMORY "fence", "prelude", "campaign", "act";
     TICK = "tick", AT_MAXMEMORY "fence", "prelude", "campaign", "tick";
     TALLY = "tally", "fence", "prelude", "campaign", "tally";

@@ -53,6 +53,10 @@ pub enum CommandDraft {
         campaign: usize,
         action: CampaignAction,
     },
+    Return {
+        campaign: usize,
+        number: u32,
+    },
 }
 
 /// One step of a history.
@@ -106,6 +110,8 @@ fn step() -> impl Strategy<Value = CommandDraft> {
         }),
         3 => (campaign(), 1..8_u32)
             .prop_map(|(campaign, number)| CommandDraft::Cancel { campaign, number }),
+        2 => (campaign(), 1..8_u32)
+            .prop_map(|(campaign, number)| CommandDraft::Return { campaign, number }),
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
     ]
 }
@@ -184,6 +190,9 @@ impl CommandDraft {
             Self::Act { campaign, action } => Command::Act {
                 campaign: target(campaign).id,
                 action,
+            },
+            Self::Return { campaign, number } => Command::Return {
+                order: target(campaign).order(number),
             },
         })
     }

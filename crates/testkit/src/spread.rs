@@ -135,6 +135,9 @@ impl SpreadBook {
             Command::Cancel { order } => Command::Cancel {
                 order: self.booked(*order),
             },
+            Command::Return { order } => Command::Return {
+                order: self.booked(*order),
+            },
             other => other.clone(),
         };
         let mut entries = Vec::new();
@@ -142,7 +145,9 @@ impl SpreadBook {
         for entry in entries {
             self.publish(entry);
         }
-        if let Ok(Reply::Payment(_, view) | Reply::Cancelled(view)) = &mut reply {
+        if let Ok(Reply::Payment(_, view) | Reply::Cancelled(view) | Reply::Returned(view)) =
+            &mut reply
+        {
             self.publish_order(view);
         }
         reply
@@ -235,7 +240,8 @@ impl SpreadBook {
             | Event::Cancelled { number }
             | Event::Expired { number }
             | Event::Reinstated { number, .. }
-            | Event::RefundDue { number, .. } => {
+            | Event::RefundDue { number, .. }
+            | Event::Returned { number } => {
                 let (part, published) = self.published(id, *number);
                 *number = published;
                 self.append(part, entry);

@@ -20,10 +20,10 @@ WITH moves AS (
     SELECT campaign, partition,
            sum(CASE WHEN kind = 'granted' THEN told
                     WHEN kind = 'reinstated' THEN units
-                    WHEN kind IN ('cancelled', 'expired') THEN -units
+                    WHEN kind IN ('cancelled', 'expired', 'returned') THEN -units
                     ELSE 0 END) AS granted,
            sum(CASE WHEN kind = 'closed' THEN told
-                    WHEN kind IN ('cancelled', 'expired') AND after_close THEN units
+                    WHEN kind IN ('cancelled', 'expired', 'returned') AND after_close THEN units
                     ELSE 0 END) AS returned
     FROM moves
     GROUP BY campaign, partition

@@ -8,7 +8,7 @@ WHERE c.ref IS NULL
    OR l.kind IS NULL
    OR l.kind = 'granted' AND (l.number IS NULL OR l.user IS NULL OR coalesce(l.quantity, 0) < 1 OR l.amount IS NULL
                               OR l.amount < 0 OR c.kind = 'red_packet' AND (l.quantity <> 1 OR l.amount < 1))
-   OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due')
+   OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
    OR l.kind = 'closed' AND (coalesce(l.quantity, -1) < 0 OR coalesce(l.amount, -1) < 0);

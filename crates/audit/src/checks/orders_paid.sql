@@ -1,5 +1,5 @@
--- A paid order was paid by one payment, at the moment from which it is paid; an order that waits has had none; and no
--- other order was paid. A payment is for an order, and is its price.
+-- A paid order was paid by one payment, at the moment from which it is paid, and one that was returned by one before.
+-- An order that waits has had none; and no other order was paid. A payment is for an order, and is its price.
 SELECT orders FROM temp.totals;
 
 SELECT format('campaign #%d: order %d is %s, with %d payments that count and %d that are owed back',
@@ -8,7 +8,7 @@ SELECT format('campaign #%d: order %d is %s, with %d payments that count and %d 
 FROM orders o
 LEFT JOIN payments p ON p.campaign = o.campaign AND p.number = o.number
 GROUP BY o.campaign, o.number
-HAVING coalesce(sum(p.outcome <> 'refund_due'), 0) <> (o.state = 'paid')
+HAVING coalesce(sum(p.outcome <> 'refund_due'), 0) <> (o.state IN ('paid', 'returned'))
     OR o.state = 'held' AND count(p.outcome) > 0
     OR o.state = 'paid' AND max(p.at) FILTER (WHERE p.outcome <> 'refund_due') <> o.updated_at
 UNION ALL

@@ -1,17 +1,20 @@
--- Every settled payment moves the order's price from outside to the seller, or to what the buyer is owed back.
+-- Every settled payment moves the order's price from outside to the seller, or to what the buyer is owed back, and
+-- every return from the seller to what the buyer is owed back.
 SELECT payments FROM temp.totals;
 
-SELECT format('campaign #%d: the posting of payment %s of order %d (entry %d) is missing or wrong',
-              s.campaign, s.payment, s.number, s.seq)
+SELECT format('campaign #%d: the posting of %s of order %d (entry %d) is missing or wrong',
+              s.campaign, coalesce('payment ' || s.payment, 'the return'), s.number, s.seq)
 FROM temp.steps s
 JOIN campaigns c ON c.ref = s.campaign
 LEFT JOIN postings p ON p.source = 0 AND p.seq = s.seq
 LEFT JOIN accounts d ON d.id = p.debit
 LEFT JOIN accounts k ON k.id = p.credit
-WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.settled AND s.amount > 0
+WHERE s.kind IN ('paid', 'reinstated', 'refund_due', 'returned') AND s.settled AND s.amount > 0
   AND ((p.kind, p.amount, p.campaign, p.number, p.at)
-       IS NOT (CASE s.kind WHEN 'refund_due' THEN 'refund_due' ELSE 'payment' END, s.amount, s.campaign, s.number, s.at)
-       OR (d.owner, d.purpose, d.currency) IS NOT ('outside', 'outside', c.currency)
+       IS NOT (CASE s.kind WHEN 'refund_due' THEN 'refund_due' WHEN 'returned' THEN 'return' ELSE 'payment' END,
+               s.amount, s.campaign, s.number, s.at)
+       OR (d.owner, d.purpose, d.currency) IS NOT (CASE s.kind WHEN 'returned' THEN c.owner ELSE 'outside' END,
+                  CASE s.kind WHEN 'returned' THEN 'user' ELSE 'outside' END, c.currency)
        OR (k.owner, k.purpose, k.currency)
-          IS NOT (CASE s.kind WHEN 'refund_due' THEN s.user ELSE c.owner END,
-                  CASE s.kind WHEN 'refund_due' THEN 'refunds_due' ELSE 'user' END, c.currency));
+          IS NOT (CASE WHEN s.kind IN ('refund_due', 'returned') THEN s.user ELSE c.owner END,
+                  CASE WHEN s.kind IN ('refund_due', 'returned') THEN 'refunds_due' ELSE 'user' END, c.currency));

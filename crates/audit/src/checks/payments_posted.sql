@@ -1,8 +1,8 @@
--- Every payment moved the order's price from outside to the seller, or to what the buyer is owed back; no other posting
--- is a payment.
+-- Every payment moved the order's price from outside to the seller, or to what the buyer is owed back; every return
+-- moved it from the seller to what the buyer is owed back; no other posting is a payment or a return.
 SELECT payments FROM temp.totals;
 
-SELECT format('campaign #%d: order %d has %d payments of the kind %s, and %d postings as they should be',
+SELECT format('campaign #%d: order %d has %d movements of the kind %s, and %d postings as they should be',
               campaign, number, sum(paid), kind, sum(posted))
 FROM (
     SELECT p.campaign, p.number, CASE p.outcome WHEN 'refund_due' THEN 'refund_due' ELSE 'payment' END AS kind, p.at,
@@ -10,15 +10,19 @@ FROM (
     FROM payments p
     WHERE p.amount > 0
     UNION ALL
+    SELECT campaign, number, 'return', updated_at, 1, 0 FROM orders WHERE state = 'returned' AND amount > 0
+    UNION ALL
     SELECT p.campaign, p.number, p.kind, p.at, 0,
            (p.amount, p.currency, p.debtor, p.debited, p.creditor, p.credited)
-               IS (o.amount, c.currency, 'outside', 'outside',
-                   CASE p.kind WHEN 'refund_due' THEN o.user ELSE c.owner END,
-                   CASE p.kind WHEN 'refund_due' THEN 'refunds_due' ELSE 'user' END)
+               IS (o.amount, c.currency,
+                   CASE p.kind WHEN 'return' THEN c.owner ELSE 'outside' END,
+                   CASE p.kind WHEN 'return' THEN 'user' ELSE 'outside' END,
+                   CASE p.kind WHEN 'payment' THEN c.owner ELSE o.user END,
+                   CASE p.kind WHEN 'payment' THEN 'user' ELSE 'refunds_due' END)
     FROM temp.posted p
     LEFT JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
     LEFT JOIN campaigns c ON c.ref = p.campaign
-    WHERE p.kind IN ('payment', 'refund_due')
+    WHERE p.kind IN ('payment', 'refund_due', 'return')
 )
 GROUP BY campaign, number, kind, at
 HAVING sum(paid) <> sum(posted) OR sum(paid) = 0;

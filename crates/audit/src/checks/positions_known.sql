@@ -8,7 +8,7 @@ WHERE p.source <> -1 AND p.seq NOT BETWEEN 1 AND coalesce(s.seq, 0)
 UNION ALL
 SELECT format('posting %d/%d is a %s, and follows from no entry', source, seq, kind)
 FROM postings
-WHERE source <> -1 AND kind NOT IN ('grant', 'refund', 'payment', 'refund_due')
+WHERE source <> -1 AND kind NOT IN ('grant', 'refund', 'payment', 'refund_due', 'return')
 UNION ALL
 SELECT format('campaign #%d has a part in partition %d, of which nothing is settled', p.campaign, p.partition)
 FROM parts p

@@ -15,5 +15,6 @@ WHERE p.source <> -1
            WHEN 5 THEN p.kind = 'payment'
            WHEN 6 THEN p.kind = 'refund_due'
            WHEN 10 THEN p.kind = 'refund'
+           WHEN 16 THEN p.kind = 'return'
            ELSE 0
        END);

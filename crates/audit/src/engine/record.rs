@@ -60,7 +60,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
     let number = words.next().map(str::parse).transpose().ok()?;
     Some(match kind {
         "closed" => (kind, None, Some(number?)),
-        "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" => {
+        "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" | "returned" => {
             (kind, Some(number?), None)
         }
         "opened" | "paused" | "resumed" | "ended" | "transferred_out" | "transferred_in"

@@ -44,6 +44,7 @@ fn in_full(sql: &str) -> String {
         "free",
         "closing",
         "held",
+        "tried",
         "rush",
     ] {
         let row = format!("(SELECT ref FROM campaigns WHERE title = '{title}')");
@@ -71,6 +72,7 @@ fn entry(campaign: &str, kind: u8, values: &str) -> String {
 fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
     let granted = 1;
     let (paid, cancelled, expired, refund_due, paused, ended) = (2, 3, 4, 6, 7, 9);
+    let returned = 16;
     let sql = str::to_owned;
     let rush_amount = "(SELECT amount FROM shares WHERE campaign = @rush AND number = 5003)";
     let rush_again = |user: &str| {
@@ -265,6 +267,23 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             "a payment's posting of another order",
             &["payment_postings"],
             sql("UPDATE postings SET number = 9 WHERE kind = 'payment' AND campaign = @many"),
+        ),
+        ("returned when held", &["order_steps"], entry("@held", returned, "1, NULL, NULL, NULL, NULL")),
+        ("returned twice", &["order_steps", "user_limit"], entry("@tried", returned, "1, NULL, NULL, NULL, NULL")),
+        (
+            "a return never posted",
+            &["balances", "payment_postings"],
+            sql("DELETE FROM postings WHERE kind = 'return' AND campaign = @tried AND number = 1"),
+        ),
+        (
+            "a return that somebody else pays for",
+            &["balances", "payment_postings"],
+            sql("UPDATE postings SET debit = @bob WHERE kind = 'return' AND campaign = @tried"),
+        ),
+        (
+            "a return of less",
+            &["balances", "payment_postings"],
+            sql("UPDATE postings SET amount = 1 WHERE kind = 'return' AND campaign = @tried AND number = 3"),
         ),
         (
             "a payment owed back to the seller",

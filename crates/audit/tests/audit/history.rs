@@ -224,6 +224,10 @@ impl World {
         self.submit(Command::Cancel { order }).unwrap();
     }
 
+    fn take_back(&self, order: OrderId) {
+        self.submit(Command::Return { order }).unwrap();
+    }
+
     fn act(&self, campaign: CampaignId, action: CampaignAction) {
         self.submit(Command::Act { campaign, action }).unwrap();
     }
@@ -370,4 +374,18 @@ fn late_orders(world: &mut World) {
 
     let held = world.sale("held", (300, 5_000), 2, 2, 11);
     world.buy(held, "ann", 2);
+
+    // Paid orders that are returned, while the sale is open and after it.
+    let tried = world.sale("tried", (300, 5_000), 3, 2, 13);
+    let returned = world.buy(tried, "ann", 2); // 1
+    world.pay(returned, "p-tried", PaymentOutcome::Paid);
+    world.take_back(returned);
+    world.take_back(returned); // a replay
+    world.pay(returned, "p-tried-again", PaymentOutcome::RefundDue);
+    let kept = world.buy(tried, "bob", 2); // 2
+    world.pay(kept, "p-kept", PaymentOutcome::Paid);
+    let late = world.buy(tried, "ann", 1); // 3
+    world.pay(late, "p-late-return", PaymentOutcome::Paid);
+    world.act(tried, CampaignAction::Close);
+    world.take_back(late);
 }

@@ -241,6 +241,22 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
                  (SELECT at FROM payments WHERE campaign = @13 AND payment = 'p-1')",
         ),
         (
+            "a return that was never posted",
+            &["payments_posted", "balances"],
+            "DELETE FROM postings WHERE kind = 'return' AND campaign = @3",
+        ),
+        (
+            "a return posted for the seller",
+            &["payments_posted", "balances"],
+            "UPDATE postings SET credit = (SELECT id FROM accounts WHERE owner = 'u1' AND purpose = 'user')
+                 WHERE kind = 'return' AND campaign = @3",
+        ),
+        (
+            "returned in the ledger alone",
+            &["payments_posted", "orders_paid"],
+            "UPDATE orders SET state = 'returned' WHERE campaign = @3 AND state = 'expired'",
+        ),
+        (
             "a payment into another pocket",
             &["payments_posted", "balances"],
             "UPDATE postings SET credit = (SELECT id FROM accounts WHERE owner = 'u9' OR owner = 'u6' LIMIT 1)

@@ -197,6 +197,9 @@ fn orders(world: &mut World, book: usize, n: u64) {
     world.pay(book, orders[2], "p-2");
     let held = world.granted(book, target, "u8");
     world.granted(book, target, "u9");
+    let returned = world.granted(book, target, "u10");
+    world.pay(book, returned, "p-10");
+    world.play(book, Command::Return { order: returned });
     world.close(book, target);
     world.pay(book, orders[3], "p-3");
     world.pay(book, held, "p-8");

@@ -73,6 +73,11 @@ pub enum Command {
         /// At most about this many events; the reply says whether more is due.
         events_max: usize,
     },
+    /// Take a paid order back: its units return to the stock, and its price is owed to the buyer.
+    Return {
+        /// The order.
+        order: OrderId,
+    },
 }
 
 /// What became of a payment.
@@ -113,6 +118,8 @@ pub enum Reply {
         /// Whether more is due at once.
         more: bool,
     },
+    /// To `Return`.
+    Returned(OrderView),
 }
 
 /// Why a claim or command is refused. Nothing changed.

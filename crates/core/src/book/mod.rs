@@ -76,6 +76,7 @@ impl Book {
             Command::Tick { events_max } => Ok(Reply::Ticked {
                 more: self.tick(now, *events_max, log),
             }),
+            Command::Return { order } => self.take_back(now, *order, log).map(Reply::Returned),
         }
     }
 

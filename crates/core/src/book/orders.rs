@@ -1,4 +1,4 @@
-//! Orders: payments and cancellations.
+//! Orders: payments, cancellations and returns.
 
 use super::{Book, OrderView, PaymentOutcome, Refusal, Reply};
 use crate::{
@@ -43,11 +43,38 @@ impl Book {
         id: OrderId,
         log: &mut Vec<Entry>,
     ) -> Result<OrderView, Refusal> {
+        let event = Event::Cancelled { number: id.number };
+        self.step(now, id, OrderStep::Cancel, event, log)
+    }
+
+    /// A paid order is taken back by the seller: [`Command::Return`](super::Command::Return).
+    pub(super) fn take_back(
+        &mut self,
+        now: Timestamp,
+        id: OrderId,
+        log: &mut Vec<Entry>,
+    ) -> Result<OrderView, Refusal> {
+        let event = Event::Returned { number: id.number };
+        self.step(now, id, OrderStep::Return, event, log)
+    }
+
+    /// Makes a step that gives units back. An order that has made it stays as it is: a retry is a replay.
+    fn step(
+        &mut self,
+        now: Timestamp,
+        id: OrderId,
+        step: OrderStep,
+        event: Event,
+        log: &mut Vec<Entry>,
+    ) -> Result<OrderView, Refusal> {
         let view = self.order(id).ok_or(Refusal::UnknownOrder)?;
         let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
-        if order.state != OrderState::Cancelled {
-            order.state.after(OrderStep::Cancel)?;
-            let event = Event::Cancelled { number: id.number };
+        let made = match step {
+            OrderStep::Return => OrderState::Returned,
+            _ => OrderState::Cancelled,
+        };
+        if order.state != made {
+            order.state.after(step)?;
             self.record(now, id.campaign, event, log);
         }
         self.order(id).ok_or(Refusal::UnknownOrder)

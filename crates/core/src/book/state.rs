@@ -202,7 +202,8 @@ impl State {
             Rules::Sale(sale) => Some(Order {
                 state: row.state,
                 hold_until: row.granted_at.plus_millis(sale.hold_ms()),
-                refunds_due: self.refunds_due(number),
+                refunds_due: self.refunds_due(number)
+                    + u32::from(row.state == OrderState::Returned),
             }),
         };
         Grant {

@@ -44,7 +44,9 @@ impl Entry {
             Event::Paid { number, payment }
             | Event::Reinstated { number, payment }
             | Event::RefundDue { number, payment } => write!(line, " {number} {payment}"),
-            Event::Cancelled { number } | Event::Expired { number } => write!(line, " {number}"),
+            Event::Cancelled { number }
+            | Event::Expired { number }
+            | Event::Returned { number } => write!(line, " {number}"),
             Event::TransferredOut {
                 to: PartitionId(other),
                 units,
@@ -162,6 +164,9 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
             returned: next()?.parse().ok()?,
             refunded_minor: next()?.parse().ok()?,
         },
+        "returned" => Event::Returned {
+            number: next()?.parse().ok()?,
+        },
         _ => return None,
     })
 }
@@ -190,6 +195,7 @@ mod tests {
             "resumed",
             "ended",
             "closed 3 99",
+            "returned 7",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

@@ -83,6 +83,7 @@ impl PartRows {
             }
             Event::Cancelled { number } => self.step(*number, OrderState::Cancelled),
             Event::Expired { number } => self.step(*number, OrderState::Expired),
+            Event::Returned { number } => self.step(*number, OrderState::Returned),
             Event::Opened { .. } | Event::Resumed => self.phase = Phase::Scheduled,
             Event::Paused => self.phase = Phase::Paused,
             Event::Ended => self.phase = Phase::Ended,

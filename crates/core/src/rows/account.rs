@@ -11,13 +11,13 @@ pub const DIRECT: i64 = -1;
 /// What an account is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
-    /// What a user can spend.
+    /// What a user can spend. Returns may overdraw it: what was paid is owed back, whatever the seller did with it.
     User,
     /// Payments owed back to a user.
     RefundsDue,
     /// What a red packet still has to give.
     Escrow,
-    /// Where deposits and payments come from. It alone may be overdrawn.
+    /// Where deposits and payments come from. It owes what all others have together.
     Outside,
 }
 
@@ -69,7 +69,7 @@ pub struct PostingRow {
     pub source: i64,
     /// The entry's place in the log; for direct postings a number of its own.
     pub seq: i64,
-    /// `deposit`, `fund`, `grant`, `refund`, `residue`, `payment` or `refund_due`.
+    /// `deposit`, `fund`, `grant`, `refund`, `residue`, `payment`, `refund_due` or `return`.
     pub kind: &'static str,
     /// The account that gives.
     pub debit: i64,

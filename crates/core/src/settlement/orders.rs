@@ -129,6 +129,17 @@ impl<'a> Orders<'a> {
         Ok(row.quantity)
     }
 
+    /// Refuses an order that is not paid: nothing was paid that could be owed back.
+    pub(super) fn check_paid(&self, campaign: i64, number: u32) -> Result<(), Contradiction> {
+        let state = self.orders[self.place(campaign, number)?].row.state;
+        match state {
+            OrderState::Paid => Ok(()),
+            other => Err(Contradiction::new(format!(
+                "order {number} of #{campaign} is {other} and cannot be returned"
+            ))),
+        }
+    }
+
     /// Whose an order is, and its price.
     pub(super) fn buyer(
         &self,

@@ -266,6 +266,7 @@ impl<'a> Planner<'a> {
                 returned,
                 refunded_minor,
             } => self.close(place, entry, i64::from(*returned), *refunded_minor),
+            Event::Returned { number } => self.take_back(place, entry, *number),
         }
     }
 
@@ -306,6 +307,21 @@ impl<'a> Planner<'a> {
             campaign.change.returned += quantity;
         }
         Ok(())
+    }
+
+    /// A paid order is returned: its price moves from the seller to what the buyer is owed, whatever the seller has.
+    fn take_back(&mut self, place: usize, entry: &Entry, number: u32) -> Result<(), Contradiction> {
+        let known = self.campaigns[place].known;
+        self.orders.check_paid(known.campaign_ref, number)?;
+        self.give_back(place, entry, number, OrderState::Returned)?;
+        let (user, amount) = self.orders.buyer(known.campaign_ref, number)?;
+        if amount == 0 {
+            return Ok(());
+        }
+        let debit = self.account(known, &known.owner, Purpose::User);
+        let credit = self.account(known, user, Purpose::RefundsDue);
+        let number = Some(i64::from(number));
+        self.post(known, entry, "return", (debit, credit), amount, number)
     }
 
     fn payment(

@@ -76,8 +76,9 @@ const CHECKS: [(&str, &str); 17] = [
     ),
     (
         "a paid order without its one payment, or a payment of an order that is not paid",
-        "SELECT count(*) FROM orders o WHERE CASE WHEN o.state = 'paid' THEN 1 ELSE 0 END <> (SELECT count(*) \
-         FROM payments p WHERE p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due')",
+        "SELECT count(*) FROM orders o WHERE CASE WHEN o.state IN ('paid', 'returned') THEN 1 ELSE 0 END <> \
+         (SELECT count(*) FROM payments p \
+          WHERE p.campaign = o.campaign AND p.number = o.number AND p.outcome <> 'refund_due')",
     ),
     (
         "a payment without its posting",

@@ -94,6 +94,7 @@ pub(super) fn order_line(
         OrderState::Paid => "p",
         OrderState::Cancelled => "c",
         OrderState::Expired => "x",
+        OrderState::Returned => "r",
     };
     let due = rows
         .payments_of(number)

@@ -20,6 +20,8 @@ pub enum RowState {
     Had,
     /// A paid order.
     Paid,
+    /// A paid order that was returned.
+    Returned,
     /// A cancelled order.
     Cancelled,
     /// An order that was not paid in time.
@@ -224,6 +226,9 @@ impl Account {
             }
             Event::Cancelled { number } => {
                 self.step(*number, RowState::Had, RowState::Cancelled)?;
+            }
+            Event::Returned { number } => {
+                self.step(*number, RowState::Paid, RowState::Returned)?;
             }
             Event::Expired { number } => {
                 let Rules::Sale(sale) = &self.setup.campaign.rules else {
@@ -484,7 +489,8 @@ fn order_of(event: &Event) -> Option<u32> {
         | Event::Cancelled { number }
         | Event::Expired { number }
         | Event::Reinstated { number, .. }
-        | Event::RefundDue { number, .. } => Some(*number),
+        | Event::RefundDue { number, .. }
+        | Event::Returned { number } => Some(*number),
         _ => None,
     }
 }

@@ -57,7 +57,8 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
         (Command::Pay { order, payment }, Reply::Payment(outcome, view)) => {
             paid(expected, *order, payment, *outcome, view)
         }
-        (Command::Cancel { order }, Reply::Cancelled(view)) => {
+        (Command::Cancel { order }, Reply::Cancelled(view))
+        | (Command::Return { order }, Reply::Returned(view)) => {
             let row = row(expected, *order)?;
             same("user", &row.user, &view.user)?;
             same_grant(row, &view.grant)

@@ -168,6 +168,13 @@ impl Audit {
                 let minor = price(number).unwrap_or(0);
                 self.move_money(&owner, minor);
             }
+            Event::Returned { number } => {
+                let row = account.rows.get(number);
+                if let Some((buyer, minor)) = row.map(|row| (row.user.clone(), row.amount_minor)) {
+                    self.expected.balances.entry(buyer).or_default().1 += minor;
+                    self.move_money(&owner, -minor);
+                }
+            }
             Event::RefundDue { number, .. } => {
                 if let Some(row) = account.rows.get(number) {
                     let (buyer, minor) = (row.user.clone(), row.amount_minor);

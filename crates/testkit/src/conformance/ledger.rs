@@ -33,6 +33,8 @@ async fn varied_history<S: Subject>(case: &mut Scenario<S>) -> [Target; 2] {
     for number in 5..=7 {
         case.try_cancel(case.nth(sale, number)).await.unwrap();
     }
+    case.pay(case.nth(sale, 9), "p").await;
+    case.try_return(case.nth(sale, 9)).await.unwrap();
     case.act(sale.id, CampaignAction::Pause).await;
     case.at(OPENS.plus_millis(HOLD_MS)).await;
     case.act(sale.id, CampaignAction::Resume).await;

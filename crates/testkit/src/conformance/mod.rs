@@ -16,6 +16,7 @@ pub mod orders;
 pub mod outcomes;
 pub mod packets;
 pub mod restart;
+pub mod returns;
 mod scenario;
 pub mod settled;
 pub mod standalone;
@@ -153,6 +154,10 @@ macro_rules! engine_conformance {
             orders::giving_back_is_bounded,
             orders::an_unknown_order_is_refused,
             orders::a_packet_has_no_orders,
+            returns::a_return_gives_units_and_price_back_once,
+            returns::payments_of_a_returned_order_are_owed_back,
+            returns::what_is_not_paid_cannot_be_returned,
+            returns::a_return_after_the_close_is_the_owners,
             lifecycle::the_window_includes_its_start_and_excludes_its_end,
             lifecycle::a_pause_stops_and_a_resumption_goes_on,
             lifecycle::acting_again_changes_nothing,

@@ -243,6 +243,15 @@ impl<S: Subject> Scenario<S> {
         }
     }
 
+    /// Returns an order, or is refused.
+    pub async fn try_return(&mut self, order: OrderId) -> Result<OrderView, Refusal> {
+        match self.submit(Command::Return { order }).await {
+            Ok(Reply::Returned(view)) => Ok(view),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("a return was answered {other:?}"),
+        }
+    }
+
     /// Applies an action to a campaign, or is refused.
     pub async fn try_act(
         &mut self,

@@ -40,6 +40,7 @@ impl State {
             }
             Event::Cancelled { number } => self.step(*number, OrderStep::Cancel),
             Event::Expired { number } => self.step(*number, OrderStep::Expire),
+            Event::Returned { number } => self.step(*number, OrderStep::Return),
             Event::Reinstated { number, payment } => {
                 self.step(*number, OrderStep::Reinstate);
                 self.note_payment(*number, payment, PaymentOutcome::Reinstated);

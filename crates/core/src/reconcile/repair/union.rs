@@ -1,5 +1,7 @@
 //! The union of what engine, ledger and nodes know of a part.
 
+mod entries;
+
 use super::*;
 
 /// The union in the making.
@@ -128,6 +130,20 @@ impl<'a> Union<'a> {
         for entry in &kept {
             self.add_step(&entry.event);
         }
+        for entry in &kept {
+            if let Event::Returned { number } = entry.event {
+                self.add_unpaid_return(number);
+            }
+        }
+    }
+
+    /// An order was returned, and nobody knows by which payment it was paid. Its units come back all the same; the
+    /// payment, when it is reported again, is owed back then.
+    fn add_unpaid_return(&mut self, number: u32) {
+        let row = self.rows.grants.get(&number);
+        if row.is_some_and(|row| row.state == OrderState::Held) {
+            self.advance(number, OrderState::Cancelled);
+        }
     }
 
     fn add_step(&mut self, event: &Event) {
@@ -147,6 +163,8 @@ impl<'a> Union<'a> {
             Event::RefundDue { payment, .. } => (None, Some((payment, PaymentOutcome::RefundDue))),
             Event::Cancelled { .. } => (Some(OrderState::Cancelled), None),
             Event::Expired { .. } => (Some(OrderState::Expired), None),
+            Event::Returned { .. } if !self.is_paid(number) => return,
+            Event::Returned { .. } => (Some(OrderState::Returned), None),
             _ => (None, None),
         };
         let came = state.is_none_or(|state| self.advance(number, state));
@@ -154,6 +172,11 @@ impl<'a> Union<'a> {
             let key = (number, payment.clone());
             self.rows.payments.entry(key).or_insert(outcome);
         }
+    }
+
+    fn is_paid(&self, number: u32) -> bool {
+        let row = self.rows.grants.get(&number);
+        row.is_some_and(|row| row.state == OrderState::Paid)
     }
 
     fn add_grant(&mut self, entry: &Entry) {
@@ -254,106 +277,6 @@ impl<'a> Union<'a> {
             row.state = state;
         }
         true
-    }
-
-    /// The entries that lead from what will be settled to the union: first what gives units back.
-    pub(super) fn entries_beyond(&self, settled: &PartRows) -> Vec<(Timestamp, Event)> {
-        let mut entries = Vec::new();
-        let (facts, now) = (self.facts(), self.survey.now);
-        if settled.phase == Phase::Draft && self.rows.phase != Phase::Draft {
-            entries.push((now, Event::Opened { parts: facts.parts }));
-        }
-        match (settled.phase, self.rows.phase) {
-            (Phase::Draft | Phase::Scheduled, Phase::Paused) => entries.push((now, Event::Paused)),
-            (Phase::Paused, Phase::Scheduled) => entries.push((now, Event::Resumed)),
-            _ => {}
-        }
-        let (mut later, mut new) = (Vec::new(), Vec::new());
-        for (number, row) in &self.rows.grants {
-            let known = settled.grants.get(number);
-            if known.is_none() {
-                new.push((row.granted_at, granted(*number, row)));
-            }
-            let before = known.map_or(OrderState::Held, |known| known.state);
-            for event in self.steps(*number, before, row.state, settled) {
-                let leaves = matches!(event, Event::Cancelled { .. } | Event::Expired { .. });
-                let at = now.max(row.granted_at.plus_millis(match event {
-                    Event::Expired { .. } => facts.hold_ms,
-                    _ => 0,
-                }));
-                match known {
-                    None => new.push((at, event)),
-                    Some(_) if leaves => entries.push((at, event)),
-                    Some(_) => later.push((at, event)),
-                }
-            }
-        }
-        entries.append(&mut later);
-        entries.append(&mut new);
-        if self.rows.phase == Phase::Closed && settled.phase != Phase::Closed {
-            if settled.phase != Phase::Ended {
-                entries.push((now, Event::Ended));
-            }
-            let (returned, refunded_minor) = self.left();
-            entries.push((
-                now,
-                Event::Closed {
-                    returned,
-                    refunded_minor,
-                },
-            ));
-        }
-        entries
-    }
-
-    /// Units that nobody has, and minor units of a packet.
-    fn left(&self) -> (u32, i64) {
-        let claimed = match self.facts().kind {
-            CampaignKind::RedPacket => self.rows.amount_minor(),
-            CampaignKind::Sale => 0,
-        };
-        let units = self.supply.saturating_sub(self.granted);
-        (units, self.funded_minor - claimed)
-    }
-
-    /// The events that lead an order from one state to another, and what became of payments meanwhile.
-    fn steps(
-        &self,
-        number: u32,
-        from: OrderState,
-        to: OrderState,
-        settled: &PartRows,
-    ) -> Vec<Event> {
-        let mut events = Vec::new();
-        if self.facts().kind == CampaignKind::RedPacket {
-            return events;
-        }
-        match (from, to) {
-            (OrderState::Held, OrderState::Cancelled) => events.push(Event::Cancelled { number }),
-            (OrderState::Held, OrderState::Expired) => events.push(Event::Expired { number }),
-            (OrderState::Held | OrderState::Expired, OrderState::Paid) => {
-                if let Some((payment, outcome)) = self.rows.paid_by(number) {
-                    let payment = payment.clone();
-                    let reinstated = outcome == PaymentOutcome::Reinstated;
-                    if reinstated && from == OrderState::Held {
-                        events.push(Event::Expired { number });
-                    }
-                    events.push(match reinstated || from == OrderState::Expired {
-                        true => Event::Reinstated { number, payment },
-                        false => Event::Paid { number, payment },
-                    });
-                }
-            }
-            _ => {}
-        }
-        for (payment, outcome) in self.rows.payments_of(number) {
-            let known = settled.payments.contains_key(&(number, payment.clone()));
-            if !known && outcome == PaymentOutcome::RefundDue {
-                let payment = payment.clone();
-                events.push(Event::RefundDue { number, payment });
-            }
-        }
-        events
     }
 
     pub(super) fn into_repair(self, append: Vec<(Timestamp, Event)>) -> Repair {
@@ -465,21 +388,12 @@ fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
     }
 }
 
-fn granted(number: u32, row: &GrantRow) -> Event {
-    Event::Granted {
-        number,
-        user: row.user.clone(),
-        quantity: row.quantity,
-        amount_minor: row.amount_minor,
-        key: row.key.clone(),
-    }
-}
-
 /// How far an order is: it only moves on.
 fn rank(state: OrderState) -> u8 {
     match state {
         OrderState::Held => 0,
         OrderState::Expired => 1,
         OrderState::Cancelled | OrderState::Paid => 2,
+        OrderState::Returned => 3,
     }
 }

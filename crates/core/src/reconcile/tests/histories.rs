@@ -53,6 +53,7 @@ enum Step {
     Pay { number: u32 },
     Cancel { number: u32 },
     Wait { millis: i64 },
+    Return { number: u32 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -61,6 +62,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1_u32..12).prop_map(|number| Step::Pay { number }),
         1 => (1_u32..12).prop_map(|number| Step::Cancel { number }),
         1 => (0..HOLD * 2).prop_map(|millis| Step::Wait { millis }),
+        1 => (1_u32..12).prop_map(|number| Step::Return { number }),
     ]
 }
 
@@ -96,6 +98,10 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
             Step::Cancel { number } => {
                 let order = order(*number);
                 drop(book.apply(at(now), &Command::Cancel { order }, &mut log));
+            }
+            Step::Return { number } => {
+                let order = order(*number);
+                drop(book.apply(at(now), &Command::Return { order }, &mut log));
             }
             Step::Wait { millis } => {
                 now += millis;

@@ -1,0 +1,135 @@
+//! The entries that lead from what will be settled to the union.
+
+use super::*;
+
+impl Union<'_> {
+    /// The entries that lead from what will be settled to the union: first what gives units back.
+    pub(in crate::reconcile::repair) fn entries_beyond(
+        &self,
+        settled: &PartRows,
+    ) -> Vec<(Timestamp, Event)> {
+        let mut entries = Vec::new();
+        let (facts, now) = (self.facts(), self.survey.now);
+        if settled.phase == Phase::Draft && self.rows.phase != Phase::Draft {
+            entries.push((now, Event::Opened { parts: facts.parts }));
+        }
+        match (settled.phase, self.rows.phase) {
+            (Phase::Draft | Phase::Scheduled, Phase::Paused) => entries.push((now, Event::Paused)),
+            (Phase::Paused, Phase::Scheduled) => entries.push((now, Event::Resumed)),
+            _ => {}
+        }
+        let (mut later, mut new) = (Vec::new(), Vec::new());
+        // Orders that took their units again and gave them back: there is room for each as soon as all have left.
+        let mut round_trips = Vec::new();
+        for (number, row) in &self.rows.grants {
+            let known = settled.grants.get(number);
+            if known.is_none() {
+                new.push((row.granted_at, granted(*number, row)));
+            }
+            let before = known.map_or(OrderState::Held, |known| known.state);
+            let steps = self.steps(*number, before, row.state, settled);
+            let returned = steps.contains(&Event::Returned { number: *number });
+            let is_taking = |event: &Event| matches!(event, Event::Reinstated { .. });
+            let round_trip = returned && steps.iter().any(is_taking);
+            for event in steps {
+                let leaves = match event {
+                    Event::Cancelled { .. } | Event::Expired { .. } => true,
+                    // What leads to the return goes with it.
+                    Event::Paid { .. } | Event::Returned { .. } => returned && !round_trip,
+                    _ => false,
+                };
+                let at = now.max(row.granted_at.plus_millis(match event {
+                    Event::Expired { .. } => facts.hold_ms,
+                    _ => 0,
+                }));
+                match known {
+                    None => new.push((at, event)),
+                    Some(_) if leaves => entries.push((at, event)),
+                    Some(_) if round_trip => round_trips.push((at, event)),
+                    Some(_) => later.push((at, event)),
+                }
+            }
+        }
+        entries.append(&mut round_trips);
+        entries.append(&mut later);
+        entries.append(&mut new);
+        if self.rows.phase == Phase::Closed && settled.phase != Phase::Closed {
+            if settled.phase != Phase::Ended {
+                entries.push((now, Event::Ended));
+            }
+            let (returned, refunded_minor) = self.left();
+            entries.push((
+                now,
+                Event::Closed {
+                    returned,
+                    refunded_minor,
+                },
+            ));
+        }
+        entries
+    }
+
+    /// Units that nobody has, and minor units of a packet.
+    pub(super) fn left(&self) -> (u32, i64) {
+        let claimed = match self.facts().kind {
+            CampaignKind::RedPacket => self.rows.amount_minor(),
+            CampaignKind::Sale => 0,
+        };
+        let units = self.supply.saturating_sub(self.granted);
+        (units, self.funded_minor - claimed)
+    }
+
+    /// The events that lead an order from one state to another, and what became of payments meanwhile.
+    fn steps(
+        &self,
+        number: u32,
+        from: OrderState,
+        to: OrderState,
+        settled: &PartRows,
+    ) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.facts().kind == CampaignKind::RedPacket {
+            return events;
+        }
+        match (from, to) {
+            (OrderState::Held, OrderState::Cancelled) => events.push(Event::Cancelled { number }),
+            (OrderState::Held, OrderState::Expired) => events.push(Event::Expired { number }),
+            (OrderState::Held | OrderState::Expired, OrderState::Paid | OrderState::Returned) => {
+                if let Some((payment, outcome)) = self.rows.paid_by(number) {
+                    let payment = payment.clone();
+                    let reinstated = outcome == PaymentOutcome::Reinstated;
+                    if reinstated && from == OrderState::Held {
+                        events.push(Event::Expired { number });
+                    }
+                    events.push(match reinstated || from == OrderState::Expired {
+                        true => Event::Reinstated { number, payment },
+                        false => Event::Paid { number, payment },
+                    });
+                    if to == OrderState::Returned {
+                        events.push(Event::Returned { number });
+                    }
+                }
+            }
+            (OrderState::Paid, OrderState::Returned) => events.push(Event::Returned { number }),
+            _ => {}
+        }
+        for (payment, outcome) in self.rows.payments_of(number) {
+            let known = settled.payments.contains_key(&(number, payment.clone()));
+            if !known && outcome == PaymentOutcome::RefundDue {
+                let payment = payment.clone();
+                events.push(Event::RefundDue { number, payment });
+            }
+        }
+        events
+    }
+}
+
+fn granted(number: u32, row: &GrantRow) -> Event {
+    Event::Granted {
+        number,
+        user: row.user.clone(),
+        quantity: row.quantity,
+        amount_minor: row.amount_minor,
+        key: row.key.clone(),
+    }
+}
