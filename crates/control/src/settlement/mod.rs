@@ -40,7 +40,7 @@ pub const REST: Duration = Duration::from_millis(2);
 /// The first pause after a failure.
 pub const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// The longest pause after failures.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
+pub const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
 /// Is called with a partition whose log has lost entries: the partition, up to where the ledger has it, and where the
 /// log ends. Called once each time that it is found out; whoever grants must stop there.
