@@ -35,6 +35,7 @@ const NEEDS: &str = "
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
     mariadb-client | mariadb-dump | tests that set a ledger back to an earlier moment
     rabbitmq-server | rabbitmq-server | tests of the broker
+    nginx-light | nginx | tests of deploy/nginx.conf
     prometheus | promtool | tests of the alarms
 ";
 
