@@ -23,6 +23,9 @@ use serde_json::json;
 
 use self::nginx::{ASSET, Nginx, PAGE};
 
+/// Longer than nginx keeps a state: a crowd's first read reaches the node.
+const KEPT: Duration = Duration::from_millis(1_500);
+
 /// Measure reads of a campaign's state through a node, nginx and replicas.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadsArgs {
@@ -117,6 +120,7 @@ async fn measure(args: &ReadsArgs, node: &LocalService) -> anyhow::Result<Measur
     let noop_per_second = read(args, node.addr(), "/healthz").await?;
     let node_per_second = read(args, node.addr(), &state).await?;
     let nginx_per_second = read(args, nginx.addr, &state).await?;
+    tokio::time::sleep(KEPT).await;
     let crowd = crowd(args, node, &nginx, &state).await?;
     Ok(Measured {
         engine: if args.redis.is_some() {
