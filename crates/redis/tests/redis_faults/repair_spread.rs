@@ -21,7 +21,7 @@ use qiang_redis::{Options, PartitionState, RedisEngine, Topology};
 use qiang_testkit::{
     ManualClock,
     campaign::{Builder, OPENS, OWNER, Target, currency, red_packet, sale, user},
-    servers::redis::{Cluster, Options as ServerOptions, Server, Standalone},
+    servers::redis::{Cluster, Options as ServerOptions, Reply, Server, Standalone},
 };
 
 use crate::harness::{
@@ -177,6 +177,24 @@ impl World {
         let is_packet = balances[0].available.minor != SHARE_MINOR * i64::from(FEW);
         assert!(!is_packet || balances[0].available.minor == record.refunded_minor);
     }
+}
+
+/// Whether all nodes have put there what they have answered of what is lost, as far as it is known to be lost.
+fn has_offers(server: &Server, prefix: &str, tag: &str) -> bool {
+    let texts = |words: &[&str]| -> Vec<String> {
+        let Reply::Array(items) = server.call(words).unwrap() else {
+            return Vec::new();
+        };
+        let texts = items.iter().filter_map(Reply::text);
+        texts.map(str::to_owned).collect()
+    };
+    let key = |rest: &str| format!("{prefix}:{{{tag}}}:{rest}");
+    let loss = texts(&["HMGET", &key("partition"), "lost_from", "lost_to"]).join("-");
+    let offers = texts(&["HVALS", &key("offers")]);
+    offers.len() == 2
+        && offers
+            .iter()
+            .all(|offer| offer.starts_with(&format!("{loss} ")))
 }
 
 fn packet() -> Builder {
@@ -378,6 +396,11 @@ async fn a_failover_in_the_middle_of_a_repair() {
     wait_for("the loss", || world.harness.nodes.iter().all(is_halted)).await;
     let follows = || blocking(|| second.is_synced_replica() && first.is_acknowledged_by(1));
     wait_for("the second replica", follows).await;
+    // An attempt that does not wait for what nodes have answered withholds what it does not know.
+    for tag in ["p00", "p01"] {
+        let all = || blocking(|| has_offers(first, &world.harness.options.prefix, tag));
+        wait_for("what nodes have answered", all).await;
+    }
     // Broken off at ever later steps, until it has put something there; the last one has no replica.
     let key = format!("{}:{{p00}}:partition", world.harness.options.prefix);
     for millis in 1..40 {
