@@ -34,6 +34,7 @@ const NEEDS: &str = "
     mariadb-server-core | mariadb-install-db mariadbd | tests of the ledger
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
     rabbitmq-server | rabbitmq-server | tests of the broker
+    nginx-light | nginx | tests of deploy/nginx.conf
     prometheus | promtool | tests of the alarms
 ";
 

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::header, response::IntoResponse};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use qiang_core::{
     book::{CampaignAction, Command, Reply},
     id::CampaignId,
@@ -16,23 +21,51 @@ use crate::{
     wire::StateBody,
 };
 
+/// What caches may do with a campaign's numbers: keep them for a second.
+const STATE_CACHING: &str = "public, max-age=1, s-maxage=1";
+
 /// A campaign's present numbers; may be asked by anybody, and kept for a second by caches.
+///
+/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/state", tag = "campaigns", security(()),
-    params(("id" = String, Path, description = "The campaign's id")),
-    responses((status = 200, body = StateBody), (status = 404, body = ProblemBody),
+    params(("id" = String, Path, description = "The campaign's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = StateBody), (status = 304, description = "The numbers are those of the tag"),
+        (status = 404, body = ProblemBody),
         (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
             body = ProblemBody)))]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
-) -> Result<impl IntoResponse, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
     let tally = app.ports.engine.tally(id).await?;
     let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
     let body = StateBody::new(&tally, meta.window, app.ports.clock.now());
-    Ok(([(header::CACHE_CONTROL, "public, max-age=1")], Json(body)))
+    let etag = body.etag();
+    let caching = [
+        (header::CACHE_CONTROL, STATE_CACHING),
+        (header::ETAG, etag.as_str()),
+    ];
+    Ok(match has_tag(&headers, &etag) {
+        true => (StatusCode::NOT_MODIFIED, caching).into_response(),
+        false => (caching, Json(body)).into_response(),
+    })
+}
+
+/// Whether a request names an entity tag, or any, as one that the caller has (RFC 9110, 13.1.2). Tags are compared
+/// without regard to whether they are weak.
+fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(etag);
+    let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
+    lists
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
 }
 
 /// Stops granting for now. Again changes nothing.

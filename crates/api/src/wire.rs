@@ -19,6 +19,7 @@ use qiang_core::{
     time::{Timestamp, Window},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
+use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 
 /// Room for an id, a time, or a code of a few letters.
@@ -216,6 +217,29 @@ impl StateBody {
             ends_at: When(window.ends_at()),
             now: When(now),
         }
+    }
+
+    /// A weak entity tag of everything but the time. It is the same on every node.
+    pub(crate) fn etag(&self) -> String {
+        let Self {
+            phase,
+            supply,
+            granted,
+            remaining,
+            returned,
+            starts_at,
+            ends_at,
+            now: _,
+        } = self;
+        let text =
+            format!("{phase} {supply} {granted} {remaining} {returned} {starts_at} {ends_at}");
+        let hash = Sha256::digest(text);
+        let hex: String = hash
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        format!("W/\"{hex}\"")
     }
 }
 

@@ -4,6 +4,7 @@ mod admission;
 mod engine;
 mod fixture;
 mod http;
+mod reads;
 mod rebuild;
 mod schemes;
 mod settlement;
@@ -35,6 +36,11 @@ enum Bench {
     Engine(engine::EngineArgs),
     /// The whole service over HTTP, every grant checked; --baseline for its ratio to a request that does nothing.
     Http(http::HttpArgs),
+    /// Reads of a campaign's state through a node, nginx and replicas, beside a request that does nothing, as one JSON
+    /// object. It starts a node, and nginx with deploy/nginx.conf.
+    ///
+    /// Exit code 1: more of a crowd's reads than --at-most reach the node, or one failed.
+    Reads(reads::ReadsArgs),
     /// A start with many grants in the file, and the memory of a grant.
     Rebuild(rebuild::RebuildArgs),
     /// The published schemes and ours on one Redis, under the same load, compared.
@@ -72,6 +78,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
             Bench::Admission(args) => admission::run(&args).await,
             Bench::Engine(args) => engine::run(&args).await,
             Bench::Http(args) => http::run(&args).await,
+            Bench::Reads(args) => reads::run(&args).await,
             Bench::Rebuild(args) => rebuild::run(&args).await,
             Bench::Schemes(args) => schemes::run(&args).await,
             Bench::Settlement(args) => settlement::run(&args).await,

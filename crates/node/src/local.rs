@@ -63,6 +63,8 @@ pub struct LocalService {
 pub struct LocalServers<'a> {
     /// URLs of Redis.
     pub redis: &'a str,
+    /// URLs of its replicas that serve reads; empty for none.
+    pub read_urls: &'a str,
     /// A database server for the ledger; a file without one.
     pub ledger: Option<&'a str>,
     /// The transport of entries to the ledger, as it is configured.
@@ -99,6 +101,7 @@ impl LocalService {
             ("engine.kind", "redis".to_owned()),
             ("redis.urls", servers.redis.to_owned()),
             ("redis.prefix", name),
+            ("redis.read_urls", servers.read_urls.to_owned()),
             ("settlement.transport", servers.transport.to_owned()),
             ("settlement.rabbitmq_url", servers.rabbitmq.to_owned()),
         ];

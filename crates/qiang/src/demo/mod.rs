@@ -80,6 +80,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         "redis" => {
             let servers = LocalServers {
                 redis: &args.redis,
+                read_urls: "",
                 ledger: args.ledger.as_deref(),
                 transport: &args.transport,
                 rabbitmq: &args.rabbitmq,
