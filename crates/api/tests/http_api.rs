@@ -456,26 +456,6 @@ async fn a_thousand_requests_of_one_user_get_one_grant() {
     )
     .await;
     assert_eq!(state.json()["granted"], json!(1));
-    let caching = "public, max-age=1, s-maxage=1";
-    assert_eq!(state.header("cache-control"), caching);
-    assert!(state.body.len() < 300, "{} bytes", state.body.len());
-    assert!(state.json()["now"].is_string());
-    let etag = state.header("etag").to_owned();
-    for (tags, status) in [
-        (etag.clone(), 304),
-        (format!("\"other\", {}", etag.trim_start_matches("W/")), 304),
-        ("*".to_owned(), 304),
-        ("W/\"other\"".to_owned(), 200),
-    ] {
-        let path = format!("/v1/campaigns/{id}/state");
-        let tags = [("if-none-match", tags.as_str())];
-        let again = call(service.addr, "GET", &path, None, &tags, None).await;
-        assert_eq!(again.status, status, "{tags:?}");
-        assert_eq!(again.header("etag"), etag);
-        assert_eq!(again.header("cache-control"), caching);
-        assert!(!again.header("date").is_empty());
-        assert_eq!(again.body.is_empty(), status == 304);
-    }
     let metrics = call(service.addr, "GET", "/metrics", None, &[], None).await;
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     assert!(

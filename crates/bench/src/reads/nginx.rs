@@ -81,7 +81,9 @@ impl Drop for Nginx {
     /// Has the first process end the others.
     fn drop(&mut self) {
         let mut stop = Command::new(&self.program);
-        let stopped = stop.arg("-c").arg(&self.conf).args(["-s", "stop"]).status();
+        stop.arg("-c").arg(&self.conf).args(["-s", "stop"]);
+        // It says that it does so.
+        let stopped = stop.stderr(Stdio::null()).status();
         if !stopped.is_ok_and(|status| status.success()) {
             drop(self.child.kill());
         }
@@ -113,7 +115,7 @@ fn configuration(folder: &Path, addr: SocketAddr, node: SocketAddr) -> anyhow::R
             continue;
         };
         let (directive, rest) = line.trim().split_once(' ').context("a directive")?;
-        let (first, others) = rest.split_once(' ').unwrap_or((rest, ";"));
+        let (first, others) = rest.split_once(' ').unwrap_or((rest, ""));
         let value = match directive {
             "listen" => addr.to_string(),
             "server" => node.to_string(),
