@@ -121,6 +121,12 @@ pub enum Event {
         /// Minor units that went back.
         refunded_minor: i64,
     },
+    /// The seller changed the stock of a sale. Of a spread one it stands in the log of its first part, which gives or
+    /// takes the units.
+    StockChanged {
+        /// Units that came to the stock, or, below 0, that were taken out of it.
+        units: i64,
+    },
 }
 
 impl Event {
@@ -141,7 +147,8 @@ impl Event {
             | Self::Paused
             | Self::Resumed
             | Self::Ended
-            | Self::Closed { .. } => None,
+            | Self::Closed { .. }
+            | Self::StockChanged { .. } => None,
         }
     }
 
@@ -163,6 +170,7 @@ impl Event {
             Self::Resumed => "resumed",
             Self::Ended => "ended",
             Self::Closed { .. } => "closed",
+            Self::StockChanged { .. } => "stock_changed",
         }
     }
 }

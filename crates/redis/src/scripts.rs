@@ -56,6 +56,7 @@ scripts! {
     PAY = "pay", AT_MAXMEMORY "fence", "prelude", "campaign", "pay";
     CANCEL = "cancel", AT_MAXMEMORY "fence", "prelude", "campaign", "cancel";
     ACT = "act", AT_MAXMEMORY "fence", "prelude", "campaign", "act";
+    SET_STOCK = "set_stock", AT_MAXMEMORY "fence", "prelude", "campaign", "set_stock";
     TICK = "tick", AT_MAXMEMORY "fence", "prelude", "campaign", "tick";
     TALLY = "tally", "fence", "prelude", "campaign", "tally";
     RELEASE = "release", "fence", "prelude", "campaign", "release";

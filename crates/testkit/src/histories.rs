@@ -53,6 +53,10 @@ pub enum CommandDraft {
         campaign: usize,
         action: CampaignAction,
     },
+    SetStock {
+        campaign: usize,
+        stock: u32,
+    },
 }
 
 /// One step of a history.
@@ -107,6 +111,8 @@ fn step() -> impl Strategy<Value = CommandDraft> {
         3 => (campaign(), 1..8_u32)
             .prop_map(|(campaign, number)| CommandDraft::Cancel { campaign, number }),
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
+        2 => (campaign(), 0..16_u32)
+            .prop_map(|(campaign, stock)| CommandDraft::SetStock { campaign, stock }),
     ]
 }
 
@@ -184,6 +190,10 @@ impl CommandDraft {
             Self::Act { campaign, action } => Command::Act {
                 campaign: target(campaign).id,
                 action,
+            },
+            Self::SetStock { campaign, stock } => Command::SetStock {
+                campaign: target(campaign).id,
+                stock,
             },
         })
     }

@@ -224,6 +224,10 @@ impl World {
         self.submit(Command::Cancel { order }).unwrap();
     }
 
+    fn set_stock(&self, campaign: CampaignId, stock: u32) {
+        self.submit(Command::SetStock { campaign, stock }).unwrap();
+    }
+
     fn act(&self, campaign: CampaignId, action: CampaignAction) {
         self.submit(Command::Act { campaign, action }).unwrap();
     }
@@ -370,4 +374,15 @@ fn late_orders(world: &mut World) {
 
     let held = world.sale("held", (300, 5_000), 2, 2, 11);
     world.buy(held, "ann", 2);
+
+    // Its stock goes up and down; at times users have more than it had before, or has afterwards.
+    let restocked = world.sale("restocked", (300, 5_000), 4, 2, 9);
+    let back = world.buy(restocked, "ann", 2);
+    world.buy(restocked, "bob", 2);
+    world.set_stock(restocked, 6);
+    world.buy(restocked, "cid", 2);
+    world.cancel(back);
+    world.set_stock(restocked, 4);
+    world.set_stock(restocked, 5);
+    world.buy(restocked, "dan", 1);
 }

@@ -76,6 +76,9 @@ impl Book {
             Command::Tick { events_max } => Ok(Reply::Ticked {
                 more: self.tick(now, *events_max, log),
             }),
+            Command::SetStock { campaign, stock } => self
+                .set_stock(now, *campaign, *stock, log)
+                .map(Reply::Acted),
         }
     }
 

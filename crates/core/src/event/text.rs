@@ -65,6 +65,7 @@ impl Entry {
                 returned,
                 refunded_minor,
             } => write!(line, " {returned} {refunded_minor}"),
+            Event::StockChanged { units } => write!(line, " {units}"),
         }
     }
 
@@ -162,6 +163,9 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
             returned: next()?.parse().ok()?,
             refunded_minor: next()?.parse().ok()?,
         },
+        "stock_changed" => Event::StockChanged {
+            units: next()?.parse().ok()?,
+        },
         _ => return None,
     })
 }
@@ -190,6 +194,8 @@ mod tests {
             "resumed",
             "ended",
             "closed 3 99",
+            "stock_changed 50",
+            "stock_changed -99999999",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

@@ -90,7 +90,8 @@ impl PartRows {
             // They move what nobody has yet.
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
-            | Event::TransferReturned { .. } => {}
+            | Event::TransferReturned { .. }
+            | Event::StockChanged { .. } => {}
         }
     }
 

@@ -266,6 +266,11 @@ impl<'a> Planner<'a> {
                 returned,
                 refunded_minor,
             } => self.close(place, entry, i64::from(*returned), *refunded_minor),
+            Event::StockChanged { units } => {
+                campaign.life.check_opened()?;
+                campaign.change.supply += units;
+                Ok(())
+            }
         }
     }
 
