@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use qiang_core::{
     book::{Command, Setup},
-    campaign::{CampaignKind, Phase, Tally},
+    campaign::{Campaign, CampaignKind, Phase, Tally},
     id::{CampaignId, IdempotencyKey},
-    ports::{CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger},
+    ports::{CampaignRecord, Clock, Engine, EventLog, KeyBinding, Ledger},
     time::Timestamp,
 };
 use serde::Serialize;
@@ -16,6 +16,7 @@ use tokio::{task::JoinSet, time::timeout};
 use uuid::Uuid;
 
 use crate::{
+    audience::Audience,
     auth::{Caller, Verifier},
     campaign_cache::{CampaignCache, CampaignMeta},
     config::Config,
@@ -130,12 +131,24 @@ impl App {
         if let Some(meta) = self.campaigns.get(id) {
             return Ok(Some(meta));
         }
-        let record = self.ports.ledger.campaign(id).await?;
-        Ok(record.map(|record| {
-            let meta = CampaignMeta::from(&record.campaign);
-            self.campaigns.insert(id, meta);
-            meta
-        }))
+        // One at a time: users who come at once read a campaign once.
+        let _turn = self.campaigns.loading.lock().await;
+        if let Some(meta) = self.campaigns.get(id) {
+            return Ok(Some(meta));
+        }
+        let Some(record) = self.ports.ledger.campaign(id).await? else {
+            return Ok(None);
+        };
+        self.remember(&record.campaign).await.map(Some)
+    }
+
+    /// Reads who may take part in a campaign, and remembers it with the rest.
+    async fn remember(&self, campaign: &Campaign) -> Result<CampaignMeta, Problem> {
+        let kept = self.ports.ledger.audience(campaign.id).await?;
+        let audience = kept.as_deref().map(Audience::of).transpose()?;
+        let meta = CampaignMeta::new(campaign, audience.map(Arc::new));
+        self.campaigns.insert(campaign.id, meta.clone());
+        Ok(meta)
     }
 
     /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.
@@ -170,13 +183,13 @@ impl App {
     }
 
     /// Opens a campaign on the engine. Opening it again changes nothing.
-    pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
-        let (id, meta) = (setup.campaign.id, CampaignMeta::from(&setup.campaign));
+    pub(crate) async fn open(&self, setup: Setup) -> Result<(), Problem> {
+        let campaign = setup.campaign.clone();
         self.ports
             .engine
             .submit(Command::Open(Box::new(setup)))
             .await?;
-        self.campaigns.insert(id, meta);
+        self.remember(&campaign).await?;
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
+    audience::{Credentials, Known},
     auth::Scope,
     extract::{Call, OptionalJson},
     problem::{self, Problem, ProblemBody, ProblemKind},
@@ -29,39 +30,54 @@ const GRANT_BYTES: usize = 384;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What to order.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = NewOrder)]
 pub(crate) struct OrderRequest {
     /// Units, at least 1.
     #[schema(minimum = 1, default = 1)]
     quantity: u32,
+    /// For sales by invitation: the invitation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invitation: Option<String>,
+    /// For sales by passphrase: the passphrase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passphrase: Option<String>,
 }
 
 impl Default for OrderRequest {
     fn default() -> Self {
-        Self { quantity: 1 }
+        Self {
+            quantity: 1,
+            invitation: None,
+            passphrase: None,
+        }
     }
 }
 
 /// Claims a share of a red packet.
 ///
-/// Repeating it gives the same share. A body is not needed.
-#[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+/// Repeating it gives the same share. A body is needed where the packet asks for an invitation or a passphrase.
+#[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets", request_body = Option<Credentials>,
     params(("id" = String, Path, description = "The red packet's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
-        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+        (status = 401, body = ProblemBody),
+        (status = 403, description = "Not for this user: `not-named`, `invitation-invalid` or `passphrase-wrong`",
+            body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, or no decision; Retry-After says when to come again",
             body = ProblemBody)))]
-pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Problem> {
-    decide(call, CampaignKind::RedPacket, 1).await
+pub(crate) async fn claim_share(
+    call: Call<CampaignId>,
+    OptionalJson(shown): OptionalJson<Credentials>,
+) -> Result<Response, Problem> {
+    decide(call, CampaignKind::RedPacket, 1, &shown).await
 }
 
 /// Orders units of a sale.
@@ -74,7 +90,9 @@ pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Prob
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
-        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+        (status = 401, body = ProblemBody),
+        (status = 403, description = "Not for this user: `not-named`, `invitation-invalid` or `passphrase-wrong`",
+            body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
@@ -84,12 +102,16 @@ pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Prob
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
-    OptionalJson(OrderRequest { quantity }): OptionalJson<OrderRequest>,
+    OptionalJson(request): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
-    if quantity == 0 {
+    if request.quantity == 0 {
         return Err(Problem::invalid("an order is for at least 1 unit"));
     }
-    decide(call, CampaignKind::Sale, quantity).await
+    let shown = Credentials {
+        invitation: request.invitation,
+        passphrase: request.passphrase,
+    };
+    decide(call, CampaignKind::Sale, request.quantity, &shown).await
 }
 
 /// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
@@ -117,6 +139,7 @@ async fn decide(
     call: Call<CampaignId>,
     kind: CampaignKind,
     quantity: u32,
+    shown: &Credentials,
 ) -> Result<Response, Problem> {
     let (app, caller) = (&*call.app, call.caller);
     caller.require(Scope::Claim)?;
@@ -134,6 +157,11 @@ async fn decide(
     {
         app.metrics.claimed(&outcome);
         return Ok(response);
+    }
+    let known = app.check_audience(call.id, &claim.user, shown).await?;
+    if known == Known::No {
+        app.metrics.claimed(&Outcome::UnknownCampaign);
+        return Ok(refused(app, &Outcome::UnknownCampaign));
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod app;
+mod audience;
 mod auth;
 mod campaign_cache;
 mod campaigns;
@@ -14,6 +15,7 @@ mod extract;
 mod failures;
 mod gauges;
 mod health;
+mod invitation;
 mod metrics;
 mod orders;
 mod problem;

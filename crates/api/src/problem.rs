@@ -76,6 +76,11 @@ kinds! {
     LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
+    NotNamed = FORBIDDEN, "not-named", "The campaign is for other users";
+    InvitationInvalid = FORBIDDEN, "invitation-invalid", "The campaign asks for an invitation that is valid";
+    PassphraseWrong = FORBIDDEN, "passphrase-wrong", "The campaign asks for its passphrase";
+    DrawsHidden = FORBIDDEN, "draws-hidden", "The draws of this packet are not for everybody";
+    NotByInvitation = CONFLICT, "not-by-invitation", "The campaign has no invitations";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
 

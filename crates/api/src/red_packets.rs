@@ -6,7 +6,8 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase, RedPacket, Rules, Tally},
     id::CampaignId,
-    ports::CampaignRecord,
+    money::Currency,
+    ports::{CampaignRecord, GrantRecord},
     split::{RuleName, RulePartsError, Seed, Split, SplitRule, commit},
 };
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     app::App,
+    audience::{Audience, AudienceRequest, Draws},
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param, Params},
@@ -48,6 +50,12 @@ pub(crate) struct RedPacketRequest {
     /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
+    /// Who may take part; default: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<AudienceRequest>,
+    /// Who may see the draws; default: everybody.
+    #[serde(default, skip_serializing_if = "Draws::is_everybody")]
+    draws: Draws,
 }
 
 /// How the total becomes shares.
@@ -100,9 +108,18 @@ pub(crate) struct RedPacketBody {
     split: SplitBody,
     /// What is promised: the SHA-256 over the seed and the split.
     commitment: String,
-    /// What the shares are drawn from; shown once the packet is closed, so that everybody can draw them again.
+    /// What the shares are drawn from; shown once all shares are claimed or the packet is closed, so that everybody can
+    /// draw them again.
     seed: Option<String>,
     ack: &'static str,
+    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
+    /// Who may see the draws.
+    draws: Draws,
+    /// The largest share, and the first of them; shown with the seed, to those who may see the draws.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    luckiest: Option<ShareBody>,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -115,8 +132,28 @@ pub(crate) struct RedPacketBody {
 }
 
 impl RedPacketBody {
-    fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
+    /// The packet as a caller may see it.
+    async fn new(
+        record: CampaignRecord,
+        tally: &Tally,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<Self, Problem> {
         let campaign = record.campaign;
+        // As the ledger has it, which follows committed entries alone: what was decided and could not be kept must not
+        // reveal the seed of a packet that goes on. Shares never come back, so that a packet without any is over.
+        let is_over = record.phase == Phase::Closed || record.granted == campaign.supply();
+        let meta = app.meta(campaign.id).await?;
+        let audience = meta.and_then(|meta| meta.audience);
+        let mut luckiest = None;
+        let operates = caller.may(Scope::Operate);
+        if is_over
+            && app
+                .may_see_draws(campaign.id, &caller.user, operates)
+                .await?
+        {
+            luckiest = app.ports.ledger.luckiest(campaign.id).await?;
+        }
         let Rules::RedPacket(packet) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
@@ -128,10 +165,13 @@ impl RedPacketBody {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             commitment: commit(&packet.seed, &packet.split).to_string(),
-            // As the ledger has it, which follows committed entries alone: a close that was decided and could not be
-            // kept must not reveal the seed of a packet that goes on.
-            seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
+            seed: is_over.then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
+            audience: audience.as_deref().and_then(Audience::kind),
+            draws: audience
+                .as_deref()
+                .map_or_else(Draws::default, |kept| kept.draws),
+            luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             claimed: money(tally.claimed_minor),
@@ -177,6 +217,17 @@ pub(crate) struct ShareBody {
     granted_at: When,
 }
 
+impl ShareBody {
+    fn new(grant: GrantRecord, currency: Currency) -> Self {
+        Self {
+            number: grant.number,
+            user: grant.user.to_string(),
+            amount: MoneyBody::new(grant.amount_minor, currency),
+            granted_at: When(grant.granted_at),
+        }
+    }
+}
+
 /// Sends a red packet from the caller's account.
 #[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
@@ -210,13 +261,15 @@ pub(crate) async fn create(
         ends_at: request.ends_at,
         ack: request.ack,
         rules,
+        audience: AudienceRequest::keep(request.audience.as_ref(), request.draws).await?,
     };
     let route = "POST /v1/red-packets";
     let (status, id) = app
         .create(&caller, route, key.as_ref(), &request, draft)
         .await?;
     let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
-    Ok((status, Json(RedPacketBody::new(record, &tally, &app)?)))
+    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    Ok((status, Json(body)))
 }
 
 /// A red packet: its commitment and its state.
@@ -227,27 +280,31 @@ pub(crate) async fn create(
             body = ProblemBody)))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    _: Caller,
+    caller: Caller,
     Param(id): Param<CampaignId>,
 ) -> Result<Json<RedPacketBody>, Problem> {
     let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
-    if tally.phase == Phase::Closed && record.phase != Phase::Closed {
-        // Closed a moment ago: the ledger is about to know.
+    let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
+    let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
+    if closed || claimed {
+        // Over since a moment ago: the ledger is about to know.
         app.settled().await?;
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
-    Ok(Json(RedPacketBody::new(record, &tally, &app)?))
+    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    Ok(Json(body))
 }
 
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id"), Page),
-    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody),
+    responses((status = 200, body = SharesBody),
+        (status = 403, description = "`draws-hidden`", body = ProblemBody), (status = 404, body = ProblemBody),
         (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
             body = ProblemBody)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    _: Caller,
+    caller: Caller,
     Param(id): Param<CampaignId>,
     Params(page): Params<Page>,
 ) -> Result<Json<SharesBody>, Problem> {
@@ -262,17 +319,18 @@ pub(crate) async fn list(
         return Err(ProblemKind::UnknownCampaign.into());
     }
     let settled = app.settled().await?;
+    let operates = caller.may(Scope::Operate);
+    if !app.may_see_draws(id, &caller.user, operates).await? {
+        return Err(ProblemKind::DrawsHidden.into());
+    }
     let grants = app.ports.ledger.grants(id, page.after, limit).await?;
     let next = grants
         .last()
         .filter(|_| grants.len() == limit as usize)
         .map(|last| last.number);
-    let claims = grants.into_iter().map(|grant| ShareBody {
-        number: grant.number,
-        user: grant.user.to_string(),
-        amount: MoneyBody::new(grant.amount_minor, meta.currency),
-        granted_at: When(grant.granted_at),
-    });
+    let claims = grants
+        .into_iter()
+        .map(|grant| ShareBody::new(grant, meta.currency));
     Ok(Json(SharesBody {
         claims: claims.collect(),
         next,

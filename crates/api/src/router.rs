@@ -64,6 +64,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
+        .routes(routes!(invitation::create))
         .merge(operation_routes())
 }
 

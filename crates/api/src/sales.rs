@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
+    audience::{AudienceRequest, Draws},
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param},
@@ -48,6 +49,9 @@ pub(crate) struct SaleRequest {
     /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
+    /// Who may take part; default: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<AudienceRequest>,
 }
 
 /// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
@@ -66,14 +70,18 @@ pub(crate) struct SaleBody {
     unit_price: MoneyBody,
     hold_seconds: i64,
     ack: &'static str,
+    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
 }
 
 impl SaleBody {
-    fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
+    async fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
         let campaign = record.campaign;
+        let meta = app.meta(campaign.id).await?;
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
@@ -85,6 +93,7 @@ impl SaleBody {
             unit_price: sale.unit_price().into(),
             hold_seconds: sale.hold_ms() / 1_000,
             ack: campaign.ack.name(),
+            audience: meta.and_then(|meta| meta.audience?.kind()),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
@@ -116,12 +125,13 @@ pub(crate) async fn create(
         ends_at: request.ends_at,
         ack: request.ack,
         rules: Rules::Sale(sale),
+        audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
     };
     let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok((status, Json(SaleBody::new(record, &tally, &app)?)))
+    Ok((status, Json(SaleBody::new(record, &tally, &app).await?)))
 }
 
 /// A sale and its state.
@@ -136,5 +146,5 @@ pub(crate) async fn get(
     Param(id): Param<CampaignId>,
 ) -> Result<Json<SaleBody>, Problem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok(Json(SaleBody::new(record, &tally, &app)?))
+    Ok(Json(SaleBody::new(record, &tally, &app).await?))
 }

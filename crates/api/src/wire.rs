@@ -12,7 +12,7 @@ use jiff::{
     },
 };
 use qiang_core::{
-    campaign::{AckLevel, Tally},
+    campaign::{AckLevel, Phase, Tally},
     id::{CampaignId, OrderId},
     money::{Currency, Money},
     outcome::Grant,
@@ -207,7 +207,11 @@ pub(crate) struct StateBody {
 impl StateBody {
     pub(crate) fn new(tally: &Tally, window: Window, now: Timestamp) -> Self {
         Self {
-            phase: tally.phase.name(),
+            // Shares never come back: a packet ends with its last one.
+            phase: match tally.funded_minor > 0 && tally.granted == tally.supply {
+                true if matches!(tally.phase, Phase::Live | Phase::Paused) => Phase::Ended.name(),
+                _ => tally.phase.name(),
+            },
             supply: tally.supply,
             granted: tally.granted,
             remaining: tally.remaining,

@@ -61,15 +61,17 @@ macro_rules! impl_ledger {
                 id::{CampaignId, IdempotencyKey, UserId},
                 money::Money,
                 ports::{
-                    AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding,
-                    KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-                    ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-                    SettledRow, SettlementStore, WithheldRecord,
+                    AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore,
+                    GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
+                    SettledPart, SettledPayment, SettledRow, SettlementStore, WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
-                ledger::{accounts, campaigns, keys, quarantine, reconcile, repairs, settle},
+                ledger::{
+                    accounts, audiences, campaigns, keys, quarantine, reconcile, repairs, settle,
+                },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
@@ -112,6 +114,44 @@ macro_rules! impl_ledger {
                 async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
                     let user = user.clone();
                     query(self.readers(), move |conn| accounts::balances(conn, &user)).await
+                }
+            }
+
+            #[async_trait]
+            impl AudienceStore for $host {
+                async fn put_audience(
+                    &self,
+                    id: CampaignId,
+                    rules: &str,
+                ) -> Result<(), LedgerError> {
+                    let rules = rules.to_owned();
+                    job(self, 0, move |context| {
+                        audiences::put(context.conn, id, &rules)
+                    })
+                    .await
+                }
+
+                async fn audience(&self, id: CampaignId) -> Result<Option<String>, LedgerError> {
+                    query(self.readers(), move |conn| audiences::get(conn, id)).await
+                }
+
+                async fn has_share(
+                    &self,
+                    id: CampaignId,
+                    user: &UserId,
+                ) -> Result<bool, LedgerError> {
+                    let user = user.clone();
+                    query(self.readers(), move |conn| {
+                        audiences::has_share(conn, id, &user)
+                    })
+                    .await
+                }
+
+                async fn luckiest(
+                    &self,
+                    id: CampaignId,
+                ) -> Result<Option<GrantRecord>, LedgerError> {
+                    query(self.readers(), move |conn| audiences::luckiest(conn, id)).await
                 }
             }
 

@@ -203,9 +203,9 @@ pub(crate) async fn grants<D: Dialect>(
 }
 
 /// A grant as it is listed: number, user, quantity, amount, when.
-type GrantColumns = (i64, String, i64, i64, i64);
+pub(crate) type GrantColumns = (i64, String, i64, i64, i64);
 
-fn grant_of(
+pub(crate) fn grant_of(
     (number, user, quantity, amount_minor, at): GrantColumns,
 ) -> Result<GrantRecord, StoreError> {
     let damaged = |what: &str| StoreError::damaged(format!("grant {number} has a bad {what}"));

@@ -1,14 +1,14 @@
 //! Settlement. Every case compares rows and balances with the log at its end; these cases test what only the ledger
 //! does.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use qiang_core::{
     book::CampaignAction,
     campaign::{AckLevel, Phase},
     id::IdempotencyKey,
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::LedgerError,
+    ports::{GrantRecord, LedgerError},
     split::SplitRule,
 };
 use uuid::Uuid;
@@ -349,4 +349,30 @@ pub async fn claimed_money_can_be_sent_on<S: Subject>(case: &mut Scenario<S>) {
     case.settle().await;
     assert_eq!(case.balance("a").await, (500, 0));
     assert_eq!(case.balance("b").await, (500, 0));
+}
+
+/// An audience is kept once. Who has a share, and who has the largest, is known once it is settled.
+pub async fn an_audience_is_kept_once<S: Subject>(case: &mut Scenario<S>) {
+    let packet = red_packet(1_000, 5, SplitRule::DoubleAverage { min: 1 });
+    let target = case.open(packet).await;
+    let kept = r#"{"draws":"sender","users":["甲"]}"#;
+    assert_eq!(case.ledger().audience(target.id).await, Ok(None));
+    assert_eq!(case.ledger().luckiest(target.id).await, Ok(None));
+    for rules in [kept, "{}"] {
+        assert_eq!(case.ledger().put_audience(target.id, rules).await, Ok(()));
+        let found = case.ledger().audience(target.id).await;
+        assert_eq!(found, Ok(Some(kept.to_owned())));
+    }
+    for name in ["a", "b", "c", "d"] {
+        case.granted(target.one(name)).await;
+    }
+    case.settle().await;
+    let grants = case.ledger().grants(target.id, 0, 9).await.unwrap();
+    let largest = |grant: &&GrantRecord| (grant.amount_minor, Reverse(grant.number));
+    let expected = grants.iter().max_by_key(largest).cloned();
+    assert_eq!(case.ledger().luckiest(target.id).await, Ok(expected));
+    for (name, has) in [("a", true), ("d", true), ("e", false)] {
+        let found = case.ledger().has_share(target.id, &user(name)).await;
+        assert_eq!(found, Ok(has), "{name}");
+    }
 }

@@ -1,0 +1,64 @@
+//! Who may take part in campaigns, and what those who look at draws ask for.
+
+use qiang_core::{
+    id::{CampaignId, UserId},
+    ports::GrantRecord,
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::error::StoreError;
+
+/// Keeps a campaign's audience, once.
+pub(crate) fn put(conn: &Connection, id: CampaignId, rules: &str) -> Result<(), StoreError> {
+    let mut put =
+        conn.prepare_cached("INSERT OR IGNORE INTO audiences (campaign, rules) VALUES (?1, ?2)")?;
+    put.execute(params![id.to_string(), rules])?;
+    Ok(())
+}
+
+/// What is kept of a campaign's audience.
+pub(crate) fn get(conn: &Connection, id: CampaignId) -> Result<Option<String>, StoreError> {
+    let mut get = conn.prepare_cached("SELECT rules FROM audiences WHERE campaign = ?1")?;
+    let rules = get.query_row([id.to_string()], |row| row.get(0));
+    Ok(rules.optional()?)
+}
+
+/// Whether a user has a share of a packet.
+pub(crate) fn has_share(
+    conn: &Connection,
+    id: CampaignId,
+    user: &UserId,
+) -> Result<bool, StoreError> {
+    let mut found = conn.prepare_cached(
+        "SELECT 1 FROM shares WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND user = ?2",
+    )?;
+    Ok(found.exists(params![id.to_string(), user.as_str()])?)
+}
+
+/// The largest share that somebody has of a packet, the first of equal ones.
+pub(crate) fn luckiest(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<GrantRecord>, StoreError> {
+    let mut found = conn.prepare_cached(
+        "SELECT number, user, amount, granted_at FROM shares \
+         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND user IS NOT NULL \
+         ORDER BY amount DESC, number LIMIT 1",
+    )?;
+    let row = found.query_row([id.to_string()], |row| {
+        let user: String = row.get(1)?;
+        Ok((row.get(0)?, user, row.get(2)?, row.get(3)?))
+    });
+    let Some((number, user, amount_minor, at)) = row.optional()? else {
+        return Ok(None);
+    };
+    let bad = |_| StoreError::damaged(format!("a grant of {id} has a bad user"));
+    Ok(Some(GrantRecord {
+        number,
+        user: UserId::new(&user).map_err(bad)?,
+        quantity: 1,
+        amount_minor,
+        granted_at: Timestamp::from_millis(at),
+    }))
+}
