@@ -38,7 +38,7 @@ struct Metadata {
 }
 
 /// Where Cargo puts programs.
-fn target(root: &Path) -> Result<PathBuf> {
+pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     let text = command::read("cargo metadata --no-deps --format-version 1", root)?;
     let metadata: Metadata =
         serde_json::from_str(&text).context("parse the output of cargo metadata")?;

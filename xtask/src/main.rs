@@ -2,6 +2,7 @@
 
 mod command;
 mod deny;
+mod disk;
 mod faults;
 mod needs;
 mod openapi;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{command, deny, faults, needs, tidy, valkey};
+use crate::{command, deny, disk, faults, needs, tidy, valkey};
 
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
@@ -60,6 +60,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         "cargo xtask deny",
         || deny::run(root).map(|()| Done::Passed),
     ));
+    steps.push(Step::new(
+        "disk",
+        "see whether there is room to build and run everything",
+        "cargo xtask test",
+        || disk::for_build(&faults::target(root)?),
+    ));
     steps.push(Step::command(
         "clippy",
         "check all crates and their tests (minutes when nothing is built yet)",
@@ -73,6 +79,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         "compile all crates and their tests (minutes when nothing is built yet)",
         &format!("cargo test --workspace --all-targets{features} --no-run"),
         root,
+    ));
+    steps.push(Step::new(
+        "disk for tests",
+        "see whether there is room for the tests' servers",
+        "cargo xtask test",
+        disk::for_tests,
     ));
     steps.push(Step::command(
         "tests",
