@@ -66,6 +66,9 @@ impl RedisEngine {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
             let own = &evidence[*first];
+            if own.ledger_is_ahead {
+                take_settled_stock(&mut members[0].1);
+            }
             own.journal.withhold_again(&mut members[0].1);
             let repair = survey_of(&members[0].1, own).repair();
             journal_of(&members[0].1, &repair, own, ledger).await?;
@@ -134,6 +137,11 @@ impl RedisEngine {
             let mut fields: Vec<_> = arrived.collect();
             fields.push(("sent".to_owned(), own.1.to_string()));
             given.push(fields);
+        }
+        for ((_, part), fields) in members.iter().zip(&mut given) {
+            if part.facts.index == 0 {
+                fields.push(("stock".to_owned(), supply.to_string()));
+            }
         }
         for ((place, part), repair) in members.iter().zip(&repairs) {
             journal_of(part, repair, &evidence[*place], ledger).await?;
@@ -211,6 +219,13 @@ impl RedisEngine {
             end = rebuild.append(&id, end, &records).await?;
         }
         Ok(end)
+    }
+}
+
+/// Redis may have lost that the stock of a sale was changed, and the ledger may have it.
+fn take_settled_stock(part: &mut BothSides) {
+    if let (CampaignKind::Sale, Some(before)) = (part.facts.kind, &part.snapshot) {
+        part.engine.supply = part.campaign.supply().saturating_sub(before.withheld.0);
     }
 }
 
