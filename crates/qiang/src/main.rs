@@ -8,6 +8,7 @@ mod migrate;
 mod openapi;
 mod partition;
 mod reconcile;
+mod sale;
 mod serve;
 mod settlement;
 mod split;
@@ -44,6 +45,9 @@ enum Command {
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
     Partition(partition::Partition),
+    /// Change a sale that a node serves.
+    #[command(subcommand)]
+    Sale(sale::Sale),
     /// Hold the engine on Redis against the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
+        Command::Sale(command) => sale::run(&command),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),
