@@ -2,6 +2,7 @@
 
 mod audit;
 mod backend;
+mod control;
 mod demo;
 mod histogram;
 mod migrate;
@@ -45,6 +46,9 @@ enum Command {
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
     Partition(partition::Partition),
+    /// List reconcilers, and run one once by hand.
+    #[command(subcommand)]
+    Control(control::Control),
     /// Change a sale that a node serves.
     #[command(subcommand)]
     Sale(sale::Sale),
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
+        Command::Control(command) => control::run(&command),
         Command::Sale(command) => sale::run(&command),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
