@@ -72,7 +72,6 @@ pub struct Account {
     moving: BTreeMap<(usize, usize), [i64; 2]>,
     /// The numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
-    /// The stock with which it was entered.
     first_supply: i64,
     /// Units to be had, units that users have, units returned.
     units: [i64; 3],
@@ -183,11 +182,11 @@ impl Account {
         if let Event::Opened { parts } = entry.event {
             return self.open(log, parts);
         }
-        let part = self.parts.get(&log).copied();
-        let mut part = part.ok_or("happened before it was opened")?;
-        match entry.event.number() {
-            Some(number) if entry.event.name() != "granted" => self.check_log(log, number)?,
-            _ => {}
+        let part = self.parts.get(&log);
+        let mut part = *part.ok_or("happened before it was opened")?;
+        let is_grant = matches!(entry.event, Event::Granted { .. });
+        if let Some(number) = entry.event.number().filter(|_| !is_grant) {
+            self.check_log(log, number)?;
         }
         match &entry.event {
             Event::Opened { .. } => {}
