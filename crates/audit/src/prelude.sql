@@ -18,6 +18,7 @@ SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS k
             THEN CAST(fields AS INTEGER)
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS INTEGER)
+                 WHEN 'stock_changed' THEN CAST(fields AS INTEGER)
        END AS quantity,
        reason, waits_for
 FROM users;
