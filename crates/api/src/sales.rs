@@ -163,7 +163,8 @@ pub(crate) struct SaleChange {
         (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over",
             body = ProblemBody),
         (status = 422, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
+        (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
+            ledger does not have it yet",
             body = ProblemBody)))]
 pub(crate) async fn change(
     call: Call<CampaignId>,
