@@ -23,6 +23,8 @@ use crate::harness::{Harness, blocking, name, node, open_now, options, shared, w
 
 const SUPPLY: u32 = 20;
 const ENTRIES_MAX: usize = 4_096;
+/// How often a node is asked that does not answer.
+const ATTEMPTS_MAX: usize = 1_000;
 
 /// A sale on two nodes, with a ledger.
 struct World {
@@ -133,7 +135,7 @@ impl World {
 
 async fn set(node: &RedisEngine, target: Target, stock: u32) -> Result<Tally, Refusal> {
     let campaign = target.id;
-    loop {
+    for _ in 0..ATTEMPTS_MAX {
         match node.submit(Command::SetStock { campaign, stock }).await {
             Ok(Reply::Acted(tally)) => return Ok(tally),
             Err(EngineError::Refused(refusal)) => return Err(refusal),
@@ -141,6 +143,7 @@ async fn set(node: &RedisEngine, target: Target, stock: u32) -> Result<Tally, Re
             Ok(other) => panic!("{other:?}"),
         }
     }
+    panic!("no answer to the stock of {stock}");
 }
 
 /// The second part is repaired while the ledger does not have yet what the first part says of the stock: no unit that
