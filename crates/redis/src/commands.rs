@@ -74,6 +74,8 @@ impl Node {
             0 => meta.ack,
             _ => AckLevel::Replica,
         };
+        // The stock for which all parts together had too few units, and how many they had.
+        let mut dry = None;
         for _ in 0..MOVES_MAX {
             let reply = self
                 .partitions
@@ -97,11 +99,13 @@ impl Node {
                     let words = text.split_once(' ').ok_or_else(unreadable)?;
                     let number = |word: &str| word.parse::<u32>().map_err(|_| unreadable());
                     let (units, before) = (number(words.0)?, number(words.1)?);
-                    let gathered = self.partitions.gather(&meta, home, units);
-                    if let Some(remaining) = gathered.await? {
+                    // If the stock is another one by now, somebody else has taken units out meanwhile.
+                    if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {
                         let least = before.saturating_sub(remaining);
                         return Err(Refusal::StockGranted { least }.into());
                     }
+                    let gathered = self.partitions.gather(&meta, home, units);
+                    dry = gathered.await?.map(|remaining| (before, remaining));
                 }
                 _ => {
                     let text = reply.found(Refusal::UnknownCampaign)?;
