@@ -75,6 +75,7 @@ kinds! {
     Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
     LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
+    StockGranted = CONFLICT, "stock-granted", "Users have more units than that";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
@@ -347,6 +348,8 @@ impl From<Refusal> for Problem {
             Refusal::KeyReused => ProblemKind::KeyReused,
             Refusal::Phase(_) => ProblemKind::PhaseConflict,
             Refusal::Order(_) => ProblemKind::OrderConflict,
+            Refusal::StockGranted { .. } => ProblemKind::StockGranted,
+            Refusal::Rules(_) => ProblemKind::Invalid,
         };
         Self::new(kind, refusal.to_string())
     }

@@ -93,7 +93,20 @@ impl Client {
         self.request(Method::POST, path, token, None, body).await
     }
 
-    /// The same with an `Idempotency-Key`.
+    /// `PATCH` of JSON.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn patch(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        self.request(Method::PATCH, path, token, None, body).await
+    }
+
+    /// The same as [`Client::post`] with an `Idempotency-Key`.
     ///
     /// # Errors
     /// When there is no answer.

@@ -29,7 +29,11 @@ use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
 use crate::{
-    close::Close, config::Config, ledger_ack::confirm, leftovers::Leftovers, machine::disk_of,
+    close::Close,
+    config::Config,
+    ledger_ack::{confirm, confirm_stock},
+    leftovers::Leftovers,
+    machine::disk_of,
 };
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
@@ -231,6 +235,16 @@ impl Distributed {
         })
     }
 
+    /// Waits for the ledger to have the stock of a sale. A loss of entries that nobody has been told of may undo a
+    /// change of it.
+    async fn confirm_stock(&self, campaign: CampaignId, stock: u32) -> Result<(), EngineError> {
+        let place = self.engine.home_position(campaign);
+        if let Some(settlement) = &self.settlement {
+            settlement.wake(place.0);
+        }
+        confirm_stock(&*self.ledger(), (campaign, stock), place, LEDGER_WAIT_MAX).await
+    }
+
     /// The engine as the API uses it.
     pub(crate) fn with_ledger_ack(self: &Arc<Self>) -> Arc<dyn Engine> {
         Arc::new(LedgerAckEngine {
@@ -425,7 +439,22 @@ impl Engine for LedgerAckEngine {
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        self.distributed.engine.submit(command)
+        let Command::SetStock { campaign, stock } = command else {
+            return self.distributed.engine.submit(command);
+        };
+        let (answer, ticket) = Ticket::new();
+        let distributed = Arc::clone(&self.distributed);
+        self.runtime.spawn(async move {
+            let reply = distributed.engine.submit(command).await;
+            answer.send(match reply {
+                Ok(reply) => distributed
+                    .confirm_stock(campaign, stock)
+                    .await
+                    .map(|()| reply),
+                Err(error) => Err(error),
+            });
+        });
+        ticket
     }
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {

@@ -2,12 +2,14 @@
 
 mod audit;
 mod backend;
+mod control;
 mod demo;
 mod histogram;
 mod migrate;
 mod openapi;
 mod partition;
 mod reconcile;
+mod sale;
 mod serve;
 mod settlement;
 mod split;
@@ -44,6 +46,12 @@ enum Command {
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
     Partition(partition::Partition),
+    /// List reconcilers, and run one once by hand.
+    #[command(subcommand)]
+    Control(control::Control),
+    /// Change a sale that a node serves.
+    #[command(subcommand)]
+    Sale(sale::Sale),
     /// Hold the engine on Redis against the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -66,6 +74,8 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
+        Command::Control(command) => control::run(&command),
+        Command::Sale(command) => sale::run(&command),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),

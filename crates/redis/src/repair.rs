@@ -24,6 +24,7 @@ mod parts;
 mod sample;
 mod sides;
 mod spread;
+mod stock;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,6 +78,8 @@ struct Evidence {
     /// Whether the ledger had entries that the log does not reach to.
     ledger_is_ahead: bool,
     journal: Journal,
+    /// By how many units entries in quarantine change the stock of campaigns.
+    stock_changes: BTreeMap<CampaignId, i64>,
 }
 
 #[async_trait]
@@ -222,6 +225,7 @@ impl RedisEngine {
             kept: by_campaign(kept),
             unnamed,
             journal: Journal::read(ledger, partition, &epoch).await?,
+            stock_changes: stock::in_quarantine(partition, ledger).await?,
             epoch,
             accounted,
             ledger_is_ahead,

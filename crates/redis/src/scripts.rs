@@ -57,6 +57,7 @@ scripts! {
     CANCEL = "cancel", AT_MAXMEMORY "fence", "prelude", "campaign", "cancel";
     TAKE_BACK = "take_back", AT_MAXMEMORY "fence", "prelude", "campaign", "take_back";
     ACT = "act", AT_MAXMEMORY "fence", "prelude", "campaign", "act";
+    SET_STOCK = "set_stock", AT_MAXMEMORY "fence", "prelude", "campaign", "set_stock";
     TICK = "tick", AT_MAXMEMORY "fence", "prelude", "campaign", "tick";
     TALLY = "tally", "fence", "prelude", "campaign", "tally";
     RELEASE = "release", "fence", "prelude", "campaign", "release";

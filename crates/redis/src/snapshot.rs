@@ -43,6 +43,9 @@ pub(crate) struct PartSnapshot {
     pub(crate) withheld: (u32, i64),
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
+    /// The stock of a sale, as its first part has it: units in all, those that are withheld included. None of another
+    /// part, and where an earlier release has opened a spread sale.
+    pub(crate) stock: Option<u32>,
     /// The epoch of the last repair that has written its numbers.
     pub(crate) repaired: Option<String>,
 }
@@ -111,6 +114,7 @@ impl Partitions {
             },
             withheld: head.withheld,
             withheld_shares: head.withheld_shares,
+            stock: head.stock,
             repaired: head.repaired,
             meta: head.meta,
         }))
@@ -229,6 +233,7 @@ pub(crate) struct Head {
     pub(crate) numbered: u32,
     withheld: (u32, i64),
     withheld_shares: String,
+    stock: Option<u32>,
     repaired: Option<String>,
 }
 
@@ -258,6 +263,10 @@ impl Head {
                 number("withheld_minor").unwrap_or(0),
             ),
             withheld_shares: get("withheld_shares").unwrap_or_default().to_owned(),
+            stock: match meta.parts {
+                1 => unit("supply").map(|supply| supply + unit("withheld").unwrap_or(0)),
+                _ => unit("stock"),
+            },
             repaired: get("repaired").map(str::to_owned),
             meta,
         })

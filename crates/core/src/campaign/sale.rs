@@ -44,6 +44,14 @@ impl Sale {
         })
     }
 
+    /// The same sale with another stock.
+    ///
+    /// # Errors
+    /// As [`Sale::new`]: the limit, or the price of the whole stock, may not fit any more.
+    pub fn with_stock(self, stock: u32) -> Result<Self, CampaignError> {
+        Self::new(stock, self.per_user_limit, self.unit_price, self.hold_ms)
+    }
+
     /// Units for sale.
     pub fn stock(&self) -> u32 {
         self.stock
@@ -86,5 +94,8 @@ mod tests {
             Err(CampaignError::Price)
         );
         assert_eq!(Sale::new(10, 1, cny(1), 0), Err(CampaignError::Hold));
+        let sale = Sale::new(10, 4, cny(1), 1).unwrap();
+        assert_eq!(sale.with_stock(4).map(|sale| sale.stock()), Ok(4));
+        assert_eq!(sale.with_stock(3), Err(CampaignError::Limit));
     }
 }

@@ -67,6 +67,7 @@ impl Entry {
                 returned,
                 refunded_minor,
             } => write!(line, " {returned} {refunded_minor}"),
+            Event::StockChanged { units } => write!(line, " {units}"),
         }
     }
 
@@ -167,6 +168,9 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "returned" => Event::Returned {
             number: next()?.parse().ok()?,
         },
+        "stock_changed" => Event::StockChanged {
+            units: next()?.parse().ok()?,
+        },
         _ => return None,
     })
 }
@@ -196,6 +200,8 @@ mod tests {
             "ended",
             "closed 3 99",
             "returned 7",
+            "stock_changed 50",
+            "stock_changed -99999999",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

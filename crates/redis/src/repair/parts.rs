@@ -29,6 +29,8 @@ pub(super) type Lost = (PartitionId, Seq);
 pub(super) struct Elsewhere {
     /// Units that they have handed out, returned, can hand out, withhold, or are sending to each other.
     pub(super) units: u32,
+    /// The stock of a sale, if its first part is among them and says it.
+    pub(super) stock: Option<u32>,
     /// Numbers of the shares among them.
     pub(super) shares: BTreeSet<u32>,
     /// The last transfer that each of them has begun.
@@ -150,6 +152,9 @@ impl Partitions {
             };
             found.units += (number("supply")? + number("withheld")?) as u32;
             found.sent.insert(*partition, number("sent")?);
+            if *index == 0 && fields.contains_key("stock") {
+                found.stock = Some(number("stock")? as u32);
+            }
             for (_, giver) in &others {
                 let last = number(&format!("from:{}", giver.0))?;
                 arrived.insert((*giver, *partition), last);

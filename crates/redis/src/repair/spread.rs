@@ -4,6 +4,7 @@ use super::{
     group::Held,
     parts::{Elsewhere, Lost},
     sides::BothSides,
+    stock::Stock,
     *,
 };
 use crate::reply::share;
@@ -66,8 +67,16 @@ impl RedisEngine {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
             let own = &evidence[*first];
-            own.journal.withhold_again(&mut members[0].1);
-            let repair = survey_of(&members[0].1, own).repair();
+            let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
+            let part = &mut members[0].1;
+            if let Some(stock) = stock {
+                stock.give(part);
+            }
+            own.journal.withhold_again(part);
+            let mut repair = survey_of(part, own).repair();
+            if let Some(stock) = stock {
+                stock.append(&mut repair, part.now);
+            }
             journal_of(&members[0].1, &repair, own, ledger).await?;
             let end = self.write(held, &members[0], &repair, &[], own).await?;
             let place = members[0].0;
@@ -108,13 +117,22 @@ impl RedisEngine {
             self.remember_all(*partition, part).await?;
             evidence[*place].journal.withhold_as_before(part);
         }
-        let (_, part) = &members[0];
-        let (supply, free) = (part.campaign.supply(), part.free.clone());
+        let (place, part) = &members[0];
+        // The first part knows the stock, whether or not it has lost something.
+        let is_of_first = part.facts.index == 0 && part.facts.kind == CampaignKind::Sale;
+        let stock =
+            is_of_first.then(|| Stock::of(part, &evidence[*place]).at_least(elsewhere.units));
+        let supply = match (stock, elsewhere.stock) {
+            (Some(stock), _) => stock.units,
+            (None, Some(units)) => units,
+            (None, None) => part.campaign.supply(),
+        };
+        let (free, now) = (part.free.clone(), part.now);
         let surveys = members.iter().map(|(place, part)| Survey {
             withheld: part.withheld,
             ..survey_of(part, &evidence[*place])
         });
-        let repairs = SpreadSurvey {
+        let mut repairs = SpreadSurvey {
             supply,
             elsewhere: elsewhere.units,
             elsewhere_shares: elsewhere.shares.clone(),
@@ -122,6 +140,9 @@ impl RedisEngine {
             parts: surveys.collect(),
         }
         .repair();
+        if let (Some(stock), Some(first)) = (stock, repairs.first_mut()) {
+            stock.append(first, now);
+        }
         let sent = elsewhere.sent.iter();
         let sent = sent.map(|(partition, last)| (*partition, *last));
         let sent: Vec<Lost> = sent.chain(lost.iter().copied()).collect();
@@ -134,6 +155,11 @@ impl RedisEngine {
             let mut fields: Vec<_> = arrived.collect();
             fields.push(("sent".to_owned(), own.1.to_string()));
             given.push(fields);
+        }
+        for ((_, part), fields) in members.iter().zip(&mut given) {
+            if part.facts.index == 0 {
+                fields.push(("stock".to_owned(), supply.to_string()));
+            }
         }
         for ((place, part), repair) in members.iter().zip(&repairs) {
             journal_of(part, repair, &evidence[*place], ledger).await?;
