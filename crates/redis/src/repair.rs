@@ -29,15 +29,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use qiang_core::{
-    campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairReport, RepairState},
-    reconcile::{
-        Difference, EnginePart, PartFacts, PartRows, Repair, SpreadSurvey, Survey, Withheld,
-        compare,
-    },
-    time::Timestamp,
+    ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairState},
+    reconcile::{Difference, compare},
 };
 
 use self::journal::Journal;
@@ -45,15 +40,10 @@ pub use self::sides::Inspection;
 use crate::{
     engine::RedisEngine,
     error::unavailable,
-    meta::CampaignMeta,
     offer::Loss,
-    open::fields_of,
     partition::PartitionState,
-    partitions::Partitions,
     presence::new_epoch,
-    rebuild::{Noted, Rebuild, records},
-    scripts::RELEASE,
-    snapshot::{PartSnapshot, facts_of, settled},
+    rebuild::{Noted, Rebuild},
 };
 
 /// For how long a repair belongs to a process that was not heard of.

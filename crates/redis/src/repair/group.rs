@@ -1,12 +1,22 @@
 //! Partitions that are repaired together, because campaigns are spread over them, and the repair of such a group by
 //! one process.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream};
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger, RepairEngine as _, RepairReport},
+    reconcile::Repair,
+};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::*;
+use super::{REPAIRER_MS, of_ledger};
+use crate::{engine::RedisEngine, offer::Loss, partition::PartitionState, rebuild::Rebuild};
 
 /// How often a repairer says that it is still at it.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);

@@ -1,10 +1,19 @@
 //! What the ledger keeps of repairs: written down before it takes effect, and read where Redis has lost what an earlier
 //! repair had withheld.
 
-use qiang_core::ports::{NumberRange, RepairRecord, WithheldRecord};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{sides::BothSides, *};
-use crate::reply::share_text;
+use qiang_core::{
+    campaign::{CampaignKind, Phase},
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger, NumberRange, RepairRecord, WithheldRecord},
+    reconcile::{PartFacts, Repair, Withheld},
+    time::Timestamp,
+};
+
+use super::{of_ledger, sides::BothSides};
+use crate::{offer::Loss, reply::share_text};
 
 /// Repairs of a partition that are looked at for one that was never finished: there is one at most, a late one.
 const REPAIRS_MAX: u32 = 100;

@@ -1,12 +1,23 @@
 //! Parts of spread campaigns: which one a partition has, and what the parts that have lost nothing have.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
+use qiang_core::{
+    campaign::{AckLevel, Campaign, CampaignKind, Phase},
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+};
 use tokio::time::Instant;
 
-use super::*;
+use super::of_ledger;
 use crate::{
     call_connection::Arguments,
+    error::unavailable,
+    partitions::Partitions,
     reply::{Row, share},
     scripts::TRANSFER_SHUT,
 };

@@ -4,18 +4,24 @@
 //! directions. Shares are kept by user, and payments by reference: a second walk, over those hashes, finds what the
 //! engine has and the ledger does not.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use async_trait::async_trait;
 use qiang_core::{
     book::PaymentOutcome,
-    id::PaymentRef,
-    ports::{Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
-    reconcile::GrantRow,
+    campaign::{CampaignKind, Phase},
+    event::{Entry, PartitionId},
+    id::{CampaignId, PaymentRef},
+    ports::{EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
+    reconcile::{GrantRow, PartRows, compare},
 };
 
-use super::*;
+use super::of_ledger;
 use crate::{
+    engine::RedisEngine,
+    error::unavailable,
     keys::part_of,
+    partitions::Partitions,
     reply::{OrderText, Row},
     scripts::AT_MAXMEMORY,
     snapshot::{Head, order_row, payment_outcome, share_row},

@@ -1,13 +1,24 @@
 //! One campaign of the partitions that are repaired: its only part, or all parts that have lost something.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::try_join_all;
+use qiang_core::{
+    campaign::CampaignKind,
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+    reconcile::{PartFacts, Repair, SpreadSurvey, Survey},
+};
+
 use super::{
+    APPEND_MAX, Evidence,
     group::Held,
+    of_ledger,
     parts::{Elsewhere, Lost},
     sides::BothSides,
-    *,
 };
-use crate::reply::share;
-use futures_util::future::try_join_all;
+use crate::{engine::RedisEngine, error::unavailable, rebuild::records, reply::share};
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
 pub(super) type Member = (usize, BothSides);
