@@ -1,6 +1,6 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
-use std::{borrow::Cow, error::Error};
+use std::borrow::Cow;
 
 use axum::{
     body::Body,
@@ -10,12 +10,13 @@ use axum::{
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignError},
+    error::chain,
     id::CampaignId,
     outcome::Outcome,
     ports::{EngineError, LedgerError},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::{failures::Cause, request_id::RequestId, wire::When};
 
@@ -120,6 +121,12 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
+
+/// no answer of the engine or the ledger, or `ledger-incomplete`
+#[derive(IntoResponses)]
+#[response(status = 503)]
+#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+pub(crate) struct NoAnswer(ProblemBody);
 
 /// An error on its way to the client.
 #[derive(Debug)]
@@ -376,18 +383,6 @@ impl From<LedgerError> for Problem {
             LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
     }
-}
-
-/// An error and everything below it, on one line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(below) = source {
-        text.push_str(": ");
-        text.push_str(&below.to_string());
-        source = below.source();
-    }
-    text
 }
 
 impl From<CampaignError> for Problem {

@@ -51,8 +51,8 @@ pub struct TransportStatus {
     pub republished: u64,
     /// Times that the connection was lost and made again.
     pub reconnected: u64,
-    /// Leases that this worker lost while it held them: it did nothing for longer than a lease lasts, or could not renew
-    /// it in time.
+    /// Leases that this worker lost while it held them: it did nothing for longer than a lease lasts, or could not
+    /// renew it in time.
     pub leases_lost: u64,
     /// Entries that had to be read from the log, because the transport did not bring them.
     pub refilled: u64,

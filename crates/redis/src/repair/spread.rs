@@ -1,14 +1,25 @@
 //! One campaign of the partitions that are repaired: its only part, or all parts that have lost something.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::try_join_all;
+use qiang_core::{
+    campaign::CampaignKind,
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+    reconcile::{PartFacts, Repair, SpreadSurvey, Survey},
+};
+
 use super::{
+    APPEND_MAX, Evidence,
     group::Held,
+    of_ledger,
     parts::{Elsewhere, Lost},
     sides::BothSides,
     stock::Stock,
-    *,
 };
-use crate::reply::share;
-use futures_util::future::try_join_all;
+use crate::{engine::RedisEngine, error::unavailable, rebuild::records, reply::share};
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
 pub(super) type Member = (usize, BothSides);
@@ -59,7 +70,7 @@ impl RedisEngine {
         let campaign = part.facts.campaign;
         let happened = |(place, part): &Member| {
             let evidence = &evidence[*place];
-            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.unnamed > 0
+            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.noted.unnamed > 0
         };
         let has_happened = members.iter().any(happened);
         if part.facts.parts == 1 {
@@ -222,7 +233,7 @@ impl RedisEngine {
         let rebuild = &held[*place].rebuild;
         let own = part.fields.iter();
         let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
-        let repaired = ("repaired".to_owned(), evidence.epoch.clone());
+        let repaired = ("repaired".to_owned(), evidence.noted.epoch.clone());
         let fields: Vec<_> = own
             .chain(fields.iter().cloned())
             .chain([repaired])
@@ -243,7 +254,7 @@ impl RedisEngine {
 /// Whether an earlier attempt of this very repair has written the part.
 fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
     let before = part.snapshot.as_ref();
-    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.epoch)
+    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.noted.epoch)
 }
 
 /// Has the ledger write down what is withheld.
@@ -270,14 +281,14 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
         facts: part.facts,
         engine: part.engine.clone(),
         ledger: part.ledger.clone(),
-        ledger_is_ahead: evidence.ledger_is_ahead,
+        ledger_is_ahead: evidence.noted.ledger_is_ahead,
         in_flight: &[],
         kept: kept.map_or(&[], Vec::as_slice),
         // An attempt that was broken off has withheld already what nobody can name.
         unnamed: if was_tried(part, evidence) {
             0
         } else {
-            evidence.unnamed
+            evidence.noted.unnamed
         },
         accounted: match is_lazy(&part.facts) {
             true => evidence.journal.numbers(part.facts.campaign),

@@ -6,9 +6,17 @@
 //! handed out again. Otherwise the hash is what all of the log has made of it. If entries are gone from the log all the
 //! same, the repair appends what they have changed.
 
-use qiang_core::event::Event;
+use std::collections::BTreeMap;
 
-use super::{sides::BothSides, *};
+use qiang_core::{
+    event::{Event, PartitionId},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+    reconcile::Repair,
+    time::Timestamp,
+};
+
+use super::{Evidence, of_ledger, sides::BothSides};
 
 /// Entries in quarantine that are read at a time.
 const QUARANTINE_PAGE: u32 = 1_000;
@@ -56,7 +64,7 @@ impl Stock {
         let quarantined = evidence.stock_changes.get(&first.facts.campaign);
         Self::known(
             i64::from(first.campaign.supply()) + quarantined.copied().unwrap_or(0),
-            remembered.filter(|_| !evidence.ledger_is_ahead),
+            remembered.filter(|_| !evidence.noted.ledger_is_ahead),
         )
     }
 
