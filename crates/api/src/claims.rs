@@ -131,7 +131,7 @@ async fn decide(
         key: call.key,
     };
     if let Some(outcome) = app.ports.engine.peek(&claim)
-        && let Some(response) = gate(app, &outcome)
+        && let Some(response) = gate(app, id, kind, &outcome).await?
     {
         app.metrics.claimed(&outcome);
         return Ok(response);
@@ -142,22 +142,40 @@ async fn decide(
     match outcome {
         Outcome::Granted(grant) => granted(app, StatusCode::CREATED, &grant, ack).await,
         Outcome::AlreadyGranted(grant) => granted(app, StatusCode::OK, &grant, ack).await,
-        Outcome::UnknownCampaign => Ok(refused(app, &app.unknown_to_engine(id, kind).await?)),
-        _ => Ok(refused(app, &outcome)),
+        _ => refuse(app, id, kind, &outcome).await,
     }
 }
 
 /// The answer that needs no engine. A replayed grant is answered here only if its acknowledgement level is certain;
 /// otherwise the engine answers, which knows it.
-fn gate(app: &App, outcome: &Outcome) -> Option<Response> {
+async fn gate(
+    app: &App,
+    id: CampaignId,
+    kind: CampaignKind,
+    outcome: &Outcome,
+) -> Result<Option<Response>, Problem> {
     let Some(grant) = outcome.grant() else {
-        return Some(refused(app, outcome));
+        return refuse(app, id, kind, outcome).await.map(Some);
     };
-    let meta = app.campaigns.get(grant.campaign)?;
-    (meta.ack == AckLevel::Fsync).then(|| {
+    let meta = app.campaigns.get(grant.campaign);
+    Ok(meta.filter(|meta| meta.ack == AckLevel::Fsync).map(|meta| {
         let body = GrantBody::new(grant, meta.currency, Some(AckLevel::Fsync));
         grant_response(StatusCode::OK, &body)
-    })
+    }))
+}
+
+/// A refusal. What the engine does not know may exist all the same.
+async fn refuse(
+    app: &App,
+    id: CampaignId,
+    kind: CampaignKind,
+    outcome: &Outcome,
+) -> Result<Response, Problem> {
+    if let Outcome::UnknownCampaign = outcome {
+        let outcome = app.unknown_to_engine(id, kind).await?;
+        return Ok(refused(app, &outcome));
+    }
+    Ok(refused(app, outcome))
 }
 
 fn refused(app: &App, outcome: &Outcome) -> Response {
