@@ -80,7 +80,7 @@ pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Prob
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+        (status = 503, description = "paused, not_admitted, or no decision; Retry-After says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
@@ -132,7 +132,7 @@ async fn decide(
     if let Some(outcome) = app.ports.engine.peek(&claim)
         && let Some(response) = gate(app, &outcome)
     {
-        app.metrics.claimed(&outcome);
+        app.metrics.answered_by_gate(&outcome);
         return Ok(response);
     }
     let claimed = app.ports.engine.claim(claim).await;

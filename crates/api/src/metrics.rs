@@ -1,5 +1,6 @@
 //! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
 
+mod gate;
 mod transport;
 
 use std::{sync::OnceLock, time::Duration};
@@ -10,7 +11,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 use qiang_core::{event::PartitionId, outcome::Outcome, reconcile::DifferenceKind};
 use utoipa::openapi::OpenApi;
 
-use self::transport::TransportMetrics;
+use self::{gate::GateMetrics, transport::TransportMetrics};
 use crate::gauges::{Gauges, ReconcileReport};
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -41,6 +42,7 @@ pub(crate) struct Metrics {
     routes: Vec<Template>,
     outcomes: Vec<Counter>,
     undecided: Vec<Counter>,
+    gate: Option<GateMetrics>,
     responses: Vec<Counter>,
     queue_length: Gauge,
     settlement_lag: Gauge,
@@ -125,6 +127,7 @@ impl Metrics {
             routes,
             outcomes: claims(&Outcome::NAMES),
             undecided: claims(&UNDECIDED),
+            gate: takes_claims.then(|| GateMetrics::new(&recorder)),
             responses: counters(
                 &recorder,
                 "qiang_http_responses_total",
@@ -181,6 +184,14 @@ impl Metrics {
         self.outcomes[outcome.precedence()].increment(1);
     }
 
+    /// A claim was answered by the gate before it was submitted.
+    pub(crate) fn answered_by_gate(&self, outcome: &Outcome) {
+        self.claimed(outcome);
+        if let Some(gate) = &self.gate {
+            gate.answered(outcome);
+        }
+    }
+
     pub(crate) fn throttled(&self) {
         self.undecided[0].increment(1);
     }
@@ -194,6 +205,9 @@ impl Metrics {
         self.queue_length.set(gauges.queued() as f64);
         self.settlement_lag
             .set(entries.saturating_sub(settled) as f64);
+        if let Some(gate) = &self.gate {
+            gate.show(&gauges.gate_answers());
+        }
         let partitions = gauges.partitions();
         let stopped =
             gauges.stopped().is_some() || partitions.iter().any(|(_, reason)| reason.is_some());

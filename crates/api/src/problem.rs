@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use qiang_core::{
+    admission::BadAdmissionRatio,
     book::Refusal,
     campaign::{AckLevel, CampaignError},
     id::CampaignId,
@@ -75,6 +76,7 @@ kinds! {
     Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
     LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
+    NotAdmitted = SERVICE_UNAVAILABLE, "not-admitted", "All units that are left are being asked for; try again";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
@@ -334,6 +336,7 @@ impl From<EngineError> for Problem {
             }
             EngineError::Stopping => problem(ProblemKind::Stopping),
             EngineError::Refused(refusal) => (*refusal).into(),
+            EngineError::NotAdmitted => problem(ProblemKind::NotAdmitted),
         }
     }
 }
@@ -385,6 +388,12 @@ fn chain(error: &dyn Error) -> String {
         source = below.source();
     }
     text
+}
+
+impl From<BadAdmissionRatio> for Problem {
+    fn from(error: BadAdmissionRatio) -> Self {
+        Self::new(ProblemKind::Invalid, error.to_string())
+    }
 }
 
 impl From<CampaignError> for Problem {

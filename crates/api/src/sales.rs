@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
+    admission::AdmissionRatio,
     campaign::{AckLevel, CampaignKind, Rules, Sale, Tally},
     id::{CampaignId, UserId},
     ports::CampaignRecord,
@@ -39,6 +40,12 @@ pub(crate) struct SaleRequest {
     unit_price: MoneyBody,
     /// How long an unpaid order keeps its units; default 900.
     hold_seconds: Option<u32>,
+    /// How many users may be on their way to a decision for each unit that is left, in percent: 100 to 10000, or 0 for
+    /// all; default 150. Others wait, most of them until they are answered that it is sold out.
+    #[schema(maximum = 10_000)]
+    // Keys that were bound before the field was there stand for the same requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admission_percent: Option<u32>,
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
     starts_at: Option<When>,
@@ -65,6 +72,7 @@ pub(crate) struct SaleBody {
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
+    admission_percent: u32,
     ack: &'static str,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
@@ -84,6 +92,7 @@ impl SaleBody {
             per_user_limit: sale.per_user_limit(),
             unit_price: sale.unit_price().into(),
             hold_seconds: sale.hold_ms() / 1_000,
+            admission_percent: sale.admission().map_or(0, AdmissionRatio::percent),
             ack: campaign.ack.name(),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
@@ -108,6 +117,10 @@ pub(crate) async fn create(
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
     let sale = Sale::new(request.stock, limit, request.unit_price.money(), hold_ms)?;
+    let sale = match request.admission_percent {
+        None => sale,
+        Some(percent) => sale.with_admission(AdmissionRatio::of_percent(percent)?),
+    };
     let seller = request.seller.as_ref();
     let draft = Draft {
         owner: seller.map_or(&caller.user, |seller| &seller.0).clone(),

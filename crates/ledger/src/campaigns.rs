@@ -60,6 +60,7 @@ impl FromColumns for CampaignRow {
             seed: columns.next()?,
             unit_price: columns.next()?,
             hold_ms: columns.next()?,
+            admission: columns.next()?,
             phase: columns.next()?,
             granted: columns.next()?,
             returned: columns.next()?,

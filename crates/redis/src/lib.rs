@@ -5,9 +5,10 @@
 //! are combined into the next one. `keys.rs` documents every key; `lua/` has the scripts.
 //!
 //! Modules import only those before them: keys, scripts, options; partition; meta, reply, record; dialer, directory;
-//! call_connection; checks, partitions, presence; tally, transfer, kept, snapshot; batcher, gate, node; claims, orders,
+//! call_connection; checks, partitions, presence; tally, transfer, kept, snapshot; places, batcher, admission, gate, node; claims, orders,
 //! open, commands, offer, rebuild; tasks, engine, log, repair.
 
+mod admission;
 mod batcher;
 mod call_connection;
 mod checks;
@@ -33,6 +34,7 @@ mod options;
 mod orders;
 mod partition;
 mod partitions;
+mod places;
 mod presence;
 mod rebuild;
 mod record;
@@ -47,6 +49,7 @@ mod transfer;
 mod transport;
 
 pub use self::{
+    admission::BLOCK_LASTS,
     engine::RedisEngine,
     error::ConnectError,
     keys::PARTITIONS_MAX,

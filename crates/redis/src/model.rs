@@ -23,7 +23,10 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::{Options, RedisEngine, batcher::PendingClaim, call_connection::CallConnection, claims};
+use crate::{
+    Options, RedisEngine, batcher::PendingClaim, call_connection::CallConnection, claims,
+    places::Admission,
+};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// More than a history makes due at a time.
@@ -93,6 +96,8 @@ impl World {
         for claim in claims {
             let (answer, ticket) = Ticket::new();
             asked.push(PendingClaim {
+                // The claims of a call are to stay together.
+                admission: Admission::Free,
                 claim: claim.clone(),
                 answer,
                 since_ms: 0,

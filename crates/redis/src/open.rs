@@ -12,6 +12,7 @@ use crate::{
     scripts::{OPEN, Script, WARM},
 };
 use qiang_core::{
+    admission::AdmissionRatio,
     book::Setup,
     campaign::{Campaign, Rules},
     event::PartitionId,
@@ -179,6 +180,8 @@ pub(crate) fn fields_of(
             fields.push(("price", sale.unit_price().minor.to_string()));
             fields.push(("hold", sale.hold_ms().to_string()));
             fields.push(("rule", "sale".to_owned()));
+            let percent = sale.admission().map_or(0, AdmissionRatio::percent);
+            fields.push(("admit", percent.to_string()));
         }
         Rules::RedPacket(packet) => {
             match packet.split.rule() {

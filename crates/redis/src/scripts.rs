@@ -61,6 +61,7 @@ scripts! {
     TALLY = "tally", "fence", "prelude", "campaign", "tally";
     RELEASE = "release", "fence", "prelude", "campaign", "release";
     ORDER = "order", "fence", "prelude", "campaign", "order";
+    ADMIT = "admit", AT_MAXMEMORY "fence", "prelude", "admit";
     HEAD = "head", "fence", "head";
     HALT = "halt", AT_MAXMEMORY "fence", "prelude", "halt";
     PROBE = "probe", "fence", "prelude", "probe";

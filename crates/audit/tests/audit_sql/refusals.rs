@@ -19,16 +19,16 @@ fn another_schema_is_refused() {
     for kind in KINDS {
         check(&kind.database(), "is not a ledger of Qiang");
         let url = empty(kind);
-        kind.run(&url, "INSERT INTO schema_version (version) VALUES (5)");
+        kind.run(&url, "INSERT INTO schema_version (version) VALUES (6)");
         check(
             &url,
-            "has schema version 5, and this program audits version 4",
+            "has schema version 6, and this program audits version 5",
         );
         kind.run(&url, "DELETE FROM schema_version");
         check(&url, "is not a ledger of Qiang");
         kind.run(
             &url,
-            "INSERT INTO schema_version (version) VALUES (4); DROP TABLE parts",
+            "INSERT INTO schema_version (version) VALUES (5); DROP TABLE parts",
         );
         check(&url, "cannot read the ledger");
     }
