@@ -164,8 +164,8 @@ impl Campaign {
         self.rules.sale().map_or(1, Sale::per_user_limit)
     }
 
-    /// How many users may be on their way to a decision for each unit that is left; none admits everybody, as red packets
-    /// do.
+    /// How many users may be on their way to a decision for each unit that is left; none admits everybody, as red
+    /// packets do.
     pub fn admission(&self) -> Option<AdmissionRatio> {
         self.rules.sale().and_then(Sale::admission)
     }

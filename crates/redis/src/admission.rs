@@ -4,8 +4,9 @@
 //!
 //! Blocks are leased from Redis by `admit.lua`, many users at a time, and only while somebody waits. Nothing depends on
 //! them: without a block, or with one that ran out, a node still has one user at a time on the way, so that no unit is
-//! left because nobody is let in. Only where Redis has said that nothing is left, the node waits for a moment. A user's place is free again as soon as the claim is answered, whatever the answer
-//! was. A grant uses a place of the block up; every other answer gives it back.
+//! left because nobody is let in. Only where Redis has said that nothing is left, the node waits for a moment. A user's
+//! place is free again as soon as the claim is answered, whatever the answer was. A grant uses a place of the block up;
+//! every other answer gives it back.
 //!
 //! Spread campaigns admit everybody: a part of one may have nothing left while others have.
 

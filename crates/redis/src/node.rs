@@ -311,8 +311,8 @@ impl Node {
         }
     }
 
-    /// Something about a campaign has changed, units that came back for example: the gate forgets it, and those who wait
-    /// for it may go.
+    /// Something about a campaign has changed, units that came back for example: the gate forgets it, and those who
+    /// wait for it may go.
     pub(crate) fn invalidate(&self, campaign: CampaignId) {
         self.gate.invalidate(campaign);
         self.rooms.reopen(campaign);
