@@ -32,12 +32,13 @@ use crate::{
     places::{Admission, Places, Signal},
 };
 
-/// How long a block lasts that is not renewed: for so long, users of a node that is gone count as on their way.
-pub const BLOCK_LASTS: Duration = Duration::from_secs(2);
+/// How long a block lasts that is not renewed: for so long, users of a node that is gone count as on their way, and so
+/// do those whom a node has been granted units for since. It is shorter than anybody waits.
+pub const BLOCK_LASTS: Duration = Duration::from_millis(500);
 /// How soon a node that got nothing more asks for a block again; and how often those who wait are looked at.
 pub(crate) const LEASE_AGAIN: Duration = Duration::from_millis(10);
 /// How long a claim waits for a place where Redis answers and there is none, in milliseconds.
-const WAIT_MAX_MS: u64 = 1_000;
+const WAIT_MAX_MS: u64 = 2_000;
 /// Nobody is let in for so long after Redis has said that nothing is left, unless units come back: the gate is about to
 /// know who holds a grant, and then answers everybody.
 const SOLD_OUT_LASTS: Duration = Duration::from_millis(50);
@@ -287,7 +288,7 @@ impl WaitingRooms {
         self.signal.notify();
     }
 
-    /// Answers those who have waited too long: since before `late_before_ms` of their sale, or for longer than a second
+    /// Answers those who have waited too long: since before `late_before_ms` of their sale, or for longer than two seconds
     /// although Redis answers.
     pub(crate) fn expire(
         &self,
