@@ -80,7 +80,8 @@ pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Prob
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, not_admitted, or no decision; Retry-After says when to come again",
+        (status = 503, description = "paused; not-admitted: more users wait than are admitted for the units that are \
+            left, and nothing was decided (sold_out is 409); or no decision. Retry-After says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,

@@ -336,7 +336,10 @@ impl From<EngineError> for Problem {
             }
             EngineError::Stopping => problem(ProblemKind::Stopping),
             EngineError::Refused(refusal) => (*refusal).into(),
-            EngineError::NotAdmitted => problem(ProblemKind::NotAdmitted),
+            EngineError::NotAdmitted => {
+                let detail = "more users wait than are admitted for what is left; nothing was decided, come again";
+                Self::new(ProblemKind::NotAdmitted, detail).retry_after(RETRY_AFTER_S)
+            }
         }
     }
 }

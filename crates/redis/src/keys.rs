@@ -40,8 +40,8 @@
 //! - `P:{pNN}:c:ID:keys`, hash: user and key → order, for buyers with more keys than a row takes.
 //! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
 //! - `P:{pNN}:c:ID:payments`, hash: order and payment → its outcome.
-//! - `P:{pNN}:c:ID:admissions`, hash: node → users that it may have on their way to a decision, and until when, in
-//!   milliseconds: see `admit.lua`. It goes when no node has asked for a while.
+//! - `P:{pNN}:c:ID:admissions`, hash: node → users that it may have on their way to a decision, until when, in
+//!   milliseconds, and how many it has asked for: see `admit.lua`. It goes when no node has asked for a while.
 //! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
 //! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units that are moving there. Fields of the campaign's hash are
 //!   `sent`, the number of the last transfer that this part has begun, `from:NN`, that of the last one that has arrived

@@ -63,7 +63,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(partitions: Partitions) -> Self {
         let partitions = Arc::new(partitions);
-        let rooms = WaitingRooms::default();
+        let rooms = WaitingRooms::new(partitions.list().len());
         let batcher = |_: &_| ClaimBatcher::default();
         let flag = |_: &_| AtomicBool::new(false);
         Self {
@@ -118,7 +118,10 @@ impl Node {
             since_ms: self.now_ms.load(Ordering::Relaxed),
             admission: Admission::Asked,
         };
-        self.push(partition, pending, QUEUED_MAX.saturating_sub(self.queued()));
+        // Those who wait for a place count as its partition's.
+        let room = QUEUED_MAX.saturating_sub(self.queued());
+        let room = room.saturating_sub(self.rooms.waiting_for(partition));
+        self.push(partition, pending, room);
     }
 
     /// Those of a batch of one campaign's claims that may be decided now; the others wait.
@@ -127,7 +130,10 @@ impl Node {
         meta: &Arc<CampaignMeta>,
         batch: Vec<PendingClaim>,
     ) -> Vec<PendingClaim> {
-        if meta.admission.is_none() || meta.parts > 1 || self.is_stopping() {
+        let Some(ratio) = meta.admission else {
+            return batch;
+        };
+        if meta.parts > 1 || self.is_stopping() {
             return batch;
         }
         let is_asked = |pending: &PendingClaim| {
@@ -135,7 +141,8 @@ impl Node {
         };
         let (asked, mut go): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_asked);
         if !asked.is_empty() {
-            go.extend(self.rooms.enter(meta, asked));
+            let home = self.partitions.home(meta.id);
+            go.extend(self.rooms.enter((meta, home), ratio, asked));
         }
         if self.is_stopping() {
             // Nobody looks after those who wait any more.
@@ -258,7 +265,6 @@ impl Node {
         }
         let home = |meta: &CampaignMeta| self.partitions.home(meta.id);
         self.rooms.expire(
-            now_ms,
             |meta| self.late_before_ms(home(meta)),
             |meta| self.not_decided(home(meta)),
         );

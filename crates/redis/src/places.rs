@@ -9,7 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use qiang_core::id::UserId;
+use qiang_core::{event::PartitionId, id::UserId};
 use tokio::sync::Notify;
 
 use crate::keys::fnv1a;
@@ -27,17 +27,48 @@ pub(crate) enum Admission {
 }
 
 /// That somebody waits, and that something has changed for those who do; of all sales.
-#[derive(Default)]
 pub(crate) struct Signal {
-    /// Claims that wait.
-    pub(crate) waiting: AtomicUsize,
+    /// Claims that wait, in all and of each partition.
+    waiting: AtomicUsize,
+    waiting_for: Vec<AtomicUsize>,
     changed: Notify,
 }
 
 impl Signal {
+    /// Of so many partitions.
+    pub(crate) fn new(partitions: usize) -> Self {
+        Self {
+            waiting: AtomicUsize::new(0),
+            waiting_for: (0..partitions).map(|_| AtomicUsize::new(0)).collect(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Claims that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Those of one partition.
+    pub(crate) fn waiting_for(&self, partition: PartitionId) -> usize {
+        self.waiting_for[usize::from(partition.0)].load(Ordering::Acquire)
+    }
+
+    /// So many claims more wait.
+    pub(crate) fn add(&self, partition: PartitionId, claims: usize) {
+        self.waiting.fetch_add(claims, Ordering::AcqRel);
+        self.waiting_for[usize::from(partition.0)].fetch_add(claims, Ordering::AcqRel);
+    }
+
+    /// So many wait no more.
+    pub(crate) fn sub(&self, partition: PartitionId, claims: usize) {
+        self.waiting.fetch_sub(claims, Ordering::AcqRel);
+        self.waiting_for[usize::from(partition.0)].fetch_sub(claims, Ordering::AcqRel);
+    }
+
     /// Says that something has changed.
     pub(crate) fn notify(&self) {
-        if self.waiting.load(Ordering::Acquire) > 0 {
+        if self.waiting() > 0 {
             self.changed.notify_one();
         }
     }
@@ -46,6 +77,11 @@ impl Signal {
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
+}
+
+/// What a user is counted by. Two users with the same one count as one.
+pub(crate) fn fingerprint(user: &UserId) -> u64 {
+    fnv1a(user.as_str().as_bytes())
 }
 
 /// Users who are on their way, by fingerprint, with the number of their claims: a second click needs no place.
@@ -89,7 +125,7 @@ impl Places {
 
     /// A place, where fewer than `most` users are on their way, or this one is.
     pub(crate) fn take(self: &Arc<Self>, user: &UserId, most: usize) -> Option<Place> {
-        let user = fnv1a(user.as_str().as_bytes());
+        let user = fingerprint(user);
         let mut users = self.users.lock();
         if !users.contains_key(&user) && users.len() >= most {
             return None;
@@ -108,7 +144,7 @@ mod tests {
 
     #[test]
     fn users_count_once_and_leave_with_their_last_claim() {
-        let places = Arc::new(Places::new(Arc::default()));
+        let places = Arc::new(Places::new(Arc::new(Signal::new(1))));
         let user = |name: &str| UserId::new(name).expect("a good id");
         let first = places.take(&user("ann"), 1).expect("a free place");
         let again = places.take(&user("ann"), 1).expect("a second click");

@@ -38,8 +38,7 @@ pub enum EngineError {
     /// The command cannot be carried out.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// As many users as the sale's admission ratio allows are being decided, and none of them was answered in time;
-    /// nothing was decided.
+    /// As many other users as the sale's admission ratio allows have been waiting longer; nothing was decided.
     #[error("all units that are left are being asked for")]
     NotAdmitted,
 }
