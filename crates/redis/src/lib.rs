@@ -5,8 +5,8 @@
 //! are combined into the next one. `keys.rs` documents every key; `lua/` has the scripts.
 //!
 //! Modules import only those before them: keys, scripts, options; partition; meta, reply, record; dialer, directory;
-//! call_connection; checks, partitions, presence; tally, transfer, kept, snapshot; places, batcher, admission, gate, node;
-//! claims, orders, open, commands, offer, rebuild; tasks, engine, log, repair.
+//! call_connection; checks, partitions, presence; tally, transfer, kept, snapshot; places, batcher, admission, gate,
+//! node; claims, orders, open, commands, offer, rebuild; tasks, engine, log, repair.
 
 mod admission;
 mod batcher;

@@ -34,7 +34,7 @@ const GRANTS_MAX: u32 = 4_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     /// Users who may be on their way.
-    users: u32,
+    pub(super) users: u32,
     /// Units that are left.
     pub(crate) left: u32,
     grants: u32,
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(room.admit(now, usize::MAX).len(), 30 + 19);
     }
 
-    /// What Redis has said before units came back, or long ago, turns nobody away; nor does it turn away who came later.
+    /// What Redis has said before units came back, or long ago, turns nobody away; nor does it those who came later.
     #[test]
     fn an_old_answer_turns_nobody_away() {
         let (mut room, t0) = room();
