@@ -7,6 +7,7 @@ use qiang_core::{
     book::{Command, Setup},
     campaign::{CampaignKind, Phase, Tally},
     id::{CampaignId, IdempotencyKey},
+    outcome::Outcome,
     ports::{CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger},
     time::Timestamp,
 };
@@ -144,6 +145,25 @@ impl App {
             Ok(None) => ProblemKind::UnknownCampaign.into(),
             Ok(Some(_)) => Problem::ledger_incomplete(id),
             Err(error) => error.into(),
+        }
+    }
+
+    /// The outcome of a claim of a campaign that the engine does not have. Where the ledger has it, the engine is about
+    /// to open it, or has lost it and is repaired: that is no outcome yet.
+    pub(crate) async fn unknown_to_engine(
+        &self,
+        id: CampaignId,
+        kind: CampaignKind,
+    ) -> Result<Outcome, Problem> {
+        let record = self.ports.ledger.campaign(id).await?;
+        let record = record.filter(|record| record.campaign.kind() == kind);
+        match record.map(|record| record.phase) {
+            None => Ok(Outcome::UnknownCampaign),
+            Some(Phase::Ended | Phase::Closed) => Ok(Outcome::Ended),
+            Some(_) => Err(EngineError::Unavailable {
+                reason: format!("the engine does not have campaign {id}, and the ledger has it"),
+            }
+            .into()),
         }
     }
 

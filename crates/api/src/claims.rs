@@ -123,8 +123,9 @@ async fn decide(
     caller.require(Scope::Claim)?;
     let passed = app.throttle.check(&caller.user);
     passed.inspect_err(|_| app.metrics.throttled())?;
+    let id = call.id;
     let claim = Claim {
-        campaign: call.id,
+        campaign: id,
         kind,
         user: caller.user,
         quantity,
@@ -142,6 +143,7 @@ async fn decide(
     match outcome {
         Outcome::Granted(grant) => granted(app, StatusCode::CREATED, &grant, ack).await,
         Outcome::AlreadyGranted(grant) => granted(app, StatusCode::OK, &grant, ack).await,
+        Outcome::UnknownCampaign => Ok(refused(app, &app.unknown_to_engine(id, kind).await?)),
         _ => Ok(refused(app, &outcome)),
     }
 }

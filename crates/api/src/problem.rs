@@ -1,6 +1,6 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
-use std::{borrow::Cow, error::Error};
+use std::borrow::Cow;
 
 use axum::{
     body::Body,
@@ -11,12 +11,13 @@ use qiang_core::{
     admission::BadAdmissionRatio,
     book::Refusal,
     campaign::{AckLevel, CampaignError},
+    error::chain,
     id::CampaignId,
     outcome::Outcome,
     ports::{EngineError, LedgerError},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::{failures::Cause, request_id::RequestId, wire::When};
 
@@ -77,6 +78,7 @@ kinds! {
     LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
     NotAdmitted = SERVICE_UNAVAILABLE, "not-admitted", "All units that are left are being asked for; try again";
+    StockGranted = CONFLICT, "stock-granted", "Users have more units than that";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
@@ -121,6 +123,12 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
+
+/// no answer of the engine or the ledger, or `ledger-incomplete`
+#[derive(IntoResponses)]
+#[response(status = 503)]
+#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+pub(crate) struct NoAnswer(ProblemBody);
 
 /// An error on its way to the client.
 #[derive(Debug)]
@@ -353,6 +361,8 @@ impl From<Refusal> for Problem {
             Refusal::KeyReused => ProblemKind::KeyReused,
             Refusal::Phase(_) => ProblemKind::PhaseConflict,
             Refusal::Order(_) => ProblemKind::OrderConflict,
+            Refusal::StockGranted { .. } => ProblemKind::StockGranted,
+            Refusal::Rules(_) => ProblemKind::Invalid,
         };
         Self::new(kind, refusal.to_string())
     }
@@ -379,18 +389,6 @@ impl From<LedgerError> for Problem {
             LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
     }
-}
-
-/// An error and everything below it, on one line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(below) = source {
-        text.push_str(": ");
-        text.push_str(&below.to_string());
-        source = below.source();
-    }
-    text
 }
 
 impl From<BadAdmissionRatio> for Problem {

@@ -53,7 +53,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(red_packets::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(sales::create))
-        .routes(routes!(sales::get))
+        .routes(routes!(sales::get, sales::change))
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
         .routes(routes!(orders::cancel))

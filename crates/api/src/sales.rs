@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     admission::AdmissionRatio,
-    campaign::{AckLevel, CampaignKind, Rules, Sale, Tally},
+    book::{Command, Reply},
+    campaign::{AckLevel, CampaignKind, Phase, Rules, Sale, Tally},
     id::{CampaignId, UserId},
     ports::CampaignRecord,
 };
@@ -16,8 +17,8 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     create::Draft,
-    extract::{self, Key, Param},
-    problem::{Problem, ProblemBody, ProblemKind},
+    extract::{self, Call, Key, Param},
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -85,10 +86,15 @@ impl SaleBody {
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
+        // The ledger follows the engine, which withholds some units after a repair.
+        let stock = match tally.phase {
+            Phase::Closed => sale.stock(),
+            _ => tally.supply,
+        };
         Ok(Self {
             id: Text(campaign.id),
             seller: campaign.owner.to_string(),
-            stock: sale.stock(),
+            stock,
             per_user_limit: sale.per_user_limit(),
             unit_price: sale.unit_price().into(),
             hold_seconds: sale.hold_ms() / 1_000,
@@ -140,9 +146,7 @@ pub(crate) async fn create(
 /// A sale and its state.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     params(("id" = String, Path, description = "The sale's id")),
-    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,
@@ -150,4 +154,43 @@ pub(crate) async fn get(
 ) -> Result<Json<SaleBody>, Problem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
     Ok(Json(SaleBody::new(record, &tally, &app)?))
+}
+
+/// What to change about a sale.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SaleChange)]
+pub(crate) struct SaleChange {
+    /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
+    #[schema(minimum = 1)]
+    stock: u32,
+}
+
+/// Raises or lowers the stock of a sale that is not over. The same stock again changes nothing.
+#[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
+    params(("id" = String, Path, description = "The sale's id"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Refuses another change under the same key")),
+    responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over",
+            body = ProblemBody),
+        (status = 422, body = ProblemBody),
+        (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
+            ledger does not have it yet",
+            body = ProblemBody)))]
+pub(crate) async fn change(
+    call: Call<CampaignId>,
+    extract::Json(request): extract::Json<SaleChange>,
+) -> Result<Json<SaleBody>, Problem> {
+    call.caller.require(Scope::Operate)?;
+    call.bind("PATCH /v1/sales/{id}", &request).await?;
+    let (app, campaign, stock) = (&call.app, call.id, request.stock);
+    let (record, _) = app.record(campaign, CampaignKind::Sale).await?;
+    let command = Command::SetStock { campaign, stock };
+    match app.ports.engine.submit(command).await? {
+        Reply::Acted(tally) => {
+            tracing::info!(%campaign, stock, "the stock was changed by an operator");
+            Ok(Json(SaleBody::new(record, &tally, app)?))
+        }
+        _ => Err(Problem::unexpected_reply()),
+    }
 }

@@ -76,9 +76,12 @@ async fn a_packet_that_was_paid_for_is_opened_at_the_next_start() {
     drop(ledger);
     let seen = service.get(&format!("/v1/red-packets/{id}"), &sam).await;
     assert_eq!(seen.json()["state"]["phase"], json!("draft"));
+    // The engine has never heard of it, but it exists: nobody is to be told that it does not.
+    let path = format!("/v1/red-packets/{id}/claims");
+    let early = service.act(&path, &service.token("ann", "claim")).await;
+    early.assert_problem(503, "unavailable");
 
     let service = service.restart().await;
-    let path = format!("/v1/red-packets/{id}/claims");
     assert_eq!(
         service
             .act(&path, &service.token("ann", "claim"))

@@ -58,7 +58,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 54] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 55] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -118,6 +118,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 54] = sql_checks![
     // the ledger against the engine
     Engine "engine_positions",
     Engine "engine_counts",
+    Engine "engine_stock",
     Engine "engine_withheld",
 ];
 

@@ -14,9 +14,11 @@ WITH events AS (
 )
 SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS kind,
        -- Of the grant or the order; closed: units returned.
-       CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%' THEN CAST(fields AS INTEGER)
+       CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%' AND kind <> 'stock_changed'
+            THEN CAST(fields AS INTEGER)
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS INTEGER)
+                 WHEN 'stock_changed' THEN CAST(fields AS INTEGER)
        END AS quantity,
        reason, waits_for
 FROM users;
@@ -65,7 +67,8 @@ SELECT e.campaign, e.seq, e.at,
        CASE e.kind
            WHEN 0 THEN 'opened' WHEN 1 THEN 'granted' WHEN 2 THEN 'paid' WHEN 3 THEN 'cancelled'
            WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
-           WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 16 THEN 'returned'
+           WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 11 THEN 'stock_changed'
+           WHEN 16 THEN 'returned'
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
@@ -111,6 +114,9 @@ SELECT c.ref AS campaign,
        coalesce(sum(l.units), 0) AS units,  -- that users have
        coalesce(sum(l.units) FILTER (WHERE l.seq < p.since), 0) AS units_at_close,
        count(l.seq) FILTER (WHERE l.kind = 'closed') AS closes,
+       -- The supply at the creation: the row has it as settled. And what all of the log has added.
+       c.supply - coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'stock_changed'), 0) AS first_supply,
+       coalesce(sum(l.amount) FILTER (WHERE l.kind = 'stock_changed'), 0) AS added,
        coalesce(sum(l.quantity) FILTER (WHERE l.kind = 'closed'), 0) AS closed_units,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'closed'), 0) AS closed_amount,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'granted' AND c.kind = 'red_packet'), 0) AS claimed,

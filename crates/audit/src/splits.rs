@@ -129,6 +129,12 @@ fn recompute_draws(
     min: i64,
     check: &mut Check,
 ) -> rusqlite::Result<()> {
+    // What a repair withholds is not drawn from, and nobody knows between which draws it was withheld.
+    let mut withheld =
+        conn.prepare_cached("SELECT 1 FROM withheld WHERE campaign = ?1 AND units > 0")?;
+    if withheld.exists([packet.row])? {
+        return Ok(());
+    }
     let mut left = packet.split.total();
     let mut to_come = packet.split.count();
     let mut statement = conn.prepare_cached(match kind {

@@ -142,7 +142,7 @@ async fn on_redis(args: &AdmissionArgs, url: &str) -> anyhow::Result<Measured> {
 
 fn ratio(args: &AdmissionArgs) -> anyhow::Result<Option<AdmissionRatio>> {
     AdmissionRatio::of_percent(args.percent)
-        .map_err(|error| UsageError::new(&error.to_string()).into())
+        .map_err(|error| UsageError::new(error.to_string()).into())
 }
 
 async fn measure(

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     book::Command,
+    campaign::Tally,
     id::CampaignId,
     ports::{Engine, EngineError, Ledger, LedgerError},
 };
@@ -25,6 +26,9 @@ pub enum DraftError {
     /// The engine did not open one.
     #[error("campaign {0} is not opened: {1}")]
     Engine(CampaignId, EngineError),
+    /// The engine says that it has opened one, and does not have it, or not all of it.
+    #[error("campaign {0} was opened, and the engine does not have it as the ledger has")]
+    NotThere(CampaignId),
 }
 
 /// Opens drafts in an engine.
@@ -43,7 +47,8 @@ impl DraftOpener {
         Self { ledger, engine }
     }
 
-    /// Opens every draft that can be opened, and returns how many there were.
+    /// Opens every draft that can be opened, and returns how many there were. Each is read back: all its parts are
+    /// there, and their numbers add up to what the ledger has funded.
     ///
     /// # Errors
     /// When the ledger does not answer, or the first campaign that the engine has not opened; the others are open.
@@ -53,12 +58,34 @@ impl DraftOpener {
         let mut failed = None;
         for setup in drafts {
             let id = setup.campaign.id;
-            let opened = self.engine.submit(Command::Open(Box::new(setup))).await;
-            if let Err(error) = opened {
-                failed.get_or_insert(DraftError::Engine(id, error));
+            let funded_minor = setup.campaign.funded_minor();
+            if let Err(error) = self
+                .open(id, funded_minor, Command::Open(Box::new(setup)))
+                .await
+            {
+                failed.get_or_insert(error);
             }
         }
         failed.map_or(Ok(count), Err)
+    }
+}
+
+impl DraftOpener {
+    async fn open(
+        &self,
+        id: CampaignId,
+        funded_minor: i64,
+        command: Command,
+    ) -> Result<(), DraftError> {
+        let failed = |error| DraftError::Engine(id, error);
+        self.engine.submit(command).await.map_err(failed)?;
+        let tally = self.engine.tally(id).await.map_err(failed)?;
+        // A repair may withhold some of it; a sale's stock may have been changed since.
+        let is_whole = |tally: &Tally| tally.conserves() && tally.funded_minor <= funded_minor;
+        match tally.is_some_and(|tally| is_whole(&tally)) {
+            true => Ok(()),
+            false => Err(DraftError::NotThere(id)),
+        }
     }
 }
 

@@ -31,6 +31,8 @@ use tokio::time::sleep;
 struct FakeEngine {
     opened: Mutex<Vec<CampaignId>>,
     refused: Mutex<Option<CampaignId>>,
+    /// What is opened and not there.
+    lost: Mutex<Option<CampaignId>>,
 }
 
 impl FakeEngine {
@@ -59,8 +61,9 @@ impl Engine for FakeEngine {
         None
     }
 
-    fn tally(&self, _: CampaignId) -> Ticket<Option<Tally>> {
-        Ticket::ready(Ok(None))
+    fn tally(&self, id: CampaignId) -> Ticket<Option<Tally>> {
+        let there = *self.lost.lock().unwrap() != Some(id);
+        Ticket::ready(Ok(there.then(Tally::default)))
     }
 
     fn order(&self, _: OrderId) -> Ticket<Option<OrderView>> {
@@ -87,9 +90,15 @@ async fn drafts_are_opened_and_one_that_fails_holds_up_no_other() {
     assert!(failed.contains(&id(2).to_string()), "{failed}");
     assert_eq!(engine.opened(), [id(1), id(3)]);
 
+    *engine.refused.lock().unwrap() = None;
+    *engine.lost.lock().unwrap() = Some(id(1));
+    let failed = opener.open_all().await.unwrap_err().to_string();
+    assert!(failed.contains(&id(1).to_string()), "{failed}");
+    assert_eq!(engine.opened(), [id(1), id(2), id(3)]);
+    *engine.lost.lock().unwrap() = None;
+
     let host = Host::new("upkeep");
     let Schedule { interval, .. } = DraftOpener::SCHEDULE;
-    *engine.refused.lock().unwrap() = None;
     host.start("drafts", DraftOpener::SCHEDULE, opener);
     sleep(Duration::from_millis(1)).await;
     assert_eq!(engine.opened(), [id(1), id(2), id(3)]);

@@ -126,6 +126,12 @@ pub enum Event {
         /// The order's number in its campaign.
         number: u32,
     },
+    /// The seller changed the stock of a sale. Of a spread one it stands in the log of its first part, which gives or
+    /// takes the units.
+    StockChanged {
+        /// Units that came to the stock, or, below 0, that were taken out of it.
+        units: i64,
+    },
 }
 
 impl Event {
@@ -147,7 +153,8 @@ impl Event {
             | Self::Paused
             | Self::Resumed
             | Self::Ended
-            | Self::Closed { .. } => None,
+            | Self::Closed { .. }
+            | Self::StockChanged { .. } => None,
         }
     }
 
@@ -170,6 +177,7 @@ impl Event {
             Self::Ended => "ended",
             Self::Closed { .. } => "closed",
             Self::Returned { .. } => "returned",
+            Self::StockChanged { .. } => "stock_changed",
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod admission;
 pub mod book;
 pub mod campaign;
 pub mod database;
+pub mod error;
 pub mod event;
 pub mod gate;
 pub mod id;

@@ -23,7 +23,8 @@ pub struct Blockers {
     whole: Option<Seq>,
     /// The last about each order or share.
     numbers: BTreeMap<u32, Seq>,
-    /// The first that gives units back: whoever is granted some later may have these, or may have some because of that.
+    /// The first that gives units back: whoever is granted some later may have these, or may have some because of that;
+    /// and a seller who takes units out of the stock may take these.
     given_back: Option<Seq>,
 }
 
@@ -62,7 +63,7 @@ impl Blockers {
         let closing = matches!(entry.event, Event::Closed { .. });
         let taking = matches!(
             entry.event,
-            Event::Granted { .. } | Event::Reinstated { .. }
+            Event::Granted { .. } | Event::Reinstated { .. } | Event::StockChanged { .. }
         );
         let given_back = self.given_back.filter(|_| taking);
         let all = self.first.filter(|_| closing);
@@ -116,6 +117,9 @@ mod tests {
         check(&expired, "9 expired 8", None);
         check(&["5 returned 7"], "9 granted 8 bob 1 100", Some(5));
         check(&["5 returned 7"], "9 refund_due 7 q", Some(5));
+        check(&expired, "9 stock_changed -1", Some(4));
+        check(&granted, "9 stock_changed 1", None);
+        check(&["3 stock_changed 5"], "9 granted 8 bob 1 100", Some(3));
         check(&["3 opened 1"], "9 granted 8 bob 1 100", Some(3));
         check(&["3 paused"], "9 resumed", Some(3));
         check(&["3 closed 0 0"], "9 expired 7", Some(3));

@@ -93,13 +93,7 @@ impl StoreError {
 
     /// The error and everything below it, on one line.
     pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
-        }
-        text
+        qiang_core::error::chain(self)
     }
 }
 
@@ -114,12 +108,8 @@ impl From<StoreError> for LedgerError {
         match error {
             StoreError::Refused(refusal) => refusal,
             StoreError::Damaged { reason } => Self::Damaged { reason },
-            error if error.is_contradiction() => Self::Damaged {
-                reason: error.chain(),
-            },
-            other => Self::Unavailable {
-                reason: other.chain(),
-            },
+            error if error.is_contradiction() => Self::damaged(error.chain()),
+            other => Self::unavailable(other.chain()),
         }
     }
 }

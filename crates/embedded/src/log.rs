@@ -9,7 +9,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
-use crate::error::StoreError;
+use crate::{PARTITION, error::StoreError};
 
 const APPEND: &str =
     "INSERT INTO events (seq, at, campaign, kind, number, user, quantity, amount, note) VALUES ";
@@ -18,6 +18,9 @@ const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const ROWS: usize = 16;
 const READ: &str = "SELECT seq, at, campaign, kind, number, user, quantity, amount, note FROM events \
                     WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+
+/// The `kind` of [`Event::StockChanged`].
+const STOCK_CHANGED: u8 = 11;
 
 /// The short row numbers that stand for campaign ids inside the file, in both directions.
 #[derive(Debug, Default)]
@@ -192,6 +195,10 @@ impl<'a> Columns<'a> {
                 amount: Some(*refunded_minor),
                 ..Self::default()
             },
+            Event::StockChanged { units } => Self {
+                amount: Some(*units),
+                ..Self::default()
+            },
             // This engine has one partition, so in how many parts a campaign opens, and what moves between them, needs
             // no column.
             Event::Opened { .. }
@@ -238,6 +245,19 @@ pub(crate) fn read(
     Ok(())
 }
 
+/// By how much the settled entries have changed the stock of campaigns, by their `ref`.
+pub(crate) fn settled_stock_changes(conn: &Connection) -> Result<HashMap<i64, i64>, StoreError> {
+    let mut statement = conn.prepare(
+        "SELECT campaign, sum(amount) FROM events WHERE kind = ?1 \
+         AND seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = ?2) \
+         AND seq NOT IN (SELECT seq FROM set_aside WHERE partition = ?2) GROUP BY campaign",
+    )?;
+    let changes = statement.query_map(params![STOCK_CHANGED, PARTITION.0], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    Ok(changes.collect::<Result<_, _>>()?)
+}
+
 fn kind_of(event: &Event) -> u8 {
     match event {
         Event::Opened { .. } => 0,
@@ -252,6 +272,7 @@ fn kind_of(event: &Event) -> u8 {
         Event::Ended => 9,
         Event::Closed { .. } => 10,
         Event::Returned { .. } => 16,
+        Event::StockChanged { .. } => STOCK_CHANGED,
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. } => unreachable!("a book moves nothing between partitions"),
@@ -302,6 +323,7 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
             refunded_minor: row.get(7)?,
         },
         16 => Event::Returned { number: number()? },
+        STOCK_CHANGED => Event::StockChanged { units: row.get(7)? },
         _ => return Err(bad("kind")),
     };
     let campaign = refs.id(conn, row.get(2)?)?;

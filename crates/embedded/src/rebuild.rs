@@ -1,7 +1,8 @@
 //! Rebuilding the book from the file.
 
 use qiang_core::{
-    book::Book,
+    book::{Book, Setup},
+    campaign::Rules,
     event::{Entry, Event},
     id::OrderId,
 };
@@ -18,10 +19,21 @@ use crate::{
 /// Restores every campaign of the ledger, then replays the whole log. A contradiction is damage.
 pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreError> {
     let mut book = Book::new();
-    campaigns::each_setup(conn, campaigns::Which::Opened, |campaign_ref, setup| {
+    let stock_changes = log::settled_stock_changes(conn)?;
+    let mut bad_stock = None;
+    campaigns::each_setup(conn, campaigns::Which::Opened, |campaign_ref, mut setup| {
         refs.insert(setup.campaign.id, campaign_ref);
+        // The row has the stock as settled, and the replay changes it from the first entry on.
+        let units = stock_changes.get(&campaign_ref).copied().unwrap_or(0);
+        if !take_out_of_stock(&mut setup, units) {
+            bad_stock.get_or_insert(setup.campaign.id);
+        }
         book.restore(setup);
     })?;
+    if let Some(id) = bad_stock {
+        let reason = format!("the stock of {id} is not what its log makes of it");
+        return Err(StoreError::damaged(reason));
+    }
     let mut damage = None;
     log::read(conn, refs, 0, usize::MAX, |entry| {
         if damage.is_none() {
@@ -53,6 +65,19 @@ pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreE
         }
     }
     Ok(book)
+}
+
+/// Takes changes of the stock back; tells whether that is possible.
+fn take_out_of_stock(setup: &mut Setup, units: i64) -> bool {
+    if units == 0 {
+        return true;
+    }
+    let Rules::Sale(sale) = &mut setup.campaign.rules else {
+        return false;
+    };
+    let before = u32::try_from(i64::from(sale.stock()) - units).ok();
+    let before = before.and_then(|stock| sale.with_stock(stock).ok());
+    before.map(|before| *sale = before).is_some()
 }
 
 /// What is wrong with an entry, as far as the entries before it tell: a book takes over only what it could have
@@ -94,6 +119,10 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. } => Some("this engine spreads nothing"),
+        Event::StockChanged { units } => {
+            let taken = u64::try_from(-units).unwrap_or(0);
+            (taken > u64::from(tally.remaining)).then_some("it takes more than was left")
+        }
         Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
     }
 }

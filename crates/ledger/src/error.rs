@@ -85,8 +85,7 @@ pub(crate) enum StoreError {
 
 impl StoreError {
     pub(crate) fn damaged(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self::Refused(LedgerError::Damaged { reason })
+        Self::Refused(LedgerError::damaged(reason))
     }
 }
 
@@ -102,20 +101,6 @@ pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
         sqlx::Error::Database(inner) if inner.is_unique_violation() => StoreError::Raced,
         _ => StoreError::Sqlx(error),
     })
-}
-
-/// An error and everything below it, on one line. sqlx's messages repeat their source, which is left out then.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let below = error.to_string();
-        if !text.contains(&below) {
-            text = format!("{text}: {below}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 /// Refuses it when a statement found fewer or more rows than it was given.

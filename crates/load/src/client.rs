@@ -93,7 +93,20 @@ impl Client {
         self.request(Method::POST, path, token, None, body).await
     }
 
-    /// The same with an `Idempotency-Key`.
+    /// `PATCH` of JSON.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn patch(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        self.request(Method::PATCH, path, token, None, body).await
+    }
+
+    /// The same as [`Client::post`] with an `Idempotency-Key`.
     ///
     /// # Errors
     /// When there is no answer.
@@ -106,6 +119,22 @@ impl Client {
     ) -> anyhow::Result<Response> {
         self.request(Method::POST, path, token, Some(key), body)
             .await
+    }
+
+    /// `POST` of JSON that makes something; returns its id.
+    ///
+    /// # Errors
+    /// When the answer is no success, or has no id.
+    pub async fn create(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        what: &serde_json::Value,
+    ) -> anyhow::Result<String> {
+        let answer = self.post(path, token, what.to_string().into()).await?;
+        let made = answer.success().with_context(|| format!("POST {path}"))?;
+        let id = made["id"].as_str().context("an answer without an id")?;
+        Ok(id.to_owned())
     }
 
     async fn request(

@@ -5,11 +5,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_api::{Disk, Gauges, PartitionReport, ReconcileReport, TransportReport};
+use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
-    reconcile::{PartitionFindings, ReconcileMonitor, Reconciliation},
+    reconcile::{ReconcileMonitor, Reconciliation},
     repair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
@@ -23,13 +23,18 @@ use qiang_core::{
         Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, Probed,
         QuarantineCount, RepairEngine, Ticket, Transport, TransportStatus,
     },
+    reconcile::PartitionFindings,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
 use crate::{
-    close::Close, config::Config, ledger_ack::confirm, leftovers::Leftovers, machine::disk_of,
+    close::Close,
+    config::Config,
+    ledger_ack::{confirm, confirm_stock},
+    leftovers::Leftovers,
+    machine::disk_of,
 };
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
@@ -168,8 +173,7 @@ impl Distributed {
             let leftovers = Leftovers::of(config.redis.options());
             monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
         }
-        let mode = config.redis.repair.into();
-        repair::start_all(&monitoring, &repairing, &ledger, mode);
+        repair::start_all(&monitoring, &repairing, &ledger, config.redis.repair);
         let findings = config.redis.reconcile_options().map(|options| {
             let findings = Arc::<ReconcileMonitor>::default();
             let reconciliation = Reconciliation::new(
@@ -214,13 +218,10 @@ impl Distributed {
         if self.engine.asks_for(claim) != Some(AckLevel::Ledger) {
             return Ok(claimed);
         }
-        let unknown = |reason: &str| EngineError::Uncertain {
-            reason: reason.to_owned(),
-        };
         let place = self
             .engine
             .position_after(claim)
-            .ok_or_else(|| unknown("the grant's place in the log is not known"))?;
+            .ok_or_else(|| EngineError::uncertain("the grant's place in the log is not known"))?;
         if let Some(settlement) = &self.settlement {
             settlement.wake(place.0);
         }
@@ -229,6 +230,16 @@ impl Distributed {
             ack: AckLevel::Ledger,
             ..claimed
         })
+    }
+
+    /// Waits for the ledger to have the stock of a sale. A loss of entries that nobody has been told of may undo a
+    /// change of it.
+    async fn confirm_stock(&self, campaign: CampaignId, stock: u32) -> Result<(), EngineError> {
+        let place = self.engine.home_position(campaign);
+        if let Some(settlement) = &self.settlement {
+            settlement.wake(place.0);
+        }
+        confirm_stock(&*self.ledger(), (campaign, stock), place, LEDGER_WAIT_MAX).await
     }
 
     /// The engine as the API uses it.
@@ -336,15 +347,8 @@ impl Gauges for Distributed {
         self.upkeep.stuck()
     }
 
-    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
-        let report = |it: PartitionFindings| ReconcileReport {
-            partition: it.partition,
-            differences: it.differences,
-            ran_at: it.ran_at,
-            passed_at: it.passed_at,
-        };
-        let findings = self.findings.as_ref()?.findings();
-        Some(findings.into_iter().map(report).collect())
+    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
+        Some(self.findings.as_ref()?.findings())
     }
 
     fn transport_report(&self) -> Option<TransportReport> {
@@ -429,7 +433,22 @@ impl Engine for LedgerAckEngine {
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        self.distributed.engine.submit(command)
+        let Command::SetStock { campaign, stock } = command else {
+            return self.distributed.engine.submit(command);
+        };
+        let (answer, ticket) = Ticket::new();
+        let distributed = Arc::clone(&self.distributed);
+        self.runtime.spawn(async move {
+            let reply = distributed.engine.submit(command).await;
+            answer.send(match reply {
+                Ok(reply) => distributed
+                    .confirm_stock(campaign, stock)
+                    .await
+                    .map(|()| reply),
+                Err(error) => Err(error),
+            });
+        });
+        ticket
     }
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {

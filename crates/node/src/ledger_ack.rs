@@ -1,10 +1,11 @@
-//! The acknowledgement level `ledger`: a grant counts once the ledger has it.
+//! What counts once the ledger has it: a grant at the acknowledgement level `ledger`, and the stock of a sale.
 
 use std::time::Duration;
 
 use qiang_core::{
     book::Claim,
     event::{PartitionId, Seq},
+    id::CampaignId,
     outcome::Grant,
     ports::{EngineError, Ledger, LedgerError},
     quarantine::GRANT_QUARANTINED,
@@ -20,13 +21,12 @@ pub(crate) async fn confirm(
     (partition, seq): (PartitionId, Seq),
     wait_max: Duration,
 ) -> Result<(), EngineError> {
-    let unknown = |reason: &str| EngineError::Uncertain {
-        reason: reason.to_owned(),
-    };
-    let failed = |error: LedgerError| unknown(&error.to_string());
+    let failed = |error: LedgerError| EngineError::uncertain(error.to_string());
     let settled = ledger.await_settled(partition, seq, wait_max).await;
     if !settled.map_err(failed)? {
-        return Err(unknown("the ledger has not confirmed it in time"));
+        return Err(EngineError::uncertain(
+            "the ledger has not confirmed it in time",
+        ));
     }
     let (campaign, number) = (grant.campaign, grant.number);
     let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
@@ -39,10 +39,37 @@ pub(crate) async fn confirm(
         return Ok(());
     }
     let quarantined = ledger.is_grant_quarantined(partition, campaign, number);
-    Err(match quarantined.await.map_err(failed)? {
-        true => unknown(GRANT_QUARANTINED),
-        false => unknown("the ledger does not have the grant: its entry may be lost"),
-    })
+    Err(EngineError::uncertain(
+        match quarantined.await.map_err(failed)? {
+            true => GRANT_QUARANTINED,
+            false => "the ledger does not have the grant: its entry may be lost",
+        },
+    ))
+}
+
+/// Waits until the ledger has a partition up to `seq`, which is not before a change of a sale's stock, and looks
+/// whether the ledger has this stock. A repair gives out no unit that it has seen taken out.
+pub(crate) async fn confirm_stock(
+    ledger: &dyn Ledger,
+    (campaign, stock): (CampaignId, u32),
+    (partition, seq): (PartitionId, Seq),
+    wait_max: Duration,
+) -> Result<(), EngineError> {
+    let unknown = |reason: &str| EngineError::Uncertain {
+        reason: reason.to_owned(),
+    };
+    let failed = |error: LedgerError| unknown(&error.to_string());
+    let settled = ledger.await_settled(partition, seq, wait_max).await;
+    if !settled.map_err(failed)? {
+        return Err(unknown("the ledger has not confirmed it in time"));
+    }
+    let record = ledger.campaign(campaign).await.map_err(failed)?;
+    match record.is_some_and(|record| record.campaign.supply() == stock) {
+        true => Ok(()),
+        false => Err(unknown(
+            "the ledger has another stock: somebody else has changed it, its entry is in quarantine, or it is lost",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -158,5 +185,30 @@ mod tests {
         assert_eq!(aside, Ok(2));
         let refused = case.confirmed("ann", 2).await;
         assert_eq!(refused, Err(GRANT_QUARANTINED.to_owned()));
+    }
+
+    /// A change of the stock is not confirmed before the ledger has it, not when a repair has moved the position past
+    /// it, and not from quarantine.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_lost_change_of_the_stock_is_not_confirmed() {
+        let case = Case::new().await;
+        let confirmed = async |stock, seq| {
+            let (sale, place) = ((case.target.id, stock), (PARTITION, seq));
+            let confirmed = confirm_stock(&case.ledger, sale, place, Duration::ZERO).await;
+            confirmed.map_err(|error| error.to_string())
+        };
+        assert_eq!(confirmed(5, 1).await, Ok(()));
+        let late = confirmed(4, 2).await.unwrap_err();
+        assert!(late.contains("in time"), "{late}");
+        assert_eq!(case.ledger.settle_past(PARTITION, 1, &[], 2).await, Ok(2));
+        let lost = confirmed(4, 2).await.unwrap_err();
+        assert!(lost.contains("another stock"), "{lost}");
+        case.settle(3, Event::StockChanged { units: -1 }).await;
+        assert_eq!(confirmed(4, 3).await, Ok(()));
+        let entry = case.entry(4, Event::StockChanged { units: -1 });
+        let aside = case.ledger.quarantine(PARTITION, &entry, "asked for").await;
+        assert_eq!(aside, Ok(4));
+        let refused = confirmed(3, 4).await.unwrap_err();
+        assert!(refused.contains("quarantine"), "{refused}");
     }
 }

@@ -3,6 +3,7 @@
 mod backend;
 mod close;
 pub mod config;
+pub mod control;
 mod distributed;
 mod ledger_ack;
 mod leftovers;

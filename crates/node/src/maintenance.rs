@@ -72,6 +72,14 @@ impl Maintenance {
         self.engine.partitions()
     }
 
+    pub(crate) fn engine(&self) -> &RedisEngine {
+        &self.engine
+    }
+
+    pub(crate) fn ledger(&self) -> Arc<dyn Ledger> {
+        Arc::clone(&self.ledger)
+    }
+
     /// Whether a partition grants.
     #[must_use]
     pub fn state(&self, partition: PartitionId) -> PartitionState {

@@ -193,6 +193,7 @@ async fn streams_are_seen() {
     }
 
     world.stranger_comes().await;
+    world.every("leases_lost_total", |n| n > 0).await;
     world.grants(20).await;
     world.every("partition_lag_entries", |lag| lag > 1).await;
     let read = ["XREADGROUP", "GROUP", "settlement", "stranger", "COUNT"];

@@ -2,12 +2,14 @@
 
 mod audit;
 mod backend;
+mod control;
 mod demo;
 mod histogram;
 mod migrate;
 mod openapi;
 mod partition;
 mod reconcile;
+mod sale;
 mod serve;
 mod settlement;
 mod split;
@@ -44,6 +46,12 @@ enum Command {
     /// List, inspect, repair and resume the partitions of the engine on Redis.
     #[command(subcommand)]
     Partition(partition::Partition),
+    /// List reconcilers, and run one once by hand.
+    #[command(subcommand)]
+    Control(control::Control),
+    /// Change a sale that a node serves.
+    #[command(subcommand)]
+    Sale(sale::Sale),
     /// Hold the engine on Redis against the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -58,6 +66,15 @@ enum Command {
     Openapi,
 }
 
+/// Runs the work of a command that serves nobody, for which one thread is enough.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
 /// 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -66,6 +83,8 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
+        Command::Control(command) => control::run(&command),
+        Command::Sale(command) => sale::run(&command),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),

@@ -15,7 +15,7 @@ use qiang_core::{
 use qiang_node::{Config, LedgerBackend, SystemClock, UsageError};
 use serde::Serialize;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, block_on};
 
 const PAGE_MAX: u32 = 500;
 /// Entries that are listed by default, and at most.
@@ -86,11 +86,7 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
         Settlement::Redrive(args) if !args.all => Some(places(&args.places)?),
         _ => None,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    block_on(async {
         let ledger_backend = open(&config).await?;
         let ledger = ledger_backend.ledger();
         let done = match command {
@@ -154,14 +150,12 @@ struct Row {
 
 impl Row {
     fn of(quarantined: &QuarantinedEntry) -> Self {
-        let text = quarantined.entry.to_text();
         let at = Calendar::from_millisecond(quarantined.at.as_millis());
         Self {
             partition: quarantined.partition.0,
             seq: quarantined.entry.seq,
             campaign: quarantined.entry.campaign.to_string(),
-            // Sequence number, instant and campaign come before it.
-            event: text.splitn(4, ' ').nth(3).unwrap_or_default().to_owned(),
+            event: quarantined.entry.event.to_string(),
             at: at.map_or_else(
                 |_| quarantined.at.as_millis().to_string(),
                 |at| at.to_string(),

@@ -5,19 +5,20 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
-    campaign::{AckLevel, Phase, Tally, Transition, TransitionError},
+    campaign::{AckLevel, CampaignError, Phase, STOCK_MAX, Tally, Transition, TransitionError},
     event::PartitionId,
     id::CampaignId,
+    money::AMOUNT_MINOR_MAX,
     ports::{EngineError, Probed},
     time::Timestamp,
 };
 
 use crate::{
-    error::{memory_full, unreadable},
+    error::{memory_full, unavailable, unreadable},
     meta::CampaignMeta,
     node::Node,
     partitions::nobody,
-    scripts::{ACT, PROBE, TICK},
+    scripts::{ACT, PROBE, SET_STOCK, TICK},
     tally::{self, PartTally},
     transfer::moving,
 };
@@ -31,6 +32,9 @@ const TICK_CALLS_MAX: usize = 20;
 /// How often a close, or a sum over parts, is tried while units are moving between parts.
 const MOVES_MAX: usize = 50;
 
+const OPENED_BEFORE: &str =
+    "an earlier release opened this sale over several partitions: its stock cannot be changed";
+
 impl Node {
     pub(crate) async fn run(&self, command: Command) -> Result<Reply, EngineError> {
         match command {
@@ -38,6 +42,9 @@ impl Node {
             Command::Pay { order, payment } => self.pay(order, &payment).await,
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
+            Command::SetStock { campaign, stock } => {
+                self.set_stock(campaign, stock).await.map(Reply::Acted)
+            }
             Command::Tick { events_max } => {
                 let list = self.partitions.list();
                 let ticks = list
@@ -51,6 +58,67 @@ impl Node {
             }
             Command::Return { order } => self.take_back(order).await.map(Reply::Returned),
         }
+    }
+
+    /// Raises or lowers the stock of a sale in its first part; what that part lacks for it comes from the others first.
+    async fn set_stock(&self, campaign: CampaignId, stock: u32) -> Result<Tally, EngineError> {
+        let meta = self.partitions.meta(campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        if meta.parts > 1 {
+            // A part that is still to be opened gets its share of the stock that the campaign was made with.
+            self.partitions.part_tallies(&meta).await?;
+        }
+        let home = self.partitions.home(campaign);
+        // Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
+        let ack = match self.partitions.options().replicas {
+            0 => meta.ack,
+            _ => AckLevel::Replica,
+        };
+        // The stock for which all parts together had too few units, and how many they had.
+        let mut dry = None;
+        for _ in 0..MOVES_MAX {
+            let reply = self
+                .partitions
+                .change(home, &SET_STOCK, (campaign, ack), &|command| {
+                    command.arg(stock).arg(STOCK_MAX).arg(AMOUNT_MINOR_MAX)
+                })
+                .await;
+            self.gate.invalidate(campaign);
+            let reply = reply?;
+            match (reply.status.as_str(), reply.text().as_str()) {
+                ("refused", phase) => {
+                    let from = tally::phase(phase).unwrap_or(Phase::Closed);
+                    let transition = Transition::ChangeStock;
+                    return Err(Refusal::Phase(TransitionError { from, transition }).into());
+                }
+                ("rules", "limit") => return Err(Refusal::Rules(CampaignError::Limit).into()),
+                ("rules", "price") => return Err(Refusal::Rules(CampaignError::Price).into()),
+                ("rules", _) => return Err(Refusal::Rules(CampaignError::Stock).into()),
+                ("old", _) => return Err(unavailable(OPENED_BEFORE)),
+                ("short", text) => {
+                    let words = text.split_once(' ').ok_or_else(unreadable)?;
+                    let number = |word: &str| word.parse::<u32>().map_err(|_| unreadable());
+                    let (units, before) = (number(words.0)?, number(words.1)?);
+                    // If the stock is another one by now, somebody else has taken units out meanwhile.
+                    if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {
+                        let least = before.saturating_sub(remaining);
+                        return Err(Refusal::StockGranted { least }.into());
+                    }
+                    let gathered = self.partitions.gather(&meta, home, units);
+                    dry = gathered.await?.map(|remaining| (before, remaining));
+                }
+                _ => {
+                    let text = reply.found(Refusal::UnknownCampaign)?;
+                    let part = PartTally::parse(&text).ok_or_else(unreadable)?;
+                    if meta.parts == 1 {
+                        return Ok(part.tally);
+                    }
+                    let tally = self.tally(campaign).await?;
+                    return tally.ok_or_else(|| Refusal::UnknownCampaign.into());
+                }
+            }
+        }
+        Err(moving())
     }
 
     async fn act(

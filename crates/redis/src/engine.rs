@@ -196,6 +196,15 @@ impl RedisEngine {
         Some((partition, partitions.get(partition).min_head()))
     }
 
+    /// A position in the log that is not before whatever was answered of a campaign in its first part: that part's
+    /// partition and the last entry that this node has observed there.
+    #[must_use]
+    pub fn home_position(&self, campaign: CampaignId) -> (PartitionId, Seq) {
+        let partitions = &self.node.partitions;
+        let home = partitions.home(campaign);
+        (home, partitions.get(home).min_head())
+    }
+
     /// Claims that wait.
     #[must_use]
     pub fn queued(&self) -> usize {

@@ -311,8 +311,8 @@ impl Node {
     pub(crate) fn abandon(&self) {
         self.turn_away();
         for partition in self.partitions.list() {
-            self.refuse(partition.id, u64::MAX, || EngineError::Uncertain {
-                reason: "the engine has stopped".to_owned(),
+            self.refuse(partition.id, u64::MAX, || {
+                EngineError::uncertain("the engine has stopped")
             });
         }
     }

@@ -207,5 +207,9 @@ pub(crate) fn fields_of(
         ("returned", "0".to_owned()),
         ("refunded", "0".to_owned()),
     ]);
+    if parts > 1 && index == 0 {
+        // Its units move between parts: the first one knows how many there are, see set_stock.lua.
+        fields.push(("stock", campaign.supply().to_string()));
+    }
     fields
 }

@@ -24,20 +24,16 @@ mod parts;
 mod sample;
 mod sides;
 mod spread;
+mod stock;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use qiang_core::{
-    campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
-    ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairReport, RepairState},
-    reconcile::{
-        Difference, EnginePart, PartFacts, PartRows, Repair, SpreadSurvey, Survey, Withheld,
-        compare,
-    },
-    time::Timestamp,
+    ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairState},
+    reconcile::{Difference, compare},
 };
 
 use self::journal::Journal;
@@ -45,15 +41,10 @@ pub use self::sides::Inspection;
 use crate::{
     engine::RedisEngine,
     error::unavailable,
-    meta::CampaignMeta,
     offer::Loss,
-    open::fields_of,
     partition::PartitionState,
-    partitions::Partitions,
     presence::new_epoch,
-    rebuild::{Noted, Rebuild, records},
-    scripts::RELEASE,
-    snapshot::{PartSnapshot, facts_of, settled},
+    rebuild::{Noted, Rebuild},
 };
 
 /// For how long a repair belongs to a process that was not heard of.
@@ -69,14 +60,11 @@ struct Evidence {
     end: Seq,
     /// By campaign.
     kept: BTreeMap<CampaignId, Vec<Entry>>,
-    unnamed: u64,
-    /// The epoch that the repair begins.
-    epoch: String,
-    /// Nobody misses an entry of the epoch before up to this one.
-    accounted: Seq,
-    /// Whether the ledger had entries that the log does not reach to.
-    ledger_is_ahead: bool,
+    /// What was found when the repair began.
+    noted: Noted,
     journal: Journal,
+    /// By how many units entries in quarantine change the stock of campaigns.
+    stock_changes: BTreeMap<CampaignId, i64>,
 }
 
 #[async_trait]
@@ -159,20 +147,7 @@ impl RepairEngine for RedisEngine {
         if !is_known {
             return Ok(compare(campaign, &engine, &known, &[]));
         }
-        // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now.
-        let mut in_flight: Vec<Entry> = Vec::new();
-        loop {
-            let after = in_flight.last().map_or(from, |entry| entry.seq);
-            let page = self
-                .node
-                .partitions
-                .entries_behind(partition, after)
-                .await?;
-            if page.is_empty() {
-                break;
-            }
-            in_flight.extend(page);
-        }
+        let in_flight = self.node.partitions.in_flight(partition, from).await?;
         Ok(compare(campaign, &engine, &known, &in_flight))
     }
 }
@@ -205,14 +180,9 @@ impl RedisEngine {
             ledger_is_ahead: settled > head,
             accounted: head.max(settled).max(loss.to),
         };
-        let Noted {
-            unnamed,
-            epoch,
-            ledger_is_ahead,
-            accounted,
-        } = rebuild.note(loss, found).await?;
+        let noted = rebuild.note(loss, found).await?;
         let now = partitions.time(partition).await?;
-        journal::begin(ledger, partition, loss, (unnamed, &epoch), now).await?;
+        journal::begin(ledger, partition, loss, &noted, now).await?;
         self.settle_behind_gap(partition, ledger, true).await?;
         let end = skip_to(ledger, partition, head.max(settled).max(loss.to)).await;
         let end = end.map_err(of_ledger)?;
@@ -220,11 +190,9 @@ impl RedisEngine {
         Ok(Evidence {
             end,
             kept: by_campaign(kept),
-            unnamed,
-            journal: Journal::read(ledger, partition, &epoch).await?,
-            epoch,
-            accounted,
-            ledger_is_ahead,
+            stock_changes: stock::in_quarantine(partition, ledger).await?,
+            journal: Journal::read(ledger, partition, &noted.epoch).await?,
+            noted,
         })
     }
 

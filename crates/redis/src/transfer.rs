@@ -199,6 +199,46 @@ impl Partitions {
         Err(moving())
     }
 
+    /// Moves units of a sale to one part until it has `min`, from wherever they are, whether or not units are granted
+    /// at the moment. Tells how many nobody has, where all parts together have fewer.
+    ///
+    /// # Errors
+    /// When a part does not answer, or units go on moving.
+    pub(crate) async fn gather(
+        &self,
+        meta: &CampaignMeta,
+        taker: PartitionId,
+        min: u32,
+    ) -> Result<Option<u32>, EngineError> {
+        let all: Vec<_> = self.of_campaign(meta).collect();
+        for _ in 0..LOOKS_MAX {
+            let before = self.stocks(meta, &all).await?;
+            let (own, others): (Vec<_>, Vec<_>) =
+                before.iter().partition(|part| part.partition == taker);
+            let here: u32 = own.iter().map(|part| part.remaining).sum();
+            if here >= min {
+                return Ok(None);
+            }
+            if self.finish_transfers(meta).await? {
+                continue;
+            }
+            let giver = others.into_iter().max_by_key(|part| part.remaining);
+            if let Some(giver) = giver.filter(|part| part.remaining > 0) {
+                // Units of a sale need no argument each.
+                let (giver, wanted) = (giver.partition, (min - here, u32::MAX));
+                if let Some(transfer) = self.transfer_out(meta, giver, taker, wanted).await? {
+                    self.finish_transfer(meta, giver, taker, transfer).await?;
+                    continue;
+                }
+            }
+            let remaining = before.iter().map(|part| part.remaining).sum();
+            if before == self.stocks(meta, &all).await? && remaining < min {
+                return Ok(Some(remaining));
+            }
+        }
+        Err(moving())
+    }
+
     /// Finishes what is in the journals of a campaign's parts; tells whether there was anything. What cannot be
     /// finished because a partition does not decide anything is left for later.
     pub(crate) async fn finish_transfers(&self, meta: &CampaignMeta) -> Result<bool, EngineError> {
@@ -277,7 +317,17 @@ impl Partitions {
         wanted: u32,
     ) -> Result<Option<Transfer>, EngineError> {
         let units_max = if wanted == 0 { 0 } else { UNITS_MAX };
-        let wanted = wanted.min(UNITS_MAX);
+        let units = (wanted.min(UNITS_MAX), units_max);
+        self.transfer_out(meta, giver, taker, units).await
+    }
+
+    async fn transfer_out(
+        &self,
+        meta: &CampaignMeta,
+        giver: PartitionId,
+        taker: PartitionId,
+        (wanted, units_max): (u32, u32),
+    ) -> Result<Option<Transfer>, EngineError> {
         let reply = self
             .step(meta, giver, &TRANSFER_OUT, &|command| {
                 command.arg(taker.0).arg(wanted).arg(units_max)

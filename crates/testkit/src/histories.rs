@@ -57,6 +57,10 @@ pub enum CommandDraft {
         campaign: usize,
         number: u32,
     },
+    SetStock {
+        campaign: usize,
+        stock: u32,
+    },
 }
 
 /// One step of a history.
@@ -113,6 +117,8 @@ fn step() -> impl Strategy<Value = CommandDraft> {
         2 => (campaign(), 1..8_u32)
             .prop_map(|(campaign, number)| CommandDraft::Return { campaign, number }),
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
+        2 => (campaign(), 0..16_u32)
+            .prop_map(|(campaign, stock)| CommandDraft::SetStock { campaign, stock }),
     ]
 }
 
@@ -193,6 +199,10 @@ impl CommandDraft {
             },
             Self::Return { campaign, number } => Command::Return {
                 order: target(campaign).order(number),
+            },
+            Self::SetStock { campaign, stock } => Command::SetStock {
+                campaign: target(campaign).id,
+                stock,
             },
         })
     }

@@ -254,6 +254,7 @@ impl SpreadBook {
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. } => unreachable!("a book moves nothing between parts"),
             Event::Paused | Event::Resumed | Event::Ended => self.append_to_all(&entry),
+            Event::StockChanged { .. } => self.append(0, entry),
             Event::Closed {
                 returned,
                 refunded_minor,

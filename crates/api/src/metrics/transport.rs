@@ -48,7 +48,7 @@ const GAUGES: [Series<Now>; 6] = [
 ];
 
 /// Where there is a transport.
-const COUNTERS: [Series<Since>; 6] = [
+const COUNTERS: [Series<Since>; 7] = [
     (
         "qiang_settlement_transport_recovered_total",
         "Records, items or messages that came again, because the worker that had them did not acknowledge them",
@@ -68,6 +68,11 @@ const COUNTERS: [Series<Since>; 6] = [
         "qiang_settlement_transport_reconnections_total",
         "Times that the connection for a partition was lost and made again",
         |status| status.reconnected,
+    ),
+    (
+        "qiang_settlement_leases_lost_total",
+        "Times that this process lost a partition's lease while it held it",
+        |status| status.leases_lost,
     ),
     (
         "qiang_settlement_transport_remade_total",

@@ -129,6 +129,10 @@ impl Service {
         .await
     }
 
+    pub(crate) async fn patch(&self, path: &str, token: &str, body: Value) -> Reply {
+        call(self.addr, "PATCH", path, Some(token), &[], Some(body)).await
+    }
+
     pub(crate) async fn act(&self, path: &str, token: &str) -> Reply {
         call(self.addr, "POST", path, Some(token), &[], None).await
     }

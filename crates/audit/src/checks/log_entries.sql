@@ -11,4 +11,5 @@ WHERE c.ref IS NULL
    OR l.kind IN ('paid', 'cancelled', 'expired', 'reinstated', 'refund_due', 'returned')
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
+   OR l.kind = 'stock_changed' AND (coalesce(l.amount, 0) = 0 OR c.kind <> 'sale')
    OR l.kind = 'closed' AND (coalesce(l.quantity, -1) < 0 OR coalesce(l.amount, -1) < 0);

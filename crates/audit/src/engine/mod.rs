@@ -27,6 +27,10 @@ const PARTITIONS_DEFAULT: u16 = 8;
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Campaigns whose numbers are read in one atomic step.
 const CAMPAIGNS_MAX: usize = 256;
+/// What is read of a campaign's hash.
+const NUMBERS: [&str; 6] = [
+    "granted", "returned", "withheld", "supply", "stock", "parts",
+];
 /// Records of the log that are read by one call.
 const RECORDS_MAX: usize = 256;
 /// How often both are read again because settlement went on in between.
@@ -65,6 +69,8 @@ struct Part {
     returned: i64,
     withheld: i64,
     upto: i64,
+    /// Units in all, where this part knows it.
+    stock: Option<i64>,
 }
 
 #[derive(Default)]
@@ -97,12 +103,12 @@ impl State {
             insert.execute((head.partition, head.settled, head.head, head.missing))?;
         }
         let mut insert =
-            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?)")?;
+            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?, ?)")?;
         for part in &self.parts {
             let key = (part.partition, &part.campaign);
             let (granted, returned) = (part.granted, part.returned);
-            let (withheld, upto) = (part.withheld, part.upto);
-            insert.execute((key.0, key.1, granted, returned, withheld, upto))?;
+            let (withheld, upto, stock) = (part.withheld, part.upto, part.stock);
+            insert.execute((key.0, key.1, granted, returned, withheld, upto, stock))?;
         }
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
@@ -218,7 +224,7 @@ impl Reader {
             for campaign in some {
                 let key = key_of(&self.prefix, partition, &format!("c:{campaign}"));
                 pipe.cmd("HMGET").arg(key);
-                pipe.arg(&["granted", "returned", "withheld"]);
+                pipe.arg(&NUMBERS);
             }
             let answer: Vec<redis::Value> = pipe
                 .query_async(&mut self.conn)
@@ -229,19 +235,22 @@ impl Reader {
             let head = redis::from_redis_value::<Option<i64>>(seq)
                 .context("the log's end cannot be read")?;
             for (campaign, numbers) in some.iter().zip(answer) {
-                type Numbers = (Option<i64>, Option<i64>, Option<i64>);
-                let numbers = redis::from_redis_value::<Numbers>(numbers);
-                let (granted, returned, withheld) = numbers.with_context(|| {
-                    format!("the engine's numbers of campaign {campaign} cannot be read")
-                })?;
+                let numbers = redis::from_redis_value::<[Option<i64>; 6]>(numbers);
+                let [granted, returned, withheld, supply, stock, parts_count] = numbers
+                    .with_context(|| {
+                        format!("the engine's numbers of campaign {campaign} cannot be read")
+                    })?;
+                let withheld = withheld.unwrap_or(0);
+                let whole = supply.filter(|_| parts_count == Some(1));
                 if let (Some(granted), Some(returned), Some(upto)) = (granted, returned, head) {
                     parts.push(Part {
                         partition,
                         campaign: campaign.as_str().into(),
                         granted,
                         returned,
-                        withheld: withheld.unwrap_or(0),
+                        withheld,
                         upto,
+                        stock: stock.or(whole.map(|supply| supply + withheld)),
                     });
                 }
             }

@@ -10,7 +10,7 @@ pub(super) struct InFlight {
     pub(super) kind: String,
     /// Of the order.
     pub(super) number: Option<i64>,
-    /// Granted: units. Closed: units returned.
+    /// Granted: units. Closed: units returned. Stock changed: units that came, below 0 if they went.
     pub(super) quantity: Option<i64>,
 }
 
@@ -59,7 +59,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
     let kind = words.next()?;
     let number = words.next().map(str::parse).transpose().ok()?;
     Some(match kind {
-        "closed" => (kind, None, Some(number?)),
+        "closed" | "stock_changed" => (kind, None, Some(number?)),
         "paid" | "cancelled" | "expired" | "reinstated" | "refund_due" | "returned" => {
             (kind, Some(number?), None)
         }
@@ -101,9 +101,10 @@ mod tests {
             events(
                 "9-0",
                 "e",
-                "transferred_out 3 10 0\ncancelled 5\nended\nclosed 4 0"
+                "stock_changed -2\ntransferred_out 3 10 0\ncancelled 5\nended\nclosed 4 0"
             ),
             Some(vec![
+                (5, "stock_changed".to_owned(), None, Some(-2)),
                 (6, "transferred_out".to_owned(), None, None),
                 (7, "cancelled".to_owned(), Some(5), None),
                 (8, "ended".to_owned(), None, None),

@@ -16,6 +16,7 @@ CREATE TEMP TABLE engine_parts (
     returned  INTEGER NOT NULL,
     withheld  INTEGER NOT NULL,
     upto      INTEGER NOT NULL,
+    stock     INTEGER,            -- units in all, withheld ones included; null: another part knows
     PRIMARY KEY (campaign, partition)
 ) WITHOUT ROWID;
 
@@ -26,6 +27,6 @@ CREATE TEMP TABLE flight (
     campaign  TEXT    NOT NULL,
     kind      TEXT    NOT NULL,
     number    INTEGER,            -- of an order
-    quantity  INTEGER,            -- granted: units; closed: units returned
+    quantity  INTEGER,            -- granted: units; closed: units returned; stock_changed: units that came
     PRIMARY KEY (campaign, partition, seq)
 ) WITHOUT ROWID;

@@ -45,6 +45,7 @@ fn in_full(sql: &str) -> String {
         "closing",
         "held",
         "tried",
+        "restocked",
         "rush",
     ] {
         let row = format!("(SELECT ref FROM campaigns WHERE title = '{title}')");
@@ -110,6 +111,17 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             &["grants_numbered"],
             entry("@held", cancelled, "1, NULL, NULL, NULL, NULL")
                 + &entry("@held", granted, "3, 'zoe', 1, 11, NULL"),
+        ),
+        (
+            "more taken out of the stock than was left",
+            &["no_oversell"],
+            entry("@restocked", 11, "NULL, NULL, NULL, -1, NULL"),
+        ),
+        ("a change of the stock by nothing", &["log_entries"], entry("@held", 11, "NULL, NULL, NULL, 0, NULL")),
+        (
+            "a change of a packet's stock",
+            &["log_entries"],
+            entry("@rush", 11, "NULL, NULL, NULL, 1, NULL"),
         ),
         ("oversold", &["no_oversell"], entry("@held", granted, "2, 'zoe', 1, 11, NULL")),
         (

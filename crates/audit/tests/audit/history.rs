@@ -228,6 +228,10 @@ impl World {
         self.submit(Command::Return { order }).unwrap();
     }
 
+    fn set_stock(&self, campaign: CampaignId, stock: u32) {
+        self.submit(Command::SetStock { campaign, stock }).unwrap();
+    }
+
     fn act(&self, campaign: CampaignId, action: CampaignAction) {
         self.submit(Command::Act { campaign, action }).unwrap();
     }
@@ -388,4 +392,15 @@ fn late_orders(world: &mut World) {
     world.pay(late, "p-late-return", PaymentOutcome::Paid);
     world.act(tried, CampaignAction::Close);
     world.take_back(late);
+
+    // Its stock goes up and down; at times users have more than it had before, or has afterwards.
+    let restocked = world.sale("restocked", (300, 5_000), 4, 2, 9);
+    let back = world.buy(restocked, "ann", 2);
+    world.buy(restocked, "bob", 2);
+    world.set_stock(restocked, 6);
+    world.buy(restocked, "cid", 2);
+    world.cancel(back);
+    world.set_stock(restocked, 4);
+    world.set_stock(restocked, 5);
+    world.buy(restocked, "dan", 1);
 }

@@ -302,6 +302,12 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
             "UPDATE shares SET amount = amount + number * 2 - 3 WHERE campaign = @1 AND number <= 2",
         ),
         (
+            "a draw from a packet of which a repair had withheld something",
+            &["grants_posted"],
+            "UPDATE shares SET amount = amount + number * 2 - 3 WHERE campaign = @1 AND number <= 2;
+             INSERT INTO withheld SELECT partition, epoch, @1, 1, 0, 1 FROM withheld LIMIT 1",
+        ),
+        (
             "keys that keep nothing out any more",
             &["keys_unique"],
             "ALTER TABLE settled RENAME TO before;

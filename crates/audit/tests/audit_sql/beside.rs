@@ -160,6 +160,11 @@ impl World {
             .order_id()
     }
 
+    pub(super) fn set_stock(&self, target: Target, stock: u32) {
+        let campaign = target.id;
+        self.submit(Command::SetStock { campaign, stock });
+    }
+
     pub(super) fn close(&self, target: Target) {
         let (campaign, action) = (target.id, CampaignAction::Close);
         self.submit(Command::Act { campaign, action });
@@ -193,7 +198,12 @@ impl World {
     pub(super) fn broken(&self) -> (Vec<(String, String)>, u64) {
         let report = serde_json::to_value(self.audit(&self.place).unwrap()).unwrap();
         let checks = report["checks"].as_array().unwrap();
-        for name in ["engine_positions", "engine_counts", "engine_withheld"] {
+        for name in [
+            "engine_positions",
+            "engine_counts",
+            "engine_stock",
+            "engine_withheld",
+        ] {
             assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
             let made = checks.iter().find(|check| check["name"] == name).unwrap();
             assert!(made["ok"].is_boolean());
@@ -256,11 +266,18 @@ pub(super) fn history(world: &World) {
         world.granted(packet, "u1");
     }
     world.close(done);
+
+    for (sale, stock) in [(spread, 50), (single, 20)] {
+        world.set_stock(sale, stock);
+    }
     world.settle(0);
 
     // What follows stays in flight for a while: ends of orders from before and from after, before a close and after it.
     for packet in [lazy, normal, closed] {
         world.granted(packet, "u2");
+    }
+    for (sale, stock) in [(spread, 20), (single, 15), (single, 6), (spread, 30)] {
+        world.set_stock(sale, stock);
     }
     world.close(closed);
     for orders in &first {

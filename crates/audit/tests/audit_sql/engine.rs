@@ -134,6 +134,23 @@ fn what_differs_is_reported() {
     count("-1");
     assert_eq!(world.broken(), (vec![], left as u64));
 
+    // Units that the engine can hand out, and that nobody has put there: of a sale in one piece, and of a spread one.
+    for (n, field) in [(5, "supply"), (4, "stock")] {
+        let id = sale(6).price(7).setup(n).campaign.id;
+        let add = |by: &str| {
+            let script = "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then \
+                              redis.call('HINCRBY', KEYS[1], ARGV[2], ARGV[1]) end";
+            for partition in 0..PARTITIONS {
+                let key = format!("P:{{p{partition:02}}}:c:{id}");
+                world.redis(&["EVAL", script, "1", &key, by, field]);
+            }
+        };
+        add("3");
+        check(&["engine_stock"], &format!("campaign #{n} in partition"));
+        add("-3");
+        assert_eq!(world.broken(), (vec![], left as u64));
+    }
+
     // Units that a repair withholds, and that the engine hands out.
     world.runtime.block_on(async {
         for partition in (0..PARTITIONS).map(PartitionId) {
@@ -174,6 +191,8 @@ fn what_differs_is_reported() {
     );
     let withhold = |units: &str| {
         let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
+                          local before = redis.call('HGET', KEYS[1], 'withheld') or 0; \
+                          redis.call('HINCRBY', KEYS[1], 'supply', before - ARGV[1]); \
                           redis.call('HSET', KEYS[1], 'withheld', ARGV[1]) end";
         for partition in 0..PARTITIONS {
             let key = format!("P:{{p{partition:02}}}:c:{id}");

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::{
-    scheme::{About, Exact, Outcome, Published, Recipe, Recount, Site},
+    scheme::{About, Exact, LOCK_TIMEOUTS, Outcome, Published, Recipe, Recount, Site},
     wire::{Script, Sent, Wire},
 };
 
@@ -154,7 +154,7 @@ impl Recipe for Lock {
             left: wire.ask(redis::cmd("GET").arg(&self.total)).await?,
             holders: wire.set(&self.grabbed).await?,
             notes: [
-                ("lock_timeouts", count(&self.timeouts)),
+                (LOCK_TIMEOUTS, count(&self.timeouts)),
                 ("lock_busy", count(&self.busy)),
                 ("guard_refusals", count(&self.guarded)),
             ]

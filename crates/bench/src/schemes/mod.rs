@@ -43,6 +43,9 @@ pub(crate) async fn run(args: &SchemesArgs) -> anyhow::Result<bool> {
     if let Some(path) = &args.svg {
         svg::draw(path, &report).with_context(|| format!("cannot draw into {}", path.display()))?;
     }
+    for line in report.overruns() {
+        eprintln!("{line}");
+    }
     for line in report.broken() {
         eprintln!("{line}");
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     load::{Load, Ran},
-    scheme::{About, Exact, PUBLISHED_CONDITIONS},
+    scheme::{About, Exact, LOCK_TIMEOUTS, PUBLISHED_CONDITIONS},
     tally::Tally,
     wire::Work,
 };
@@ -73,6 +73,11 @@ impl Run {
             notes,
         }
     }
+
+    /// Locks that had expired before their holder released them, of a scheme that has locks.
+    fn lock_timeouts(&self) -> Option<u64> {
+        self.notes.get(LOCK_TIMEOUTS).copied()
+    }
 }
 
 /// A scheme under one load.
@@ -104,6 +109,8 @@ pub(super) struct Median {
     pub(super) oversold: u64,
     pub(super) duplicates: u64,
     pub(super) stranded: u64,
+    /// Locks that had expired before their holder released them; none where the scheme has no locks.
+    pub(super) lock_timeouts: Option<u64>,
 }
 
 impl Row {
@@ -145,6 +152,7 @@ impl Row {
             oversold: worst(|tally| tally.oversold),
             duplicates: worst(|tally| tally.duplicates),
             stranded: worst(|tally| tally.stranded),
+            lock_timeouts: self.runs.iter().filter_map(Run::lock_timeouts).max(),
         })
     }
 }
@@ -220,6 +228,28 @@ impl Report {
         }
         lines
     }
+
+    /// A line for each scheme whose locks expired while their holders still worked: nothing kept others out then.
+    pub(super) fn overruns(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for load in &self.loads {
+            for row in &load.schemes {
+                let timeouts = row.runs.iter().filter_map(Run::lock_timeouts);
+                let late: Vec<u64> = timeouts.filter(|count| *count > 0).collect();
+                if !late.is_empty() {
+                    lines.push(format!(
+                        "{}: {} locks expired before they were released, in {} of {} runs of the {}",
+                        row.about.name,
+                        late.iter().sum::<u64>(),
+                        late.len(),
+                        row.runs.len(),
+                        load.load.load.as_str(),
+                    ));
+                }
+            }
+        }
+        lines
+    }
 }
 
 #[cfg(test)]
@@ -242,7 +272,7 @@ pub(super) mod tests {
     };
 
     /// A run of one second with so many grants on 100 shares.
-    fn run(about: &About, grants: u32, cpu_us: f64) -> Run {
+    fn run(about: &About, grants: u32, cpu_us: f64, notes: &[(&'static str, u64)]) -> Run {
         let mut answers = Answers::new().unwrap();
         answers.granted = (0..grants).map(|user| (user, None)).collect();
         answers.sold_out = u64::from(11_000 - grants);
@@ -264,15 +294,24 @@ pub(super) mod tests {
             answers,
             seconds: 1.0,
         };
-        Run::new(about.exact, &ran, Some(&work), tally, BTreeMap::new())
+        let notes = notes.iter().copied().collect();
+        Run::new(about.exact, &ran, Some(&work), tally, notes)
     }
 
     pub(in super::super) fn report(rows: &[(&About, &[(u32, f64)])]) -> Report {
+        noted(rows, &[])
+    }
+
+    /// The same with what each run counts for itself.
+    pub(in super::super) fn noted(
+        rows: &[(&About, &[(u32, f64)])],
+        notes: &[(&'static str, u64)],
+    ) -> Report {
         let row = |(about, runs): &(&About, &[(u32, f64)])| {
             let mut row = Row::new(about);
             row.runs = runs
                 .iter()
-                .map(|(grants, cpu_us)| run(about, *grants, *cpu_us))
+                .map(|(grants, cpu_us)| run(about, *grants, *cpu_us, notes))
                 .collect();
             row
         };
@@ -305,6 +344,16 @@ pub(super) mod tests {
         assert!(!report.ok);
         let line = "unlocked must be exact and was not, in 1 of 2 runs of the rush: 37 oversold";
         assert_eq!(report.broken(), [line]);
+    }
+
+    #[test]
+    fn locks_that_expired_too_early_are_said() {
+        let rows: &[(&About, &[(u32, f64)])] = &[(&lock::ABOUT, &[(100, 2e5), (100, 2e5)])];
+        let line = "lock: 6 locks expired before they were released, in 2 of 2 runs of the rush";
+        assert_eq!(noted(rows, &[(LOCK_TIMEOUTS, 3)]).overruns(), [line]);
+        for silent in [noted(rows, &[(LOCK_TIMEOUTS, 0)]), report(rows)] {
+            assert_eq!(silent.overruns(), Vec::<String>::new());
+        }
     }
 
     #[test]

@@ -83,6 +83,9 @@ pub(super) struct Opened {
     pub(super) campaign: CampaignId,
 }
 
+/// The note that counts locks which had expired before their holder released them.
+pub(super) const LOCK_TIMEOUTS: &str = "lock_timeouts";
+
 /// What a scheme's own records say, counted again after the load.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Recount {
@@ -94,6 +97,7 @@ pub(super) struct Recount {
     pub(super) units: Vec<u64>,
     /// Users that the scheme would refuse from now on, where it keeps them apart from what they got.
     pub(super) barred: Option<u64>,
+    /// What the scheme counts for itself.
     pub(super) notes: BTreeMap<&'static str, u64>,
 }
 

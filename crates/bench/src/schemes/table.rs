@@ -10,8 +10,8 @@ use super::{
 
 /// The columns between a scheme's name and what its article publishes.
 const HEADS: &str =
-    "claims/s,grants/s,×queue,success,oversold,twice,p50 ms,p99 ms,µs/claim,µs/grant,trips";
-const WIDTHS: [usize; 11] = [9, 9, 8, 9, 9, 6, 9, 9, 9, 9, 7];
+    "claims/s,grants/s,×queue,success,oversold,twice,p50 ms,p99 ms,µs/claim,µs/grant,trips,overran";
+const WIDTHS: [usize; 12] = [9, 9, 8, 9, 9, 6, 9, 9, 9, 9, 7, 9];
 
 pub(super) fn of(report: &Report) -> String {
     let mut text = String::new();
@@ -61,6 +61,9 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
             or_dash(median.redis_cpu_us_per_claim, 1),
             or_dash(median.redis_cpu_us_per_grant, 1),
             or_dash(median.round_trips_per_claim, 3),
+            median
+                .lock_timeouts
+                .map_or_else(|| "-".to_owned(), |count| count.to_string()),
         ];
         let published = match row.about.published.filter(|_| rush) {
             Some(it) => format!("{}/s, {}", whole(f64::from(it.qps)), it.success),
@@ -76,7 +79,8 @@ fn write_load(text: &mut String, report: &Report, loaded: &Loaded) -> std::fmt::
     writeln!(
         text,
         "\nµs: Redis's processor time, all threads.{published}\n\
-         Of oversold and twice (second units of a user) the worst run is shown; counter and deduct know no users.\n"
+         Of oversold, twice (second units of a user) and overran (locks that expired before their release) the worst \
+         run is shown; counter and deduct know no users.\n"
     )
 }
 
@@ -113,7 +117,12 @@ pub(super) fn whole(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{queue, report::tests::report, unlocked},
+        super::{
+            lock, queue,
+            report::tests::{noted, report},
+            scheme::LOCK_TIMEOUTS,
+            unlocked,
+        },
         *,
     };
 
@@ -124,20 +133,31 @@ mod tests {
             (&unlocked::ABOUT, &[(137, 3e5)]),
         ]);
         let table = of(&report);
-        let words = |scheme: &str| -> Vec<&str> {
-            let line = table.lines().find(|line| line.starts_with(scheme)).unwrap();
-            line.split_whitespace().collect()
-        };
         assert_eq!(
-            words("queue").join(" "),
-            "queue 11,000 100 1.00 100% 0 0 2.5 2.5 45.5 5000.0 2.000 12,000/s, 100%"
+            words(&table, "queue"),
+            "queue 11,000 100 1.00 100% 0 0 2.5 2.5 45.5 5000.0 2.000 - 12,000/s, 100%"
         );
         assert_eq!(
-            words("unlocked").join(" "),
-            "unlocked 11,000 137 1.37 73% 37 0 2.5 2.5 27.3 2189.8 2.000 28,000/s, 73%, oversold"
+            words(&table, "unlocked"),
+            "unlocked 11,000 137 1.37 73% 37 0 2.5 2.5 27.3 2189.8 2.000 - 28,000/s, 73%, oversold"
         );
         assert!(table.contains("10,000 concurrent users on 100 shares"));
         assert!(table.lines().all(|line| line.trim_end() == line));
+    }
+
+    #[test]
+    fn the_table_has_the_locks_that_overran() {
+        let report = noted(&[(&lock::ABOUT, &[(100, 5e5)])], &[(LOCK_TIMEOUTS, 7)]);
+        assert_eq!(
+            words(&of(&report), "lock"),
+            "lock 11,000 100 - 100% 0 0 2.5 2.5 45.5 5000.0 2.000 7 8,500/s, 100%"
+        );
+    }
+
+    /// The words of a scheme's line.
+    fn words(table: &str, scheme: &str) -> String {
+        let line = table.lines().find(|line| line.starts_with(scheme)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Commands to a book, and its replies.
 
 use crate::{
-    campaign::{Campaign, CampaignKind, Tally, TransitionError},
+    campaign::{Campaign, CampaignError, CampaignKind, Tally, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
     outcome::Grant,
@@ -78,6 +78,13 @@ pub enum Command {
         /// The order.
         order: OrderId,
     },
+    /// Raise or lower the stock of a sale that is not over. The same stock again changes nothing.
+    SetStock {
+        /// The sale.
+        campaign: CampaignId,
+        /// Units for sale in all, those that users have included.
+        stock: u32,
+    },
 }
 
 /// What became of a payment.
@@ -111,7 +118,7 @@ pub enum Reply {
     Payment(PaymentOutcome, OrderView),
     /// To `Cancel`.
     Cancelled(OrderView),
-    /// To `Act`: the campaign's numbers afterwards.
+    /// To `Act` and `SetStock`: the campaign's numbers afterwards.
     Acted(Tally),
     /// To `Tick`.
     Ticked {
@@ -143,4 +150,15 @@ pub enum Refusal {
     /// The order's state does not allow it.
     #[error(transparent)]
     Order(#[from] OrderStepError),
+    /// The stock cannot be so small: users have more units, or there are units that a repair withholds.
+    #[error(
+        "the stock cannot be less than the {least} units that users have, or may have been told that they have"
+    )]
+    StockGranted {
+        /// The smallest stock at that moment.
+        least: u32,
+    },
+    /// The campaign's rules do not allow it.
+    #[error(transparent)]
+    Rules(#[from] CampaignError),
 }

@@ -49,6 +49,35 @@ impl Book {
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
     }
 
+    /// Raises or lowers the stock of a sale.
+    pub(super) fn set_stock(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        stock: u32,
+        log: &mut Vec<Entry>,
+    ) -> Result<Tally, Refusal> {
+        let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
+        let sale = state
+            .campaign
+            .rules
+            .sale()
+            .ok_or(Refusal::UnknownCampaign)?;
+        let tally = state.tally_at(now);
+        // Already so: a retry is a replay.
+        if stock != sale.stock() {
+            tally.phase.after(Transition::ChangeStock)?;
+            sale.with_stock(stock)?;
+            let least = tally.supply - tally.remaining;
+            if stock < least {
+                return Err(Refusal::StockGranted { least });
+            }
+            let units = i64::from(stock) - i64::from(sale.stock());
+            self.record(now, id, Event::StockChanged { units }, log);
+        }
+        self.tally(now, id).ok_or(Refusal::UnknownCampaign)
+    }
+
     /// Ends the campaign if it has not ended, and gives back what is left.
     fn close(&mut self, now: Timestamp, id: CampaignId, log: &mut Vec<Entry>) {
         self.record(now, id, Event::Ended, log);

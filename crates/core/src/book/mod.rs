@@ -77,6 +77,9 @@ impl Book {
                 more: self.tick(now, *events_max, log),
             }),
             Command::Return { order } => self.take_back(now, *order, log).map(Reply::Returned),
+            Command::SetStock { campaign, stock } => self
+                .set_stock(now, *campaign, *stock, log)
+                .map(Reply::Acted),
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Transition {
     End,
     /// What was left goes back.
     Close,
+    /// The seller raised or lowered the stock; the phase stays.
+    ChangeStock,
 }
 
 /// A transition that the phase does not allow.
@@ -67,6 +69,7 @@ impl Phase {
             (Self::Live, Transition::Pause) => Ok(Self::Paused),
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
+            (Self::Scheduled | Self::Live | Self::Paused, Transition::ChangeStock) => Ok(self),
             (from, transition) => Err(TransitionError { from, transition }),
         }
     }
@@ -116,6 +119,7 @@ impl fmt::Display for Transition {
             Self::Resume => "be resumed",
             Self::End => "end",
             Self::Close => "be closed",
+            Self::ChangeStock => "have its stock changed",
         })
     }
 }
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn every_transition_from_every_phase() {
-        use Transition::{Close, End, Pause, Resume, Schedule, Start};
+        use Transition::{ChangeStock, Close, End, Pause, Resume, Schedule, Start};
         let allowed = [
             (Draft, Schedule, Scheduled),
             (Scheduled, Start, Live),
@@ -136,9 +140,12 @@ mod tests {
             (Live, End, Ended),
             (Paused, End, Ended),
             (Ended, Close, Closed),
+            (Scheduled, ChangeStock, Scheduled),
+            (Live, ChangeStock, Live),
+            (Paused, ChangeStock, Paused),
         ];
         for from in [Draft, Scheduled, Live, Paused, Ended, Closed] {
-            for transition in [Schedule, Start, Pause, Resume, End, Close] {
+            for transition in [Schedule, Start, Pause, Resume, End, Close, ChangeStock] {
                 let expected = allowed
                     .iter()
                     .find(|a| (a.0, a.1) == (from, transition))

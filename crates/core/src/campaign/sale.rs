@@ -60,6 +60,15 @@ impl Sale {
         self.admission
     }
 
+    /// The same sale with another stock.
+    ///
+    /// # Errors
+    /// As [`Sale::new`]: the limit, or the price of the whole stock, may not fit any more.
+    pub fn with_stock(self, stock: u32) -> Result<Self, CampaignError> {
+        let sale = Self::new(stock, self.per_user_limit, self.unit_price, self.hold_ms)?;
+        Ok(sale.with_admission(self.admission))
+    }
+
     /// Units for sale.
     pub fn stock(&self) -> u32 {
         self.stock
@@ -102,5 +111,8 @@ mod tests {
             Err(CampaignError::Price)
         );
         assert_eq!(Sale::new(10, 1, cny(1), 0), Err(CampaignError::Hold));
+        let sale = Sale::new(10, 4, cny(1), 1).unwrap();
+        assert_eq!(sale.with_stock(4).map(|sale| sale.stock()), Ok(4));
+        assert_eq!(sale.with_stock(3), Err(CampaignError::Limit));
     }
 }

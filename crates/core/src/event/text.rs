@@ -20,16 +20,29 @@ impl Entry {
     /// The entry as one line, without an end of line.
     #[must_use]
     pub fn to_text(&self) -> String {
+        let (seq, at, campaign) = (self.seq, self.at.as_millis(), self.campaign);
         let mut line = String::with_capacity(96);
         // Writing to a string does not fail.
-        let _ = self.write(&mut line);
+        let _ = write!(line, "{seq} {at} {campaign} {}", self.event);
         line
     }
 
-    fn write(&self, line: &mut String) -> fmt::Result {
-        let (seq, at, campaign) = (self.seq, self.at.as_millis(), self.campaign);
-        write!(line, "{seq} {at} {campaign} {}", self.event.name())?;
-        match &self.event {
+    /// Reads what [`Entry::to_text`] has written.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn from_text(line: &str) -> Result<Self, NotAnEntry> {
+        let mut words = line.split(' ');
+        let entry = read(&mut words).filter(|_| words.next().is_none());
+        entry.ok_or(NotAnEntry)
+    }
+}
+
+/// What happened, as it stands in an entry's text.
+impl fmt::Display for Event {
+    fn fmt(&self, line: &mut fmt::Formatter<'_>) -> fmt::Result {
+        line.write_str(self.name())?;
+        match self {
             Event::Opened { parts } => write!(line, " {parts}"),
             Event::Granted {
                 number,
@@ -67,17 +80,8 @@ impl Entry {
                 returned,
                 refunded_minor,
             } => write!(line, " {returned} {refunded_minor}"),
+            Event::StockChanged { units } => write!(line, " {units}"),
         }
-    }
-
-    /// Reads what [`Entry::to_text`] has written.
-    ///
-    /// # Errors
-    /// When it is anything else.
-    pub fn from_text(line: &str) -> Result<Self, NotAnEntry> {
-        let mut words = line.split(' ');
-        let entry = read(&mut words).filter(|_| words.next().is_none());
-        entry.ok_or(NotAnEntry)
     }
 }
 
@@ -167,6 +171,9 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "returned" => Event::Returned {
             number: next()?.parse().ok()?,
         },
+        "stock_changed" => Event::StockChanged {
+            units: next()?.parse().ok()?,
+        },
         _ => return None,
     })
 }
@@ -196,6 +203,8 @@ mod tests {
             "ended",
             "closed 3 99",
             "returned 7",
+            "stock_changed 50",
+            "stock_changed -99999999",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

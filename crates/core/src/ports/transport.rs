@@ -51,6 +51,9 @@ pub struct TransportStatus {
     pub republished: u64,
     /// Times that the connection was lost and made again.
     pub reconnected: u64,
+    /// Leases that this worker lost while it held them: it did nothing for longer than a lease lasts, or could not
+    /// renew it in time.
+    pub leases_lost: u64,
     /// Entries that had to be read from the log, because the transport did not bring them.
     pub refilled: u64,
     /// Deliveries that could not be read, and were put where somebody can look at them.

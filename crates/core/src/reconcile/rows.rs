@@ -91,7 +91,8 @@ impl PartRows {
             // They move what nobody has yet.
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
-            | Event::TransferReturned { .. } => {}
+            | Event::TransferReturned { .. }
+            | Event::StockChanged { .. } => {}
         }
     }
 

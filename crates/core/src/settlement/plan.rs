@@ -267,6 +267,11 @@ impl<'a> Planner<'a> {
                 refunded_minor,
             } => self.close(place, entry, i64::from(*returned), *refunded_minor),
             Event::Returned { number } => self.take_back(place, entry, *number),
+            Event::StockChanged { units } => {
+                campaign.life.check_opened()?;
+                campaign.change.supply += units;
+                Ok(())
+            }
         }
     }
 

@@ -134,6 +134,9 @@ pub struct CampaignChange {
     pub returned: i64,
     /// Minor units that went back to the owner.
     pub refunded: i64,
+    /// Units that came to the stock, less those that were taken out of it. A part has none of its own: where units of
+    /// the stock are is the engine's affair.
+    pub supply: i64,
 }
 
 impl CampaignChange {
@@ -145,9 +148,9 @@ impl CampaignChange {
         }
     }
 
-    /// The columns `ref`, `phase` and `parts`, and what is added to `granted`, `returned` and `refunded`.
-    pub fn columns(&self) -> [Value<'static>; 6] {
-        columns!(self; campaign, phase, parts, granted, returned, refunded)
+    /// The columns `ref`, `phase` and `parts`, and what is added to `granted`, `returned`, `refunded` and `supply`.
+    pub fn columns(&self) -> [Value<'static>; 7] {
+        columns!(self; campaign, phase, parts, granted, returned, refunded, supply)
     }
 
     pub(super) fn nothing(campaign: i64) -> Self {

@@ -238,6 +238,7 @@ fn a_part_lives_by_itself() {
             granted: 1,
             returned: 0,
             refunded: 0,
+            supply: 0,
         };
         assert_eq!(plan.parts, [part]);
         let change = plan.campaigns[0];
@@ -400,4 +401,22 @@ fn the_first_refused_entry_is_found() {
         full.to_string()
             .contains("in quarantine already, and now: bad")
     );
+}
+
+#[test]
+fn a_changed_stock_is_the_campaigns_and_no_parts() {
+    let campaigns = [KnownCampaign {
+        parts: 2,
+        part: Some(Phase::Scheduled),
+        ..known(8, SALE, CampaignKind::Sale)
+    }];
+    let changed = entries(&[(SALE, "stock_changed 50"), (SALE, "stock_changed -8")]);
+    let plan = Plan::of(PartitionId(0), &changed, &campaigns, &[]).unwrap();
+    let supplies: Vec<i64> = plan.campaigns.iter().map(|change| change.supply).collect();
+    assert_eq!(supplies, [42]);
+    let unopened = [KnownCampaign {
+        part: None,
+        ..campaigns[0].clone()
+    }];
+    assert!(Plan::of(PartitionId(0), &changed, &unopened, &[]).is_err());
 }

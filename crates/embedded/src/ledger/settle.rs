@@ -295,7 +295,8 @@ fn write_campaigns(
 /// All counts and the phase move in one statement: between two of them there could be more units than the supply.
 fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(), StoreError> {
     let sql = "UPDATE campaigns SET phase = coalesce(?2, phase), parts = coalesce(?3, parts), \
-               granted = granted + ?4, returned = returned + ?5, refunded = refunded + ?6 WHERE ref = ?1";
+               granted = granted + ?4, returned = returned + ?5, refunded = refunded + ?6, supply = supply + ?7 \
+               WHERE ref = ?1";
     execute_rows(conn, sql, changes.iter().map(CampaignChange::columns))
 }
 

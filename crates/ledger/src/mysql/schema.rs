@@ -14,7 +14,8 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0002_set_aside.sql"),
         include_str!("../../migrations/mysql/0003_keys_and_repairs.sql"),
         include_str!("../../migrations/mysql/0004_returns.sql"),
-        include_str!("../../migrations/mysql/0005_admission.sql"),
+        include_str!("../../migrations/mysql/0005_stock_changed.sql"),
+        include_str!("../../migrations/mysql/0006_admission.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

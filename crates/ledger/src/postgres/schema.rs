@@ -16,7 +16,8 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0002_set_aside.sql"),
         include_str!("../../migrations/postgres/0003_keys_and_repairs.sql"),
         include_str!("../../migrations/postgres/0004_returns.sql"),
-        include_str!("../../migrations/postgres/0005_admission.sql"),
+        include_str!("../../migrations/postgres/0005_stock_changed.sql"),
+        include_str!("../../migrations/postgres/0006_admission.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod control;
 mod failures;
 mod maintenance;
 mod program;

@@ -1,7 +1,7 @@
 //! What operators do to partitions by the program: it makes nothing where nothing is, says what it did, and its status
 //! tells whether something is left to do.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Output};
 
 use qiang_testkit::servers::redis::Reply;
 use serde_json::{Value, json};
@@ -12,14 +12,14 @@ use crate::{
 };
 
 /// What a command came to.
-struct Ended {
-    code: Option<i32>,
-    printed: String,
-    said: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) printed: String,
+    pub(crate) said: String,
 }
 
 /// Runs a command on [`redis`], with keys of its own there.
-fn maintain(folder: &Path, prefix: &str, args: &[&str]) -> Ended {
+pub(crate) fn maintain(folder: &Path, prefix: &str, args: &[&str]) -> Ended {
     let url = redis().url();
     let env = [
         ("QIANG__ENGINE__KIND", "redis"),
@@ -27,22 +27,25 @@ fn maintain(folder: &Path, prefix: &str, args: &[&str]) -> Ended {
         ("QIANG__REDIS__PREFIX", prefix),
         ("QIANG__REDIS__PARTITIONS", "2"),
     ];
-    let ended = tokio::task::block_in_place(|| output(folder, args, &env));
-    Ended {
-        code: ended.status.code(),
-        printed: String::from_utf8(ended.stdout).unwrap(),
-        said: String::from_utf8(ended.stderr).unwrap(),
-    }
+    Ended::of(tokio::task::block_in_place(|| output(folder, args, &env)))
 }
 
 impl Ended {
+    pub(crate) fn of(ended: Output) -> Self {
+        Self {
+            code: ended.status.code(),
+            printed: String::from_utf8(ended.stdout).unwrap(),
+            said: String::from_utf8(ended.stderr).unwrap(),
+        }
+    }
+
     /// It did what was asked for, and printed this among other things.
-    fn did(&self, printed: &str) {
+    pub(crate) fn did(&self, printed: &str) {
         assert_eq!(self.code, Some(0), "{}{}", self.printed, self.said);
         assert!(self.printed.contains(printed), "{}", self.printed);
     }
 
-    fn failed(&self, code: i32, said: &str) {
+    pub(crate) fn failed(&self, code: i32, said: &str) {
         assert_eq!(self.code, Some(code), "{}{}", self.printed, self.said);
         assert!(self.said.contains(said), "{}", self.said);
     }
@@ -52,7 +55,7 @@ impl Ended {
     }
 }
 
-fn call(words: &[&str]) -> Reply {
+pub(crate) fn call(words: &[&str]) -> Reply {
     tokio::task::block_in_place(|| redis().primary().call(words).unwrap())
 }
 
@@ -66,7 +69,7 @@ async fn make_ledger(folder: &Path, name: &str) {
 }
 
 /// A node with a sale of 100 and orders by so many buyers, all of them settled, which has stopped again; the sale's id.
-async fn served(folder: &Path, prefix: &str, ledger: &str, orders: u32) -> String {
+pub(crate) async fn served(folder: &Path, prefix: &str, ledger: &str, orders: u32) -> String {
     let mut node = Program::on_redis(folder, "serve", prefix, &[("engine.data", ledger)]);
     node.ready(200).await;
     let mut sale = sale(100);

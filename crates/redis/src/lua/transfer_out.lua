@@ -23,7 +23,7 @@ end
 local phase = phase_at(now)
 -- Half of what is here, so that both parts go on; a last unit goes whole.
 local units = math.min(math.max(tonumber(ARGV[8]), math.ceil(c.remaining / 2)), c.remaining, tonumber(ARGV[9]))
-if units == 0 or phase ~= 'l' then
+if units == 0 or phase == 'e' or phase == 'c' then
   return {'none', ''}
 end
 local lines, money = {'', int(units)}, 0

@@ -1,6 +1,15 @@
 //! The campaigns that the log is about: whether the ledger has them, and what becomes of their entries behind a gap.
 
-use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+use qiang_core::{
+    event::{Entry, PartitionId},
+    id::CampaignId,
+    ports::{EngineError, Ledger, LedgerError},
+};
+
+use super::{of_ledger, settle_singly};
+use crate::{engine::RedisEngine, error::unavailable};
 
 impl RedisEngine {
     /// Refuses a log with entries behind the ledger's position about a campaign that the ledger does not have. Rows of

@@ -1,12 +1,22 @@
 //! Partitions that are repaired together, because campaigns are spread over them, and the repair of such a group by
 //! one process.
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream};
+use qiang_core::{
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger, RepairEngine as _, RepairReport},
+    reconcile::Repair,
+};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::*;
+use super::{REPAIRER_MS, of_ledger};
+use crate::{engine::RedisEngine, offer::Loss, partition::PartitionState, rebuild::Rebuild};
 
 /// How often a repairer says that it is still at it.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
@@ -149,7 +159,7 @@ impl RedisEngine {
         let mut reports: Vec<RepairReport> = evidence
             .iter()
             .map(|evidence| RepairReport {
-                unnamed: evidence.unnamed,
+                unnamed: evidence.noted.unnamed,
                 ..RepairReport::default()
             })
             .collect();
@@ -183,10 +193,10 @@ impl RedisEngine {
         let ((), written) = tokio::join!(reading, writing);
         written?;
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
-            let (partition, new) = (held.rebuild.partition, &evidence.epoch);
+            let (partition, new) = (held.rebuild.partition, &evidence.noted.epoch);
             let finished = ledger.finish_repair(partition, new, evidence.end);
             finished.await.map_err(of_ledger)?;
-            let epoch = (new.as_str(), evidence.accounted);
+            let epoch = (new.as_str(), evidence.noted.accounted);
             held.rebuild.end(&held.loss, epoch, report).await?;
             self.node.partitions.get(held.rebuild.partition).suspect();
         }

@@ -1,6 +1,16 @@
 //! What operators ask for: a partition is united with the ledger, looked at, or resumed as it is.
 
-use super::*;
+use std::collections::BTreeMap;
+
+use qiang_core::{
+    campaign::AckLevel,
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger, RepairEngine as _, RepairState},
+};
+
+use super::{Inspection, of_ledger, skip_to};
+use crate::{engine::RedisEngine, scripts::RELEASE};
 
 impl RedisEngine {
     /// Halts a partition by hand and has it united with the ledger, as after a loss of nothing: what is in the one and

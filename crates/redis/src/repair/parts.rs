@@ -1,14 +1,25 @@
 //! Parts of spread campaigns: which one a partition has, and what the parts that have lost nothing have.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
+use qiang_core::{
+    campaign::{AckLevel, Campaign, CampaignKind, Phase},
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+};
 use tokio::time::Instant;
 
-use super::*;
+use super::of_ledger;
 use crate::{
     call_connection::Arguments,
+    error::unavailable,
+    partitions::Partitions,
     reply::{Row, share},
-    scripts::TRANSFER_SHUT,
+    scripts::{TRANSFER_SHUT, eval},
 };
 
 /// For how long units of a part that is read stay where they are, unless its repair is over before.
@@ -29,6 +40,8 @@ pub(super) type Lost = (PartitionId, Seq);
 pub(super) struct Elsewhere {
     /// Units that they have handed out, returned, can hand out, withhold, or are sending to each other.
     pub(super) units: u32,
+    /// The stock of a sale, if its first part is among them and says it.
+    pub(super) stock: Option<u32>,
     /// Numbers of the shares among them.
     pub(super) shares: BTreeSet<u32>,
     /// The last transfer that each of them has begun.
@@ -150,6 +163,9 @@ impl Partitions {
             };
             found.units += (number("supply")? + number("withheld")?) as u32;
             found.sent.insert(*partition, number("sent")?);
+            if *index == 0 && fields.contains_key("stock") {
+                found.stock = Some(number("stock")? as u32);
+            }
             for (_, giver) in &others {
                 let last = number(&format!("from:{}", giver.0))?;
                 arrived.insert((*giver, *partition), last);
@@ -220,16 +236,13 @@ impl Partitions {
         with_shares: bool,
     ) -> redis::Cmd {
         let keys = self.keys();
-        let mut command = redis::cmd("EVAL");
-        command
-            .arg(FREEZE)
-            .arg(3)
-            .arg(keys.campaign(partition, campaign))
-            .arg(keys.transfers(partition, campaign))
-            .arg(keys.of_campaign(partition, campaign, "shares"))
-            .arg(token)
-            .arg(millis)
-            .arg(u8::from(with_shares));
+        let keys = [
+            keys.campaign(partition, campaign),
+            keys.transfers(partition, campaign),
+            keys.of_campaign(partition, campaign, "shares"),
+        ];
+        let mut command = eval(FREEZE, &keys);
+        command.arg(token).arg(millis).arg(u8::from(with_shares));
         command
     }
 

@@ -4,21 +4,25 @@
 //! directions. Shares are kept by user, and payments by reference: a second walk, over those hashes, finds what the
 //! engine has and the ledger does not.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use async_trait::async_trait;
 use qiang_core::{
-    book::PaymentOutcome,
-    id::PaymentRef,
-    ports::{Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
-    reconcile::GrantRow,
+    campaign::{CampaignKind, Phase},
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
+    reconcile::{GrantRow, PartRows, compare},
 };
 
-use super::*;
+use super::of_ledger;
 use crate::{
+    engine::RedisEngine,
+    error::unavailable,
     keys::part_of,
-    reply::{OrderText, Row},
-    scripts::AT_MAXMEMORY,
-    snapshot::{Head, order_row, payment_outcome, share_row},
+    partitions::Partitions,
+    scripts::eval_at_maxmemory,
+    snapshot::{Head, read_order, read_payment, read_share},
 };
 
 /// With more entries in flight nothing is compared: most differences would be among them.
@@ -70,9 +74,7 @@ impl SampleEngine for RedisEngine {
         lease: Duration,
     ) -> Result<bool, EngineError> {
         let partitions = &self.node.partitions;
-        let mut lead = redis::cmd("EVAL");
-        lead.arg(format!("{AT_MAXMEMORY}{LEAD}")).arg(1);
-        lead.arg(partitions.keys().reconciler(partition));
+        let mut lead = eval_at_maxmemory(LEAD, &[partitions.keys().reconciler(partition)]);
         lead.arg(&partitions.context.node)
             .arg(lease.as_millis().max(1) as u64);
         let leads: i64 = partitions.query_unfenced(partition, &lead).await?;
@@ -106,17 +108,7 @@ impl SampleEngine for RedisEngine {
             }
             SampleCursor::Scan { cursor } => reader.scan(cursor, rows_max.max(1)).await?,
         };
-        // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now,
-        // and the next look sees it.
-        let mut in_flight: Vec<Entry> = Vec::new();
-        loop {
-            let after = in_flight.last().map_or(from, |entry| entry.seq);
-            let entries = partitions.entries_behind(partition, after).await?;
-            if entries.is_empty() {
-                break;
-            }
-            in_flight.extend(entries);
-        }
+        let mut in_flight = partitions.in_flight(partition, from).await?;
         if partitions.get(partition).current_term() != Some(term) {
             return Ok(None); // What was read may be another server's.
         }
@@ -249,7 +241,7 @@ impl<'a> Reader<'a> {
         let mut page = Page::new((next != "0").then_some(SampleCursor::Scan { cursor: next }));
         for pair in fields.chunks_exact(2) {
             let read = match is_packet {
-                true => read_share(head, &mut page.engine, &pair[0], &pair[1]),
+                true => read_share(&head.meta, &mut page.engine, &pair[0], &pair[1]),
                 false => read_payment(&mut page.engine, &pair[0], &pair[1]),
             };
             read.ok_or_else(|| self.bad(rest, &pair[0]))?;
@@ -285,7 +277,7 @@ impl<'a> Reader<'a> {
         let rows = self.fields("users", &users).await?;
         for (user, row) in users.into_iter().zip(rows) {
             if let Some(row) = row {
-                let read = read_share(head, &mut page.engine, user, &row);
+                let read = read_share(&head.meta, &mut page.engine, user, &row);
                 read.ok_or_else(|| self.bad("users", user))?;
             }
         }
@@ -302,13 +294,9 @@ impl<'a> Reader<'a> {
         };
         let orders = self.fields("orders", numbers).await?;
         for (number, text) in numbers.iter().zip(orders) {
-            let Some(text) = text else { continue };
-            let bad = || self.bad("orders", number);
-            let order = OrderText::parse(*number, &text).ok_or_else(bad)?;
-            // Nobody has one without units: its number is withheld.
-            if order.row.quantity > 0 {
-                let row = order_row(&head.meta, &order).ok_or_else(bad)?;
-                rows.grants.insert(*number, row);
+            if let Some(text) = text {
+                let read = read_order(&head.meta, rows, *number, &text);
+                read.ok_or_else(|| self.bad("orders", number))?;
             }
         }
         Ok(())
@@ -382,21 +370,6 @@ impl<'a> Reader<'a> {
     fn bad(&self, rest: &str, field: impl std::fmt::Display) -> EngineError {
         unavailable(format!("{field} of {} cannot be read", self.key(rest)))
     }
-}
-
-fn read_share(head: &Head, rows: &mut PartRows, user: &str, text: &str) -> Option<()> {
-    let row = Row::parse(head.meta.kind, text)?;
-    let share = share_row(&head.meta, user, &row)?;
-    rows.grants.insert(row.number, share);
-    Some(())
-}
-
-fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
-    let (number, payment) = name.split_once('\t')?;
-    let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
-    let outcome: PaymentOutcome = payment_outcome(outcome)?;
-    rows.payments.insert(key, outcome);
-    Some(())
 }
 
 /// A row of the ledger that somebody has.

@@ -1,7 +1,23 @@
 //! A partition, and a campaign of it, as both sides have them.
 
-use super::{parts::first_of, *};
-use crate::snapshot::SettledSnapshot;
+use std::collections::BTreeMap;
+
+use qiang_core::{
+    campaign::{Campaign, Phase},
+    event::PartitionId,
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+    reconcile::{EnginePart, PartFacts, PartRows},
+    time::Timestamp,
+};
+
+use super::{of_ledger, parts::first_of};
+use crate::{
+    engine::RedisEngine,
+    meta::CampaignMeta,
+    open::fields_of,
+    snapshot::{PartSnapshot, SettledSnapshot, facts_of, settled},
+};
 
 /// What Redis has of a partition.
 #[derive(Debug, Clone)]

@@ -1,13 +1,25 @@
 //! One campaign of the partitions that are repaired: its only part, or all parts that have lost something.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::try_join_all;
+use qiang_core::{
+    campaign::CampaignKind,
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+    reconcile::{PartFacts, Repair, SpreadSurvey, Survey},
+};
+
 use super::{
+    APPEND_MAX, Evidence,
     group::Held,
+    of_ledger,
     parts::{Elsewhere, Lost},
     sides::BothSides,
-    *,
+    stock::Stock,
 };
-use crate::reply::share;
-use futures_util::future::try_join_all;
+use crate::{engine::RedisEngine, error::unavailable, rebuild::records, reply::share};
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
 pub(super) type Member = (usize, BothSides);
@@ -58,7 +70,7 @@ impl RedisEngine {
         let campaign = part.facts.campaign;
         let happened = |(place, part): &Member| {
             let evidence = &evidence[*place];
-            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.unnamed > 0
+            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.noted.unnamed > 0
         };
         let has_happened = members.iter().any(happened);
         if part.facts.parts == 1 {
@@ -66,8 +78,16 @@ impl RedisEngine {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
             let own = &evidence[*first];
-            own.journal.withhold_again(&mut members[0].1);
-            let repair = survey_of(&members[0].1, own).repair();
+            let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
+            let part = &mut members[0].1;
+            if let Some(stock) = stock {
+                stock.give(part);
+            }
+            own.journal.withhold_again(part);
+            let mut repair = survey_of(part, own).repair();
+            if let Some(stock) = stock {
+                stock.append(&mut repair, part.now);
+            }
             journal_of(&members[0].1, &repair, own, ledger).await?;
             let end = self.write(held, &members[0], &repair, &[], own).await?;
             let place = members[0].0;
@@ -108,13 +128,22 @@ impl RedisEngine {
             self.remember_all(*partition, part).await?;
             evidence[*place].journal.withhold_as_before(part);
         }
-        let (_, part) = &members[0];
-        let (supply, free) = (part.campaign.supply(), part.free.clone());
+        let (place, part) = &members[0];
+        // The first part knows the stock, whether or not it has lost something.
+        let is_of_first = part.facts.index == 0 && part.facts.kind == CampaignKind::Sale;
+        let stock =
+            is_of_first.then(|| Stock::of(part, &evidence[*place]).at_least(elsewhere.units));
+        let supply = match (stock, elsewhere.stock) {
+            (Some(stock), _) => stock.units,
+            (None, Some(units)) => units,
+            (None, None) => part.campaign.supply(),
+        };
+        let (free, now) = (part.free.clone(), part.now);
         let surveys = members.iter().map(|(place, part)| Survey {
             withheld: part.withheld,
             ..survey_of(part, &evidence[*place])
         });
-        let repairs = SpreadSurvey {
+        let mut repairs = SpreadSurvey {
             supply,
             elsewhere: elsewhere.units,
             elsewhere_shares: elsewhere.shares.clone(),
@@ -122,6 +151,9 @@ impl RedisEngine {
             parts: surveys.collect(),
         }
         .repair();
+        if let (Some(stock), Some(first)) = (stock, repairs.first_mut()) {
+            stock.append(first, now);
+        }
         let sent = elsewhere.sent.iter();
         let sent = sent.map(|(partition, last)| (*partition, *last));
         let sent: Vec<Lost> = sent.chain(lost.iter().copied()).collect();
@@ -134,6 +166,11 @@ impl RedisEngine {
             let mut fields: Vec<_> = arrived.collect();
             fields.push(("sent".to_owned(), own.1.to_string()));
             given.push(fields);
+        }
+        for ((_, part), fields) in members.iter().zip(&mut given) {
+            if part.facts.index == 0 {
+                fields.push(("stock".to_owned(), supply.to_string()));
+            }
         }
         for ((place, part), repair) in members.iter().zip(&repairs) {
             journal_of(part, repair, &evidence[*place], ledger).await?;
@@ -196,7 +233,7 @@ impl RedisEngine {
         let rebuild = &held[*place].rebuild;
         let own = part.fields.iter();
         let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
-        let repaired = ("repaired".to_owned(), evidence.epoch.clone());
+        let repaired = ("repaired".to_owned(), evidence.noted.epoch.clone());
         let fields: Vec<_> = own
             .chain(fields.iter().cloned())
             .chain([repaired])
@@ -217,7 +254,7 @@ impl RedisEngine {
 /// Whether an earlier attempt of this very repair has written the part.
 fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
     let before = part.snapshot.as_ref();
-    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.epoch)
+    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.noted.epoch)
 }
 
 /// Has the ledger write down what is withheld.
@@ -244,14 +281,14 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
         facts: part.facts,
         engine: part.engine.clone(),
         ledger: part.ledger.clone(),
-        ledger_is_ahead: evidence.ledger_is_ahead,
+        ledger_is_ahead: evidence.noted.ledger_is_ahead,
         in_flight: &[],
         kept: kept.map_or(&[], Vec::as_slice),
         // An attempt that was broken off has withheld already what nobody can name.
         unnamed: if was_tried(part, evidence) {
             0
         } else {
-            evidence.unnamed
+            evidence.noted.unnamed
         },
         accounted: match is_lazy(&part.facts) {
             true => evidence.journal.numbers(part.facts.campaign),

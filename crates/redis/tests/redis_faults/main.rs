@@ -31,4 +31,5 @@ mod scripts;
 mod sentinels;
 mod setup;
 mod spread;
+mod stock;
 mod terms;

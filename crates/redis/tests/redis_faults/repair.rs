@@ -3,6 +3,7 @@
 
 mod late;
 mod repeated;
+mod stock;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

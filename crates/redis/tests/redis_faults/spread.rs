@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use qiang_core::{
-    book::{CampaignAction, Command, Reply},
+    book::{CampaignAction, Command, Refusal, Reply},
     campaign::{AckLevel, Phase},
     id::CampaignId,
-    ports::{Engine as _, EventLog as _},
+    ports::{Engine as _, EngineError, EventLog as _},
     split::SplitRule,
 };
 use qiang_redis::{Options, PartitionState, Topology};
@@ -407,4 +407,55 @@ async fn a_transfer_that_a_failover_loses_is_noticed() {
             .await;
         }
     }
+}
+
+/// The stock of a spread sale is changed in its first part. Units that come are sold by whatever part is asked; units
+/// that go are fetched from wherever they are, also in a pause; and what users have stays theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stock_of_a_spread_sale_is_changed_as_a_whole() {
+    let mut harness = Harness::new(spread(PARTITIONS)).await;
+    let target = harness.open(open_now(sale(400)).hold_ms(3_600_000)).await;
+    let claims = |from: usize, to: usize| (from..to).map(|n| target.one(&name(n))).collect();
+    let answers = harness.ask_all(claims(0, 100)).await;
+    assert_eq!(winners(&answers), 100);
+    let set = async |stock| {
+        let campaign = target.id;
+        match harness.nodes[1]
+            .submit(Command::SetStock { campaign, stock })
+            .await
+        {
+            Ok(Reply::Acted(tally)) => Ok((tally.supply, tally.remaining)),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("{other:?}"),
+        }
+    };
+    // No part alone has 290 units that nobody has.
+    assert_eq!(set(110).await, Ok((110, 10)));
+    assert_eq!(set(110).await, Ok((110, 10)));
+    assert_eq!(set(99).await, Err(Refusal::StockGranted { least: 100 }));
+    let act = async |action| {
+        let campaign = target.id;
+        harness.nodes[0]
+            .submit(Command::Act { campaign, action })
+            .await
+            .unwrap();
+    };
+    act(CampaignAction::Pause).await;
+    assert_eq!(set(900).await, Ok((900, 800)));
+    assert_eq!(set(105).await, Ok((105, 5)));
+    act(CampaignAction::Resume).await;
+    // Both at once come to one of the two.
+    let (more, less) = tokio::join!(set(300), set(130));
+    assert!(more.is_ok() && less.is_ok(), "{more:?} {less:?}");
+    let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
+    assert!([130, 300].contains(&tally.supply), "{tally:?}");
+    assert_eq!(set(160).await, Ok((160, 60)));
+    let answers = harness.ask_all(claims(100, 260)).await;
+    assert_eq!(winners(&answers), 60);
+    sold_out(&harness, target).await;
+    assert_eq!(set(161).await, Ok((161, 1)));
+    let answers = harness.ask_all(claims(300, 310)).await;
+    assert_eq!(winners(&answers), 1);
+    harness.audit().await;
+    assert_eq!(harness.record.errors(), 0);
 }

@@ -58,7 +58,7 @@ impl Row {
 /// A campaign as the log records it.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// As it was entered.
+    /// As it was entered, with the stock that it has now.
     pub setup: Setup,
     /// Its grants by their numbers.
     pub rows: BTreeMap<u32, Row>,
@@ -72,6 +72,7 @@ pub struct Account {
     moving: BTreeMap<(usize, usize), [i64; 2]>,
     /// The numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
+    first_supply: i64,
     /// Units to be had, units that users have, units returned.
     units: [i64; 3],
     /// The same in minor units.
@@ -108,6 +109,7 @@ impl Account {
             changes: BTreeMap::new(),
             moving: BTreeMap::new(),
             of_user: HashMap::new(),
+            first_supply: units[0],
             units,
             money,
         }
@@ -180,9 +182,10 @@ impl Account {
         if let Event::Opened { parts } = entry.event {
             return self.open(log, parts);
         }
-        let part = self.parts.get(&log).copied();
-        let mut part = part.ok_or("happened before it was opened")?;
-        if let Some(number) = order_of(&entry.event) {
+        let part = self.parts.get(&log);
+        let mut part = *part.ok_or("happened before it was opened")?;
+        let is_grant = matches!(entry.event, Event::Granted { .. });
+        if let Some(number) = entry.event.number().filter(|_| !is_grant) {
             self.check_log(log, number)?;
         }
         match &entry.event {
@@ -287,6 +290,10 @@ impl Account {
                 transfer(&mut self.units, 0, 2, i64::from(*returned));
                 transfer(&mut self.money, 0, 2, *refunded_minor);
             }
+            Event::StockChanged { units } => {
+                check(!part.ended, "the stock was changed after the end")?;
+                self.change_stock(*units)?;
+            }
         }
         self.parts.insert(log, part);
         if self.phase() == Phase::Closed {
@@ -299,6 +306,16 @@ impl Account {
             return Ok(());
         }
         self.conserves()
+    }
+
+    fn change_stock(&mut self, units: i64) -> Checked {
+        let Rules::Sale(sale) = &mut self.setup.campaign.rules else {
+            return Err("a packet has no stock to change".to_owned());
+        };
+        let stock = u32::try_from(i64::from(sale.stock()) + units).unwrap_or(0);
+        *sale = sale.with_stock(stock).map_err(|error| error.to_string())?;
+        self.units[0] += units;
+        Ok(())
     }
 
     fn row(&self, number: u32) -> Result<&Row, String> {
@@ -420,7 +437,7 @@ impl Account {
         let closed = self.phase() == Phase::Closed;
         let nothing = self.moving.values().all(|moving| *moving == [0, 0]);
         check(!closed || nothing, "units were moving at the close")?;
-        let supply = i64::from(self.setup.campaign.supply());
+        let supply = self.first_supply;
         let changes: Vec<_> = self.changes.values().cloned().collect();
         let explained = !self.is_spread() || order::exists(supply, &changes);
         check(explained, "no order of its parts' entries has units enough")
@@ -480,17 +497,4 @@ impl Account {
 fn transfer(parts: &mut [i64; 3], from: usize, to: usize, amount: i64) {
     parts[from] -= amount;
     parts[to] += amount;
-}
-
-/// The order to which an event happens after its grant.
-fn order_of(event: &Event) -> Option<u32> {
-    match event {
-        Event::Paid { number, .. }
-        | Event::Cancelled { number }
-        | Event::Expired { number }
-        | Event::Reinstated { number, .. }
-        | Event::RefundDue { number, .. }
-        | Event::Returned { number } => Some(*number),
-        _ => None,
-    }
 }

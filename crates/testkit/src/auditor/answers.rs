@@ -63,7 +63,10 @@ fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result
             same("user", &row.user, &view.user)?;
             same_grant(row, &view.grant)
         }
-        (Command::Act { campaign, .. }, Reply::Acted(tally)) => {
+        (
+            Command::Act { campaign, .. } | Command::SetStock { campaign, .. },
+            Reply::Acted(tally),
+        ) => {
             account(expected, *campaign)?;
             same("sum", &tally.conserves(), &true)
         }

@@ -266,6 +266,16 @@ impl<S: Subject> Scenario<S> {
         }
     }
 
+    /// Sets the stock of a sale, or is refused.
+    pub async fn set_stock(&mut self, id: CampaignId, stock: u32) -> Result<Tally, Refusal> {
+        let campaign = id;
+        match self.submit(Command::SetStock { campaign, stock }).await {
+            Ok(Reply::Acted(tally)) => Ok(tally),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("a change of the stock was answered {other:?}"),
+        }
+    }
+
     /// Applies an action to a campaign.
     pub async fn act(&mut self, id: CampaignId, action: CampaignAction) -> Tally {
         self.try_act(id, action).await.unwrap()

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use qiang_core::outcome::Outcome;
+use qiang_core::{
+    book::{CampaignAction, Refusal},
+    outcome::Outcome,
+    split::SplitRule,
+};
 
 use super::{Scenario, Subject};
-use crate::campaign::sale;
+use crate::campaign::{red_packet, sale};
 
 /// More people than units: the units go, each to somebody else.
 pub async fn concurrent_claims_get_the_stock_and_no_more<S: Subject>(case: &mut Scenario<S>) {
@@ -79,4 +83,42 @@ pub async fn asking_for_too_much_is_no_ones_loss<S: Subject>(case: &mut Scenario
     case.granted(target.one("c")).await;
     let gone = Outcome::SoldOut { remaining: 0 };
     assert_eq!(case.claim(target.one("b")).await, gone);
+}
+
+/// A seller raises the stock of a sale that is sold out, and lowers it to what users have: whoever asks next is
+/// granted, or is not, and no unit that somebody has is taken out. The close gives back what is left of the last stock.
+pub async fn the_stock_is_changed_while_a_sale_is_live<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(30)).await;
+    let claims = (0..30).map(|n| target.one(&format!("u{n}"))).collect();
+    case.claim_all(claims).await;
+    assert_eq!(case.outcome(target.one("late")).await, "sold_out");
+    let tally = case.set_stock(target.id, 34).await.unwrap();
+    assert_eq!((tally.supply, tally.remaining), (34, 4));
+    // The same again, as a client repeats it whose answer was lost.
+    assert_eq!(case.set_stock(target.id, 34).await, Ok(tally));
+    case.granted(target.one("late")).await;
+    let least = Err(Refusal::StockGranted { least: 31 });
+    assert_eq!(case.set_stock(target.id, 30).await, least);
+    let tally = case.set_stock(target.id, 31).await.unwrap();
+    assert_eq!((tally.supply, tally.remaining), (31, 0));
+    assert_eq!(case.outcome(target.one("later")).await, "sold_out");
+    // What comes back can be taken out, and the order's units with it are gone.
+    case.try_cancel(case.nth(target, 1)).await.unwrap();
+    assert_eq!(case.set_stock(target.id, 30).await.unwrap().remaining, 0);
+    case.set_stock(target.id, 50).await.unwrap();
+    case.restart().await;
+    assert_eq!(case.tally(target.id).await.remaining, 20);
+    case.settle().await;
+    case.restart().await;
+    case.granted(target.one("later")).await;
+    let closed = case.act(target.id, CampaignAction::Close).await;
+    assert_eq!(
+        (closed.supply, closed.granted, closed.returned),
+        (50, 31, 19)
+    );
+    let refused = case.set_stock(target.id, 51).await;
+    assert!(matches!(refused, Err(Refusal::Phase(_))), "{refused:?}");
+    let packet = case.open(red_packet(100, 5, SplitRule::Equal)).await;
+    let refused = case.set_stock(packet.id, 6).await;
+    assert_eq!(refused, Err(Refusal::UnknownCampaign));
 }

@@ -6,7 +6,7 @@ use crate::{
         command::PaymentOutcome,
         grants::{NewGrant, Row},
     },
-    campaign::Phase,
+    campaign::{Phase, Rules},
     event::Event,
     id::PaymentRef,
     order::{OrderState, OrderStep},
@@ -64,6 +64,18 @@ impl State {
                 self.returned += returned;
                 self.refunded_minor += refunded_minor;
             }
+            Event::StockChanged { units } => self.change_stock(*units),
+        }
+    }
+
+    /// Adds units to the stock, or takes them out of it. That both are possible was checked when it was decided.
+    fn change_stock(&mut self, units: i64) {
+        let changed = |count: u32| u32::try_from(i64::from(count) + units).unwrap_or(0);
+        if let Rules::Sale(sale) = &mut self.campaign.rules
+            && let Ok(after) = sale.with_stock(changed(sale.stock()))
+        {
+            *sale = after;
+            self.remaining = changed(self.remaining);
         }
     }
 

@@ -23,6 +23,10 @@ enum Step {
         campaign: usize,
         number: u32,
     },
+    SetStock {
+        campaign: usize,
+        stock: u32,
+    },
     Act {
         campaign: usize,
         action: CampaignAction,
@@ -55,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (2_usize..4, 1_u32..12, 0_u8..3)
             .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
         3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
+        1 => (campaign.clone(), 0..16_u32).prop_map(|(campaign, stock)| Step::SetStock { campaign, stock }),
         1 => (campaign, action).prop_map(|(campaign, action)| Step::Act { campaign, action }),
         2 => (-HOLD..HOLD * 2).prop_map(|millis| Step::Jump { millis }),
         2 => Just(Step::Tick),
@@ -100,6 +105,10 @@ proptest! {
                 Step::Cancel { campaign, number } => {
                     let order = fixture.order(&setups[campaign], number);
                     let _ = fixture.apply(Command::Cancel { order });
+                }
+                Step::SetStock { campaign, stock } => {
+                    let campaign = setups[campaign].campaign.id;
+                    drop(fixture.apply(Command::SetStock { campaign, stock }));
                 }
                 Step::Act { campaign, action } => drop(fixture.act(&setups[campaign], action)),
                 Step::Jump { millis } => fixture.now = (fixture.now + millis).max(0),

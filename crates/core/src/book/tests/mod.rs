@@ -6,7 +6,7 @@ mod phases;
 
 use super::*;
 use crate::{
-    campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignError, CampaignKind, Phase, RedPacket, Rules, Sale},
     id::{IdempotencyKey, PaymentRef, UserId},
     money::Money,
     order::OrderState,

@@ -165,3 +165,69 @@ fn a_tick_is_bounded_and_says_when_more_is_due() {
     );
     assert_eq!(fixture.book.next_due(), None);
 }
+
+#[test]
+fn the_stock_is_raised_and_lowered_down_to_what_is_granted() {
+    let setup = sale(1, 10, 3);
+    let packet = packet(2, 100, 5, SplitRule::Equal);
+    let mut fixture = Fixture::with(&[setup.clone(), packet.clone()]);
+    let set = |fixture: &mut Fixture, setup: &Setup, stock| {
+        let campaign = setup.campaign.id;
+        let before = fixture.log.len();
+        let reply = fixture.apply(Command::SetStock { campaign, stock });
+        (reply, fixture.log.len() - before)
+    };
+    let check = |fixture: &mut Fixture, stock, remaining, entries| {
+        let (reply, logged) = set(fixture, &setup, stock);
+        let Ok(Reply::Acted(tally)) = reply else {
+            panic!("{reply:?}")
+        };
+        assert_eq!((tally.supply, tally.remaining), (stock, remaining));
+        assert_eq!(logged, entries, "{stock}");
+    };
+    let refused = |fixture: &mut Fixture, setup: &Setup, stock| {
+        let (reply, logged) = set(fixture, setup, stock);
+        assert_eq!(logged, 0);
+        reply.unwrap_err()
+    };
+    assert!(matches!(
+        fixture.claim_with(&setup, "a", 3, None),
+        Ok(Outcome::Granted(_))
+    ));
+    assert!(matches!(
+        fixture.claim_with(&setup, "b", 3, None),
+        Ok(Outcome::Granted(_))
+    ));
+    check(&mut fixture, 12, 6, 1);
+    check(&mut fixture, 12, 6, 0);
+    check(&mut fixture, 6, 0, 1);
+    assert_eq!(
+        fixture.claim_with(&setup, "c", 1, None),
+        Ok(Outcome::SoldOut { remaining: 0 })
+    );
+    let least = Refusal::StockGranted { least: 6 };
+    assert_eq!(refused(&mut fixture, &setup, 5), least);
+    let rules = |error| Refusal::Rules(error);
+    assert_eq!(
+        refused(&mut fixture, &setup, 0),
+        rules(CampaignError::Stock)
+    );
+    assert_eq!(
+        refused(&mut fixture, &setup, 2),
+        rules(CampaignError::Limit)
+    );
+    assert_eq!(refused(&mut fixture, &packet, 9), Refusal::UnknownCampaign);
+    check(&mut fixture, 7, 1, 1);
+    assert!(matches!(
+        fixture.claim_with(&setup, "c", 1, None),
+        Ok(Outcome::Granted(_))
+    ));
+    fixture.act(&setup, CampaignAction::Pause).unwrap();
+    check(&mut fixture, 8, 1, 1);
+    fixture.act(&setup, CampaignAction::Close).unwrap();
+    assert!(matches!(
+        refused(&mut fixture, &setup, 9),
+        Refusal::Phase(_)
+    ));
+    check(&mut fixture, 8, 0, 0);
+}

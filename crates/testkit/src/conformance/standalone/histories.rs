@@ -77,6 +77,9 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| {
             Step::Command(CommandDraft::Cancel { campaign, number })
         }),
+        2 => (2..4_usize, 1..14_u32).prop_map(|(campaign, stock)| {
+            Step::Command(CommandDraft::SetStock { campaign, stock })
+        }),
         2 => (campaign, actions).prop_map(|(campaign, action)| Step::Command(CommandDraft::Act { campaign, action })),
         2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),
         14 => (0..usize::from(PARTS), 1..=RUN_MAX, 0_u64..6)

@@ -1,5 +1,0 @@
-SELECT number, amount, "user", granted_at, quantity, state, key
-FROM orders
-WHERE campaign = $1 AND number > $2
-ORDER BY number
-LIMIT $3

@@ -1,0 +1,302 @@
+//! The reconcilers of the control plane, run once by hand.
+//!
+//! Nodes and workers run them all the time. By hand they run where no process does, or at once where one waits. Each is
+//! harmless to repeat, and to run while others do.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, bail, ensure};
+use qiang_api::UsageError;
+use qiang_control::{
+    drafts::DraftOpener,
+    settlement::{ENTRIES_MAX, settle_once},
+};
+use qiang_core::{
+    book::{Command, Reply},
+    ports::{Clock, Engine, EventLog, Ledger, RepairEngine as _, RepairState},
+    reconcile::DifferenceKind,
+};
+use qiang_embedded::Embedded;
+
+use crate::{
+    close::Close,
+    config::{Config, EngineKind},
+    maintenance::Maintenance,
+};
+
+/// Entries that one tick makes due, at most.
+const EVENTS_MAX: usize = 10_000;
+/// How long the embedded engine may take to settle what is in its log.
+const SETTLED_MAX: Duration = Duration::from_secs(300);
+
+/// A reconciler that can be run by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reconciler {
+    /// Opens what was funded and not opened.
+    Drafts,
+    /// Does what the time has made due.
+    Due,
+    /// Settles the logs into the ledger.
+    Settlement,
+    /// Repairs partitions that have lost something.
+    Repair,
+    /// Compares engine and ledger.
+    Reconciliation,
+}
+
+impl Reconciler {
+    /// All of them, in the order in which they help each other.
+    pub const ALL: [Self; 5] = [
+        Self::Repair,
+        Self::Drafts,
+        Self::Due,
+        Self::Settlement,
+        Self::Reconciliation,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drafts => "drafts",
+            Self::Due => "due",
+            Self::Settlement => "settlement",
+            Self::Repair => "repair",
+            Self::Reconciliation => "reconciliation",
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn purpose(self) -> &'static str {
+        match self {
+            Self::Drafts => {
+                "opens campaigns that the ledger has and no engine, and reads them back"
+            }
+            Self::Due => "ends windows, closes and refunds what is over, expires holds",
+            Self::Settlement => "settles the log of every partition into the ledger",
+            Self::Repair => "repairs partitions that have lost entries (Redis)",
+            Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
+        }
+    }
+
+    /// Whether it can say what it would do, and do nothing.
+    #[must_use]
+    pub fn has_dry_run(self) -> bool {
+        self != Self::Due
+    }
+
+    /// The one with this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RunReport {
+    /// What there was to do.
+    pub found: u64,
+    /// How much of it is done.
+    pub done: u64,
+    /// What is left, or was found, one line each.
+    pub lines: Vec<String>,
+}
+
+impl RunReport {
+    /// A run that found so much and has done all of it.
+    fn all(found: u64) -> Self {
+        Self {
+            found,
+            done: found,
+            lines: Vec::new(),
+        }
+    }
+
+    fn list(lines: Vec<impl fmt::Display>) -> Self {
+        Self {
+            found: lines.len() as u64,
+            done: 0,
+            lines: lines.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// An engine and its ledger, opened to run reconcilers by hand.
+pub enum ByHand {
+    /// The file, which no other process has open.
+    Embedded(Embedded),
+    /// Redis and the ledger, beside nodes and workers.
+    Redis(Maintenance),
+}
+
+impl ByHand {
+    /// Opens what the configuration names. Nothing is made.
+    ///
+    /// # Errors
+    /// When Redis or the ledger cannot be used or is not there, or another process has the file open.
+    pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        if config.engine.kind == EngineKind::Redis {
+            return Ok(Self::Redis(Maintenance::open(config, clock).await?));
+        }
+        let path = config.engine.data.clone();
+        ensure!(
+            tokio::fs::try_exists(&path).await?,
+            "there is no file {}: name it with --data",
+            path.display()
+        );
+        let described = format!("open {}", path.display());
+        let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, clock));
+        Ok(Self::Embedded(opening.await?.context(described)?))
+    }
+
+    /// Runs a reconciler once; with `dry` it only says what there is to do.
+    ///
+    /// # Errors
+    /// When it has no dry run or does not run on this engine, or cannot do what it should.
+    pub async fn run(&self, reconciler: Reconciler, dry: bool) -> anyhow::Result<RunReport> {
+        let name = reconciler.name();
+        if dry && !reconciler.has_dry_run() {
+            return Err(UsageError::new(format!("`{name}` has no dry run")).into());
+        }
+        match (reconciler, self) {
+            (Reconciler::Drafts, _) => self.drafts(dry).await,
+            (Reconciler::Due, _) => self.due().await,
+            (Reconciler::Settlement, _) => self.settlement(dry).await,
+            (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
+            (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
+            (_, Self::Embedded(_)) => {
+                let line =
+                    format!("`{name}` is for `--engine redis`: the file is engine and ledger");
+                Err(UsageError::new(line).into())
+            }
+        }
+    }
+
+    /// Closes the file, or disconnects.
+    ///
+    /// # Errors
+    /// When closing fails.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(embedded) => Close::close(embedded).await,
+            Self::Redis(redis) => redis.close().await,
+        }
+    }
+
+    fn engine(&self) -> Arc<dyn Engine> {
+        match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => Arc::new(redis.engine().clone()),
+        }
+    }
+
+    fn ledger(&self) -> Arc<dyn Ledger> {
+        match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => redis.ledger(),
+        }
+    }
+
+    async fn drafts(&self, dry: bool) -> anyhow::Result<RunReport> {
+        if dry {
+            let drafts = self.ledger().drafts().await?;
+            let ids = drafts.iter().map(|setup| setup.campaign.id).collect();
+            return Ok(RunReport::list(ids));
+        }
+        let opener = DraftOpener::new(self.ledger(), self.engine());
+        Ok(RunReport::all(opener.open_all().await? as u64))
+    }
+
+    async fn due(&self) -> anyhow::Result<RunReport> {
+        let mut ticks = 0;
+        loop {
+            let events_max = EVENTS_MAX;
+            ticks += 1;
+            match self.engine().submit(Command::Tick { events_max }).await? {
+                Reply::Ticked { more: true } => {}
+                Reply::Ticked { more: false } => return Ok(RunReport::all(ticks)),
+                reply => bail!("a tick was answered {reply:?}"),
+            }
+        }
+    }
+
+    async fn settlement(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let log: Arc<dyn EventLog> = match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => Arc::new(redis.engine().clone()),
+        };
+        let (ledger, mut report) = (self.ledger(), RunReport::default());
+        for partition in log.partitions() {
+            let (head, before) = (log.head(partition).await?, ledger.settled(partition).await?);
+            let behind = head.saturating_sub(before);
+            report.found += behind;
+            if dry || behind == 0 {
+                let line = format!(
+                    "partition {}: {behind} entries behind {before}",
+                    partition.0
+                );
+                report.lines.extend((behind > 0).then_some(line));
+                continue;
+            }
+            match self {
+                // It settles by itself.
+                Self::Embedded(_) => {
+                    let wait = ledger.await_settled(partition, head, SETTLED_MAX);
+                    ensure!(wait.await?, "the file is not settled in time");
+                }
+                Self::Redis(_) => {
+                    while ledger.settled(partition).await? < head {
+                        let at = ledger.settled(partition).await?;
+                        settle_once(&*log, &*ledger, partition, ENTRIES_MAX).await?;
+                        if ledger.settled(partition).await? == at {
+                            break; // replicas do not have the rest yet
+                        }
+                    }
+                }
+            }
+            let after = ledger.settled(partition).await?.min(head);
+            report.done += after.saturating_sub(before);
+        }
+        Ok(report)
+    }
+}
+
+async fn repair(redis: &Maintenance, dry: bool) -> anyhow::Result<RunReport> {
+    let mut report = RunReport::default();
+    for partition in redis.partitions() {
+        if !redis.engine().has_lost(partition).await? {
+            continue;
+        }
+        report.found += 1;
+        let state = match dry {
+            true => RepairState::Waiting,
+            false => {
+                let ledger = redis.ledger();
+                redis.engine().repair(partition, &*ledger, false).await?
+            }
+        };
+        match state {
+            RepairState::Waiting => {
+                let line = format!("partition {} has lost entries", partition.0);
+                report.lines.push(line);
+            }
+            RepairState::Whole | RepairState::Repaired(_) => report.done += 1,
+        }
+    }
+    Ok(report)
+}
+
+async fn reconciliation(redis: &Maintenance) -> anyhow::Result<RunReport> {
+    let mut found = Vec::new();
+    for partition in redis.partitions() {
+        for missing in redis.missing_in_ledger(partition, None).await? {
+            found.push(format!("the ledger does not have campaign {missing}"));
+        }
+        let differences = redis.differences(partition, None).await?.into_iter();
+        let faults = differences.filter(|it| it.kind != DifferenceKind::InFlight);
+        found.extend(faults.map(|it| it.to_string()));
+    }
+    Ok(RunReport::list(found))
+}

@@ -1,0 +1,217 @@
+//! Reconcilers that are run by hand: they do what nodes do, once, say what is left, and make nothing.
+
+use std::{fs, path::Path, sync::Arc};
+
+use qiang_core::{
+    campaign::Phase,
+    ports::{CampaignStore as _, Engine as _},
+    time::Timestamp,
+};
+use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
+use qiang_testkit::campaign::{Target, sale};
+
+use serde_json::json;
+
+use crate::{
+    common::{self, output},
+    maintenance::{Ended, call, maintain, served},
+    program::{Program, token, until},
+};
+
+const NAMES: [&str; 5] = ["repair", "drafts", "due", "settlement", "reconciliation"];
+
+/// Runs a command on the embedded engine.
+fn embedded(folder: &Path, args: &[&str]) -> Ended {
+    Ended::of(tokio::task::block_in_place(|| output(folder, args, &[])))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reconcilers_are_listed_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |args: &[&str]| embedded(folder.path(), &[&["control"], args].concat());
+    let listed = here(&["list"]);
+    listed.did("drafts");
+    let names = listed.printed.lines().map(|line| line.split(' ').next());
+    assert!(names.flatten().eq(NAMES), "{}", listed.printed);
+    here(&["run", "everything"]).failed(2, "there is no reconciler `everything`");
+    for name in NAMES {
+        let data = ["run", name, "--data", "missing.db"];
+        here(&data).failed(1, "there is no file missing.db");
+        let data = [&["control"], &data[..]].concat();
+        maintain(folder.path(), "unmade", &data).failed(1, "there is no ledger in missing.db");
+    }
+    assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+    assert!(call(&["KEYS", "unmade:*"]).array().is_empty());
+}
+
+/// A sale that was created and not opened, whose window is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_brought_up_to_date_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("qiang.db");
+    let past = Timestamp::from_millis(1_577_836_800_000);
+    let setup = sale(7).window(past, 3_600_000).setup(1);
+    let id = setup.campaign.id;
+    let open = || Embedded::open(&path, Arc::new(SystemClock)).unwrap();
+    let engine = open();
+    engine.create(&setup).await.unwrap();
+    engine.close();
+    let run = |args: &[&str]| {
+        let args = [&["control", "run"], args, &["--data", "qiang.db"]].concat();
+        embedded(folder.path(), &args)
+    };
+    let dry = run(&["drafts", "--dry-run"]);
+    assert_eq!(dry.code, Some(1), "{}", dry.said);
+    assert_eq!(dry.printed, format!("{id}\ndrafts: 1 found, 0 done\n"));
+    run(&["drafts"]).did("drafts: 1 found, 1 done");
+    run(&["drafts"]).did("drafts: 0 found, 0 done");
+    run(&["due", "--dry-run"]).failed(2, "`due` has no dry run");
+    run(&["due"]).did("due: ");
+    run(&["settlement"]).did("settlement: ");
+    run(&["settlement", "--dry-run"]).did("settlement: 0 found, 0 done");
+    for name in ["repair", "reconciliation"] {
+        run(&[name]).failed(2, "is for `--engine redis`");
+    }
+    let engine = open();
+    let record = engine.campaign(id).await.unwrap().unwrap();
+    assert_eq!((record.phase, record.returned), (Phase::Closed, 7));
+    // It belongs to this process now.
+    let refused = run(&["drafts"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.printed);
+    engine.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_and_its_ledger_are_brought_up_to_date_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = "byhand";
+    let orders = served(folder.path(), prefix, "ledger.db", 3).await;
+    let run = |args: &[&str]| {
+        let args = [&["control", "run"], args, &["--data", "ledger.db"]].concat();
+        maintain(folder.path(), prefix, &args)
+    };
+    // A sale that nobody has opened.
+    let window = (Timestamp::from_millis(1_577_836_800_000), 631_152_000_000);
+    let setup = sale(7).window(window.0, window.1).setup(1);
+    let path = folder.path().join("ledger.db");
+    let ledger = || SqliteLedger::open(&path, Arc::new(SystemClock)).unwrap();
+    let file = ledger();
+    file.create(&setup).await.unwrap();
+    file.close();
+    let id = Target::of(&setup).id.to_string();
+    let key = |partition: u16, rest: &str| format!("{prefix}:{{p{partition:02}}}:{rest}");
+    let home = |id: &str| {
+        let campaign = format!("c:{id}");
+        (0..2).find(|n| call(&["EXISTS", &key(*n, &campaign)]).integer() == Some(1))
+    };
+    assert_eq!(home(&id), None);
+    let dry = run(&["drafts", "--dry-run"]);
+    assert_eq!(dry.code, Some(1), "{}", dry.said);
+    assert_eq!(dry.printed, format!("{id}\ndrafts: 1 found, 0 done\n"));
+    assert_eq!(home(&id), None);
+    run(&["drafts"]).did("drafts: 1 found, 1 done");
+    assert!(home(&id).is_some());
+
+    // Nobody settles here.
+    let dry = run(&["settlement", "--dry-run"]);
+    assert_eq!(dry.code, Some(1), "{}", dry.said);
+    assert!(
+        dry.printed.contains(": 1 entries behind "),
+        "{}",
+        dry.printed
+    );
+    run(&["settlement"]).did("settlement: 1 found, 1 done");
+    run(&["settlement"]).did("settlement: 0 found, 0 done");
+    run(&["drafts", "--dry-run"]).did("drafts: 0 found, 0 done");
+    run(&["due"]).did("due: ");
+
+    run(&["repair"]).did("repair: 0 found, 0 done");
+    let orders_home = home(&orders).unwrap();
+    let state = key(orders_home, "partition");
+    let seq = call(&["HGET", &state, "seq"]);
+    let seq: u64 = seq.text().unwrap().parse().unwrap();
+    let (from, to) = ((seq + 1).to_string(), (seq + 1).to_string());
+    call(&["HDEL", &state, "open"]);
+    let lost = ["lost_from", &from, "lost_to", &to];
+    call(&[&["HSET", &state, "halted", "the test says so"][..], &lost].concat());
+    let dry = run(&["repair", "--dry-run"]);
+    assert_eq!(dry.code, Some(1), "{}", dry.said);
+    let said = format!("partition {orders_home} has lost entries");
+    assert!(dry.printed.contains(&said), "{}", dry.printed);
+    // It waits for what nodes have to say, as a node does.
+    until("the repair", async || {
+        let repaired = run(&["repair"]);
+        (repaired.code == Some(0)).then_some(())
+    })
+    .await;
+    run(&["repair"]).did("repair: 0 found, 0 done");
+
+    run(&["reconciliation"]).did("reconciliation: 0 found, 0 done");
+    let rows = key(orders_home, &format!("c:{orders}:orders"));
+    call(&["HDEL", &rows, "2"]);
+    let found = run(&["reconciliation"]);
+    assert_eq!(found.code, Some(1), "{}", found.said);
+    assert!(
+        found.printed.contains("reconciliation: 1 found"),
+        "{}",
+        found.printed
+    );
+}
+
+/// `qiang sale set-stock` on both engines. On Redis the ledger has the stock when it is answered, whatever becomes of
+/// the node and of Redis then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stock_of_a_sale_is_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("token");
+    fs::write(&secret, token("olga")).unwrap();
+    let nodes = [
+        Program::serve(folder.path(), &[("engine.data", "engine.db")]),
+        Program::on_redis(
+            folder.path(),
+            "serve",
+            "stock",
+            &[("engine.data", "ledger.db")],
+        ),
+    ];
+    let mut ids = Vec::new();
+    for node in &nodes {
+        node.ready(200).await;
+        let (mut sale, addr) = (common::sale(10), node.addr().await);
+        sale["hold_seconds"] = json!(3_600);
+        let id = node.post("/v1/sales", Some(sale)).await.text("id");
+        let orders = format!("/v1/sales/{id}/orders");
+        for n in 0..2 {
+            let token = token(&format!("buyer{n}"));
+            let reply = common::call(addr, "POST", &orders, Some(&token), &[], None).await;
+            assert_eq!(reply.status, 201, "{reply:?}");
+        }
+        let set = |stock: &str| {
+            let (addr, file) = (addr.to_string(), secret.to_str().unwrap());
+            let args = ["sale", "set-stock", &id, stock, "--node", &addr];
+            embedded(
+                folder.path(),
+                &[&args[..], &["--token-file", file]].concat(),
+            )
+        };
+        set("30").did(&format!("{id}: stock 30, granted 2, remaining 28"));
+        set("1").failed(1, "stock-granted");
+        set("3").did(&format!("{id}: stock 3, granted 2, remaining 1"));
+        set("3").did(&format!("{id}: stock 3, granted 2, remaining 1"));
+        node.signal("-KILL");
+        ids.push(id);
+    }
+    for mut node in nodes {
+        node.ended().await;
+    }
+    let path = |name: &str| folder.path().join(name);
+    let file = SqliteLedger::open(&path("ledger.db"), Arc::new(SystemClock)).unwrap();
+    let record = file.campaign(ids[1].parse().unwrap()).await.unwrap();
+    assert_eq!(record.unwrap().campaign.supply(), 3);
+    file.close();
+    let engine = Embedded::open(&path("engine.db"), Arc::new(SystemClock)).unwrap();
+    let tally = engine.tally(ids[0].parse().unwrap()).await.unwrap();
+    let tally = tally.unwrap();
+    assert_eq!((tally.supply, tally.remaining), (3, 1));
+    engine.close();
+}

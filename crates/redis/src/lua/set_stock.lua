@@ -1,0 +1,46 @@
+-- Raises or lowers the stock of a sale. Of a spread one this happens in the first part alone, which knows the stock of
+-- all: units that come are there, and units that go are taken from there. The same stock again changes nothing.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the stock, ARGV[8] the largest stock, ARGV[9] the largest price of all of it
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"rules", stock, limit or price: what is broken};
+-- {"short", "UNITS STOCK"}, how many units have to be here first, and the present stock;
+-- {"old", ""} where an earlier release has opened a spread sale
+-- luacheck: read globals c now int answer phase_at put record tally finish
+-- luacheck: globals gate
+if c.kind ~= 'sale' then
+  return {'unknown', ''}
+end
+local wanted = tonumber(ARGV[7])
+local known = redis.call('HMGET', KEYS[5], 'stock', 'withheld')
+local stock = tonumber(known[1])
+if c.parts == 1 then
+  stock = c.supply + tonumber(known[2] or 0)
+elseif not stock then
+  return {'old', ''}
+end
+if wanted ~= stock then
+  local phase = phase_at(now)
+  if phase == 'e' or phase == 'c' then
+    return {'refused', phase}
+  end
+  if wanted < 1 or wanted > tonumber(ARGV[8]) then
+    return {'rules', 'stock'}
+  elseif c.limit > wanted then
+    return {'rules', 'limit'}
+  elseif c.price * wanted > tonumber(ARGV[9]) then
+    return {'rules', 'price'}
+  end
+  local units = wanted - stock
+  if c.remaining + units < 0 then
+    return {'short', int(-units) .. ' ' .. int(stock)}
+  end
+  put('remaining', c.remaining + units)
+  put('supply', c.supply + units)
+  if c.parts > 1 then
+    put('stock', wanted)
+  end
+  record('stock_changed ' .. int(units))
+  gate = true
+  finish()
+end
+return answer(tally())
