@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{MariaDb, Postgres, Server, audit::audit, open};
+use common::{MariaDb, Postgres, Server, audit, open};
 use qiang_core::ports::Ledger;
 use qiang_testkit::{
     ManualClock, conformance::standalone::LedgerSubject, ledger_conformance, quarantine_conformance,
@@ -44,7 +44,7 @@ impl<S: Server> LedgerSubject for InDatabase<S> {
     }
 
     async fn stop(self) {
-        audit::<S>(&self.url).await;
+        audit(&self.url).await;
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{OPTIONS, Server, audit::audit, history::History, open};
+use common::{OPTIONS, Server, audit, history::History, open};
 use qiang_core::event::Entry;
 use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
 use qiang_testkit::{ManualClock, campaign::OPENS};
@@ -50,7 +50,7 @@ async fn a_schema_is_made_once<S: Server>() {
     history.settle(&ledger, 7).await;
     migrate(&url).await.unwrap();
     history.check(&ledger).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// What an older program has left is brought up to date, and keeps its rows.
@@ -143,7 +143,7 @@ async fn a_broken_migration_is_mended<S: Server>() {
     let history = History::of(0, 10);
     history.enter(&ledger).await;
     history.settle(&ledger, 7).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// A server that nobody can reach, and what a password must never be in.

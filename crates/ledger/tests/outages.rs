@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{OPTIONS, Server, WAIT_MAX, audit::audit, history::History, open, until};
+use common::{OPTIONS, Server, WAIT_MAX, audit, history::History, open, until};
 use qiang_core::{
     event::PartitionId,
     money::Money,
@@ -100,7 +100,7 @@ async fn a_killed_server_loses_and_doubles_nothing<S: Server>() {
     for history in &histories {
         history.check(&ledger(&url).await).await;
     }
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// While the server is down the ledger says so, and goes on by itself when it is back.
@@ -135,7 +135,7 @@ async fn a_server_that_is_down_is_unavailable<S: Server>() {
     unavailable(waited.map(drop));
     server.start_again();
     history.settle(&ledger, 100).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// Nobody answers and nobody hangs up, in the middle of a transaction and before the next one: the work is given up
@@ -176,7 +176,7 @@ async fn a_silent_server_is_given_up<S: Server>() {
     proxy.pass().await;
     history.settle(&behind, 100).await;
     history.check(&ledger).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// Work that waits longer than it may is given up, and its transaction with it.
@@ -205,7 +205,7 @@ async fn work_that_is_given_up_leaves_nothing_open<S: Server>() {
     tokio::time::timeout(WAIT_MAX / 4, ended).await.unwrap();
     history.settle(&ledger, 100).await;
     history.check(&ledger).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// The commit is kept and its answer is lost: the caller hears that it is uncertain, and does it again for nothing.
@@ -275,7 +275,7 @@ async fn a_commit_without_an_answer_is_uncertain<S: Server>() {
     }
     assert_eq!((settle().await, deposit().await), (Ok(()), Ok(())));
     history.check(&ledger).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
     assert_eq!(S::count(&url, "SELECT count(*) FROM deposits").await, 2);
 }
 
@@ -322,7 +322,7 @@ async fn a_caller_who_goes_away_leaves_nothing_open<S: Server>() {
     let balances = ledger.balances(&user("ann")).await.unwrap();
     assert_eq!(balances[0].available, cny(given as i64));
     history.check(&ledger).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 on_each_server! {

@@ -5,7 +5,7 @@ mod common;
 
 use std::{sync::Arc, time::Duration};
 
-use common::{Server, WAIT_MAX, audit::audit, history::History, open, until};
+use common::{Server, WAIT_MAX, audit, history::History, open, until};
 use qiang_core::{
     book::Setup,
     campaign::Phase,
@@ -54,7 +54,7 @@ async fn several_workers_settle_one_partition_once<S: Server>() {
         worker.await.unwrap();
     }
     history.check(&ledger(&url).await).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// Four partitions with the same users and the same seller are settled at the same time.
@@ -80,7 +80,7 @@ async fn partitions_with_the_same_users_are_settled_at_once<S: Server>() {
     for history in &histories {
         history.check(&ledger(&url).await).await;
     }
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// Somebody locks rows in the opposite order: the database undoes the settlement, and it is tried again.
@@ -111,7 +111,7 @@ async fn a_deadlock_is_tried_again<S: Server>() {
     S::has(&mut stranger, "COMMIT").await;
     assert_eq!(settling.await.unwrap(), Ok(history.head()));
     history.check(&ledger).await;
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// Entries of other partitions that cannot be true beside what is settled: each is refused, and leaves no trace.
@@ -242,7 +242,7 @@ async fn what_contradicts_the_books_is_refused<S: Server>() {
             "{what}: {settled:?}"
         );
         assert_eq!(ledger.settled(partition).await, Ok(0), "{what}");
-        audit::<S>(&url).await;
+        audit(&url).await;
     }
     assert_eq!(ledger.positions().await, Ok(vec![(PartitionId(0), 4)]));
     let record = |setup: &Setup| {
@@ -292,7 +292,7 @@ async fn one_run_may_pass_an_order_from_one_to_the_next<S: Server>() {
     ];
     for (run, settled) in [(&log[..4], 4), (&log[4..], 8)] {
         assert_eq!(ledger.settle(PartitionId(0), run).await, Ok(settled));
-        audit::<S>(&url).await;
+        audit(&url).await;
     }
     let record = ledger.campaign(setup.campaign.id).await.unwrap().unwrap();
     assert_eq!((record.granted, record.returned), (1, 0));
@@ -363,7 +363,7 @@ async fn parts_that_change_at_once_are_both_seen<S: Server>() {
         let record = ledger.campaign(setup.campaign.id).await.unwrap().unwrap();
         assert_eq!(record.phase, phase, "after {event:?} of both parts");
     }
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 /// Whoever waits for a position hears of it when another process has settled it, and soon when its own has.
@@ -425,7 +425,7 @@ async fn what_many_enter_at_once_is_entered_once<S: Server>() {
     assert!(bound.iter().all(|binding| binding.id == bound[0].id));
     let balances = ledgers[0].balances(&user(OWNER)).await.unwrap();
     assert_eq!(balances[0].available.minor, 300);
-    audit::<S>(&url).await;
+    audit(&url).await;
 }
 
 on_each_server! {

@@ -36,6 +36,7 @@ const ALLOWED: &str = "
 const ALLOWED_IN_TESTS: &str = "
     api: embedded node
     audit: embedded ledger redis
+    ledger: audit
     qiang: broker control embedded ledger redis
     redis: control embedded
 ";
