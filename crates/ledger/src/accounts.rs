@@ -22,14 +22,8 @@ const LOCK_ACCOUNT: Statement = sql!("lock_account");
 const LOCK_ACCOUNTS: Statement = sql!("lock_accounts");
 const ADJUST: Statement = sql!("adjust");
 const POST: Statement = sql!("post");
-const HAS_DEPOSIT: Statement = Statement {
-    postgres: "SELECT 1::bigint FROM deposits WHERE id = $1",
-    mysql: "SELECT 1 FROM deposits WHERE id = ?",
-};
-const ENTER_DEPOSIT: Statement = Statement {
-    postgres: "INSERT INTO deposits (id, posting) VALUES ($1, $2)",
-    mysql: "INSERT INTO deposits (id, posting) VALUES (?, ?)",
-};
+const HAS_DEPOSIT: Statement = sql!(both "SELECT posting FROM deposits WHERE id = $1");
+const ENTER_DEPOSIT: Statement = sql!(both "INSERT INTO deposits (id, posting) VALUES ($1, $2)");
 
 /// The columns id, owner, purpose, currency and balance.
 pub(crate) type AccountColumns = (i64, String, String, String, i64);

@@ -19,20 +19,15 @@ use crate::{
     error::{StoreError, raced},
 };
 
-const HAS_CAMPAIGN: Statement = Statement {
-    postgres: "SELECT ref FROM campaigns WHERE id = $1",
-    mysql: "SELECT ref FROM campaigns WHERE id = ?",
-};
+const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1");
 const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
 const ENTER_SHARES: Statement = sql!("enter_shares");
 const CAMPAIGN: Statement = sql!("campaign");
 const DRAFTS: Statement = sql!("drafts");
-const AMOUNTS: Statement = Statement {
-    postgres: "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number",
-    mysql: "SELECT amount FROM shares WHERE campaign = ? ORDER BY number",
-};
+const AMOUNTS: Statement =
+    sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
-const GRANTED_ORDERS: Statement = sql!("granted_orders");
+const GRANTED_ORDERS: Statement = sql!(both include_str!("sql/granted_orders.sql"));
 
 /// Shares that are entered at once.
 const SHARES_AT_ONCE_MAX: usize = 16_384;

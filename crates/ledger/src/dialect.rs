@@ -31,8 +31,20 @@ pub(crate) struct Statement {
     pub(crate) mysql: &'static str,
 }
 
-/// The statement in the files `postgres/sql/NAME.sql` and `mysql/sql/NAME.sql`.
+/// The statement in the files `postgres/sql/NAME.sql` and `mysql/sql/NAME.sql`; or, after `both`, a text that both
+/// databases take, with values as PostgreSQL writes them.
 macro_rules! sql {
+    (both $text:expr) => {{
+        const TEXT: &str = $text;
+        const UNNUMBERED: [u8; TEXT.len()] = $crate::dialect::unnumbered(TEXT);
+        $crate::dialect::Statement {
+            postgres: TEXT,
+            mysql: match std::str::from_utf8(&UNNUMBERED) {
+                Ok(text) => text,
+                Err(_) => panic!("only ASCII was replaced"),
+            },
+        }
+    }};
     ($name:literal) => {
         $crate::dialect::Statement {
             postgres: include_str!(concat!("postgres/sql/", $name, ".sql")),
@@ -41,6 +53,24 @@ macro_rules! sql {
     };
 }
 pub(crate) use sql;
+
+/// A statement with `? ` in place of `$1`, `$2` and so on, up to 9 values. Any other order does not compile.
+pub(crate) const fn unnumbered<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
+    let bytes = text.as_bytes();
+    let mut unnumbered = [b' '; LENGTH];
+    let (mut place, mut number) = (0, b'0');
+    while place < LENGTH {
+        unnumbered[place] = bytes[place];
+        if bytes[place] == b'$' {
+            unnumbered[place] = b'?';
+            place += 1;
+            number += 1;
+            assert!(bytes[place] == number, "values are numbered in their order");
+        }
+        place += 1;
+    }
+    unnumbered
+}
 
 /// A statement with its values.
 pub(crate) type Query<D> = sqlx::query::Query<'static, D, <D as Database>::Arguments>;
@@ -253,3 +283,15 @@ from_columns!(A B C D1 E F);
 from_columns!(A B C D1 E F G);
 from_columns!(A B C D1 E F G H I);
 from_columns!(A B C D1 E F G H I J);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_databases_take_a_common_text() {
+        const COMMON: Statement = sql!(both r#"UPDATE a SET b = $1 WHERE "key" = $2"#);
+        assert_eq!(COMMON.postgres, r#"UPDATE a SET b = $1 WHERE "key" = $2"#);
+        assert_eq!(COMMON.mysql, r#"UPDATE a SET b = ?  WHERE "key" = ? "#);
+    }
+}

@@ -12,11 +12,9 @@ use crate::{
     error::{StoreError, raced},
 };
 
-const BIND: Statement = sql!("bind");
-const BOUND: Statement = Statement {
-    postgres: "SELECT fingerprint, id FROM idempotency_keys WHERE scope = $1 AND key = $2",
-    mysql: "SELECT fingerprint, id FROM idempotency_keys WHERE scope = ? AND `key` = ?",
-};
+const BIND: Statement = sql!(both include_str!("sql/bind.sql"));
+const BOUND: Statement =
+    sql!(both r#"SELECT fingerprint, id FROM idempotency_keys WHERE scope = $1 AND "key" = $2"#);
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
 pub(crate) async fn bind<D: Dialect>(

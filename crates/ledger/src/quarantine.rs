@@ -16,26 +16,17 @@ use crate::{
     error::{StoreError, check_all},
 };
 
-const ANY_QUARANTINED: Statement = Statement {
-    postgres: "SELECT seq FROM set_aside WHERE partition = $1 LIMIT 1",
-    mysql: "SELECT seq FROM set_aside WHERE `partition` = ? LIMIT 1",
-};
+const ANY_QUARANTINED: Statement =
+    sql!(both r#"SELECT seq FROM set_aside WHERE "partition" = $1 LIMIT 1"#);
 const FIRST_QUARANTINED: Statement = sql!("first_quarantined");
-const QUARANTINED_OF: Statement = sql!("quarantined_of");
-const QUARANTINED_AT: Statement = Statement {
-    postgres: "SELECT entry FROM set_aside WHERE partition = $1 AND seq = $2",
-    mysql: "SELECT entry FROM set_aside WHERE `partition` = ? AND seq = ?",
-};
-const GRANT_QUARANTINED: Statement = Statement {
-    postgres: "SELECT seq FROM set_aside WHERE partition = $1 AND campaign = $2 AND entry LIKE $3 LIMIT 1",
-    mysql: "SELECT seq FROM set_aside WHERE `partition` = ? AND campaign = ? AND entry LIKE ? LIMIT 1",
-};
+const QUARANTINED_OF: Statement = sql!(both include_str!("sql/quarantined_of.sql"));
+const QUARANTINED_AT: Statement =
+    sql!(both r#"SELECT entry FROM set_aside WHERE "partition" = $1 AND seq = $2"#);
+const GRANT_QUARANTINED: Statement = sql!(both include_str!("sql/grant_quarantined.sql"));
 const PUT_QUARANTINED: Statement = sql!("put_quarantined");
-const DELETE_QUARANTINED: Statement = Statement {
-    postgres: "DELETE FROM set_aside WHERE partition = $1 AND seq = $2",
-    mysql: "DELETE FROM set_aside WHERE `partition` = ? AND seq = ?",
-};
-const COUNT_QUARANTINED: Statement = sql!("count_quarantined");
+const DELETE_QUARANTINED: Statement =
+    sql!(both r#"DELETE FROM set_aside WHERE "partition" = $1 AND seq = $2"#);
+const COUNT_QUARANTINED: Statement = sql!(both include_str!("sql/count_quarantined.sql"));
 const LIST_QUARANTINED: Statement = sql!("list_quarantined");
 
 /// What entries of campaigns by these ids have to wait for. Where nothing is in quarantine, that is one statement.

@@ -14,12 +14,12 @@ use crate::{
     error::StoreError,
 };
 
-const LIVE_CAMPAIGNS: Statement = sql!("live_campaigns");
-const PART: Statement = sql!("part");
+const LIVE_CAMPAIGNS: Statement = sql!(both include_str!("sql/live_campaigns.sql"));
+const PART: Statement = sql!(both include_str!("sql/part.sql"));
 const SETTLED_SHARES: Statement = sql!("settled_shares");
-const SETTLED_ORDERS: Statement = sql!("settled_orders");
-const LAST_ORDER: Statement = sql!("last_order");
-const SETTLED_PAYMENTS: Statement = sql!("settled_payments");
+const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
+const LAST_ORDER: Statement = sql!(both include_str!("sql/last_order.sql"));
+const SETTLED_PAYMENTS: Statement = sql!(both include_str!("sql/settled_payments.sql"));
 
 /// Campaigns to which something may still happen.
 pub(crate) async fn live_campaigns<D: Dialect>(

@@ -14,39 +14,24 @@ use crate::{
     error::StoreError,
 };
 
-const ENTER_REPAIR: Statement = sql!("enter_repair");
-const ENTER_WITHHELD: Statement = sql!("enter_withheld");
+const ENTER_REPAIR: Statement = sql!(both include_str!("sql/enter_repair.sql"));
+const ENTER_WITHHELD: Statement = sql!(both include_str!("sql/enter_withheld.sql"));
 const ENTER_WITHHELD_NUMBERS: Statement = sql!("enter_withheld_numbers");
-const REPAIRS: Statement = sql!("repairs");
-const WITHHELD: Statement = sql!("withheld");
-const WITHHELD_NUMBERS: Statement = sql!("withheld_numbers");
-const DELETE_REPAIR: Statement = Statement {
-    postgres: "DELETE FROM repairs WHERE partition = $1 AND epoch = $2",
-    mysql: "DELETE FROM repairs WHERE `partition` = ? AND epoch = ?",
-};
-const DROP_WITHHELD: Statement = sql!("drop_withheld");
-const DROP_NUMBERS: Statement = sql!("drop_withheld_numbers");
-const END_OTHERS: Statement = Statement {
-    postgres: "UPDATE repairs SET upto = lost_to WHERE partition = $1 AND upto IS NULL",
-    mysql: "UPDATE repairs SET upto = lost_to WHERE `partition` = ? AND upto IS NULL",
-};
-const FINISH: Statement = Statement {
-    postgres: "UPDATE repairs SET upto = $1 WHERE partition = $2 AND epoch = $3",
-    mysql: "UPDATE repairs SET upto = ? WHERE `partition` = ? AND epoch = ?",
-};
-const DELETE_WITHHELD: Statement = Statement {
-    postgres: "DELETE FROM withheld WHERE partition = $1 AND epoch = $2 AND campaign = $3",
-    mysql: "DELETE FROM withheld WHERE `partition` = ? AND epoch = ? AND campaign = ?",
-};
-const DELETE_NUMBERS: Statement = Statement {
-    postgres: "DELETE FROM withheld_numbers WHERE partition = $1 AND epoch = $2 AND campaign = $3",
-    mysql: "DELETE FROM withheld_numbers WHERE `partition` = ? AND epoch = ? AND campaign = ?",
-};
-const RELEASE: Statement = Statement {
-    postgres: "UPDATE withheld SET released_at = $1 WHERE partition = $2 AND released_at IS NULL",
-    mysql: "UPDATE withheld SET released_at = ? WHERE `partition` = ? AND released_at IS NULL",
-};
-const RETURN: Statement = sql!("return_withheld");
+const REPAIRS: Statement = sql!(both include_str!("sql/repairs.sql"));
+const WITHHELD: Statement = sql!(both include_str!("sql/withheld.sql"));
+const WITHHELD_NUMBERS: Statement = sql!(both include_str!("sql/withheld_numbers.sql"));
+const DELETE_REPAIR: Statement =
+    sql!(both r#"DELETE FROM repairs WHERE "partition" = $1 AND epoch = $2"#);
+const DROP_WITHHELD: Statement = sql!(both include_str!("sql/drop_withheld.sql"));
+const DROP_NUMBERS: Statement = sql!(both include_str!("sql/drop_withheld_numbers.sql"));
+const END_OTHERS: Statement =
+    sql!(both r#"UPDATE repairs SET upto = lost_to WHERE "partition" = $1 AND upto IS NULL"#);
+const FINISH: Statement =
+    sql!(both r#"UPDATE repairs SET upto = $1 WHERE "partition" = $2 AND epoch = $3"#);
+const DELETE_WITHHELD: Statement = sql!(both include_str!("sql/delete_withheld.sql"));
+const DELETE_NUMBERS: Statement = sql!(both include_str!("sql/delete_numbers.sql"));
+const RELEASE: Statement = sql!(both include_str!("sql/release.sql"));
+const RETURN: Statement = sql!(both include_str!("sql/return_withheld.sql"));
 
 /// Writes a repair down as one that has begun.
 pub(crate) async fn begin<D: Dialect>(

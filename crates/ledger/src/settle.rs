@@ -30,25 +30,20 @@ use crate::{
     quarantine, repairs,
 };
 
-const POSITIONS: Statement = sql!("positions");
-const LOCK_POSITION: Statement = sql!("lock_position");
+const POSITIONS: Statement = sql!(both include_str!("sql/positions.sql"));
+const LOCK_POSITION: Statement = sql!(both include_str!("sql/lock_position.sql"));
 const ENTER_POSITION: Statement = sql!("enter_position");
-const MOVE_POSITION: Statement = sql!("move_position");
+const MOVE_POSITION: Statement = sql!(both include_str!("sql/move_position.sql"));
 const KNOWN_CAMPAIGNS: Statement = sql!("known_campaigns");
 const KNOWN_ORDERS: Statement = sql!("known_orders");
 const ASSIGN_SHARES: Statement = sql!("assign_shares");
 const ENTER_ORDERS: Statement = sql!("enter_orders");
 const CHANGE_ORDERS: Statement = sql!("change_orders");
 const ENTER_PAYMENTS: Statement = sql!("enter_payments");
-const ENTER_PART: Statement = Statement {
-    postgres: "INSERT INTO parts (campaign, partition, phase) VALUES ($1, $2, 'scheduled')",
-    mysql: "INSERT INTO parts (campaign, `partition`, phase) VALUES (?, ?, 'scheduled')",
-};
-const CHANGE_PART: Statement = sql!("change_part");
-const PART_PHASES: Statement = Statement {
-    postgres: "SELECT phase FROM parts WHERE campaign = $1",
-    mysql: "SELECT phase FROM parts WHERE campaign = ?",
-};
+const ENTER_PART: Statement =
+    sql!(both r#"INSERT INTO parts (campaign, "partition", phase) VALUES ($1, $2, 'scheduled')"#);
+const CHANGE_PART: Statement = sql!(both include_str!("sql/change_part.sql"));
+const PART_PHASES: Statement = sql!(both "SELECT phase FROM parts WHERE campaign = $1");
 const LOCK_CAMPAIGNS: Statement = sql!("lock_campaigns");
 const CHANGE_CAMPAIGNS: Statement = sql!("change_campaigns");
 

@@ -1,3 +1,3 @@
 UPDATE parts
 SET phase = coalesce($1, phase), granted = granted + $2, returned = returned + $3, refunded = refunded + $4
-WHERE campaign = $5 AND partition = $6
+WHERE campaign = $5 AND "partition" = $6

@@ -1,1 +1,0 @@
-INSERT INTO idempotency_keys (scope, `key`, fingerprint, id, at) VALUES (?, ?, ?, ?, ?)

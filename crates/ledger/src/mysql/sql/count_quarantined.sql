@@ -1,1 +1,0 @@
-SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE `partition` = ?

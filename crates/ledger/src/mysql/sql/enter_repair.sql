@@ -1,2 +1,0 @@
-INSERT INTO repairs (`partition`, epoch, follows, at, lost_from, lost_to, unnamed, reason)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)

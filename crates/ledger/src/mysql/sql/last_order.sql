@@ -1,3 +1,0 @@
-SELECT COALESCE(MAX(number), 0)
-FROM orders
-WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?)

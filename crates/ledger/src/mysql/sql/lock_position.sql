@@ -1,1 +1,0 @@
-SELECT seq FROM settled WHERE `partition` = ? FOR UPDATE

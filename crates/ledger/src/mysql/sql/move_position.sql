@@ -1,1 +1,0 @@
-UPDATE settled SET seq = ? WHERE `partition` = ?

@@ -1,5 +1,0 @@
-SELECT `partition`, epoch, follows, at, lost_from, lost_to, unnamed, reason, upto
-FROM repairs
-WHERE `partition` = ?
-ORDER BY at DESC, epoch
-LIMIT ?

@@ -1,3 +1,0 @@
-UPDATE withheld
-SET released_at = ?
-WHERE `partition` = ? AND campaign = ? AND released_at IS NULL

@@ -1,1 +1,0 @@
-UPDATE settled SET seq = $1 WHERE partition = $2

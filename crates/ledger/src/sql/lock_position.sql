@@ -1,0 +1,1 @@
+SELECT seq FROM settled WHERE "partition" = $1 FOR UPDATE

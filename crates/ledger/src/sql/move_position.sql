@@ -1,0 +1,1 @@
+UPDATE settled SET seq = $1 WHERE "partition" = $2

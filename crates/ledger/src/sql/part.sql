@@ -1,0 +1,4 @@
+SELECT c.parts, p.phase
+FROM campaigns c
+LEFT JOIN parts p ON p.campaign = c.ref AND p."partition" = $1
+WHERE c.ref = $2

@@ -1,0 +1,3 @@
+UPDATE withheld
+SET released_at = $1
+WHERE "partition" = $2 AND released_at IS NULL
