@@ -149,20 +149,7 @@ impl RepairEngine for RedisEngine {
         if !is_known {
             return Ok(compare(campaign, &engine, &known, &[]));
         }
-        // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now.
-        let mut in_flight: Vec<Entry> = Vec::new();
-        loop {
-            let after = in_flight.last().map_or(from, |entry| entry.seq);
-            let page = self
-                .node
-                .partitions
-                .entries_behind(partition, after)
-                .await?;
-            if page.is_empty() {
-                break;
-            }
-            in_flight.extend(page);
-        }
+        let in_flight = self.node.partitions.in_flight(partition, from).await?;
         Ok(compare(campaign, &engine, &known, &in_flight))
     }
 }

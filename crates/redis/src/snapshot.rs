@@ -71,28 +71,18 @@ impl Partitions {
         if meta.kind == CampaignKind::RedPacket {
             let users = keys.users(partition, campaign);
             self.scan(partition, &users, |user, text| {
-                let row = Row::parse(meta.kind, text)?;
-                rows.grants.insert(row.number, share_row(meta, user, &row)?);
-                Some(())
+                read_share(meta, &mut rows, user, text)
             })
             .await?;
         } else {
             let orders = keys.of_campaign(partition, campaign, "orders");
             self.scan(partition, &orders, |number, text| {
-                let number = number.parse().ok()?;
-                let order = OrderText::parse(number, text)?;
-                if order.row.quantity > 0 {
-                    rows.grants.insert(number, order_row(meta, &order)?);
-                }
-                Some(())
+                read_order(meta, &mut rows, number.parse().ok()?, text)
             })
             .await?;
             let payments = keys.of_campaign(partition, campaign, "payments");
             self.scan(partition, &payments, |payment, outcome| {
-                let (number, payment) = payment.split_once('\t')?;
-                let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
-                rows.payments.insert(key, payment_outcome(outcome)?);
-                Some(())
+                read_payment(&mut rows, payment, outcome)
             })
             .await?;
         }
@@ -206,6 +196,24 @@ impl Partitions {
         Ok(entries)
     }
 
+    /// All entries of the log behind this one. Whatever has changed while rows were read is among them, if this one
+    /// was settled before; or it is settled by now.
+    pub(crate) async fn in_flight(
+        &self,
+        partition: PartitionId,
+        settled: Seq,
+    ) -> Result<Vec<Entry>, EngineError> {
+        let mut in_flight: Vec<Entry> = Vec::new();
+        loop {
+            let after = in_flight.last().map_or(settled, |entry| entry.seq);
+            let entries = self.entries_behind(partition, after).await?;
+            if entries.is_empty() {
+                return Ok(in_flight);
+            }
+            in_flight.extend(entries);
+        }
+    }
+
     /// The campaigns to which something may still happen in a partition, as Redis says.
     pub(crate) async fn agenda(
         &self,
@@ -264,7 +272,51 @@ impl Head {
     }
 }
 
-pub(crate) fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
+/// Reads what a user has of a packet; none where that makes no sense.
+pub(crate) fn read_share(
+    meta: &CampaignMeta,
+    rows: &mut PartRows,
+    user: &str,
+    text: &str,
+) -> Option<()> {
+    let row = Row::parse(meta.kind, text)?;
+    rows.grants.insert(row.number, share_row(meta, user, &row)?);
+    Some(())
+}
+
+/// The same for an order. Nobody has one without units: its number is withheld.
+pub(crate) fn read_order(
+    meta: &CampaignMeta,
+    rows: &mut PartRows,
+    number: u32,
+    text: &str,
+) -> Option<()> {
+    let order = OrderText::parse(number, text)?;
+    if order.row.quantity > 0 {
+        let row = GrantRow {
+            state: order.state,
+            ..share_row(meta, order.user, &order.row)?
+        };
+        rows.grants.insert(number, row);
+    }
+    Some(())
+}
+
+/// The same for what became of a payment, whose name is the order's number and the reference.
+pub(crate) fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
+    let (number, payment) = name.split_once('\t')?;
+    let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
+    let outcome = match outcome {
+        "p" => PaymentOutcome::Paid,
+        "r" => PaymentOutcome::Reinstated,
+        "d" => PaymentOutcome::RefundDue,
+        _ => return None,
+    };
+    rows.payments.insert(key, outcome);
+    Some(())
+}
+
+fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Option<GrantRow> {
     Some(GrantRow {
         user: UserId::new(user).ok()?,
         quantity: row.quantity,
@@ -273,22 +325,6 @@ pub(crate) fn share_row(meta: &CampaignMeta, user: &str, row: &Row<'_>) -> Optio
         key: row.key()?,
         state: OrderState::Held,
     })
-}
-
-pub(crate) fn order_row(meta: &CampaignMeta, order: &OrderText<'_>) -> Option<GrantRow> {
-    Some(GrantRow {
-        state: order.state,
-        ..share_row(meta, order.user, &order.row)?
-    })
-}
-
-pub(crate) fn payment_outcome(word: &str) -> Option<PaymentOutcome> {
-    match word {
-        "p" => Some(PaymentOutcome::Paid),
-        "r" => Some(PaymentOutcome::Reinstated),
-        "d" => Some(PaymentOutcome::RefundDue),
-        _ => None,
-    }
 }
 
 /// The word under which Redis keeps what became of a payment.

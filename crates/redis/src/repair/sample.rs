@@ -8,10 +8,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
-    event::{Entry, PartitionId},
-    id::{CampaignId, PaymentRef},
+    event::PartitionId,
+    id::CampaignId,
     ports::{EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
     reconcile::{GrantRow, PartRows, compare},
 };
@@ -22,9 +21,8 @@ use crate::{
     error::unavailable,
     keys::part_of,
     partitions::Partitions,
-    reply::{OrderText, Row},
     scripts::AT_MAXMEMORY,
-    snapshot::{Head, order_row, payment_outcome, share_row},
+    snapshot::{Head, read_order, read_payment, read_share},
 };
 
 /// With more entries in flight nothing is compared: most differences would be among them.
@@ -112,17 +110,7 @@ impl SampleEngine for RedisEngine {
             }
             SampleCursor::Scan { cursor } => reader.scan(cursor, rows_max.max(1)).await?,
         };
-        // Whatever has changed while rows were read is in the log behind the position before; or it is settled by now,
-        // and the next look sees it.
-        let mut in_flight: Vec<Entry> = Vec::new();
-        loop {
-            let after = in_flight.last().map_or(from, |entry| entry.seq);
-            let entries = partitions.entries_behind(partition, after).await?;
-            if entries.is_empty() {
-                break;
-            }
-            in_flight.extend(entries);
-        }
+        let mut in_flight = partitions.in_flight(partition, from).await?;
         if partitions.get(partition).current_term() != Some(term) {
             return Ok(None); // What was read may be another server's.
         }
@@ -255,7 +243,7 @@ impl<'a> Reader<'a> {
         let mut page = Page::new((next != "0").then_some(SampleCursor::Scan { cursor: next }));
         for pair in fields.chunks_exact(2) {
             let read = match is_packet {
-                true => read_share(head, &mut page.engine, &pair[0], &pair[1]),
+                true => read_share(&head.meta, &mut page.engine, &pair[0], &pair[1]),
                 false => read_payment(&mut page.engine, &pair[0], &pair[1]),
             };
             read.ok_or_else(|| self.bad(rest, &pair[0]))?;
@@ -291,7 +279,7 @@ impl<'a> Reader<'a> {
         let rows = self.fields("users", &users).await?;
         for (user, row) in users.into_iter().zip(rows) {
             if let Some(row) = row {
-                let read = read_share(head, &mut page.engine, user, &row);
+                let read = read_share(&head.meta, &mut page.engine, user, &row);
                 read.ok_or_else(|| self.bad("users", user))?;
             }
         }
@@ -308,13 +296,9 @@ impl<'a> Reader<'a> {
         };
         let orders = self.fields("orders", numbers).await?;
         for (number, text) in numbers.iter().zip(orders) {
-            let Some(text) = text else { continue };
-            let bad = || self.bad("orders", number);
-            let order = OrderText::parse(*number, &text).ok_or_else(bad)?;
-            // Nobody has one without units: its number is withheld.
-            if order.row.quantity > 0 {
-                let row = order_row(&head.meta, &order).ok_or_else(bad)?;
-                rows.grants.insert(*number, row);
+            if let Some(text) = text {
+                let read = read_order(&head.meta, rows, *number, &text);
+                read.ok_or_else(|| self.bad("orders", number))?;
             }
         }
         Ok(())
@@ -388,21 +372,6 @@ impl<'a> Reader<'a> {
     fn bad(&self, rest: &str, field: impl std::fmt::Display) -> EngineError {
         unavailable(format!("{field} of {} cannot be read", self.key(rest)))
     }
-}
-
-fn read_share(head: &Head, rows: &mut PartRows, user: &str, text: &str) -> Option<()> {
-    let row = Row::parse(head.meta.kind, text)?;
-    let share = share_row(&head.meta, user, &row)?;
-    rows.grants.insert(row.number, share);
-    Some(())
-}
-
-fn read_payment(rows: &mut PartRows, name: &str, outcome: &str) -> Option<()> {
-    let (number, payment) = name.split_once('\t')?;
-    let key = (number.parse().ok()?, PaymentRef::new(payment).ok()?);
-    let outcome: PaymentOutcome = payment_outcome(outcome)?;
-    rows.payments.insert(key, outcome);
-    Some(())
 }
 
 /// A row of the ledger that somebody has.
