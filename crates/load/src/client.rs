@@ -108,6 +108,22 @@ impl Client {
             .await
     }
 
+    /// `POST` of JSON that makes something; returns its id.
+    ///
+    /// # Errors
+    /// When the answer is no success, or has no id.
+    pub async fn create(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        what: &serde_json::Value,
+    ) -> anyhow::Result<String> {
+        let answer = self.post(path, token, what.to_string().into()).await?;
+        let made = answer.success().with_context(|| format!("POST {path}"))?;
+        let id = made["id"].as_str().context("an answer without an id")?;
+        Ok(id.to_owned())
+    }
+
     async fn request(
         &mut self,
         method: Method,

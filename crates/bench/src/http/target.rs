@@ -3,7 +3,6 @@
 use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
 use hyper::header::HeaderValue;
 use qiang_load::{client::Client, load_generator::User, verdict::AmountBody};
 use qiang_node::local::{LocalService, UserTokens};
@@ -52,26 +51,15 @@ impl Target {
     /// Opens a packet of `shares` shares, one minor unit each, and returns the path of its claims.
     pub(super) async fn open_packet(&self, shares: u32) -> anyhow::Result<String> {
         let mut client = Client::connect(self.addr).await?;
-        let deposit = json!({ "amount": shares, "currency": "CNY" }).to_string();
+        let deposit = json!({ "amount": shares, "currency": "CNY" });
         let path = "/v1/accounts/bench/deposits";
-        client
-            .post(path, &self.operator, Bytes::from(deposit))
-            .await?
-            .success()
-            .context("deposit")?;
+        client.create(path, &self.operator, &deposit).await?;
         let packet = json!({
             "title": "bench", "total": { "amount": shares, "currency": "CNY" }, "shares": shares,
             "split": { "rule": "equal" },
         });
-        let body = Bytes::from(packet.to_string());
-        let answer = client
-            .post("/v1/red-packets", &self.operator, body)
-            .await?
-            .success()
-            .context("red packet")?;
-        let id = answer["id"]
-            .as_str()
-            .context("a red packet without an id")?;
+        let path = "/v1/red-packets";
+        let id = client.create(path, &self.operator, &packet).await?;
         Ok(format!("/v1/red-packets/{id}"))
     }
 

@@ -14,7 +14,6 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use bytes::Bytes;
 use hyper::{StatusCode, header::HeaderValue};
 use qiang_load::client::Client;
 use qiang_node::local::{LocalServers, LocalService};
@@ -145,10 +144,8 @@ async fn open_sale(node: &LocalService) -> anyhow::Result<String> {
     let operator = HeaderValue::try_from(node.tokens().bearer("bench", "claim operate")?)?;
     let price = json!({ "amount": 100, "currency": "CNY" });
     let sale = json!({ "title": "bench", "stock": 100, "unit_price": price });
-    let body = Bytes::from(sale.to_string());
     let mut client = Client::connect(node.addr()).await?;
-    let answer = client.post("/v1/sales", &operator, body).await?.success()?;
-    let id = answer["id"].as_str().context("a sale without an id")?;
+    let id = client.create("/v1/sales", &operator, &sale).await?;
     Ok(format!("/v1/campaigns/{id}/state"))
 }
 

@@ -191,22 +191,15 @@ async fn open_packet(
 ) -> anyhow::Result<String> {
     let deposit = json!({ "amount": TOTAL_MINOR, "currency": "CNY" });
     client
-        .post("/v1/accounts/sender/deposits", operator, body(&deposit))
-        .await?
-        .success()
-        .context("deposit")?;
+        .create("/v1/accounts/sender/deposits", operator, &deposit)
+        .await?;
     let packet = json!({
         "title": "恭喜发财",
         "total": { "amount": TOTAL_MINOR, "currency": "CNY" },
         "shares": shares,
         "split": { "rule": "double_average", "min": 1 },
     });
-    let answer = client
-        .post("/v1/red-packets", sender, body(&packet))
-        .await?
-        .success()
-        .context("red packet")?;
-    id_of(&answer)
+    client.create("/v1/red-packets", sender, &packet).await
 }
 
 async fn open_sale(
@@ -221,23 +214,7 @@ async fn open_sale(
         "unit_price": { "amount": 99_900, "currency": "CNY" },
         "hold_seconds": 900,
     });
-    let answer = client
-        .post("/v1/sales", operator, body(&sale))
-        .await?
-        .success()
-        .context("sale")?;
-    id_of(&answer)
-}
-
-fn body(value: &Value) -> Bytes {
-    Bytes::from(value.to_string())
-}
-
-fn id_of(answer: &Value) -> anyhow::Result<String> {
-    Ok(answer["id"]
-        .as_str()
-        .context("an answer without an id")?
-        .to_owned())
+    client.create("/v1/sales", operator, &sale).await
 }
 
 fn minor(packet: &Value, field: &str) -> anyhow::Result<i64> {
