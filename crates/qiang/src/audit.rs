@@ -10,6 +10,8 @@ use std::{
 use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
 use qiang_node::config::{Config, Secret, TopologyKind};
 
+use crate::block_on;
+
 const BROKEN: u8 = 1;
 /// There was nothing to audit, or it could not be read to the end.
 const NOT_READ: u8 = 2;
@@ -79,10 +81,7 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 fn report(args: &AuditArgs) -> anyhow::Result<Report> {
     let engine = engine(args)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    block_on(async {
         match (&args.ledger, &engine) {
             (None, None) => qiang_audit::audit(&args.db),
             (Some(url), None) => qiang_audit::audit_ledger(url.expose()).await,

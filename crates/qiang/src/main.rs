@@ -58,6 +58,15 @@ enum Command {
     Openapi,
 }
 
+/// Runs the work of a command that serves nobody, for which one thread is enough.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(work)
+}
+
 /// 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use qiang_node::UsageError;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, block_on};
 
 /// Which database.
 #[derive(Debug, clap::Args)]
@@ -20,10 +20,7 @@ pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
                     files bring themselves up to date";
         return Err(UsageError::new(line).into());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let migrated = runtime.block_on(qiang_node::migrate(url))?;
+    let migrated = block_on(async { Ok(qiang_node::migrate(url).await?) })?;
     if migrated.from == migrated.to {
         println!("the schema is at version {} already", migrated.to);
     } else {

@@ -14,7 +14,7 @@ use qiang_core::{
 };
 use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, block_on};
 
 /// Something is left as it was.
 const LEFT: u8 = 1;
@@ -70,11 +70,7 @@ pub(crate) fn run(command: &Partition) -> anyhow::Result<ExitCode> {
         Partition::Resume(args) => (&args.one.backend, Some(args.one.partition)),
     };
     let config = backend.load(&backend.overrides())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    block_on(async {
         let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
         let done = match number.map(PartitionId) {
             None => list(&maintenance),

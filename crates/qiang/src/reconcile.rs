@@ -16,7 +16,7 @@ use qiang_core::{
 use qiang_node::{SystemClock, UsageError, maintenance::Maintenance};
 use serde::Serialize;
 
-use crate::{backend::BackendArgs, partition::withheld_of};
+use crate::{backend::BackendArgs, block_on, partition::withheld_of};
 
 /// Differences remain.
 const DIFFERENCES: u8 = 1;
@@ -114,16 +114,12 @@ impl Found {
 
 pub(crate) fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
     let config = args.backend.load(&args.backend.overrides())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
     let mut found = Found::default();
-    let (reconciled, closed) = runtime.block_on(async {
+    let (reconciled, closed) = block_on(async {
         let maintenance = Maintenance::open(&config, Arc::new(SystemClock)).await?;
         let reconciled = reconcile(&maintenance, args, &mut found).await;
         let closed = maintenance.close().await;
-        anyhow::Ok((reconciled, closed))
+        Ok((reconciled, closed))
     })?;
     // What was found and done before an error is said all the same, unless nothing was.
     if reconciled.is_ok() || !found.agrees() || !found.repaired.is_empty() {

@@ -15,7 +15,7 @@ use qiang_core::{
 use qiang_node::{Config, LedgerBackend, SystemClock, UsageError};
 use serde::Serialize;
 
-use crate::backend::BackendArgs;
+use crate::{backend::BackendArgs, block_on};
 
 const PAGE_MAX: u32 = 500;
 /// Entries that are listed by default, and at most.
@@ -86,11 +86,7 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
         Settlement::Redrive(args) if !args.all => Some(places(&args.places)?),
         _ => None,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+    block_on(async {
         let ledger_backend = open(&config).await?;
         let ledger = ledger_backend.ledger();
         let done = match command {
