@@ -20,14 +20,41 @@ const LATENCY_BUCKETS: [f64; 14] = [
 ];
 /// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
 const UNDECIDED: [&str; 2] = ["throttled", "failed"];
-const SET_ASIDE: &str = "qiang_settlement_set_aside";
-const PARTITION_READY: &str = "qiang_partition_ready";
-const CLOCK_OFFSET: &str = "qiang_clock_offset_seconds";
-const DISK_AVAILABLE: &str = "qiang_disk_available_bytes";
-const DISK_SIZE: &str = "qiang_disk_size_bytes";
-const RECONCILE_DIFFERENCES: &str = "qiang_reconcile_differences";
-const RECONCILE_RAN: &str = "qiang_reconcile_last_run_timestamp_seconds";
-const RECONCILE_PASSED: &str = "qiang_reconcile_last_pass_timestamp_seconds";
+/// A gauge that is looked up by its labels: its name, and what it says.
+type Labelled = (&'static str, &'static str);
+
+const SET_ASIDE: Labelled = (
+    "qiang_settlement_set_aside",
+    "Entries that the ledger refused and quarantined, or that wait for these, by partition",
+);
+const PARTITION_READY: Labelled = (
+    "qiang_partition_ready",
+    "1 while a partition grants, 0 while it does not; /readyz says why",
+);
+const CLOCK_OFFSET: Labelled = (
+    "qiang_clock_offset_seconds",
+    "How far ahead the clock is that decides: Redis' of this machine's; the system's of what has passed",
+);
+const DISK_AVAILABLE: Labelled = (
+    "qiang_disk_available_bytes",
+    "What is left of the disk that has the data file",
+);
+const DISK_SIZE: Labelled = (
+    "qiang_disk_size_bytes",
+    "The size of the disk that has the data file",
+);
+const RECONCILE_DIFFERENCES: Labelled = (
+    "qiang_reconcile_differences",
+    "Rows in which engine and ledger differ, by kind, as far as they were held against each other",
+);
+const RECONCILE_RAN: Labelled = (
+    "qiang_reconcile_last_run_timestamp_seconds",
+    "When rows of engine and ledger were held against each other last, by partition",
+);
+const RECONCILE_PASSED: Labelled = (
+    "qiang_reconcile_last_pass_timestamp_seconds",
+    "When all live rows of engine and ledger had been held against each other last, by partition",
+);
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
@@ -69,46 +96,6 @@ impl Metrics {
             describe_gauge(&recorder, name, text);
             recorder.register_gauge(&Key::from_name(name), &METADATA)
         };
-        describe_gauge(
-            &recorder,
-            SET_ASIDE,
-            "Entries that the ledger refused and quarantined, or that wait for these, by partition",
-        );
-        describe_gauge(
-            &recorder,
-            PARTITION_READY,
-            "1 while a partition grants, 0 while it does not; /readyz says why",
-        );
-        describe_gauge(
-            &recorder,
-            CLOCK_OFFSET,
-            "How far ahead the clock is that decides: Redis' of this machine's; the system's of what has passed",
-        );
-        describe_gauge(
-            &recorder,
-            DISK_AVAILABLE,
-            "What is left of the disk that has the data file",
-        );
-        describe_gauge(
-            &recorder,
-            DISK_SIZE,
-            "The size of the disk that has the data file",
-        );
-        describe_gauge(
-            &recorder,
-            RECONCILE_DIFFERENCES,
-            "Rows in which engine and ledger differ, by kind, as far as they were held against each other",
-        );
-        describe_gauge(
-            &recorder,
-            RECONCILE_RAN,
-            "When rows of engine and ledger were held against each other last, by partition",
-        );
-        describe_gauge(
-            &recorder,
-            RECONCILE_PASSED,
-            "When all live rows of engine and ledger had been held against each other last, by partition",
-        );
         let text = "Claims by what they ended in";
         let routes = templates(&recorder, document);
         // A process that takes no claims counts none.
@@ -253,7 +240,8 @@ impl Metrics {
     }
 
     /// Sets a gauge that is looked up by its labels.
-    fn set(&self, name: &'static str, labels: Vec<Label>, value: f64) {
+    fn set(&self, (name, text): Labelled, labels: Vec<Label>, value: f64) {
+        describe_gauge(&self.recorder, name, text);
         let key = Key::from_parts(name, labels);
         self.recorder.register_gauge(&key, &METADATA).set(value);
     }
