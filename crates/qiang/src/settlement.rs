@@ -150,14 +150,12 @@ struct Row {
 
 impl Row {
     fn of(quarantined: &QuarantinedEntry) -> Self {
-        let text = quarantined.entry.to_text();
         let at = Calendar::from_millisecond(quarantined.at.as_millis());
         Self {
             partition: quarantined.partition.0,
             seq: quarantined.entry.seq,
             campaign: quarantined.entry.campaign.to_string(),
-            // Sequence number, instant and campaign come before it.
-            event: text.splitn(4, ' ').nth(3).unwrap_or_default().to_owned(),
+            event: quarantined.entry.event.to_string(),
             at: at.map_or_else(
                 |_| quarantined.at.as_millis().to_string(),
                 |at| at.to_string(),

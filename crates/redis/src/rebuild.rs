@@ -10,7 +10,7 @@ use std::{
 
 use qiang_core::{
     campaign::{CampaignKind, Phase},
-    event::{Entry, Event, PartitionId, Seq},
+    event::{Event, PartitionId, Seq},
     id::UserId,
     order::OrderState,
     ports::{EngineError, RepairReport},

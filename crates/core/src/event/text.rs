@@ -20,16 +20,29 @@ impl Entry {
     /// The entry as one line, without an end of line.
     #[must_use]
     pub fn to_text(&self) -> String {
+        let (seq, at, campaign) = (self.seq, self.at.as_millis(), self.campaign);
         let mut line = String::with_capacity(96);
         // Writing to a string does not fail.
-        let _ = self.write(&mut line);
+        let _ = write!(line, "{seq} {at} {campaign} {}", self.event);
         line
     }
 
-    fn write(&self, line: &mut String) -> fmt::Result {
-        let (seq, at, campaign) = (self.seq, self.at.as_millis(), self.campaign);
-        write!(line, "{seq} {at} {campaign} {}", self.event.name())?;
-        match &self.event {
+    /// Reads what [`Entry::to_text`] has written.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn from_text(line: &str) -> Result<Self, NotAnEntry> {
+        let mut words = line.split(' ');
+        let entry = read(&mut words).filter(|_| words.next().is_none());
+        entry.ok_or(NotAnEntry)
+    }
+}
+
+/// What happened, as it stands in an entry's text.
+impl fmt::Display for Event {
+    fn fmt(&self, line: &mut fmt::Formatter<'_>) -> fmt::Result {
+        line.write_str(self.name())?;
+        match self {
             Event::Opened { parts } => write!(line, " {parts}"),
             Event::Granted {
                 number,
@@ -68,16 +81,6 @@ impl Entry {
                 refunded_minor,
             } => write!(line, " {returned} {refunded_minor}"),
         }
-    }
-
-    /// Reads what [`Entry::to_text`] has written.
-    ///
-    /// # Errors
-    /// When it is anything else.
-    pub fn from_text(line: &str) -> Result<Self, NotAnEntry> {
-        let mut words = line.split(' ');
-        let entry = read(&mut words).filter(|_| words.next().is_none());
-        entry.ok_or(NotAnEntry)
     }
 }
 

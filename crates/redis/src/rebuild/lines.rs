@@ -136,18 +136,7 @@ pub(super) fn line_of(meta: &CampaignMeta, at: Timestamp, event: &Event) -> (&'s
         key,
     } = event
     else {
-        let entry = Entry {
-            seq: 0,
-            at,
-            campaign: meta.id,
-            event: event.clone(),
-        };
-        // Place, instant and campaign stand before it.
-        let text = entry.to_text();
-        return (
-            "e",
-            text.splitn(4, ' ').nth(3).unwrap_or_default().to_owned(),
-        );
+        return ("e", event.to_string());
     };
     let key = key.as_ref().map_or("", |key| key.as_str());
     let offset = offset(meta, at);

@@ -183,16 +183,7 @@ fn repair(case: &Case<'_>) -> Repair {
 }
 
 fn appended(repair: &Repair) -> String {
-    let text = |(_, event): &(Timestamp, Event)| {
-        let entry = Entry {
-            seq: 1,
-            at: at(0),
-            campaign: id(),
-            event: event.clone(),
-        };
-        let text = entry.to_text();
-        text.splitn(4, ' ').nth(3).unwrap().to_owned()
-    };
+    let text = |(_, event): &(Timestamp, Event)| event.to_string();
     repair
         .append
         .iter()
