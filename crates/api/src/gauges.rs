@@ -3,8 +3,7 @@
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{QuarantineCount, TransportStatus},
-    reconcile::DifferenceKind,
-    time::Timestamp,
+    reconcile::PartitionFindings,
 };
 
 /// What operators observe of an engine and of settlement, beside the ports.
@@ -53,7 +52,7 @@ pub trait Gauges: Send + Sync + 'static {
 
     /// What was found where engine and ledger were held against each other, in the partitions that this process
     /// reconciles; none where it reconciles nothing.
-    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
+    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
         None
     }
 
@@ -70,19 +69,6 @@ pub struct Disk {
     pub available: u64,
     /// All of it.
     pub size: u64,
-}
-
-/// What engine and ledger differ in, in one partition.
-#[derive(Debug, Clone)]
-pub struct ReconcileReport {
-    /// The partition.
-    pub partition: PartitionId,
-    /// How many differences there are of each kind.
-    pub differences: Vec<(DifferenceKind, u64)>,
-    /// When some rows were compared last.
-    pub ran_at: Option<Timestamp>,
-    /// When everything that is live had been compared.
-    pub passed_at: Option<Timestamp>,
 }
 
 /// The state of the transport of entries to the ledger.

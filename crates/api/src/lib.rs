@@ -31,7 +31,7 @@ pub use self::{
     app::{Ports, id_at},
     auth::{Scope, check_key},
     config::{Config, UsageError},
-    gauges::{Disk, Gauges, PartitionReport, ReconcileReport, TransportReport},
+    gauges::{Disk, Gauges, PartitionReport, TransportReport},
     router::document,
     server::{Role, Running, Server},
     token::TokenIssuer,

@@ -7,11 +7,15 @@ use std::{sync::OnceLock, time::Duration};
 use axum::http::{Method, StatusCode};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use qiang_core::{event::PartitionId, outcome::Outcome, reconcile::DifferenceKind};
+use qiang_core::{
+    event::PartitionId,
+    outcome::Outcome,
+    reconcile::{DifferenceKind, PartitionFindings},
+};
 use utoipa::openapi::OpenApi;
 
 use self::transport::TransportMetrics;
-use crate::gauges::{Gauges, ReconcileReport};
+use crate::gauges::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 /// Bounds of the latency histogram, in seconds.
@@ -214,7 +218,7 @@ impl Metrics {
         self.handle.render()
     }
 
-    fn show_reconciliation(&self, reports: &[ReconcileReport]) {
+    fn show_reconciliation(&self, reports: &[PartitionFindings]) {
         for kind in DifferenceKind::FAULTS {
             let all = reports.iter().flat_map(|report| &report.differences);
             let of_kind = all.filter(|(other, _)| *other == kind);

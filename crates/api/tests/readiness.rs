@@ -14,7 +14,7 @@ use std::{
 
 use common::{Reply, Service, call};
 use parking_lot::Mutex;
-use qiang_api::{Gauges, ReconcileReport, Role, Server};
+use qiang_api::{Gauges, Role, Server};
 use qiang_core::{
     book::{Claim, Command, OrderView},
     campaign::{AckLevel, Tally},
@@ -22,7 +22,7 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{Answer, Claimed, Engine, EngineError, Probed, QuarantineCount, Ticket},
-    reconcile::DifferenceKind,
+    reconcile::{DifferenceKind, PartitionFindings},
     time::Timestamp,
 };
 use serde_json::json;
@@ -91,8 +91,8 @@ impl Gauges for Parts {
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)> {
         Vec::new()
     }
-    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
-        let report = |n, differences: [u64; 5]| ReconcileReport {
+    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
+        let report = |n, differences: [u64; 5]| PartitionFindings {
             partition: PartitionId(n),
             differences: DifferenceKind::FAULTS
                 .into_iter()

@@ -15,7 +15,7 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{Clock, EngineError, Ledger, SampleCursor, SampleEngine},
-    reconcile::{Difference, DifferenceKind},
+    reconcile::{Difference, DifferenceKind, PartitionFindings},
     time::Timestamp,
 };
 
@@ -34,19 +34,6 @@ pub struct ReconcileOptions {
     pub interval: Duration,
     /// About how many rows of each partition one run looks at.
     pub rows_max: u32,
-}
-
-/// What reconciliation of one partition has found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionFindings {
-    /// The partition.
-    pub partition: PartitionId,
-    /// How many differences there are, of each kind that is a fault.
-    pub differences: Vec<(DifferenceKind, u64)>,
-    /// When rows were compared last.
-    pub ran_at: Option<Timestamp>,
-    /// When everything that is live had been compared.
-    pub passed_at: Option<Timestamp>,
 }
 
 /// What was found in the partitions that this process reconciles.

@@ -5,11 +5,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use async_trait::async_trait;
-use qiang_api::{Disk, Gauges, PartitionReport, ReconcileReport, TransportReport};
+use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
-    reconcile::{PartitionFindings, ReconcileMonitor, Reconciliation},
+    reconcile::{ReconcileMonitor, Reconciliation},
     repair,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
@@ -23,6 +23,7 @@ use qiang_core::{
         Claimed, Clock, Engine, EngineError, EventLog, Ledger, Probed, QuarantineCount,
         RepairEngine, Ticket, Transport, TransportStatus,
     },
+    reconcile::PartitionFindings,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
@@ -332,15 +333,8 @@ impl Gauges for Distributed {
         self.upkeep.stuck()
     }
 
-    fn reconciliation(&self) -> Option<Vec<ReconcileReport>> {
-        let report = |it: PartitionFindings| ReconcileReport {
-            partition: it.partition,
-            differences: it.differences,
-            ran_at: it.ran_at,
-            passed_at: it.passed_at,
-        };
-        let findings = self.findings.as_ref()?.findings();
-        Some(findings.into_iter().map(report).collect())
+    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
+        Some(self.findings.as_ref()?.findings())
     }
 
     fn transport_report(&self) -> Option<TransportReport> {

@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, fmt};
 
 use super::rows::{GrantRow, PartRows};
 use crate::{
-    event::Entry,
+    event::{Entry, PartitionId},
     id::{CampaignId, UserId},
+    time::Timestamp,
 };
 
 /// In which way the sides differ.
@@ -47,6 +48,19 @@ impl DifferenceKind {
             Self::StateDiffers => "state_differs",
         }
     }
+}
+
+/// What reconciliation of one partition has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionFindings {
+    /// The partition.
+    pub partition: PartitionId,
+    /// How many differences there are, of each kind that is a fault.
+    pub differences: Vec<(DifferenceKind, u64)>,
+    /// When rows were compared last.
+    pub ran_at: Option<Timestamp>,
+    /// When everything that is live had been compared.
+    pub passed_at: Option<Timestamp>,
 }
 
 /// One difference.

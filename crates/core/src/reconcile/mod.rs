@@ -15,7 +15,7 @@ mod spread;
 mod tests;
 
 pub use self::{
-    compare::{Difference, DifferenceKind, compare},
+    compare::{Difference, DifferenceKind, PartitionFindings, compare},
     repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
     rows::{GrantRow, PartRows},
     spread::SpreadSurvey,
