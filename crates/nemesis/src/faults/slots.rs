@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use qiang_testkit::servers::redis::{Reply, Server};
+use qiang_testkit::servers::redis::{Reply, Server, View};
 
-use crate::installation::{
-    Installation, blocking,
-    redis::{Myself, slot_of},
-};
+use crate::installation::{Installation, blocking, redis::slot_of};
 
 /// Keys that move in one command.
 const KEYS_AT_ONCE: &str = "20";
@@ -24,7 +21,7 @@ pub(super) async fn migrate(site: &Installation, partition: usize, hold: Duratio
     let from = site.redis.wait_for_primary(partition).await?;
     let to = next_primary(servers, from).context("there is no other primary")?;
     let id = |index: usize| {
-        let me = Myself::of(&servers[index]).map(|me| me.id);
+        let me = View::of_itself(&servers[index]).map(|me| me.id);
         me.with_context(|| format!("node {index} does not answer"))
     };
     let (from_id, to_id) = (id(from)?, id(to)?);
@@ -60,7 +57,7 @@ fn next_primary(servers: &[Server], from: usize) -> Option<usize> {
     let others = (1..servers.len()).map(|step| (from + step) % servers.len());
     let mut others = others;
     others.find(|index| {
-        blocking(|| Myself::of(&servers[*index]))
+        blocking(|| View::of_itself(&servers[*index]))
             .ok()
             .flatten()
             .is_some_and(|me| me.primary)

@@ -1,17 +1,13 @@
 //! Servers that go back in time, run full, or forget scripts.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context as _, Result};
+use qiang_testkit::servers::postgres;
 
 use crate::{
     faults::Scene,
-    installation::{Installation, blocking, psql, redis::info_number, run, wait_until},
+    installation::{Installation, blocking, redis::info_number, wait_until},
 };
 
 /// Where Redis 7 keeps its append-only file.
@@ -63,23 +59,18 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 pub(super) async fn restore(scene: &Scene, hold: Duration) -> Result<()> {
     let _nothing_created = scene.campaigns.creation.write().await;
     let site = &scene.installation;
-    let server = format!("postgres://qiang@{}", site.postgres.addr());
+    let server = &site.postgres;
     let (now, restored) = (&site.database, format!("{}_restored", site.database));
-    let url = |database: &str| format!("{server}/{database}");
     let folder = tempfile::tempdir()?;
-    let dump: PathBuf = folder.path().join("dump");
-    run(Command::new("pg_dump")
-        .args(["-Fc", "--no-sync", "-d", &url(now), "-f"])
-        .arg(&dump))?;
+    let dump = folder.path().join("dump");
+    blocking(|| postgres::dump(&server.url_of(now), &dump))?;
     tokio::time::sleep(hold).await;
-    let operate = |statement: &str| psql(&url("postgres"), statement);
-    operate(&format!("CREATE DATABASE {restored}"))?;
-    run(Command::new("pg_restore")
-        .args(["-d", &url(&restored)])
-        .arg(&dump))?;
-    operate(&format!("DROP DATABASE {now} WITH (FORCE)"))?;
-    operate(&format!("ALTER DATABASE {restored} RENAME TO {now}"))?;
-    Ok(())
+    blocking(|| {
+        server.sql(&format!("CREATE DATABASE {restored}"));
+        postgres::restore(&server.url_of(&restored), &dump);
+        server.sql(&format!("DROP DATABASE {now} WITH (FORCE)"));
+        server.sql(&format!("ALTER DATABASE {restored} RENAME TO {now}"));
+    })
 }
 
 /// Gives a server less memory than it uses, then as much as it wants.

@@ -129,12 +129,7 @@ impl Installation {
 
     /// A statement in the ledger: lines with `|` between the columns.
     pub(crate) fn sql(&self, statement: &str) -> Result<String> {
-        let database = format!(
-            "postgres://qiang@{}/{}",
-            self.postgres.addr(),
-            self.database
-        );
-        psql(&database, statement)
+        blocking(|| self.postgres.sql_in(&self.database, statement))
     }
 
     /// Units of a campaign that repairs have withheld, over all partitions.
@@ -151,11 +146,7 @@ impl Installation {
 
     /// What `qiang audit` says of ledger and engine.
     pub(crate) fn audit(&self) -> Result<Value> {
-        let ledger = format!(
-            "postgres://qiang@{}/{}",
-            self.postgres.addr(),
-            self.database
-        );
+        let ledger = self.postgres.url_of(&self.database);
         let mut command = Command::new(&self.setup.qiang);
         command.args(["audit", "--json", "--prefix", PREFIX, "--ledger", &ledger]);
         let urls = |servers: &[qiang_testkit::servers::redis::Server]| {
@@ -191,24 +182,8 @@ impl Installation {
     }
 }
 
-/// Runs a statement by `psql`.
-pub(crate) fn psql(database: &str, statement: &str) -> Result<String> {
-    let mut psql = Command::new("psql");
-    psql.args([
-        "-X",
-        "-q",
-        "-A",
-        "-t",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-d",
-        database,
-    ]);
-    run(psql.args(["-c", statement]))
-}
-
 /// Runs a program to its end, and returns what it wrote.
-pub(crate) fn run(command: &mut Command) -> Result<String> {
+fn run(command: &mut Command) -> Result<String> {
     let output = blocking(|| command.output())?;
     let output = output.with_context(|| format!("run {:?}", command.get_program()))?;
     if !output.status.success() {

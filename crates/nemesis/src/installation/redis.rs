@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use qiang_testkit::{
     proxy::FaultProxy,
-    servers::redis::{Cluster, Options, Reply, SentinelSet, Server},
+    servers::redis::{Cluster, Options, Reply, SentinelSet, Server, View},
 };
 
 use super::{blocking, wait_until};
@@ -88,16 +88,14 @@ impl RedisSite {
     pub(crate) fn primary(&self, partition: usize) -> Option<usize> {
         match self {
             Self::Sentinel { set, watch } => {
-                let named: Vec<u16> = set.sentinels().iter().filter_map(named_by).collect();
-                let votes = |port: &u16| named.iter().filter(|other| *other == port).count();
-                let port = named.iter().find(|port| votes(port) >= QUORUM)?;
-                watch.iter().position(|proxy| proxy.addr().port() == *port)
+                let named = set.agreed_addr()?;
+                watch.iter().position(|proxy| proxy.addr() == named)
             }
             Self::Cluster { cluster, .. } => {
                 let slot = slot_of(cluster.nodes(), partition)?;
                 let claims = cluster.nodes().iter().enumerate();
                 let claims = claims.filter_map(|(index, node)| {
-                    let me = Myself::of(node)?;
+                    let me = View::of_itself(node)?;
                     (me.primary && me.serves(slot)).then_some((me.epoch, index))
                 });
                 claims.max().map(|(_, index)| index)
@@ -111,11 +109,11 @@ impl RedisSite {
         match self {
             Self::Sentinel { .. } => all.filter(|index| *index != primary).collect(),
             Self::Cluster { cluster, .. } => {
-                let Some(id) = Myself::of(cluster.node(primary)).map(|me| me.id) else {
+                let Some(id) = View::of_itself(cluster.node(primary)).map(|me| me.id) else {
                     return Vec::new();
                 };
                 let follows = |index: &usize| {
-                    Myself::of(cluster.node(*index)).is_some_and(|me| me.primary_id == id)
+                    View::of_itself(cluster.node(*index)).is_some_and(|me| me.primary_id == id)
                 };
                 all.filter(follows).collect()
             }
@@ -152,14 +150,14 @@ impl RedisSite {
                 server.info("replication", "role").as_deref() == Some("master")
                     && follow.iter().all(|i| set.servers()[*i].is_synced_replica())
                     && server.is_acknowledged_by(follow.len())
-                    && set.sentinels().iter().all(sees_everything)
+                    && set.is_watched()
             }
             Self::Cluster { cluster, .. } => {
                 let nodes = cluster.nodes();
                 let ok = |node: &Server| {
                     let info = node.call(&["CLUSTER", "INFO"]).ok();
                     let info = info.as_ref().and_then(Reply::text).unwrap_or_default();
-                    let in_step = match Myself::of(node) {
+                    let in_step = match View::of_itself(node) {
                         None => false,
                         Some(me) if me.primary => node.is_acknowledged_by(1),
                         Some(_) => node.is_synced_replica(),
@@ -234,72 +232,12 @@ async fn announce(nodes: &[Server], announced: &[FaultProxy]) -> Result<()> {
     .await
 }
 
-/// The port of the primary that a Sentinel names.
-fn named_by(sentinel: &Server) -> Option<u16> {
-    let request = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "qiang"];
-    let reply = sentinel.call(&request).ok()?;
-    reply.array().get(1)?.text()?.parse().ok()
-}
-
-fn sees_everything(sentinel: &Server) -> bool {
-    let flags = |list: &str| -> Vec<String> {
-        let Ok(reply) = sentinel.call(&["SENTINEL", list, "qiang"]) else {
-            return Vec::new();
-        };
-        let flags = |one: &Reply| one.field("flags").and_then(Reply::text).map(str::to_owned);
-        reply.array().iter().filter_map(flags).collect()
-    };
-    let primary = sentinel.call(&["SENTINEL", "MASTER", "qiang"]);
-    let primary =
-        primary.is_ok_and(|reply| reply.field("flags").and_then(Reply::text) == Some("master"));
-    primary
-        && flags("REPLICAS") == ["slave", "slave"]
-        && flags("SENTINELS") == ["sentinel", "sentinel"]
-        && sentinel.call(&["SENTINEL", "CKQUORUM", "qiang"]).is_ok()
-}
-
 /// The slot of a partition's keys.
 pub(crate) fn slot_of(nodes: &[Server], partition: usize) -> Option<u16> {
     let key = format!("{{p{partition:02}}}");
     let ask = |node: &Server| node.call(&["CLUSTER", "KEYSLOT", &key]).ok()?.integer();
     let slot = nodes.iter().find_map(ask)?;
     u16::try_from(slot).ok()
-}
-
-/// What a node of a Cluster says of itself.
-pub(crate) struct Myself {
-    pub(crate) id: String,
-    pub(crate) primary: bool,
-    primary_id: String,
-    epoch: u64,
-    slots: Vec<(u16, u16)>,
-}
-
-impl Myself {
-    /// None when the node does not answer.
-    pub(crate) fn of(node: &Server) -> Option<Self> {
-        let reply = node.call(&["CLUSTER", "NODES"]).ok()?;
-        let lines = reply.text()?.lines();
-        let words: Vec<&str> = lines
-            .map(|line| line.split_whitespace().collect::<Vec<_>>())
-            .find(|words| words.get(2).is_some_and(|flags| flags.contains("myself")))?;
-        let range = |word: &&str| {
-            let (first, last) = word.split_once('-').unwrap_or((word, word));
-            Some((first.parse().ok()?, last.parse().ok()?))
-        };
-        Some(Self {
-            id: words[0].to_owned(),
-            primary: words[2].contains("master"),
-            primary_id: (*words.get(3)?).to_owned(),
-            epoch: words.get(6)?.parse().ok()?,
-            slots: words.get(8..)?.iter().filter_map(range).collect(),
-        })
-    }
-
-    pub(crate) fn serves(&self, slot: u16) -> bool {
-        let mut ranges = self.slots.iter();
-        ranges.any(|(first, last)| (*first..=*last).contains(&slot))
-    }
 }
 
 /// A field of `INFO` as a number.

@@ -69,13 +69,22 @@ impl Postgres {
     /// # Panics
     /// When it fails.
     pub fn sql(&self, statement: &str) -> String {
+        self.sql_in(DATABASE, statement)
+    }
+
+    /// The same in another database.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn sql_in(&self, database: &str, statement: &str) -> String {
         let mut psql = Command::new(program::find_postgres("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d"]);
-        psql.arg(self.url()).args(["-c", statement]);
+        psql.arg(self.url_of(database)).args(["-c", statement]);
         program::run(statement, &mut psql)
     }
 
-    fn url_of(&self, database: &str) -> String {
+    /// The URL of a database by its name.
+    pub fn url_of(&self, database: &str) -> String {
         format!("postgres://{USER}@{}/{database}", self.addr())
     }
 }

@@ -113,6 +113,15 @@ impl Process {
         self.wait_for_state("to go on", |state| state != 'T');
     }
 
+    /// Sends a signal to it and to all that it started. Nothing happens if it has ended.
+    pub(super) fn signal_all(&self, signal: Signal) {
+        let mut child = self.child();
+        if child.try_wait().expect("our own child").is_none() {
+            let sent = tree::signal(&child, signal);
+            sent.unwrap_or_else(|error| panic!("{signal:?} to {}: {error}", self.name));
+        }
+    }
+
     /// What it and earlier runs with the same file wrote.
     pub fn output(&self) -> String {
         fs::read(&self.output).map_or_else(

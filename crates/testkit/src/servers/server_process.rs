@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::process::{PortTaken, Process};
@@ -187,6 +188,16 @@ impl ServerProcess {
     /// Lets it go on after [`pause`](Self::pause).
     pub fn resume(&self) {
         self.process().resume();
+    }
+
+    /// Halts all its processes with SIGSTOP, and nothing answers. Nothing happens if it has ended.
+    pub fn pause_all(&self) {
+        self.process().signal_all(Signal::STOP);
+    }
+
+    /// Lets them go on after [`pause_all`](Self::pause_all).
+    pub fn resume_all(&self) {
+        self.process().signal_all(Signal::CONT);
     }
 
     /// Starts it on the same ports and folder, after a kill if it runs, and waits until it is ready.

@@ -16,21 +16,8 @@ pub(super) fn kill(child: &mut Child) -> io::Result<()> {
     if child.try_wait()?.is_some() {
         return Ok(());
     }
-    let root = Pid::from_child(child);
-    let mut descendants = Vec::new();
     // Halted from the top, so that none of them starts another or notices that one has ended.
-    kill_process(root, Signal::STOP)?;
-    loop {
-        let new = children(&[&[root][..], &descendants].concat(), &descendants);
-        if new.is_empty() {
-            break;
-        }
-        for pid in &new {
-            // It may have ended by itself.
-            let _ = kill_process(*pid, Signal::STOP);
-        }
-        descendants.extend(new);
-    }
+    let descendants = signal(child, Signal::STOP)?;
     for pid in &descendants {
         // They cannot be reaped, and their ids not be given to others, while their parent is halted.
         let _ = kill_process(*pid, Signal::KILL);
@@ -40,6 +27,24 @@ pub(super) fn kill(child: &mut Child) -> io::Result<()> {
     let gone = |pid: &Pid| state_and_parent(id(*pid)).is_none_or(|(state, _)| "ZX".contains(state));
     poll(END_MAX, || descendants.iter().all(gone).then_some(()))
         .ok_or_else(|| io::Error::other("a descendant does not end"))
+}
+
+/// Sends a signal to the child, which has not been reaped, and to its descendants, from the top; returns these.
+pub(super) fn signal(child: &Child, signal: Signal) -> io::Result<Vec<Pid>> {
+    let root = Pid::from_child(child);
+    let mut descendants = Vec::new();
+    kill_process(root, signal)?;
+    loop {
+        let new = children(&[&[root][..], &descendants].concat(), &descendants);
+        if new.is_empty() {
+            return Ok(descendants);
+        }
+        for pid in &new {
+            // It may have ended by itself.
+            let _ = kill_process(*pid, signal);
+        }
+        descendants.extend(new);
+    }
 }
 
 /// A process's state, as one letter, and its parent; nothing if there is no such process.

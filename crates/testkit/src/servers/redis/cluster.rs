@@ -188,7 +188,7 @@ impl Cluster {
     fn wait_for_primary(&self, slot: u16, wanted: impl Fn(&Server) -> bool) -> &Server {
         wait_for(&format!("a primary of slot {slot}"), AGREE_MAX, || {
             let claims = self.nodes.iter().filter_map(|node| {
-                let me = views(node)?.into_iter().find(|view| view.myself)?;
+                let me = View::of_itself(node)?;
                 (me.primary && me.serves(slot)).then_some((me.epoch, node))
             });
             let (_, node) = claims.max_by_key(|(epoch, _)| *epoch)?;
@@ -197,16 +197,28 @@ impl Cluster {
     }
 }
 
-/// What a node thinks of a node: a line of `CLUSTER NODES`.
-struct View {
+/// What a node of a Cluster thinks of a node: a line of `CLUSTER NODES`.
+#[derive(Debug)]
+pub struct View {
+    /// The node's id.
+    pub id: String,
     myself: bool,
-    primary: bool,
+    /// Whether it is a primary.
+    pub primary: bool,
+    /// The id of its primary; `-` for a primary.
+    pub primary_id: String,
     healthy: bool,
-    epoch: u64,
+    /// When it was elected: whoever has the highest is right.
+    pub epoch: u64,
     slots: Vec<(u16, u16)>,
 }
 
 impl View {
+    /// What a node says of itself; none when it does not answer.
+    pub fn of_itself(node: &Server) -> Option<Self> {
+        views(node)?.into_iter().find(|view| view.myself)
+    }
+
     /// `id addr flags primary ping pong epoch link slot slot-slot …`; slots on the move are in brackets.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -218,15 +230,18 @@ impl View {
             Some((first.parse().ok()?, last.parse().ok()?))
         };
         Some(Self {
+            id: words[0].to_owned(),
             myself: flags.contains(&"myself"),
             primary: flags.contains(&"master"),
+            primary_id: words[3].to_owned(),
             healthy: link == "connected" && !sick.iter().any(|flag| flags.contains(flag)),
             epoch: epoch.parse().ok()?,
             slots: words[8..].iter().filter_map(range).collect(),
         })
     }
 
-    fn serves(&self, slot: u16) -> bool {
+    /// Whether it serves a slot.
+    pub fn serves(&self, slot: u16) -> bool {
         let mut ranges = self.slots.iter();
         ranges.any(|(first, last)| (*first..=*last).contains(&slot))
     }

@@ -6,7 +6,7 @@ mod sentinel;
 mod server;
 mod standalone;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, View};
 pub use resp::Reply;
 pub use sentinel::SentinelSet;
 pub use server::Server;

@@ -60,13 +60,24 @@ impl SentinelSet {
     /// a failover can happen. All servers and Sentinels must run.
     pub fn wait_until_watched(&self) {
         let what = "the Sentinels to see all servers and each other";
-        wait_for(what, WATCH_MAX, || {
-            self.sentinels.iter().all(sees_everything).then_some(())
-        });
+        wait_for(what, WATCH_MAX, || self.is_watched().then_some(()));
         let primary = self.primary();
         wait_for("the replicas to acknowledge", WATCH_MAX, || {
             primary.is_acknowledged_by(REPLICAS).then_some(())
         });
+    }
+
+    /// Whether every Sentinel sees a primary, two replicas in sync, and two other Sentinels now.
+    pub fn is_watched(&self) -> bool {
+        self.sentinels.iter().all(sees_everything)
+    }
+
+    /// Makes a Sentinel that was started again as quick as the others: it does not keep that.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn make_quick(&self, index: usize) {
+        make_quick(&self.sentinels[index]);
     }
 
     /// The name under which the Sentinels know the primary.
@@ -123,7 +134,8 @@ impl SentinelSet {
         })
     }
 
-    fn agreed_addr(&self) -> Option<SocketAddr> {
+    /// The primary that most Sentinels name now; none while they disagree.
+    pub fn agreed_addr(&self) -> Option<SocketAddr> {
         let named: Vec<SocketAddr> = self.sentinels.iter().filter_map(named_by).collect();
         let votes = |addr: &SocketAddr| named.iter().filter(|other| *other == addr).count();
         named.iter().find(|addr| votes(addr) >= QUORUM).copied()
@@ -145,10 +157,14 @@ fn watching(port: u16, down_after_ms: u32, login: Option<&Login>) -> Vec<String>
 
 fn start_sentinel(watching: &[String]) -> Server {
     let sentinel = Server::start_sentinel(watching);
+    make_quick(&sentinel);
+    sentinel
+}
+
+fn make_quick(sentinel: &Server) {
     let debug = [&["SENTINEL", "DEBUG"][..], &SENTINEL_PERIODS].concat();
     let quick = sentinel.call(&debug);
     quick.unwrap_or_else(|error| panic!("make a Sentinel quick: {error}"));
-    sentinel
 }
 
 fn named_by(sentinel: &Server) -> Option<SocketAddr> {
@@ -173,8 +189,11 @@ fn sees_everything(sentinel: &Server) -> bool {
         reply.array().len() == count && reply.array().iter().all(as_expected)
     };
     let quorum = || sentinel.call(&["SENTINEL", "CKQUORUM", MASTER]).is_ok();
+    let primary = sentinel.call(&["SENTINEL", "MASTER", MASTER]);
+    let is_up = |reply: Reply| reply.field("flags").and_then(Reply::text) == Some("master");
     let synced = [("flags", "slave"), ("master-link-status", "ok")];
-    all_have("REPLICAS", REPLICAS, &synced)
+    primary.is_ok_and(is_up)
+        && all_have("REPLICAS", REPLICAS, &synced)
         && all_have("SENTINELS", SENTINELS - 1, &[("flags", "sentinel")])
         && quorum()
 }
