@@ -3,12 +3,12 @@
 use qiang_core::{
     book::Setup,
     campaign::{CampaignKind, Rules},
-    id::{CampaignId, UserId},
+    id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::{CampaignRecord, GrantRecord, LedgerError},
+    ports::{CampaignRecord, GrantRecord, LedgerError, SettledRow},
     rows::{
-        AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, Value, has_fixed_shares,
-        setup_of,
+        AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, SettledRowColumns, Value,
+        has_fixed_shares, setup_of,
     },
     time::Timestamp,
 };
@@ -27,7 +27,7 @@ const DRAFTS: Statement = sql!("drafts");
 const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
-const GRANTED_ORDERS: Statement = sql!(both include_str!("sql/granted_orders.sql"));
+const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 
 /// Shares that are entered at once.
 const SHARES_AT_ONCE_MAX: usize = 16_384;
@@ -181,6 +181,17 @@ pub(crate) async fn grants<D: Dialect>(
     after: u32,
     limit: u32,
 ) -> Result<Vec<GrantRecord>, StoreError> {
+    let rows = numbered_rows::<D>(conn, id, (after, limit), &GRANTED_SHARES).await?;
+    Ok(rows.into_iter().filter_map(GrantRecord::of).collect())
+}
+
+/// Up to `limit` rows with numbers above `after`, in order: shares by a statement, or orders.
+pub(crate) async fn numbered_rows<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    (after, limit): (u32, u32),
+    shares: &'static Statement,
+) -> Result<Vec<SettledRow>, StoreError> {
     let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
         return Ok(Vec::new());
     };
@@ -190,25 +201,11 @@ pub(crate) async fn grants<D: Dialect>(
         i64::from(limit).into(),
     ];
     let statement = match row.kind == CampaignKind::RedPacket.name() {
-        true => &GRANTED_SHARES,
-        false => &GRANTED_ORDERS,
+        true => shares,
+        false => &SETTLED_ORDERS,
     };
-    let grants = fetch::<D, GrantColumns>(conn, statement, &page).await?;
-    grants.into_iter().map(grant_of).collect()
-}
-
-/// A grant as it is listed: number, user, quantity, amount, when.
-type GrantColumns = (i64, String, i64, i64, i64);
-
-fn grant_of(
-    (number, user, quantity, amount_minor, at): GrantColumns,
-) -> Result<GrantRecord, StoreError> {
-    let damaged = |what: &str| StoreError::damaged(format!("grant {number} has a bad {what}"));
-    Ok(GrantRecord {
-        number: number.try_into().map_err(|_| damaged("number"))?,
-        user: UserId::new(&user).map_err(|_| damaged("user"))?,
-        quantity: quantity.try_into().map_err(|_| damaged("quantity"))?,
-        amount_minor,
-        granted_at: Timestamp::from_millis(at),
-    })
+    let rows = fetch::<D, SettledRowColumns>(conn, statement, &page).await?;
+    rows.into_iter()
+        .map(|row| Ok(SettledRow::of(row)?))
+        .collect()
 }

@@ -1,15 +1,13 @@
 //! What reconciliation and repair read.
 
 use qiang_core::{
-    campaign::CampaignKind,
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
-    rows::SettledRowColumns,
 };
 
 use crate::{
-    campaigns::campaign_row,
+    campaigns::{campaign_row, numbered_rows},
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
 };
@@ -17,7 +15,6 @@ use crate::{
 const LIVE_CAMPAIGNS: Statement = sql!(both include_str!("sql/live_campaigns.sql"));
 const PART: Statement = sql!(both include_str!("sql/part.sql"));
 const SETTLED_SHARES: Statement = sql!("settled_shares");
-const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 const LAST_ORDER: Statement = sql!(both include_str!("sql/last_order.sql"));
 const SETTLED_PAYMENTS: Statement = sql!(both include_str!("sql/settled_payments.sql"));
 
@@ -61,22 +58,7 @@ pub(crate) async fn settled_rows<D: Dialect>(
     after: u32,
     limit: u32,
 ) -> Result<Vec<SettledRow>, StoreError> {
-    let Some(row) = campaign_row::<D>(conn, &id.to_string()).await? else {
-        return Ok(Vec::new());
-    };
-    let page = [
-        row.campaign_ref.into(),
-        i64::from(after).into(),
-        i64::from(limit).into(),
-    ];
-    let statement = match row.kind == CampaignKind::RedPacket.name() {
-        true => &SETTLED_SHARES,
-        false => &SETTLED_ORDERS,
-    };
-    let rows = fetch::<D, SettledRowColumns>(conn, statement, &page).await?;
-    rows.into_iter()
-        .map(|row| Ok(SettledRow::of(row)?))
-        .collect()
+    numbered_rows::<D>(conn, id, (after, limit), &SETTLED_SHARES).await
 }
 
 /// The highest number of a campaign's orders.

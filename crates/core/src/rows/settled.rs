@@ -5,7 +5,7 @@ use crate::{
     book::PaymentOutcome,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    ports::{CampaignRecord, SettledPart, SettledPayment, SettledRow},
+    ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledRow},
     time::Timestamp,
 };
 
@@ -37,6 +37,21 @@ impl SettledRow {
             quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
             state: OrderState::of_name(&state).ok_or_else(|| bad("state"))?,
             key: key.transpose()?,
+        })
+    }
+}
+
+impl GrantRecord {
+    /// What somebody has by a row; none where nobody has the share.
+    #[must_use]
+    pub fn of(row: SettledRow) -> Option<Self> {
+        let (user, granted_at) = row.granted?;
+        Some(Self {
+            number: row.number,
+            user,
+            quantity: row.quantity,
+            amount_minor: row.amount_minor?,
+            granted_at,
         })
     }
 }

@@ -3,10 +3,13 @@
 use qiang_core::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Rules},
-    id::{CampaignId, UserId},
+    id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::{CampaignRecord, GrantRecord, LedgerError},
-    rows::{AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, has_fixed_shares, setup_of},
+    ports::{CampaignRecord, GrantRecord, LedgerError, SettledRow},
+    rows::{
+        AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, SettledRowColumns,
+        has_fixed_shares, setup_of,
+    },
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -171,6 +174,19 @@ pub(crate) fn grants(
     after: u32,
     limit: u32,
 ) -> Result<Vec<GrantRecord>, StoreError> {
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
+                  WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3";
+    let rows = numbered_rows(conn, id, (after, limit), shares)?;
+    Ok(rows.into_iter().filter_map(GrantRecord::of).collect())
+}
+
+/// Up to `limit` rows with numbers above `after`, in order: shares by a statement, or orders.
+pub(super) fn numbered_rows(
+    conn: &Connection,
+    id: CampaignId,
+    (after, limit): (u32, u32),
+    shares: &str,
+) -> Result<Vec<SettledRow>, StoreError> {
     let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
     let found: Option<(i64, String)> = campaign
         .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -178,26 +194,15 @@ pub(crate) fn grants(
     let Some((campaign_ref, kind)) = found else {
         return Ok(Vec::new());
     };
-    let sql = if kind == CampaignKind::RedPacket.name() {
-        "SELECT number, user, 1, amount, granted_at FROM shares \
-         WHERE campaign = ?1 AND number > ?2 AND user IS NOT NULL ORDER BY number LIMIT ?3"
-    } else {
-        "SELECT number, user, quantity, amount, granted_at FROM orders \
-         WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
+    let orders = "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
+                  WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+    let sql = match kind == CampaignKind::RedPacket.name() {
+        true => shares,
+        false => orders,
     };
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query(params![campaign_ref, after, limit])?;
-    let mut grants = Vec::new();
-    while let Some(row) = rows.next()? {
-        let user: String = row.get(1)?;
-        grants.push(GrantRecord {
-            number: row.get(0)?,
-            user: UserId::new(&user)
-                .map_err(|_| StoreError::damaged(format!("a grant of {id} has a bad user")))?,
-            quantity: row.get(2)?,
-            amount_minor: row.get(3)?,
-            granted_at: Timestamp::from_millis(row.get(4)?),
-        });
-    }
-    Ok(grants)
+    let rows = statement.query_map(params![campaign_ref, after, limit], |row| {
+        SettledRowColumns::try_from(row)
+    })?;
+    rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
 }

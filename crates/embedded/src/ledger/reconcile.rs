@@ -1,13 +1,11 @@
 //! What reconciliation and repair read.
 
 use qiang_core::{
-    campaign::CampaignKind,
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
-    rows::SettledRowColumns,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::campaigns;
 use crate::error::StoreError;
@@ -60,28 +58,9 @@ pub(crate) fn settled_rows(
     after: u32,
     limit: u32,
 ) -> Result<Vec<SettledRow>, StoreError> {
-    let mut campaign = conn.prepare_cached("SELECT ref, kind FROM campaigns WHERE id = ?1")?;
-    let found: Option<(i64, String)> = campaign
-        .query_row([id.to_string()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((campaign_ref, kind)) = found else {
-        return Ok(Vec::new());
-    };
-    let sql = match kind == CampaignKind::RedPacket.name() {
-        true => {
-            "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
-             WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
-        }
-        false => {
-            "SELECT number, amount, user, granted_at, quantity, state, key FROM orders \
-             WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3"
-        }
-    };
-    let mut statement = conn.prepare_cached(sql)?;
-    let rows = statement.query_map(params![campaign_ref, after, limit], |row| {
-        SettledRowColumns::try_from(row)
-    })?;
-    rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
+    let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
+                  WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+    campaigns::numbered_rows(conn, id, (after, limit), shares)
 }
 
 /// The highest number of a campaign's orders.

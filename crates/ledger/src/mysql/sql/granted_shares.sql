@@ -1,4 +1,4 @@
-SELECT number, user, CAST(1 AS SIGNED), amount, granted_at
+SELECT number, amount, user, granted_at, CAST(1 AS SIGNED), 'held', CAST(NULL AS CHAR)
 FROM shares
 WHERE campaign = ? AND number > ? AND user IS NOT NULL
 ORDER BY number

@@ -1,4 +1,4 @@
-SELECT number, "user", 1::bigint, amount, granted_at
+SELECT number, amount, "user", granted_at, 1::bigint, 'held', NULL::text
 FROM shares
 WHERE campaign = $1 AND number > $2 AND "user" IS NOT NULL
 ORDER BY number
