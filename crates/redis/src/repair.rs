@@ -59,13 +59,8 @@ struct Evidence {
     end: Seq,
     /// By campaign.
     kept: BTreeMap<CampaignId, Vec<Entry>>,
-    unnamed: u64,
-    /// The epoch that the repair begins.
-    epoch: String,
-    /// Nobody misses an entry of the epoch before up to this one.
-    accounted: Seq,
-    /// Whether the ledger had entries that the log does not reach to.
-    ledger_is_ahead: bool,
+    /// What was found when the repair began.
+    noted: Noted,
     journal: Journal,
 }
 
@@ -182,14 +177,9 @@ impl RedisEngine {
             ledger_is_ahead: settled > head,
             accounted: head.max(settled).max(loss.to),
         };
-        let Noted {
-            unnamed,
-            epoch,
-            ledger_is_ahead,
-            accounted,
-        } = rebuild.note(loss, found).await?;
+        let noted = rebuild.note(loss, found).await?;
         let now = partitions.time(partition).await?;
-        journal::begin(ledger, partition, loss, (unnamed, &epoch), now).await?;
+        journal::begin(ledger, partition, loss, &noted, now).await?;
         self.settle_behind_gap(partition, ledger, true).await?;
         let end = skip_to(ledger, partition, head.max(settled).max(loss.to)).await;
         let end = end.map_err(of_ledger)?;
@@ -197,11 +187,8 @@ impl RedisEngine {
         Ok(Evidence {
             end,
             kept: by_campaign(kept),
-            unnamed,
-            journal: Journal::read(ledger, partition, &epoch).await?,
-            epoch,
-            accounted,
-            ledger_is_ahead,
+            journal: Journal::read(ledger, partition, &noted.epoch).await?,
+            noted,
         })
     }
 

@@ -159,7 +159,7 @@ impl RedisEngine {
         let mut reports: Vec<RepairReport> = evidence
             .iter()
             .map(|evidence| RepairReport {
-                unnamed: evidence.unnamed,
+                unnamed: evidence.noted.unnamed,
                 ..RepairReport::default()
             })
             .collect();
@@ -193,10 +193,10 @@ impl RedisEngine {
         let ((), written) = tokio::join!(reading, writing);
         written?;
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
-            let (partition, new) = (held.rebuild.partition, &evidence.epoch);
+            let (partition, new) = (held.rebuild.partition, &evidence.noted.epoch);
             let finished = ledger.finish_repair(partition, new, evidence.end);
             finished.await.map_err(of_ledger)?;
-            let epoch = (new.as_str(), evidence.accounted);
+            let epoch = (new.as_str(), evidence.noted.accounted);
             held.rebuild.end(&held.loss, epoch, report).await?;
             self.node.partitions.get(held.rebuild.partition).suspect();
         }

@@ -13,7 +13,7 @@ use qiang_core::{
 };
 
 use super::{of_ledger, sides::BothSides};
-use crate::{offer::Loss, reply::share_text};
+use crate::{offer::Loss, rebuild::Noted, reply::share_text};
 
 /// Repairs of a partition that are looked at for one that was never finished: there is one at most, a late one.
 const REPAIRS_MAX: u32 = 100;
@@ -48,10 +48,15 @@ impl Journal {
         records.filter(|record| record.epoch != self.epoch)
     }
 
+    /// What earlier repairs have withheld, and nobody has given back.
+    fn held(&self, campaign: CampaignId) -> impl Iterator<Item = &WithheldRecord> {
+        let records = self.of_others(campaign);
+        records.filter(|record| record.released_at.is_none())
+    }
+
     /// Numbers that nobody could name in earlier repairs.
     pub(super) fn numbers(&self, campaign: CampaignId) -> BTreeSet<u32> {
-        let ranges = self.of_others(campaign).flat_map(|record| &record.numbers);
-        ranges.flat_map(|range| range.iter()).collect()
+        numbers_of(self.of_others(campaign))
     }
 
     /// Takes out of a part what earlier repairs have withheld, nobody has given back, and Redis has lost.
@@ -64,12 +69,10 @@ impl Journal {
         }
         let (units, minor) = before.map_or((0, 0), |before| before.withheld);
         let mut shares = before.map_or_else(String::new, |it| it.withheld_shares.clone());
-        let of_others = self.of_others(facts.campaign);
-        let held: Vec<_> = of_others.filter(|it| it.released_at.is_none()).collect();
+        let held = || self.held(facts.campaign);
         let mut again = Withheld::default();
         if facts.fixed_shares {
-            let ranges = held.iter().flat_map(|record| &record.numbers);
-            let numbers: BTreeSet<u32> = ranges.flat_map(|range| range.iter()).collect();
+            let numbers = numbers_of(held());
             let granted = &part.ledger.grants;
             let is_held = |number: &u32| numbers.contains(number) && !granted.contains_key(number);
             let all = std::mem::take(&mut engine.shares).into_iter();
@@ -77,11 +80,11 @@ impl Journal {
             again.units = again.shares.len() as u32;
             again.amount_minor = again.shares.iter().map(|(_, amount)| amount).sum();
         } else {
-            let all: u32 = held.iter().map(|record| record.units).sum();
+            let all: u32 = held().map(|record| record.units).sum();
             let free = engine.supply.saturating_sub(part.ledger.granted());
             again.units = all.saturating_sub(units).min(free);
             if again.units > 0 {
-                let all: i64 = held.iter().map(|record| record.amount_minor).sum();
+                let all: i64 = held().map(|record| record.amount_minor).sum();
                 again.amount_minor = all - minor;
             }
             if facts.kind == CampaignKind::RedPacket {
@@ -120,13 +123,11 @@ impl Journal {
         if [part.ledger.phase, part.engine.rows.phase].contains(&Phase::Closed) {
             return;
         }
-        let of_others = self.of_others(part.facts.campaign);
-        let held: Vec<_> = of_others.filter(|it| it.released_at.is_none()).collect();
-        let units: u32 = held.iter().map(|record| record.units).sum();
+        let held = || self.held(part.facts.campaign);
+        let units: u32 = held().map(|record| record.units).sum();
         part.withheld = part.withheld.max(units);
         if part.facts.fixed_shares {
-            let ranges = held.iter().flat_map(|record| &record.numbers);
-            let numbers: BTreeSet<u32> = ranges.flat_map(|range| range.iter()).collect();
+            let numbers = numbers_of(held());
             // The first ones are withheld.
             let shares = &mut part.engine.shares;
             shares.sort_by_key(|(number, _)| !numbers.contains(number));
@@ -189,6 +190,11 @@ impl Journal {
     }
 }
 
+fn numbers_of<'r>(records: impl Iterator<Item = &'r WithheldRecord>) -> BTreeSet<u32> {
+    let ranges = records.flat_map(|record| &record.numbers);
+    ranges.flat_map(|range| range.iter()).collect()
+}
+
 /// Entries that a repair could not name which was never finished: whatever it has begun, this one answers for them.
 pub(super) async fn left_unnamed(
     ledger: &dyn Ledger,
@@ -205,17 +211,17 @@ pub(super) async fn begin(
     ledger: &dyn Ledger,
     partition: PartitionId,
     loss: &Loss,
-    (unnamed, epoch): (u64, &str),
+    noted: &Noted,
     now: Timestamp,
 ) -> Result<(), EngineError> {
     let record = RepairRecord {
         partition,
-        epoch: epoch.to_owned(),
+        epoch: noted.epoch.clone(),
         follows: loss.epoch.clone(),
         at: now,
         lost_from: loss.from,
         lost_to: loss.to,
-        unnamed,
+        unnamed: noted.unnamed,
         reason: loss.reason.clone(),
         upto: None,
     };

@@ -69,7 +69,7 @@ impl RedisEngine {
         let campaign = part.facts.campaign;
         let happened = |(place, part): &Member| {
             let evidence = &evidence[*place];
-            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.unnamed > 0
+            part.is_known() || evidence.kept.contains_key(&campaign) || evidence.noted.unnamed > 0
         };
         let has_happened = members.iter().any(happened);
         if part.facts.parts == 1 {
@@ -207,7 +207,7 @@ impl RedisEngine {
         let rebuild = &held[*place].rebuild;
         let own = part.fields.iter();
         let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
-        let repaired = ("repaired".to_owned(), evidence.epoch.clone());
+        let repaired = ("repaired".to_owned(), evidence.noted.epoch.clone());
         let fields: Vec<_> = own
             .chain(fields.iter().cloned())
             .chain([repaired])
@@ -228,7 +228,7 @@ impl RedisEngine {
 /// Whether an earlier attempt of this very repair has written the part.
 fn was_tried(part: &BothSides, evidence: &Evidence) -> bool {
     let before = part.snapshot.as_ref();
-    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.epoch)
+    before.and_then(|before| before.repaired.as_ref()) == Some(&evidence.noted.epoch)
 }
 
 /// Has the ledger write down what is withheld.
@@ -255,14 +255,14 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
         facts: part.facts,
         engine: part.engine.clone(),
         ledger: part.ledger.clone(),
-        ledger_is_ahead: evidence.ledger_is_ahead,
+        ledger_is_ahead: evidence.noted.ledger_is_ahead,
         in_flight: &[],
         kept: kept.map_or(&[], Vec::as_slice),
         // An attempt that was broken off has withheld already what nobody can name.
         unnamed: if was_tried(part, evidence) {
             0
         } else {
-            evidence.unnamed
+            evidence.noted.unnamed
         },
         accounted: match is_lazy(&part.facts) {
             true => evidence.journal.numbers(part.facts.campaign),
