@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use self::{
     ledger::{LedgerConfig, SettlementConfig, TransportKind},
-    redis::{RedisConfig, TopologyKind, WaitKind},
+    redis::{RedisConfig, TopologyKind},
 };
 
 /// The annotated defaults: the configuration's documentation.

@@ -169,8 +169,7 @@ impl Distributed {
             let leftovers = Leftovers::of(config.redis.options());
             monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
         }
-        let mode = config.redis.repair.into();
-        repair::start_all(&monitoring, &repairing, &ledger, mode);
+        repair::start_all(&monitoring, &repairing, &ledger, config.redis.repair);
         let findings = config.redis.reconcile_options().map(|options| {
             let findings = Arc::<ReconcileMonitor>::default();
             let reconciliation = Reconciliation::new(

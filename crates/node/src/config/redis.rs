@@ -27,14 +27,16 @@ pub struct RedisConfig {
     pub spread_over: u16,
     pub replicas: u32,
     pub replica_timeout_ms: u64,
-    pub wait_for: WaitKind,
+    #[serde(with = "WaitForName")]
+    pub wait_for: WaitFor,
     pub read_urls: String,
     pub call_timeout_ms: u64,
     pub try_for_ms: u64,
     pub retain_ms: u64,
     pub retain_bytes: u64,
     pub term_grace_ms: u64,
-    pub repair: RepairKind,
+    #[serde(with = "RepairModeName")]
+    pub repair: RepairMode,
     pub reconcile_ms: u64,
     pub reconcile_rows: u32,
 }
@@ -51,33 +53,20 @@ pub enum TopologyKind {
     Cluster,
 }
 
-/// When grants wait for replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitKind {
-    /// Where the campaign asks for it.
+/// How [`WaitFor`] is written.
+#[derive(Deserialize)]
+#[serde(remote = "WaitFor", rename_all = "snake_case")]
+enum WaitForName {
     Asked,
-    /// Always.
     Always,
 }
 
-/// Who repairs a partition that has lost something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RepairKind {
-    /// Nodes and workers.
+/// How [`RepairMode`] is written.
+#[derive(Deserialize)]
+#[serde(remote = "RepairMode", rename_all = "snake_case")]
+enum RepairModeName {
     Automatic,
-    /// An operator.
     Manual,
-}
-
-impl From<RepairKind> for RepairMode {
-    fn from(kind: RepairKind) -> Self {
-        match kind {
-            RepairKind::Automatic => Self::Automatic,
-            RepairKind::Manual => Self::Manual,
-        }
-    }
 }
 
 impl RedisConfig {
@@ -103,10 +92,7 @@ impl RedisConfig {
             spread_over: self.spread_over,
             replicas: self.replicas,
             replica_timeout: Duration::from_millis(self.replica_timeout_ms),
-            wait_for: match self.wait_for {
-                WaitKind::Asked => WaitFor::Asked,
-                WaitKind::Always => WaitFor::Always,
-            },
+            wait_for: self.wait_for,
             read_urls: list(&self.read_urls),
             call_timeout: Duration::from_millis(self.call_timeout_ms),
             try_for: Duration::from_millis(self.try_for_ms),
