@@ -41,9 +41,7 @@ pub enum BrokerError {
 
 impl From<BrokerError> for LedgerError {
     fn from(error: BrokerError) -> Self {
-        Self::Unavailable {
-            reason: error.to_string(),
-        }
+        Self::unavailable(error.to_string())
     }
 }
 

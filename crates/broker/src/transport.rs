@@ -75,8 +75,8 @@ impl RabbitTransport {
         partition: PartitionId,
     ) -> Result<&tokio::sync::Mutex<QueueConsumer>, LedgerError> {
         let queue = self.queues.get(&partition);
-        let (_, consumer) = queue.ok_or_else(|| LedgerError::Damaged {
-            reason: format!("there is no partition {}", partition.0),
+        let (_, consumer) = queue.ok_or_else(|| {
+            LedgerError::damaged(format!("there is no partition {}", partition.0))
         })?;
         Ok(consumer)
     }

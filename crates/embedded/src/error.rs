@@ -114,12 +114,8 @@ impl From<StoreError> for LedgerError {
         match error {
             StoreError::Refused(refusal) => refusal,
             StoreError::Damaged { reason } => Self::Damaged { reason },
-            error if error.is_contradiction() => Self::Damaged {
-                reason: error.chain(),
-            },
-            other => Self::Unavailable {
-                reason: other.chain(),
-            },
+            error if error.is_contradiction() => Self::damaged(error.chain()),
+            other => Self::unavailable(other.chain()),
         }
     }
 }

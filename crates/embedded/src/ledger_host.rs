@@ -41,11 +41,9 @@ pub(crate) async fn job<T: Send + 'static>(
 ) -> Result<T, LedgerError> {
     let (job, receiver) = Job::boxed(entries, work);
     host.push_job(job);
-    receiver.await.unwrap_or_else(|_| {
-        Err(LedgerError::Unavailable {
-            reason: "the writer is gone".to_owned(),
-        })
-    })
+    receiver
+        .await
+        .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
 }
 
 /// Implements the parts of the `Ledger` port for a [`SqliteLedgerHost`].

@@ -50,8 +50,6 @@ pub(crate) async fn query<T: Send + 'static>(
     let readers = std::sync::Arc::clone(readers);
     match tokio::task::spawn_blocking(move || readers.with(read)).await {
         Ok(result) => result.map_err(LedgerError::from),
-        Err(error) => Err(LedgerError::Unavailable {
-            reason: error.to_string(),
-        }),
+        Err(error) => Err(LedgerError::unavailable(error.to_string())),
     }
 }

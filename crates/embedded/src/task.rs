@@ -126,15 +126,11 @@ where
     }
 
     fn answer(self: Box<Self>, committed: Committed<'_>) {
-        let unavailable = |error: &EngineError| {
-            Err(LedgerError::Unavailable {
-                reason: error.to_string(),
-            })
-        };
+        let unavailable = |error: &EngineError| Err(LedgerError::unavailable(error.to_string()));
         let result = match (committed, self.result) {
-            (Err(EngineError::Uncertain { reason }), _) => Err(LedgerError::Uncertain {
-                reason: reason.clone(),
-            }),
+            (Err(EngineError::Uncertain { reason }), _) => {
+                Err(LedgerError::uncertain(reason.clone()))
+            }
             (Err(error), _) => unavailable(error),
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => unavailable(&EngineError::Stopping),

@@ -85,8 +85,7 @@ pub(crate) enum StoreError {
 
 impl StoreError {
     pub(crate) fn damaged(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self::Refused(LedgerError::Damaged { reason })
+        Self::Refused(LedgerError::damaged(reason))
     }
 }
 

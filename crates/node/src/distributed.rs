@@ -214,13 +214,10 @@ impl Distributed {
         if self.engine.asks_for(claim) != Some(AckLevel::Ledger) {
             return Ok(claimed);
         }
-        let unknown = |reason: &str| EngineError::Uncertain {
-            reason: reason.to_owned(),
-        };
         let place = self
             .engine
             .position_after(claim)
-            .ok_or_else(|| unknown("the grant's place in the log is not known"))?;
+            .ok_or_else(|| EngineError::uncertain("the grant's place in the log is not known"))?;
         if let Some(settlement) = &self.settlement {
             settlement.wake(place.0);
         }

@@ -20,13 +20,12 @@ pub(crate) async fn confirm(
     (partition, seq): (PartitionId, Seq),
     wait_max: Duration,
 ) -> Result<(), EngineError> {
-    let unknown = |reason: &str| EngineError::Uncertain {
-        reason: reason.to_owned(),
-    };
-    let failed = |error: LedgerError| unknown(&error.to_string());
+    let failed = |error: LedgerError| EngineError::uncertain(error.to_string());
     let settled = ledger.await_settled(partition, seq, wait_max).await;
     if !settled.map_err(failed)? {
-        return Err(unknown("the ledger has not confirmed it in time"));
+        return Err(EngineError::uncertain(
+            "the ledger has not confirmed it in time",
+        ));
     }
     let (campaign, number) = (grant.campaign, grant.number);
     let rows = ledger.grants(campaign, number.saturating_sub(1), 1).await;
@@ -39,10 +38,12 @@ pub(crate) async fn confirm(
         return Ok(());
     }
     let quarantined = ledger.is_grant_quarantined(partition, campaign, number);
-    Err(match quarantined.await.map_err(failed)? {
-        true => unknown(GRANT_QUARANTINED),
-        false => unknown("the ledger does not have the grant: its entry may be lost"),
-    })
+    Err(EngineError::uncertain(
+        match quarantined.await.map_err(failed)? {
+            true => GRANT_QUARANTINED,
+            false => "the ledger does not have the grant: its entry may be lost",
+        },
+    ))
 }
 
 #[cfg(test)]

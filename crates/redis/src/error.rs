@@ -53,8 +53,7 @@ pub enum ConnectError {
 
 /// Nothing was decided.
 pub(crate) fn unavailable(reason: impl Into<String>) -> EngineError {
-    let reason = reason.into();
-    EngineError::Unavailable { reason }
+    EngineError::unavailable(reason)
 }
 
 pub(crate) fn unreadable() -> EngineError {
@@ -63,8 +62,7 @@ pub(crate) fn unreadable() -> EngineError {
 
 /// The log cannot be read now.
 pub(crate) fn log_unavailable(error: RedisError) -> LedgerError {
-    let reason = no_answer(&error);
-    LedgerError::Unavailable { reason }
+    LedgerError::unavailable(no_answer(&error))
 }
 
 pub(crate) fn no_answer(error: &RedisError) -> String {

@@ -156,9 +156,7 @@ impl RedisEngine {
             } => LedgerError::LogLost {
                 head: lost.start() - 1,
             },
-            _ => LedgerError::Unavailable {
-                reason: error.to_string(),
-            },
+            _ => LedgerError::unavailable(error.to_string()),
         }
     }
 }

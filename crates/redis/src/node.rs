@@ -203,8 +203,8 @@ impl Node {
     /// Answers what waits, when nobody decides it any more.
     pub(crate) fn abandon(&self) {
         for partition in self.partitions.list() {
-            self.refuse(partition.id, u64::MAX, || EngineError::Uncertain {
-                reason: "the engine has stopped".to_owned(),
+            self.refuse(partition.id, u64::MAX, || {
+                EngineError::uncertain("the engine has stopped")
             });
         }
     }

@@ -100,9 +100,9 @@ impl ScriptReply {
     /// replays the grant.
     pub(crate) fn level(&self, asked: AckLevel) -> Result<AckLevel, EngineError> {
         if asked == AckLevel::Replica && self.reached < AckLevel::Replica {
-            return Err(EngineError::Uncertain {
-                reason: "the replicas did not confirm in time".to_owned(),
-            });
+            return Err(EngineError::uncertain(
+                "the replicas did not confirm in time",
+            ));
         }
         Ok(self.reached)
     }

@@ -40,6 +40,20 @@ pub enum EngineError {
     Refused(#[from] Refusal),
 }
 
+impl EngineError {
+    /// The engine has stopped granting, for this reason.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Unavailable { reason }
+    }
+
+    /// The decision's fate is unknown, for this reason.
+    pub fn uncertain(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Uncertain { reason }
+    }
+}
+
 /// A decided claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claimed {
@@ -107,9 +121,7 @@ impl<T: Unpin> Future for Ticket<T> {
     type Output = Result<T, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let lost = || EngineError::Uncertain {
-            reason: "the engine dropped the request".to_owned(),
-        };
+        let lost = || EngineError::uncertain("the engine dropped the request");
         match &mut self.0 {
             TicketState::Ready(answer) => Poll::Ready(answer.take().unwrap_or_else(|| Err(lost()))),
             TicketState::Waiting(receiver) => Pin::new(receiver)

@@ -68,6 +68,26 @@ pub enum LedgerError {
     },
 }
 
+impl LedgerError {
+    /// What was asked did not answer, or refused, for this reason.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Unavailable { reason }
+    }
+
+    /// The commit's fate is unknown, for this reason.
+    pub fn uncertain(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Uncertain { reason }
+    }
+
+    /// What is stored contradicts itself, for this reason.
+    pub fn damaged(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Damaged { reason }
+    }
+}
+
 /// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is
 /// repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

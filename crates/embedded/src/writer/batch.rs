@@ -46,9 +46,7 @@ impl Writer {
             Ok(()) => self.answer(decided),
             Err(error) => {
                 // A failed commit may still have been kept: only the file can tell, and a retry will.
-                let uncertain = EngineError::Uncertain {
-                    reason: error.chain(),
-                };
+                let uncertain = EngineError::uncertain(error.chain());
                 self.stop(&error);
                 for task in decided.drain(..) {
                     task.refuse(&uncertain);

@@ -27,9 +27,7 @@ impl Writer {
         self.entries.clear();
         self.shared.stop(&reason);
         for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::Uncertain {
-                reason: reason.clone(),
-            }));
+            answer.send(Err(EngineError::uncertain(reason.clone())));
         }
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }

@@ -49,9 +49,7 @@ impl Writer {
             tracing::error!(reason, after = self.settled, "settlement is stuck");
         }
         for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::Uncertain {
-                reason: reason.clone(),
-            }));
+            answer.send(Err(EngineError::uncertain(reason.clone())));
         }
         *self.shared.stuck.write() = Some(reason);
         self.settle_again_at = Some(Instant::now() + SETTLE_AGAIN_AFTER);

@@ -166,9 +166,7 @@ impl RedisTransport {
         partition: PartitionId,
     ) -> Result<&tokio::sync::Mutex<PartitionReader>, LedgerError> {
         let reader = self.readers.get(usize::from(partition.0));
-        reader.ok_or_else(|| LedgerError::Damaged {
-            reason: format!("there is no partition {}", partition.0),
-        })
+        reader.ok_or_else(|| LedgerError::damaged(format!("there is no partition {}", partition.0)))
     }
 }
 
