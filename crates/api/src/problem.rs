@@ -1,6 +1,6 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
-use std::{borrow::Cow, error::Error};
+use std::borrow::Cow;
 
 use axum::{
     body::Body,
@@ -10,6 +10,7 @@ use axum::{
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignError},
+    error::chain,
     id::CampaignId,
     outcome::Outcome,
     ports::{EngineError, LedgerError},
@@ -373,18 +374,6 @@ impl From<LedgerError> for Problem {
             LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
     }
-}
-
-/// An error and everything below it, on one line.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(below) = source {
-        text.push_str(": ");
-        text.push_str(&below.to_string());
-        source = below.source();
-    }
-    text
 }
 
 impl From<CampaignError> for Problem {

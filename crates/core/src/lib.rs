@@ -8,6 +8,7 @@
 pub mod book;
 pub mod campaign;
 pub mod database;
+pub mod error;
 pub mod event;
 pub mod gate;
 pub mod id;

@@ -93,13 +93,7 @@ impl StoreError {
 
     /// The error and everything below it, on one line.
     pub(crate) fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut source = std::error::Error::source(self);
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
-        }
-        text
+        qiang_core::error::chain(self)
     }
 }
 

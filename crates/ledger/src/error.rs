@@ -103,20 +103,6 @@ pub(crate) fn raced<T>(entered: sqlx::Result<T>) -> Result<T, StoreError> {
     })
 }
 
-/// An error and everything below it, on one line. sqlx's messages repeat their source, which is left out then.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let below = error.to_string();
-        if !text.contains(&below) {
-            text = format!("{text}: {below}");
-        }
-        source = error.source();
-    }
-    text
-}
-
 /// Refuses it when a statement found fewer or more rows than it was given.
 pub(crate) fn check_all(what: &str, found: u64, given: usize) -> sqlx::Result<()> {
     match found == given as u64 {

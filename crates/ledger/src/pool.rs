@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use qiang_core::ports::LedgerError;
+use qiang_core::{error::chain, ports::LedgerError};
 use sqlx::{Database, Pool, pool::PoolConnection};
 
 use crate::{
     dialect::{Class, Dialect},
-    error::{StoreError, chain},
+    error::StoreError,
 };
 
 /// How often a piece of work is tried that the database rolls back for the sake of another one.
