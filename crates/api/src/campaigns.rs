@@ -17,7 +17,7 @@ use crate::{
     app::App,
     auth::Scope,
     extract::{Call, Param},
-    problem::{Problem, ProblemBody, ProblemKind},
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::StateBody,
 };
 
@@ -31,9 +31,7 @@ const STATE_CACHING: &str = "public, max-age=1, s-maxage=1";
     params(("id" = String, Path, description = "The campaign's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
     responses((status = 200, body = StateBody), (status = 304, description = "The numbers are those of the tag"),
-        (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn state(
     State(app): State<Arc<App>>,
     Param(id): Param<CampaignId>,
@@ -73,9 +71,7 @@ fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 409, body = ProblemBody), NoAnswer))]
 pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Pause).await
 }
@@ -85,9 +81,7 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 409, body = ProblemBody), NoAnswer))]
 pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Resume).await
 }
@@ -96,9 +90,7 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Pr
 #[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
-        (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Close).await
 }

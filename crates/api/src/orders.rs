@@ -16,7 +16,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{self, Call, Param},
-    problem::{Problem, ProblemBody, ProblemKind},
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text},
 };
 
@@ -96,9 +96,7 @@ impl App {
 /// An order. Buyers see their own, operators everybody's.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
     params(("id" = String, Path, description = "The order's id")),
-    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+    responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -114,9 +112,7 @@ pub(crate) async fn get(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody), NoAnswer))]
 pub(crate) async fn pay(
     call: Call<OrderId>,
     extract::Json(request): extract::Json<PaymentRequest>,
@@ -146,9 +142,7 @@ pub(crate) async fn pay(
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "Paid or expired", body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 409, description = "Paid or expired", body = ProblemBody), NoAnswer))]
 pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
     let (app, order) = (&call.app, call.id);
     let (_, currency) = app.visible_order(&call.caller, order).await?;
@@ -169,9 +163,7 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
     responses((status = 200, body = OrderBody),
         (status = 403, description = "`return-period-over`: the buyer is too late", body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 409, description = "Not paid", body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+        (status = 409, description = "Not paid", body = ProblemBody), NoAnswer))]
 pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
     let (app, order) = (&call.app, call.id);
     let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");

@@ -16,7 +16,7 @@ use qiang_core::{
     ports::{EngineError, LedgerError},
 };
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoResponses, ToSchema};
 
 use crate::{failures::Cause, request_id::RequestId, wire::When};
 
@@ -120,6 +120,12 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
 }
+
+/// no answer of the engine or the ledger, or `ledger-incomplete`
+#[derive(IntoResponses)]
+#[response(status = 503)]
+#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+pub(crate) struct NoAnswer(ProblemBody);
 
 /// An error on its way to the client.
 #[derive(Debug)]

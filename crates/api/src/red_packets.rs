@@ -17,7 +17,7 @@ use crate::{
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param, Params},
-    problem::{Problem, ProblemBody, ProblemKind},
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -222,9 +222,7 @@ pub(crate) async fn create(
 /// A red packet: its commitment and its state.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id")),
-    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,
@@ -242,9 +240,7 @@ pub(crate) async fn get(
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id"), Page),
-    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     _: Caller,

@@ -16,7 +16,7 @@ use crate::{
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param},
-    problem::{Problem, ProblemBody, ProblemKind},
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -127,9 +127,7 @@ pub(crate) async fn create(
 /// A sale and its state.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     params(("id" = String, Path, description = "The sale's id")),
-    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody),
-        (status = 503, description = "no answer of the engine or the ledger, or `ledger-incomplete`",
-            body = ProblemBody)))]
+    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,
