@@ -23,7 +23,7 @@ use crate::{
     options::Options,
     partition::Partition,
     reply::ScriptReply,
-    scripts::{AT_MAXMEMORY, HEAD, Script},
+    scripts::{Script, eval_at_maxmemory, head_in_term},
 };
 
 /// Pauses between attempts of a call grow from the first to the second.
@@ -230,13 +230,8 @@ impl CallConnection {
         commands: &[Cmd; N],
         term: &str,
     ) -> Result<Option<(Seq, [Value; N])>, RedisError> {
-        let mut fence = redis::cmd("EVAL");
-        fence
-            .arg(&HEAD.text)
-            .arg(1)
-            .arg(self.context.keys.partition(self.partition.id))
-            .arg(term)
-            .arg(self.partition.min_head());
+        let key = self.context.keys.partition(self.partition.id);
+        let fence = head_in_term(key, term, self.partition.min_head());
         let mut all = commands.to_vec();
         all.push(fence);
         let mut answers = self.send_all(&all).await?;
@@ -419,9 +414,8 @@ pub(crate) async fn wait(
 }
 
 fn wait_commands(mark: String, options: &Options) -> [Cmd; 2] {
-    let mut set = redis::cmd("EVAL");
-    set.arg(format!("{AT_MAXMEMORY}{MARK}")).arg(1);
-    set.arg(mark).arg(MARK_MS);
+    let mut set = eval_at_maxmemory(MARK, &[mark]);
+    set.arg(MARK_MS);
     let mut wait = redis::cmd("WAIT");
     let timeout_ms = options.replica_timeout.as_millis() as u64;
     wait.arg(options.replicas).arg(timeout_ms);

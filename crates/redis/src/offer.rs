@@ -11,7 +11,9 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use crate::{error::unreadable, node::Node, partition::PartitionState, partitions::Partitions};
+use crate::{
+    error::unreadable, node::Node, partition::PartitionState, partitions::Partitions, scripts::eval,
+};
 
 const OFFER: &str = include_str!("lua/repair_offer.lua");
 
@@ -77,20 +79,21 @@ async fn offer_once(node: &Node, partition: PartitionId) -> Result<(), EngineErr
     if chunks.is_empty() {
         chunks.push(&[]);
     }
-    let (keys, last) = (node.partitions.keys(), chunks.len() - 1);
+    let keys = node.partitions.keys();
+    let keys = [
+        keys.partition(partition),
+        keys.kept(partition),
+        keys.offers(partition),
+    ];
+    let last = chunks.len() - 1;
     for (chunk, texts) in chunks.into_iter().enumerate() {
         let done = if chunk == last {
             all_from.to_string()
         } else {
             String::new()
         };
-        let mut command = redis::cmd("EVAL");
+        let mut command = eval(OFFER, &keys);
         command
-            .arg(OFFER)
-            .arg(3)
-            .arg(keys.partition(partition))
-            .arg(keys.kept(partition))
-            .arg(keys.offers(partition))
             .arg(loss.name())
             .arg(&node.partitions.context.node)
             .arg(done)

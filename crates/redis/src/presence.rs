@@ -14,7 +14,7 @@ use crate::{
     error::{ConnectError, no_answer, unavailable},
     partition::{Answer, Learned, PartitionState, Report, Term},
     partitions::Partitions,
-    scripts::AT_MAXMEMORY,
+    scripts::eval_at_maxmemory,
 };
 
 const PRESENCE: &str = include_str!("lua/presence.lua");
@@ -79,13 +79,10 @@ impl Partitions {
         epoch: Option<&str>,
         base: Seq,
     ) -> Result<bool, EngineError> {
-        let mut command = redis::cmd("EVAL");
+        let keys = self.keys();
+        let keys = [keys.partition(id), keys.kept(id), keys.offers(id)];
+        let mut command = eval_at_maxmemory(RESUME, &keys);
         command
-            .arg(format!("{AT_MAXMEMORY}{RESUME}"))
-            .arg(3)
-            .arg(self.keys().partition(id))
-            .arg(self.keys().kept(id))
-            .arg(self.keys().offers(id))
             .arg(epoch.unwrap_or_default())
             .arg(new_epoch())
             .arg(base)
@@ -128,13 +125,8 @@ impl Partitions {
 
     fn presence(&self, id: PartitionId, report: &Report) -> Cmd {
         let (keys, options) = (self.keys(), self.options());
-        let mut command = redis::cmd("EVAL");
-        command
-            .arg(format!("{AT_MAXMEMORY}{PRESENCE}"))
-            .arg(2)
-            .arg(keys.partition(id))
-            .arg(keys.nodes(id))
-            .arg(&self.context.node);
+        let mut command = eval_at_maxmemory(PRESENCE, &[keys.partition(id), keys.nodes(id)]);
+        command.arg(&self.context.node);
         for term in [&report.term, &report.before] {
             let term = term.as_ref();
             command

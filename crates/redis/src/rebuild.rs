@@ -28,6 +28,7 @@ use crate::{
     open::sums_of,
     partitions::Partitions,
     reply::share_text,
+    scripts::eval,
     snapshot::{PartSnapshot, outcome_word},
 };
 
@@ -483,8 +484,8 @@ impl<'a> Rebuild<'a> {
         keys: &[String],
         args: &(impl ToRedisArgs + Sync),
     ) -> Result<(String, String), EngineError> {
-        let mut command = redis::cmd("EVAL");
-        command.arg(script).arg(keys.len()).arg(keys).arg(args);
+        let mut command = eval(script, keys);
+        command.arg(args);
         self.partitions
             .query_unfenced(self.partition, &command)
             .await

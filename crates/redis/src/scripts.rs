@@ -8,8 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use qiang_core::event::Seq;
+use redis::Cmd;
+
 /// What a script begins with that also works when Redis has reached its `maxmemory`.
-pub(crate) const AT_MAXMEMORY: &str = "#!lua flags=allow-oom\n";
+const AT_MAXMEMORY: &str = "#!lua flags=allow-oom\n";
 
 /// One script.
 pub(crate) struct Script {
@@ -25,6 +28,25 @@ impl Script {
         let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
         Self { name, text, sha1 }
     }
+}
+
+/// A call of a script by its text, without its arguments.
+pub(crate) fn eval(text: &str, keys: &[String]) -> Cmd {
+    let mut command = redis::cmd("EVAL");
+    command.arg(text).arg(keys.len()).arg(keys);
+    command
+}
+
+/// The same for a script that also works when Redis has reached its `maxmemory`.
+pub(crate) fn eval_at_maxmemory(text: &str, keys: &[String]) -> Cmd {
+    eval(&format!("{AT_MAXMEMORY}{text}"), keys)
+}
+
+/// Asks where a partition's log ends, in a term; refused where it ends before `min_head`.
+pub(crate) fn head_in_term(partition: String, term: &str, min_head: Seq) -> Cmd {
+    let mut command = eval(&HEAD.text, &[partition]);
+    command.arg(term).arg(min_head);
+    command
 }
 
 macro_rules! scripts {

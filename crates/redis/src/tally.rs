@@ -3,8 +3,11 @@
 use futures_util::future::join_all;
 
 use crate::{
-    error::unavailable, keys::SCRIPT_KEYS, meta::CampaignMeta, partitions::Partitions,
-    scripts::TALLY,
+    error::unavailable,
+    keys::SCRIPT_KEYS,
+    meta::CampaignMeta,
+    partitions::Partitions,
+    scripts::{TALLY, eval},
 };
 use qiang_core::{
     campaign::{Phase, Tally},
@@ -121,14 +124,11 @@ impl Partitions {
     pub(crate) async fn versions(
         &self,
         partition: PartitionId,
-        campaigns: impl ExactSizeIterator<Item = CampaignId>,
+        campaigns: impl Iterator<Item = CampaignId>,
     ) -> Result<Vec<Option<u64>>, EngineError> {
-        let mut command = redis::cmd("EVAL");
-        command.arg(VERSIONS).arg(campaigns.len());
-        for campaign in campaigns {
-            command.arg(self.keys().campaign(partition, campaign));
-        }
-        let versions: Vec<String> = self.query(partition, &command).await?;
+        let key = |campaign| self.keys().campaign(partition, campaign);
+        let keys: Vec<String> = campaigns.map(key).collect();
+        let versions: Vec<String> = self.query(partition, &eval(VERSIONS, &keys)).await?;
         let versions = versions.iter().map(|version| version.parse().ok());
         Ok(versions.collect())
     }

@@ -19,7 +19,7 @@ use crate::{
     error::unavailable,
     partitions::Partitions,
     reply::{Row, share},
-    scripts::TRANSFER_SHUT,
+    scripts::{TRANSFER_SHUT, eval},
 };
 
 /// For how long units of a part that is read stay where they are, unless its repair is over before.
@@ -231,16 +231,13 @@ impl Partitions {
         with_shares: bool,
     ) -> redis::Cmd {
         let keys = self.keys();
-        let mut command = redis::cmd("EVAL");
-        command
-            .arg(FREEZE)
-            .arg(3)
-            .arg(keys.campaign(partition, campaign))
-            .arg(keys.transfers(partition, campaign))
-            .arg(keys.of_campaign(partition, campaign, "shares"))
-            .arg(token)
-            .arg(millis)
-            .arg(u8::from(with_shares));
+        let keys = [
+            keys.campaign(partition, campaign),
+            keys.transfers(partition, campaign),
+            keys.of_campaign(partition, campaign, "shares"),
+        ];
+        let mut command = eval(FREEZE, &keys);
+        command.arg(token).arg(millis).arg(u8::from(with_shares));
         command
     }
 

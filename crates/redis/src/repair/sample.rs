@@ -21,7 +21,7 @@ use crate::{
     error::unavailable,
     keys::part_of,
     partitions::Partitions,
-    scripts::AT_MAXMEMORY,
+    scripts::eval_at_maxmemory,
     snapshot::{Head, read_order, read_payment, read_share},
 };
 
@@ -74,9 +74,7 @@ impl SampleEngine for RedisEngine {
         lease: Duration,
     ) -> Result<bool, EngineError> {
         let partitions = &self.node.partitions;
-        let mut lead = redis::cmd("EVAL");
-        lead.arg(format!("{AT_MAXMEMORY}{LEAD}")).arg(1);
-        lead.arg(partitions.keys().reconciler(partition));
+        let mut lead = eval_at_maxmemory(LEAD, &[partitions.keys().reconciler(partition)]);
         lead.arg(&partitions.context.node)
             .arg(lease.as_millis().max(1) as u64);
         let leads: i64 = partitions.query_unfenced(partition, &lead).await?;

@@ -11,7 +11,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, aio::MultiplexedConnecti
 use tokio::time::Instant;
 
 use super::{Shared, TransportOptions};
-use crate::{call_connection, keys::KeySpace, partition::Partition, scripts::HEAD};
+use crate::{call_connection, keys::KeySpace, partition::Partition, scripts::head_in_term};
 
 pub(super) struct PartitionConnection {
     shared: Arc<Shared>,
@@ -106,13 +106,8 @@ impl PartitionConnection {
         let Some(partition) = self.fence() else {
             return Ok(());
         };
-        let mut fence = redis::cmd("EVAL");
-        fence
-            .arg(&HEAD.text)
-            .arg(1)
-            .arg(self.keys().partition(self.partition))
-            .arg(term)
-            .arg(partition.min_head());
+        let key = self.keys().partition(self.partition);
+        let fence = head_in_term(key, term, partition.min_head());
         let (status, _): (String, String) = self.query(&fence).await?;
         let partition = self.fence();
         if status == "ok" && partition.is_some_and(|known| known.accept(term, Some(upto))) {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use qiang_core::event::Seq;
 use redis::{RedisError, Value};
 
-use super::{RECORDS_MAX, connection::PartitionConnection, eval};
+use super::{RECORDS_MAX, connection::PartitionConnection};
 use crate::{
     error::is_out_of_memory,
     record::{Record, decode},
+    scripts::eval_at_maxmemory,
 };
 
 /// Items that could not be read of which the last are kept.
@@ -26,7 +27,7 @@ pub(super) async fn recover(
     connection: &mut PartitionConnection,
     token: &str,
 ) -> Result<(), RedisError> {
-    let mut command = eval(RECOVER, &keys(connection));
+    let mut command = eval_at_maxmemory(RECOVER, &keys(connection));
     let back: u64 = connection.query(command.arg(token)).await?;
     connection.shown.lock().recovered += back;
     Ok(())
@@ -42,7 +43,7 @@ pub(super) async fn read(
 ) -> Result<(usize, Vec<Record>), RedisError> {
     let keys = keys(connection);
     let partition = connection.keys().partition(connection.partition);
-    let mut command = eval(READ, &[&keys[..], &[partition]].concat());
+    let mut command = eval_at_maxmemory(READ, &[&keys[..], &[partition]].concat());
     command.arg(token).arg(RECORDS_MAX);
     let (mut epoch, mut items): (String, Vec<Vec<u8>>) = connection.query(&command).await?;
     if items.is_empty() && !wait.is_zero() {
@@ -94,7 +95,7 @@ async fn drop_item(connection: &mut PartitionConnection, item: &[u8]) -> Result<
 /// Puts an item that cannot be read aside. What it stood for is read from the log.
 async fn bury(connection: &mut PartitionConnection, item: &[u8]) -> Result<(), RedisError> {
     let (keys, partition) = (connection.keys(), connection.partition);
-    let mut command = eval(BURY, &[keys.doing(partition), keys.dead(partition)]);
+    let mut command = eval_at_maxmemory(BURY, &[keys.doing(partition), keys.dead(partition)]);
     let _: u64 = connection.query(command.arg(item).arg(DEAD_MAX)).await?;
     connection.shown.lock().unreadable += 1;
     let partition = partition.0;
@@ -105,7 +106,9 @@ async fn bury(connection: &mut PartitionConnection, item: &[u8]) -> Result<(), R
 /// Acknowledges the items up to and with the one that ends with this entry.
 pub(super) async fn ack(connection: &mut PartitionConnection, last: Seq) -> Result<(), RedisError> {
     let doing = connection.keys().doing(connection.partition);
-    let _: u64 = connection.query(eval(ACK, &[doing]).arg(last)).await?;
+    let _: u64 = connection
+        .query(eval_at_maxmemory(ACK, &[doing]).arg(last))
+        .await?;
     Ok(())
 }
 

@@ -32,7 +32,7 @@ use crate::{
     keys::{KeySpace, PARTITIONS_MAX},
     options::Options,
     partitions::Partitions,
-    scripts::AT_MAXMEMORY,
+    scripts::{eval, eval_at_maxmemory},
 };
 
 /// The consumer group of settlement.
@@ -236,7 +236,7 @@ pub(crate) fn trim(
         keys.partition(partition),
     ];
     let bytes_max = options.retain_bytes / u64::from(options.partitions.max(1));
-    let mut command = eval_within_memory(TRIM_LOG, &keys);
+    let mut command = eval(TRIM_LOG, &keys);
     command.arg(settled).arg(GROUP);
     command
         .arg(options.retain.as_millis() as u64)
@@ -244,7 +244,8 @@ pub(crate) fn trim(
     command
 }
 
-/// A call of a script that is about a partition's transport of this name.
+/// A call of a script that is about a partition's transport of this name. What settles frees memory, so it also works
+/// when there is none left.
 fn eval_for(name: &str, script: &str, keys: &KeySpace, partition: PartitionId) -> redis::Cmd {
     let keys = [
         keys.partition(partition),
@@ -252,19 +253,7 @@ fn eval_for(name: &str, script: &str, keys: &KeySpace, partition: PartitionId) -
         keys.queue(partition),
         keys.doing(partition),
     ];
-    let mut command = eval(script, &keys);
+    let mut command = eval_at_maxmemory(script, &keys);
     command.arg(name).arg(GROUP);
-    command
-}
-
-/// A call of a script, without its arguments. What settles frees memory, so it also works when there is none left.
-fn eval(script: &str, keys: &[String]) -> redis::Cmd {
-    eval_within_memory(&format!("{AT_MAXMEMORY}{script}"), keys)
-}
-
-/// The same for a script that is to be refused what would take memory when there is none left.
-fn eval_within_memory(script: &str, keys: &[String]) -> redis::Cmd {
-    let mut command = redis::cmd("EVAL");
-    command.arg(script).arg(keys.len()).arg(keys);
     command
 }

@@ -13,11 +13,12 @@ use redis::RedisError;
 
 use super::{
     COUNT_QUEUED, RECORDS_MAX, SELECT_TRANSPORT, TransportKind, connection::PartitionConnection,
-    eval, eval_for, list, stream,
+    eval_for, list, stream,
 };
 use crate::{
     error::log_unavailable,
     record::{Record, decode, unreadable},
+    scripts::eval_at_maxmemory,
 };
 
 /// How often a worker that waits for another one's lease asks for it.
@@ -132,7 +133,7 @@ impl PartitionReader {
     pub(super) async fn release(&mut self) {
         if self.leased.is_some() {
             let key = self.connection.keys().lease(self.connection.partition);
-            let mut command = eval(RELEASE_LEASE, &[key]);
+            let mut command = eval_at_maxmemory(RELEASE_LEASE, &[key]);
             // Where that fails, the lease lapses.
             let _: Result<i64, _> = self.connection.query(command.arg(&self.token)).await;
         }
@@ -166,7 +167,7 @@ impl PartitionReader {
         // If it has lapsed, another worker may have had it meanwhile, and received what we have.
         self.in_step &= age.is_some_and(|age| age < lease);
         let key = self.connection.keys().lease(self.connection.partition);
-        let mut command = eval(ACQUIRE_LEASE, &[key]);
+        let mut command = eval_at_maxmemory(ACQUIRE_LEASE, &[key]);
         command.arg(&self.token).arg(lease.as_millis() as u64);
         let asked = Instant::now();
         let ours: bool = self.connection.query(&command).await?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use qiang_core::{event::Seq, ports::DeliveryTag};
 use redis::RedisError;
 
-use super::{GROUP, RECORDS_MAX, connection::PartitionConnection, eval};
-use crate::record::Record;
+use super::{GROUP, RECORDS_MAX, connection::PartitionConnection};
+use crate::{record::Record, scripts::eval_at_maxmemory};
 
 /// Where `XAUTOCLAIM` begins and ends.
 const ROUND: &str = "0-0";
@@ -75,7 +75,7 @@ pub(super) async fn make_group(
     settled: Seq,
 ) -> Result<(), RedisError> {
     let partition = connection.partition;
-    let mut command = eval(MAKE_GROUP, &[connection.keys().log(partition)]);
+    let mut command = eval_at_maxmemory(MAKE_GROUP, &[connection.keys().log(partition)]);
     command.arg(GROUP).arg(format!("{settled}-0"));
     let made: Result<i64, RedisError> = connection.query(&command).await;
     match made {
