@@ -16,6 +16,7 @@ struct InDatabase<S> {
     url: String,
     clock: Arc<ManualClock>,
     ledger: Arc<dyn Ledger>,
+    lacks_units: bool,
     _server: Arc<S>,
 }
 
@@ -27,6 +28,7 @@ impl<S: Server> LedgerSubject for InDatabase<S> {
             ledger: open(&url, Arc::clone(&clock) as _).await,
             url,
             clock,
+            lacks_units: false,
             _server: server,
         }
     }
@@ -43,8 +45,17 @@ impl<S: Server> LedgerSubject for InDatabase<S> {
         }
     }
 
+    fn lacks_units(&mut self) {
+        self.lacks_units = true;
+    }
+
     async fn stop(self) {
-        audit(&self.url).await;
+        if self.lacks_units {
+            let report = qiang_audit::audit_ledger(&self.url).await.unwrap();
+            assert!(!report.ok, "{report}");
+        } else {
+            audit(&self.url).await;
+        }
     }
 }
 

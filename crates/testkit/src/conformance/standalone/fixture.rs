@@ -37,6 +37,13 @@ pub struct Fixture<L> {
 }
 
 impl<L: LedgerSubject> Fixture<L> {
+    /// As [`LedgerSubject::lacks_units`].
+    pub(super) fn lacks_units(&mut self) {
+        if let Some(subject) = &mut self.subject {
+            subject.lacks_units();
+        }
+    }
+
     pub(super) async fn start(clock: Arc<ManualClock>) -> Self {
         Self {
             subject: Some(L::start(Arc::clone(&clock)).await),

@@ -39,6 +39,9 @@ pub trait LedgerSubject: Sized + Send + Sync + 'static {
     /// there.
     fn restart(self) -> impl Future<Output = Self> + Send;
 
+    /// A case has settled entries that lack units: whoever proves the rows at the end finds that.
+    fn lacks_units(&mut self) {}
+
     /// Stops for good.
     fn stop(self) -> impl Future<Output = ()> + Send {
         async { drop(self) }

@@ -124,6 +124,7 @@ pub async fn units_that_are_missing_keep_the_residue<L: LedgerSubject>(case: &mu
     }
     assert_eq!(case.counts(packet.id).await, (0, 8, 800));
     assert_eq!(case.balance("sender").await, 800);
+    case.lacks_units();
 }
 
 /// A unit comes back in one part and is sold again in another, and the second sale is settled first. In the end no more
