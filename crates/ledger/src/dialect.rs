@@ -278,6 +278,7 @@ macro_rules! from_columns {
 from_columns!(A);
 from_columns!(A B);
 from_columns!(A B C);
+from_columns!(A B C D1);
 from_columns!(A B C D1 E);
 from_columns!(A B C D1 E F);
 from_columns!(A B C D1 E F G);

@@ -35,6 +35,9 @@ pub(crate) async fn live_campaigns<D: Dialect>(
         .collect()
 }
 
+/// Into how many parts a campaign is divided, and what one of them says: phase, units returned, minor units refunded.
+type PartRow = (i64, Option<String>, Option<i64>, Option<i64>);
+
 /// The part of a campaign that a partition has.
 pub(crate) async fn settled_part<D: Dialect>(
     conn: &mut D::Connection,
@@ -45,10 +48,11 @@ pub(crate) async fn settled_part<D: Dialect>(
         return Ok(None);
     };
     let values = [i64::from(partition.0).into(), row.campaign_ref.into()];
-    let found = fetch_one::<D, (i64, Option<String>)>(conn, &PART, &values).await?;
-    let (parts, phase) = found.unwrap_or((1, None));
-    let part = SettledPart::of(row.record()?, parts, phase.as_deref())?;
-    Ok(Some(part))
+    let found = fetch_one::<D, PartRow>(conn, &PART, &values).await?;
+    let (parts, phase, returned, refunded) = found.unwrap_or((1, None, None, None));
+    let phase = phase.as_deref().zip(returned.zip(refunded));
+    let part = phase.map(|(phase, (returned, refunded))| (phase, returned, refunded));
+    Ok(Some(SettledPart::of(row.record()?, parts, part)?))
 }
 
 /// Shares or orders with numbers above `after`, in their order.

@@ -313,12 +313,13 @@ impl<'a> Rebuild<'a> {
             let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
             all.insert("money", money.to_string());
         }
-        // A part of a spread campaign withholds what is withheld now; otherwise that comes on top.
-        let is_spread = facts.parts > 1;
-        if repair.withheld.units > 0 || is_spread {
+        // A part of a spread campaign withholds what is withheld now, and a closed one nothing; otherwise that comes on
+        // top.
+        let (is_spread, is_over) = (facts.parts > 1, rows.phase == Phase::Closed);
+        if repair.withheld.units > 0 || is_spread || is_over {
             let field = |name: &str| all.get(name).map_or("", String::as_str);
             let (units, minor, mut shares) = match before.filter(|_| field("withheld").is_empty()) {
-                _ if is_spread => (0, 0, String::new()),
+                _ if is_spread || is_over => (0, 0, String::new()),
                 Some(before) => {
                     let (units, minor) = before.withheld;
                     (units, minor, before.withheld_shares.clone())
@@ -341,7 +342,7 @@ impl<'a> Rebuild<'a> {
             );
             all.insert("withheld_shares", shares);
         }
-        let end = (rows.phase != Phase::Closed).then_some(meta.window.ends_at());
+        let end = (!is_over).then_some(meta.window.ends_at());
         let due = end
             .into_iter()
             .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))

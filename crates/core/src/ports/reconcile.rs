@@ -22,6 +22,17 @@ pub struct SettledPart {
     /// Where the part stands; the campaign's phase if it is not spread, and [`Phase::Draft`] for a part that is not
     /// settled as open.
     pub phase: Phase,
+    /// What has gone back to the owner; none where the part is not settled as closed.
+    pub closed: Option<GoneBack>,
+}
+
+/// What goes back to the owner of a campaign when it closes, and later by orders that end without payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoneBack {
+    /// Units.
+    pub units: u32,
+    /// Minor units of a packet; 0 for a sale.
+    pub amount_minor: i64,
 }
 
 /// A share or an order as it is settled.

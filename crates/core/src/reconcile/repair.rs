@@ -13,8 +13,9 @@ use crate::{
     book::PaymentOutcome,
     campaign::{CampaignKind, Phase},
     event::{Entry, Event},
-    id::{CampaignId, UserId},
+    id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
+    ports::GoneBack,
     time::Timestamp,
 };
 
@@ -79,6 +80,8 @@ pub struct Survey<'a> {
     pub engine: EnginePart,
     /// What the ledger has.
     pub ledger: PartRows,
+    /// What has gone back to the owner; none where the ledger has not closed the part.
+    pub closed: Option<GoneBack>,
     /// Whether the ledger has entries that the engine's log does not reach to.
     pub ledger_is_ahead: bool,
     /// The part's entries that survived in the log and are not settled.
@@ -140,6 +143,18 @@ pub struct Repair {
 }
 
 impl Survey<'_> {
+    /// Units and minor units that a part has which the ledger has closed: what users have, and what has gone back. No
+    /// unit comes to it or leaves it any more, whatever the engine remembers.
+    pub(super) fn closed_with(&self) -> Option<(u32, i64)> {
+        let closed = self.closed?;
+        let claimed = match self.facts.kind {
+            CampaignKind::RedPacket => self.ledger.amount_minor(),
+            CampaignKind::Sale => 0,
+        };
+        let units = self.ledger.granted() + closed.units;
+        Some((units, claimed + closed.amount_minor))
+    }
+
     /// Unites what is known. Rows of the ledger stay as they are, but for steps that came later.
     #[must_use]
     pub fn repair(self) -> Repair {

@@ -52,12 +52,18 @@ impl SpreadSurvey<'_> {
                 granted: all.repair().granted,
             }
         };
-        let claims: Vec<Claim> = self.parts.iter().map(claim).collect();
-        let units = divide(self.supply.saturating_sub(self.elsewhere), &claims);
-        let parts = self.parts.into_iter().zip(units);
+        // What the ledger has closed has what it had then.
+        let closed = self.parts.iter().filter_map(Survey::closed_with);
+        let apart = closed.map(|(units, _)| units).sum::<u32>() + self.elsewhere;
+        let is_open = |part: &&Survey<'_>| part.closed.is_none();
+        let claims: Vec<Claim> = self.parts.iter().filter(is_open).map(claim).collect();
+        let mut units = divide(self.supply.saturating_sub(apart), &claims).into_iter();
+        let parts = self.parts.into_iter();
         parts
-            .map(|(mut part, units)| {
-                part.engine.supply = units;
+            .map(|mut part| {
+                if part.closed.is_none() {
+                    part.engine.supply = units.next().unwrap_or(0);
+                }
                 part.repair()
             })
             .collect()
@@ -81,19 +87,28 @@ impl SpreadSurvey<'_> {
                 .collect();
             own.push(taken);
         }
-        let left = self.supply.saturating_sub(self.elsewhere) as usize;
+        let closed = self.parts.iter().filter_map(|part| part.closed);
+        let apart = closed.map(|closed| closed.units).sum::<u32>() + self.elsewhere;
+        let left = self.supply.saturating_sub(apart) as usize;
         keep_cheapest(&mut free, left.saturating_sub(granted));
         for (part, own) in self.parts.iter().zip(&mut own) {
+            if part.closed.is_some() {
+                continue;
+            }
             let remembered = part.engine.shares.iter();
             own.extend(remembered.filter_map(|(number, _)| Some((*number, free.remove(number)?))));
         }
         // What nobody remembers goes to where it was at first, or to any.
         for (number, amount) in free {
+            let is_open = |part: &Survey<'_>| part.closed.is_none();
             let is_first = |part: &Survey<'_>| {
-                (number - 1) % u32::from(part.facts.parts) == u32::from(part.facts.index)
+                let first = (number - 1) % u32::from(part.facts.parts);
+                is_open(part) && first == u32::from(part.facts.index)
             };
-            let place = self.parts.iter().position(is_first).unwrap_or(0);
-            own[place].push((number, amount));
+            let place = self.parts.iter().position(is_first);
+            if let Some(place) = place.or_else(|| self.parts.iter().position(is_open)) {
+                own[place].push((number, amount));
+            }
         }
         let parts = self.parts.into_iter().zip(own);
         parts

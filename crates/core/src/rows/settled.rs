@@ -3,9 +3,10 @@
 use super::{Contradiction, phase_of};
 use crate::{
     book::PaymentOutcome,
+    campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledRow},
+    ports::{CampaignRecord, GoneBack, GrantRecord, SettledPart, SettledPayment, SettledRow},
     time::Timestamp,
 };
 
@@ -80,25 +81,42 @@ impl SettledPayment {
 }
 
 impl SettledPart {
-    /// Of a campaign's record, the number of its parts, and the phase of the part if it has a row.
+    /// Of a campaign's record, the number of its parts, and the columns phase, returned and refunded of the part if it
+    /// has a row.
     ///
     /// # Errors
     /// When a column holds what was never written.
     pub fn of(
         record: CampaignRecord,
         parts: i64,
-        phase: Option<&str>,
+        part: Option<(&str, i64, i64)>,
     ) -> Result<Self, Contradiction> {
         let id = record.campaign.id;
         let bad = |what: &str| Contradiction::new(format!("campaign {id} has a bad {what}"));
         let parts = u16::try_from(parts).map_err(|_| bad("number of parts"))?;
+        let own = (
+            record.phase,
+            i64::from(record.returned),
+            record.refunded_minor,
+        );
+        let (phase, returned, amount_minor) = match part.filter(|_| parts > 1) {
+            Some((phase, returned, refunded)) => {
+                let phase = phase_of(phase).ok_or_else(|| bad("part"))?;
+                (phase, returned, refunded)
+            }
+            None if parts > 1 => (Phase::Draft, 0, 0),
+            None => own,
+        };
+        let units = u32::try_from(returned).map_err(|_| bad("part"))?;
+        let gone_back = GoneBack {
+            units,
+            amount_minor,
+        };
         Ok(Self {
-            phase: match parts > 1 {
-                true => phase_of(phase.unwrap_or("draft")).ok_or_else(|| bad("part"))?,
-                false => record.phase,
-            },
             record,
             parts,
+            phase,
+            closed: Some(gone_back).filter(|_| phase == Phase::Closed),
         })
     }
 }

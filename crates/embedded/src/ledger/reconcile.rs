@@ -41,14 +41,21 @@ pub(crate) fn settled_part(
         return Ok(None);
     };
     let mut statement = conn.prepare_cached(
-        "SELECT c.parts, p.phase FROM campaigns c \
+        "SELECT c.parts, p.phase, p.returned, p.refunded FROM campaigns c \
          LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?2 WHERE c.id = ?1",
     )?;
     let found = statement.query_row(params![id.to_string(), partition.0], |row| {
-        Ok((row.get(0)?, row.get::<_, Option<String>>(1)?))
+        let phase = row.get::<_, Option<String>>(1)?;
+        let part = match phase {
+            Some(phase) => Some((phase, row.get(2)?, row.get(3)?)),
+            None => None,
+        };
+        Ok((row.get(0)?, part))
     });
-    let (parts, phase) = found?;
-    Ok(Some(SettledPart::of(record, parts, phase.as_deref())?))
+    let (parts, part) = found?;
+    let part = part.as_ref();
+    let part = part.map(|(phase, returned, refunded)| (phase.as_str(), *returned, *refunded));
+    Ok(Some(SettledPart::of(record, parts, part)?))
 }
 
 /// Shares or orders with numbers above `after`, in their order.

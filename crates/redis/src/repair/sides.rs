@@ -6,7 +6,7 @@ use qiang_core::{
     campaign::{Campaign, Phase},
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger},
+    ports::{EngineError, GoneBack, Ledger},
     reconcile::{EnginePart, PartFacts, PartRows},
     time::Timestamp,
 };
@@ -40,6 +40,8 @@ pub(super) struct BothSides {
     /// What Redis has; or, where it has nothing, what the part had when it was opened.
     pub(super) engine: EnginePart,
     pub(super) ledger: PartRows,
+    /// What has gone back to the owner, where the ledger has closed it.
+    pub(super) closed: Option<GoneBack>,
     /// Number and amount of the shares, of all parts, that nobody has in the ledger.
     pub(super) free: Vec<(u32, i64)>,
     /// Fields of the campaign's hash for one that Redis has lost.
@@ -86,6 +88,7 @@ impl RedisEngine {
             meta: snapshot.meta.clone(),
             engine: snapshot.part.clone(),
             ledger: known.rows,
+            closed: known.settled.closed,
             free: known.free,
             fields: Vec::new(),
             snapshot: Some(snapshot),
@@ -172,6 +175,7 @@ fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp)
         meta,
         engine,
         ledger: known.rows,
+        closed: known.settled.closed,
         free: known.free,
         fields,
         snapshot: None,

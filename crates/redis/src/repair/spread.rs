@@ -281,6 +281,7 @@ fn survey_of<'a>(part: &BothSides, evidence: &'a Evidence) -> Survey<'a> {
         facts: part.facts,
         engine: part.engine.clone(),
         ledger: part.ledger.clone(),
+        closed: part.closed,
         ledger_is_ahead: evidence.noted.ledger_is_ahead,
         in_flight: &[],
         kept: kept.map_or(&[], Vec::as_slice),

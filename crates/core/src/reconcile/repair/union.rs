@@ -40,6 +40,9 @@ impl<'a> Union<'a> {
         for (number, row) in rows.grants {
             union.insert(number, row);
         }
+        if let Some((units, minor)) = survey.closed_with() {
+            (union.supply, union.funded_minor) = (units, minor);
+        }
         union
     }
 
@@ -86,8 +89,7 @@ impl<'a> Union<'a> {
             }
         }
         for ((number, payment), outcome) in &engine.payments {
-            let key = (*number, payment.clone());
-            self.rows.payments.entry(key).or_insert(*outcome);
+            self.add_payment(*number, payment, *outcome);
         }
         for (number, row) in new {
             match self.has_room(row) {
@@ -95,6 +97,19 @@ impl<'a> Union<'a> {
                 false => self.refuse_engine(number, row),
             }
         }
+    }
+
+    /// A payment that has come to an order; it is owed back where the order does not stand as paid.
+    fn add_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
+        let row = self.rows.grants.get(&number);
+        let is_paid =
+            row.is_none_or(|row| matches!(row.state, OrderState::Paid | OrderState::Returned));
+        let outcome = match is_paid {
+            true => outcome,
+            false => PaymentOutcome::RefundDue,
+        };
+        let key = (number, payment.clone());
+        self.rows.payments.entry(key).or_insert(outcome);
     }
 
     fn refuse_engine(&mut self, number: u32, row: &GrantRow) {
@@ -131,9 +146,21 @@ impl<'a> Union<'a> {
             self.add_step(&entry.event);
         }
         for entry in &kept {
-            if let Event::Returned { number } = entry.event {
-                self.add_unpaid_return(number);
+            match &entry.event {
+                Event::Returned { number } => self.add_unpaid_return(*number),
+                Event::Paid { number, payment } | Event::Reinstated { number, payment } => {
+                    self.add_late_payment(*number, payment);
+                }
+                _ => {}
             }
+        }
+    }
+
+    /// A payment whose order has given its units back and cannot take them again is owed back.
+    fn add_late_payment(&mut self, number: u32, payment: &PaymentRef) {
+        let row = self.rows.grants.get(&number);
+        if row.is_some_and(|row| matches!(row.state, OrderState::Expired | OrderState::Cancelled)) {
+            self.add_payment(number, payment, PaymentOutcome::RefundDue);
         }
     }
 
@@ -206,8 +233,11 @@ impl<'a> Union<'a> {
         }
     }
 
-    /// Whether a grant fits into the supply and the user's limit.
+    /// Whether a grant fits into the supply and the user's limit. Nothing fits into what the ledger has closed.
     fn has_room(&self, row: &GrantRow) -> bool {
+        if self.survey.closed.is_some() {
+            return false;
+        }
         if self.facts().kind == CampaignKind::RedPacket {
             return self.granted < self.supply && !self.shares_of.contains_key(&row.user);
         }
@@ -221,7 +251,8 @@ impl<'a> Union<'a> {
     /// A grant that was made had room. Where it has none, orders have ended before it in entries that are lost: other
     /// orders of its user, and holds that were over.
     fn make_room(&mut self, row: &GrantRow) {
-        if self.facts().kind != CampaignKind::Sale || self.has_room(row) {
+        let is_open_sale = self.facts().kind == CampaignKind::Sale && self.survey.closed.is_none();
+        if !is_open_sale || self.has_room(row) {
             return;
         }
         let hold_ms = self.facts().hold_ms;
@@ -376,10 +407,13 @@ impl<'a> Union<'a> {
     }
 }
 
-/// Where the ledger is ahead, its phase is the later one. Whether a part was opened at all, the engine knows best:
+/// What the ledger has closed stays closed. Where the ledger is ahead, its phase is the later one. Whether a part was opened at all, the engine knows best:
 /// nothing is granted in one that was not.
 fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
     let engine = survey.engine.rows.phase;
+    if survey.closed.is_some() {
+        return Phase::Closed;
+    }
     let is_later = !survey.ledger_is_ahead || settled == Phase::Draft;
     if is_later && engine != Phase::Draft {
         engine

@@ -6,11 +6,12 @@ use proptest::prelude::*;
 
 use super::{super::*, at};
 use crate::{
-    book::{Book, Claim, Command, Setup},
+    book::{Book, CampaignAction, Claim, Command, Setup},
     campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
     event::{Entry, Event},
     id::{CampaignId, OrderId, PaymentRef, UserId},
     money::Money,
+    ports::GoneBack,
     split::{Seed, Split, SplitRule},
     time::Window,
 };
@@ -54,6 +55,7 @@ enum Step {
     Cancel { number: u32 },
     Wait { millis: i64 },
     Return { number: u32 },
+    Close,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -63,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1_u32..12).prop_map(|number| Step::Cancel { number }),
         1 => (0..HOLD * 2).prop_map(|millis| Step::Wait { millis }),
         1 => (1_u32..12).prop_map(|number| Step::Return { number }),
+        1 => Just(Step::Close),
     ]
 }
 
@@ -102,6 +105,16 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
             Step::Return { number } => {
                 let order = order(*number);
                 drop(book.apply(at(now), &Command::Return { order }, &mut log));
+            }
+            Step::Close => {
+                drop(book.apply(
+                    at(now),
+                    &Command::Act {
+                        campaign,
+                        action: CampaignAction::Close,
+                    },
+                    &mut log,
+                ));
             }
             Step::Wait { millis } => {
                 now += millis;
@@ -151,6 +164,19 @@ fn engine_after(setup: &Setup, log: &[Entry]) -> EnginePart {
     }
 }
 
+/// What has gone back after a prefix of the log, if the campaign is closed then.
+fn closed(setup: &Setup, log: &[Entry]) -> Option<GoneBack> {
+    let rows = rows_after(log);
+    let gone_back = GoneBack {
+        units: setup.campaign.supply() - rows.granted(),
+        amount_minor: match setup.campaign.kind() {
+            CampaignKind::RedPacket => setup.campaign.funded_minor() - rows.amount_minor(),
+            CampaignKind::Sale => 0,
+        },
+    };
+    (rows.phase == Phase::Closed).then_some(gone_back)
+}
+
 /// Cuts a history, repairs what is left of it, and checks the result.
 fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[bool]) {
     let (engine, ledger) = (engine.min(log.len()).max(1), ledger.min(log.len()).max(1));
@@ -170,6 +196,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
         facts: facts(setup, setup.campaign.id),
         engine: engine_after(setup, &log[..engine]),
         ledger: rows_after(&log[..ledger]),
+        closed: closed(setup, &log[..ledger]),
         ledger_is_ahead: ledger > engine,
         in_flight,
         kept: &kept,
@@ -183,13 +210,19 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
     // Units and money are conserved, and nothing is sold twice.
     let supply = setup.campaign.supply();
     assert_eq!(repair.supply + repair.withheld.units, supply);
-    assert_eq!(repair.granted + repair.remaining, repair.supply);
+    assert_eq!(
+        repair.granted + repair.remaining + repair.returned,
+        repair.supply
+    );
     assert_eq!(repair.granted, repair.rows.granted());
     let funded = setup.campaign.funded_minor();
     assert_eq!(repair.funded_minor + repair.withheld.amount_minor, funded);
     if !setup.shares.is_empty() {
         let to_come: i64 = repair.shares.iter().map(|(_, amount)| amount).sum();
-        assert_eq!(to_come + repair.rows.amount_minor(), repair.funded_minor);
+        assert_eq!(
+            to_come + repair.rows.amount_minor() + repair.refunded_minor,
+            repair.funded_minor
+        );
         assert_eq!(repair.shares.len() as u32, repair.remaining);
     }
     // Everybody has at most the limit.

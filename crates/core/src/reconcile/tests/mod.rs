@@ -1,5 +1,6 @@
 //! Differences and repairs, in tables and after random histories.
 
+mod closed;
 mod histories;
 mod spread;
 
@@ -171,6 +172,7 @@ fn repair(case: &Case<'_>) -> Repair {
             numbered: 0,
         },
         ledger: rows(case.ledger),
+        closed: None,
         ledger_is_ahead: case.ahead,
         in_flight: &entries(case.flight),
         kept: &entries(case.kept),
@@ -387,6 +389,7 @@ fn numbers_of_a_lazy_packet_are_left_out() {
                 numbered,
             },
             ledger: rows("1 ann 1 held"),
+            closed: None,
             ledger_is_ahead: false,
             in_flight: &[],
             kept: &entries("granted 3 bob 1 10"),

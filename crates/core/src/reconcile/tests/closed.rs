@@ -1,0 +1,166 @@
+//! Parts that the ledger has closed, and of which the engine has lost the close.
+
+use super::{super::*, at, entries, facts, rows};
+use crate::{
+    campaign::{CampaignKind, Phase},
+    ports::GoneBack,
+};
+
+fn closed(text: &str) -> PartRows {
+    PartRows {
+        phase: Phase::Closed,
+        ..rows(text)
+    }
+}
+
+/// A part of which the ledger has closed what `ledger` says, and has given back so many units of 10 minor units each.
+fn survey<'a>(
+    kind: CampaignKind,
+    (engine, supply): (&str, u32),
+    (ledger, returned): (&str, u32),
+) -> Survey<'a> {
+    let is_packet = kind == CampaignKind::RedPacket;
+    let minor = |units: u32| if is_packet { 10 * i64::from(units) } else { 0 };
+    Survey {
+        facts: facts(kind, 2),
+        engine: EnginePart {
+            rows: rows(engine),
+            shares: Vec::new(),
+            supply,
+            funded_minor: minor(supply),
+            numbered: 0,
+        },
+        ledger: closed(ledger),
+        closed: Some(GoneBack {
+            units: returned,
+            amount_minor: minor(returned),
+        }),
+        ledger_is_ahead: true,
+        in_flight: &[],
+        kept: &[],
+        unnamed: 0,
+        accounted: Default::default(),
+        withheld: 0,
+        now: at(9_000),
+    }
+}
+
+fn numbers(repair: &Repair) -> (u32, u32, u32, i64, Phase) {
+    let Repair {
+        supply,
+        granted,
+        returned,
+        refunded_minor,
+        ..
+    } = *repair;
+    (supply, granted, returned, refunded_minor, repair.rows.phase)
+}
+
+/// What an earlier repair had withheld went back with the close: the engine's hash, from before it, does not have it.
+#[test]
+fn what_was_withheld_has_gone_back() {
+    let packet = survey(
+        CampaignKind::RedPacket,
+        ("1 ann 1 held", 3),
+        ("1 ann 1 held", 4),
+    );
+    let repair = packet.repair();
+    assert_eq!(numbers(&repair), (5, 1, 4, 40, Phase::Closed));
+    assert_eq!((repair.remaining, repair.withheld.units), (0, 0));
+    let sale = survey(
+        CampaignKind::Sale,
+        ("1 ann 1 paid p1", 3),
+        ("1 ann 1 paid p1", 4),
+    );
+    assert_eq!(numbers(&sale.repair()), (5, 1, 4, 0, Phase::Closed));
+}
+
+/// Entries of a history that was lost do not change books that are closed: units have gone back, and a payment is owed.
+#[test]
+fn what_is_closed_takes_no_units() {
+    let check = |engine: &str, kept: &str, conflicts: usize| {
+        let kept = entries(kept);
+        let survey = Survey {
+            kept: &kept,
+            ..survey(CampaignKind::Sale, (engine, 5), ("1 ann 1 expired", 5))
+        };
+        let repair = survey.repair();
+        assert_eq!(
+            numbers(&repair),
+            (5, 0, 5, 0, Phase::Closed),
+            "{engine} {kept:?}"
+        );
+        assert_eq!(repair.conflicts.len(), conflicts, "{engine} {kept:?}");
+        super::appended(&repair)
+    };
+    assert_eq!(check("1 ann 1 held", "", 0), "");
+    assert_eq!(check("1 ann 1 paid p1", "", 0), "refund_due 1 p1");
+    assert_eq!(
+        check("1 ann 1 held", "reinstated 1 p1", 0),
+        "refund_due 1 p1"
+    );
+    assert_eq!(check("1 ann 1 expired, 2 bob 1 held", "", 1), "");
+    assert_eq!(check("1 ann 1 expired", "granted 2 bob 1 10", 1), "");
+}
+
+/// Orders of a sale that is closed are still paid and still run out; their units go back as well.
+#[test]
+fn orders_go_on_after_the_close() {
+    let kept = entries("paid 1 p1, cancelled 2");
+    let survey = Survey {
+        kept: &kept,
+        ..survey(
+            CampaignKind::Sale,
+            ("", 5),
+            ("1 ann 1 held, 2 bob 2 held", 2),
+        )
+    };
+    let repair = survey.repair();
+    assert_eq!(super::appended(&repair), "cancelled 2, paid 1 p1");
+    assert_eq!(numbers(&repair), (5, 1, 4, 0, Phase::Closed));
+}
+
+/// Units had moved between parts, and back before the close. What the ledger has closed has what it had then; what is
+/// left is that of the parts that are open.
+#[test]
+fn parts_keep_what_they_closed_with() {
+    for kind in [CampaignKind::Sale, CampaignKind::RedPacket] {
+        let part = |index: u16, engine: (&str, u32), ledger: (&str, u32)| {
+            let mut part = survey(kind, engine, ledger);
+            (part.facts.parts, part.facts.index) = (3, index);
+            part
+        };
+        let open = Survey {
+            ledger: rows("3 cat 1 held"),
+            closed: None,
+            ..part(2, ("", 3), ("", 0))
+        };
+        let is_packet = kind == CampaignKind::RedPacket;
+        let free = [2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+        let repairs = SpreadSurvey {
+            supply: 15,
+            elsewhere: 0,
+            elsewhere_shares: Default::default(),
+            free: free
+                .into_iter()
+                .filter(|_| is_packet)
+                .map(|n| (n, 10))
+                .collect(),
+            parts: vec![
+                part(0, ("", 2), ("1 ann 1 held", 4)),
+                part(1, ("", 8), ("", 5)),
+                open,
+            ],
+        }
+        .repair();
+        let found: Vec<_> = repairs
+            .iter()
+            .map(|it| (it.supply, it.granted, it.remaining, it.returned))
+            .collect();
+        assert_eq!(
+            found,
+            [(5, 1, 0, 4), (5, 0, 0, 5), (5, 1, 4, 0)],
+            "{kind:?}"
+        );
+    }
+}
