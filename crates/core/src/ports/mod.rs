@@ -17,7 +17,7 @@ pub use self::{
         LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
     log::EventLog,
-    reconcile::{GoneBack, ReconcileStore, SettledPart, SettledPayment, SettledRow},
+    reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
     sample::{Sample, SampleCursor, SampleEngine},

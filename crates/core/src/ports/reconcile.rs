@@ -9,6 +9,7 @@ use crate::{
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
+    reconcile::GoneBack,
     time::Timestamp,
 };
 
@@ -24,15 +25,6 @@ pub struct SettledPart {
     pub phase: Phase,
     /// What has gone back to the owner; none where the part is not settled as closed.
     pub closed: Option<GoneBack>,
-}
-
-/// What goes back to the owner of a campaign when it closes, and later by orders that end without payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GoneBack {
-    /// Units.
-    pub units: u32,
-    /// Minor units of a packet; 0 for a sale.
-    pub amount_minor: i64,
 }
 
 /// A share or an order as it is settled.

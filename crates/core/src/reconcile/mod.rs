@@ -17,6 +17,6 @@ mod tests;
 pub use self::{
     compare::{Difference, DifferenceKind, PartitionFindings, compare},
     repair::{EnginePart, PartFacts, Repair, Survey, Withheld},
-    rows::{GrantRow, PartRows},
+    rows::{GoneBack, GrantRow, PartRows},
     spread::SpreadSurvey,
 };

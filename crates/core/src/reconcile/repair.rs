@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use self::union::Union;
 use super::{
     compare::{Difference, DifferenceKind},
-    rows::{GrantRow, PartRows},
+    rows::{GoneBack, GrantRow, PartRows},
 };
 use crate::{
     book::PaymentOutcome,
@@ -15,7 +15,6 @@ use crate::{
     event::{Entry, Event},
     id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
-    ports::GoneBack,
     time::Timestamp,
 };
 

@@ -39,6 +39,15 @@ pub struct PartRows {
     pub phase: Phase,
 }
 
+/// What goes back to the owner of a campaign when it closes, and later by orders that end without payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoneBack {
+    /// Units.
+    pub units: u32,
+    /// Minor units of a packet; 0 for a sale.
+    pub amount_minor: i64,
+}
+
 impl PartRows {
     /// A part of which nothing is granted.
     #[must_use]

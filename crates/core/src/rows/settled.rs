@@ -6,7 +6,8 @@ use crate::{
     campaign::Phase,
     id::{IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    ports::{CampaignRecord, GoneBack, GrantRecord, SettledPart, SettledPayment, SettledRow},
+    ports::{CampaignRecord, GrantRecord, SettledPart, SettledPayment, SettledRow},
+    reconcile::GoneBack,
     time::Timestamp,
 };
 

@@ -6,8 +6,8 @@ use qiang_core::{
     campaign::{Campaign, Phase},
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, GoneBack, Ledger},
-    reconcile::{EnginePart, PartFacts, PartRows},
+    ports::{EngineError, Ledger},
+    reconcile::{EnginePart, GoneBack, PartFacts, PartRows},
     time::Timestamp,
 };
 

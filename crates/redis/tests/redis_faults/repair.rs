@@ -1,6 +1,7 @@
 //! A partition that has lost something is repaired by itself: it grants again without a restart, whoever was answered
 //! has what he was told, and nothing is handed out twice.
 
+mod closed;
 mod late;
 mod repeated;
 mod stock;

@@ -407,8 +407,8 @@ impl<'a> Union<'a> {
     }
 }
 
-/// What the ledger has closed stays closed. Where the ledger is ahead, its phase is the later one. Whether a part was opened at all, the engine knows best:
-/// nothing is granted in one that was not.
+/// What the ledger has closed stays closed. Where the ledger is ahead, its phase is the later one. Whether a part was
+/// opened at all, the engine knows best: nothing is granted in one that was not.
 fn phase_of(survey: &Survey<'_>, settled: Phase) -> Phase {
     let engine = survey.engine.rows.phase;
     if survey.closed.is_some() {

@@ -1,10 +1,7 @@
 //! Parts that the ledger has closed, and of which the engine has lost the close.
 
 use super::{super::*, at, entries, facts, rows};
-use crate::{
-    campaign::{CampaignKind, Phase},
-    ports::GoneBack,
-};
+use crate::campaign::{CampaignKind, Phase};
 
 fn closed(text: &str) -> PartRows {
     PartRows {

@@ -11,7 +11,6 @@ use crate::{
     event::{Entry, Event},
     id::{CampaignId, OrderId, PaymentRef, UserId},
     money::Money,
-    ports::GoneBack,
     split::{Seed, Split, SplitRule},
     time::Window,
 };
