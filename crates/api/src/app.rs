@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::{
     auth::{Caller, Verifier},
     campaign_cache::{CampaignCache, CampaignMeta},
+    challenge::Challenge,
     config::Config,
     gauges::Gauges,
     metrics::Metrics,
@@ -43,6 +44,8 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// What operators observe.
     pub gauges: Arc<dyn Gauges>,
+    /// What users do for a grab ticket, in place of what is configured.
+    pub challenge: Option<Arc<dyn Challenge>>,
 }
 
 /// What handlers work with.
@@ -52,19 +55,25 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     /// Another one after a reload; claims read it without a lock.
     pub(crate) verifier: Arc<ArcSwap<Verifier>>,
-    pub(crate) campaigns: CampaignCache,
+    pub(crate) campaigns: Arc<CampaignCache>,
     pub(crate) throttle: Throttle,
     pub(crate) readiness: Arc<Readiness>,
+    /// What users do for a grab ticket.
+    pub(crate) challenge: Option<Arc<dyn Challenge>>,
 }
 
 impl App {
     pub(crate) fn new(config: Config, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
         Ok(Self {
             verifier: Arc::new(ArcSwap::from_pointee(Verifier::new(&config.auth)?)),
-            campaigns: CampaignCache::default(),
+            campaigns: Arc::default(),
             throttle: Throttle::new(&config.limits),
             readiness: Arc::default(),
             metrics: Arc::new(metrics),
+            challenge: ports
+                .challenge
+                .clone()
+                .or_else(|| config.tickets.challenge()),
             ports,
             config,
         })
@@ -131,12 +140,11 @@ impl App {
         if let Some(meta) = self.campaigns.get(id) {
             return Ok(Some(meta));
         }
-        let record = self.ports.ledger.campaign(id).await?;
-        Ok(record.map(|record| {
-            let meta = CampaignMeta::from(&record.campaign);
-            self.campaigns.insert(id, meta);
-            meta
-        }))
+        let ledger = Arc::clone(&self.ports.ledger);
+        let read = async move { ledger.campaign(id).await };
+        let meta = self.campaigns.load(id, read).await;
+        meta.ok_or_else(|| Problem::internal("a read of the ledger has panicked"))?
+            .map_err(Problem::from)
     }
 
     /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.

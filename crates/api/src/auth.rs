@@ -13,8 +13,9 @@ use qiang_core::{id::UserId, time::Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use crate::{
-    config::{AuthConfig, SECRET_BYTES_MIN, UsageError},
+    config::{AuthConfig, SECRET_BYTES_MIN, Secret, UsageError, secret_of},
     problem::Problem,
+    seal::Sealer,
     wire::Text,
 };
 
@@ -74,6 +75,8 @@ pub(crate) struct Verifier {
     issuer: String,
     audience: String,
     leeway_s: f64,
+    /// Makes grab tickets and checks them; none where there is no secret for it.
+    pub(crate) sealer: Option<Sealer>,
     /// The last header that was read and found good: issuers write the same one into all their tokens.
     known_header: ArcSwap<String>,
 }
@@ -87,6 +90,7 @@ impl Verifier {
             issuer: config.issuer.clone(),
             audience: config.audience.clone(),
             leeway_s: f64::from(config.leeway_s),
+            sealer: Sealer::new(config)?,
             known_header: ArcSwap::default(),
         })
     }
@@ -155,7 +159,7 @@ impl Verifier {
 /// # Errors
 /// [`UsageError`] when it has none, or more than one; others when a file cannot be read.
 pub fn check_key(config: &AuthConfig) -> anyhow::Result<()> {
-    key_of(config).map(drop)
+    Verifier::new(config).map(drop)
 }
 
 fn key_of(config: &AuthConfig) -> anyhow::Result<(DecodingKey, Algorithm)> {
@@ -164,9 +168,9 @@ fn key_of(config: &AuthConfig) -> anyhow::Result<(DecodingKey, Algorithm)> {
     match (!config.hs256_secret.is_empty(), secret_file, public_key) {
         (true, false, false) => secret_key(config.hs256_secret.expose()),
         (false, true, false) => {
-            let secret = std::fs::read_to_string(&config.hs256_secret_file)
-                .with_context(|| format!("auth.hs256_secret_file: read {}", config.hs256_secret_file.display()))?;
-            secret_key(secret.trim())
+            let none = Secret::default();
+            let secret = secret_of(&none, &config.hs256_secret_file, "auth.hs256_secret")?;
+            secret_key(secret.unwrap_or_default().expose())
         }
         (false, false, true) => {
             let pem = std::fs::read(&config.public_key_file)

@@ -1,14 +1,16 @@
 //! What never changes about a campaign, remembered so that answers need not ask the ledger.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use qiang_core::{
-    campaign::{AckLevel, Campaign, CampaignKind},
+    campaign::{AckLevel, Campaign, CampaignKind, Requirements},
     id::CampaignId,
     money::Currency,
+    ports::{CampaignRecord, LedgerError},
     time::Window,
 };
+use tokio::sync::oneshot;
 
 /// Campaigns remembered at a time; past it, all are forgotten and read anew as they are asked for.
 const REMEMBERED_MAX: usize = 65_536;
@@ -20,6 +22,7 @@ pub(crate) struct CampaignMeta {
     pub(crate) currency: Currency,
     pub(crate) ack: AckLevel,
     pub(crate) window: Window,
+    pub(crate) requirements: Requirements,
 }
 
 impl From<&Campaign> for CampaignMeta {
@@ -29,23 +32,137 @@ impl From<&Campaign> for CampaignMeta {
             currency: campaign.currency(),
             ack: campaign.ack,
             window: campaign.window,
+            requirements: campaign.requirements,
         }
     }
 }
 
+/// What a read of the ledger found.
+type Loaded = Result<Option<CampaignMeta>, LedgerError>;
+
 #[derive(Debug, Default)]
-pub(crate) struct CampaignCache(RwLock<HashMap<CampaignId, CampaignMeta>>);
+pub(crate) struct CampaignCache {
+    known: RwLock<HashMap<CampaignId, CampaignMeta>>,
+    /// Campaigns that are being read, and who waits for them.
+    loading: Mutex<HashMap<CampaignId, Vec<oneshot::Sender<Loaded>>>>,
+}
 
 impl CampaignCache {
     pub(crate) fn get(&self, id: CampaignId) -> Option<CampaignMeta> {
-        self.0.read().get(&id).copied()
+        self.known.read().get(&id).copied()
     }
 
     pub(crate) fn insert(&self, id: CampaignId, meta: CampaignMeta) {
-        let mut known = self.0.write();
+        let mut known = self.known.write();
         if known.len() >= REMEMBERED_MAX {
             known.clear();
         }
         known.insert(id, meta);
+    }
+
+    /// Reads a campaign and remembers it. Whoever asks for it meanwhile waits for the same read: after a start, peak
+    /// load asks the ledger once. None if the read panicked.
+    pub(crate) async fn load(
+        self: &Arc<Self>,
+        id: CampaignId,
+        read: impl Future<Output = Result<Option<CampaignRecord>, LedgerError>> + Send + 'static,
+    ) -> Option<Loaded> {
+        let (waiter, loaded) = oneshot::channel();
+        let is_first = {
+            let mut loading = self.loading.lock();
+            let waiters = loading.entry(id).or_default();
+            waiters.push(waiter);
+            waiters.len() == 1
+        };
+        if is_first {
+            // Not dropped with the request that came first.
+            let cache = Arc::clone(self);
+            tokio::spawn(async move {
+                let mut reading = Reading {
+                    cache: &cache,
+                    id,
+                    has_ended: false,
+                };
+                let record = read.await;
+                let loaded = record.map(|it| it.map(|it| CampaignMeta::from(&it.campaign)));
+                if let Ok(Some(meta)) = &loaded {
+                    cache.insert(id, *meta);
+                }
+                for waiter in reading.end() {
+                    drop(waiter.send(loaded.clone()));
+                }
+            });
+        }
+        loaded.await.ok()
+    }
+}
+
+/// Ends a read, also one that panics: the next one who asks reads anew.
+struct Reading<'a> {
+    cache: &'a CampaignCache,
+    id: CampaignId,
+    has_ended: bool,
+}
+
+impl Reading<'_> {
+    /// Who has waited for it.
+    fn end(&mut self) -> Vec<oneshot::Sender<Loaded>> {
+        self.has_ended = true;
+        let mut loading = self.cache.loading.lock();
+        loading.remove(&self.id).unwrap_or_default()
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            drop(self.end());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn id() -> CampaignId {
+        "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_at_once_read_once() {
+        let (cache, reads) = (
+            Arc::<CampaignCache>::default(),
+            Arc::<AtomicUsize>::default(),
+        );
+        let ask = || {
+            let (cache, reads) = (Arc::clone(&cache), Arc::clone(&reads));
+            let read = async move {
+                reads.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Ok(None)
+            };
+            async move { cache.load(id(), read).await }
+        };
+        let (first, second) = tokio::join!(ask(), ask());
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
+        assert!(matches!((first, second), (Some(Ok(None)), Some(Ok(None)))));
+        assert!(matches!(ask().await, Some(Ok(None))));
+        assert_eq!(reads.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_panics_keeps_nobody_waiting() {
+        let cache = Arc::<CampaignCache>::default();
+        for _ in 0..2 {
+            assert!(
+                cache
+                    .load(id(), async { panic!("planned") })
+                    .await
+                    .is_none()
+            );
+        }
     }
 }

@@ -19,7 +19,9 @@ use crate::{
     app::App,
     auth::Scope,
     extract::{Call, OptionalJson},
-    problem::{self, Problem, ProblemBody, ProblemKind},
+    problem::{Problem, ProblemBody, ProblemKind},
+    refusal::refuse,
+    tickets::GrabTicket,
     wire::GrantBody,
 };
 
@@ -49,19 +51,24 @@ impl Default for OrderRequest {
 /// Repeating it gives the same share. A body is not needed.
 #[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
+        ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
-        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+        (status = 401, body = ProblemBody),
+        (status = 403, description = "No scope `claim`, or not what the campaign asks for", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused, or no decision; Retry-After says when to come again",
             body = ProblemBody)))]
-pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Problem> {
-    decide(call, CampaignKind::RedPacket, 1).await
+pub(crate) async fn claim_share(
+    call: Call<CampaignId>,
+    ticket: GrabTicket,
+) -> Result<Response, Problem> {
+    decide(call, CampaignKind::RedPacket, 1, ticket).await
 }
 
 /// Orders units of a sale.
@@ -70,11 +77,13 @@ pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Prob
 /// `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "sales", request_body = Option<OrderRequest>,
     params(("id" = String, Path, description = "The sale's id"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
+        ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
-        (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
+        (status = 401, body = ProblemBody),
+        (status = 403, description = "No scope `claim`, or not what the campaign asks for", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
@@ -84,12 +93,13 @@ pub(crate) async fn claim_share(call: Call<CampaignId>) -> Result<Response, Prob
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
+    ticket: GrabTicket,
     OptionalJson(OrderRequest { quantity }): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
     if quantity == 0 {
         return Err(Problem::invalid("an order is for at least 1 unit"));
     }
-    decide(call, CampaignKind::Sale, quantity).await
+    decide(call, CampaignKind::Sale, quantity, ticket).await
 }
 
 /// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
@@ -117,6 +127,7 @@ async fn decide(
     call: Call<CampaignId>,
     kind: CampaignKind,
     quantity: u32,
+    ticket: GrabTicket,
 ) -> Result<Response, Problem> {
     let (app, caller) = (&*call.app, call.caller);
     caller.require(Scope::Claim)?;
@@ -130,11 +141,17 @@ async fn decide(
         quantity,
         key: call.key,
     };
-    if let Some(outcome) = app.ports.engine.peek(&claim)
-        && let Some(response) = gate(app, id, kind, &outcome).await?
+    let known = app.ports.engine.peek(&claim);
+    if let Some(outcome) = &known
+        && let Some(response) = gate(app, id, kind, outcome).await?
     {
-        app.metrics.claimed(&outcome);
+        app.metrics.claimed(outcome);
         return Ok(response);
+    }
+    // Who is known to have a grant gets it again without.
+    if known.is_none() {
+        let checked = app.check_requirements(&claim, &ticket).await;
+        checked.inspect_err(|_| app.metrics.unmet())?;
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;
@@ -162,28 +179,6 @@ async fn gate(
         let body = GrantBody::new(grant, meta.currency, Some(AckLevel::Fsync));
         grant_response(StatusCode::OK, &body)
     }))
-}
-
-/// A refusal. What the engine does not know may exist all the same.
-async fn refuse(
-    app: &App,
-    id: CampaignId,
-    kind: CampaignKind,
-    outcome: &Outcome,
-) -> Result<Response, Problem> {
-    if let Outcome::UnknownCampaign = outcome {
-        let outcome = app.unknown_to_engine(id, kind).await?;
-        return Ok(refused(app, &outcome));
-    }
-    Ok(refused(app, outcome))
-}
-
-fn refused(app: &App, outcome: &Outcome) -> Response {
-    let ms_to_start = match outcome {
-        Outcome::NotStarted { starts_at } => starts_at.millis_since(app.ports.clock.now()),
-        _ => 0,
-    };
-    problem::outcome(outcome, ms_to_start)
 }
 
 async fn granted(

@@ -1,8 +1,17 @@
 //! The sections of the configuration that the API reads: `[server]`, `[auth]` and `[limits]`.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+use anyhow::Context as _;
 use serde::Deserialize;
+
+use crate::challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork};
 
 /// Shorter secrets can be guessed.
 pub(crate) const SECRET_BYTES_MIN: usize = 32;
@@ -28,6 +37,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// `[limits]`
     pub limits: LimitsConfig,
+    /// `[tickets]`
+    pub tickets: TicketsConfig,
 }
 
 /// `[server]`
@@ -76,6 +87,8 @@ pub struct AuthConfig {
     pub issuer: String,
     pub audience: String,
     pub leeway_s: u32,
+    pub ticket_secret: Secret,
+    pub ticket_secret_file: PathBuf,
 }
 
 impl AuthConfig {
@@ -114,6 +127,47 @@ impl LimitsConfig {
     }
 }
 
+/// `[tickets]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct TicketsConfig {
+    pub lasts_ms: u64,
+    pub challenge: ChallengeKind,
+    pub difficulty: u32,
+}
+
+/// What a user has to do before there is a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChallengeKind {
+    /// Nothing.
+    None,
+    /// Work for the user's machine.
+    ProofOfWork,
+}
+
+impl TicketsConfig {
+    pub(crate) fn challenge(&self) -> Option<Arc<dyn Challenge>> {
+        match self.challenge {
+            ChallengeKind::None => None,
+            ChallengeKind::ProofOfWork => Some(Arc::new(ProofOfWork::new(self.difficulty))),
+        }
+    }
+
+    /// Checks what its types do not.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub fn check(&self) -> Result<(), UsageError> {
+        if self.difficulty > DIFFICULTY_MAX {
+            let text = format!("tickets.difficulty is at most {DIFFICULTY_MAX}");
+            return Err(UsageError::new(text));
+        }
+        at_least_one([("tickets.lasts_ms", self.lasts_ms)])
+    }
+}
+
 /// A text that is never shown.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Secret(String);
@@ -142,6 +196,23 @@ impl fmt::Debug for Secret {
         } else {
             "Secret(redacted)"
         })
+    }
+}
+
+/// A secret that is given by itself or in a file; none where neither is. `key` names the first, and ends in `_file` for
+/// the second.
+pub(crate) fn secret_of(secret: &Secret, file: &Path, key: &str) -> anyhow::Result<Option<Secret>> {
+    match (secret.is_empty(), file.as_os_str().is_empty()) {
+        (true, true) => Ok(None),
+        (false, true) => Ok(Some(secret.clone())),
+        (true, false) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("{key}_file: read {}", file.display()))?;
+            Ok(Some(Secret::new(text.trim())))
+        }
+        (false, false) => {
+            Err(UsageError::new(format!("set only one of {key} and {key}_file")).into())
+        }
     }
 }
 

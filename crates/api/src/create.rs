@@ -8,7 +8,7 @@
 use axum::http::StatusCode;
 use qiang_core::{
     book::Setup,
-    campaign::{AckLevel, Campaign, Rules},
+    campaign::{AckLevel, Campaign, Requirements, Rules},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
     time::{Timestamp, Window},
 };
@@ -31,6 +31,7 @@ pub(crate) struct Draft {
     pub(crate) starts_at: Option<When>,
     pub(crate) ends_at: Option<When>,
     pub(crate) ack: Option<Text<AckLevel>>,
+    pub(crate) requirements: Requirements,
     pub(crate) rules: Rules,
 }
 
@@ -55,6 +56,7 @@ impl Draft {
             title: self.title,
             window,
             ack: self.ack.map_or(usual, |ack| ack.0),
+            requirements: self.requirements,
             created_at: now,
             rules: self.rules,
         };

@@ -7,6 +7,7 @@ mod app;
 mod auth;
 mod campaign_cache;
 mod campaigns;
+mod challenge;
 mod claims;
 pub mod config;
 mod create;
@@ -19,17 +20,22 @@ mod orders;
 mod problem;
 mod readiness;
 mod red_packets;
+mod refusal;
 mod request_id;
+mod requirements;
 mod router;
 mod sales;
+mod seal;
 mod server;
 mod throttle;
+mod tickets;
 mod token;
 mod wire;
 
 pub use self::{
     app::{Ports, id_at},
     auth::{Scope, check_key},
+    challenge::{Challenge, ChallengeError, ProofOfWork},
     config::{Config, UsageError},
     gauges::{Disk, Gauges, PartitionReport, TransportReport},
     router::document,

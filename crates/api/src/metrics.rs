@@ -23,7 +23,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
 /// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
-const UNDECIDED: [&str; 2] = ["throttled", "failed"];
+const UNDECIDED: [&str; 3] = ["throttled", "failed", "unmet"];
 /// A gauge that is looked up by its labels: its name, and what it says.
 type Labelled = (&'static str, &'static str);
 
@@ -178,6 +178,11 @@ impl Metrics {
 
     pub(crate) fn failed(&self) {
         self.undecided[1].increment(1);
+    }
+
+    /// A claim without what its campaign asks for, or of which that could not be told.
+    pub(crate) fn unmet(&self) {
+        self.undecided[2].increment(1);
     }
 
     pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {

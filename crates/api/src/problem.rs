@@ -78,6 +78,13 @@ kinds! {
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
     StockGranted = CONFLICT, "stock-granted", "Users have more units than that";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
+    TicketMissing = FORBIDDEN, "ticket-missing", "A claim of this campaign needs a grab ticket";
+    TicketInvalid = FORBIDDEN, "ticket-invalid", "The grab ticket was not made here";
+    TicketExpired = FORBIDDEN, "ticket-expired", "The grab ticket has expired";
+    TicketOfAnotherUser = FORBIDDEN, "ticket-of-another-user", "The grab ticket is made out to somebody else";
+    TicketOfAnotherCampaign = FORBIDDEN, "ticket-of-another-campaign", "The grab ticket is for another campaign";
+    TicketNotNeeded = CONFLICT, "ticket-not-needed", "Claims of this campaign need no grab ticket";
+    ChallengeFailed = FORBIDDEN, "challenge-failed", "The challenge is not solved";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
 
@@ -170,6 +177,13 @@ impl Problem {
             .caused_by(format!(
                 "the engine has campaign {campaign}, and the ledger does not"
             ))
+    }
+
+    /// Something that a claim needs does not answer, or is not configured. `cause` is for the log.
+    pub(crate) fn unavailable(cause: impl Into<String>) -> Self {
+        Self::from(ProblemKind::Unavailable)
+            .retry_after(RETRY_AFTER_S)
+            .caused_by(cause)
     }
 
     /// The service waits for something that it cannot start without.

@@ -18,6 +18,7 @@ use crate::{
     create::Draft,
     extract::{self, Key, Param, Params},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+    requirements::{self, RequirementList},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -48,6 +49,10 @@ pub(crate) struct RedPacketRequest {
     /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
+    /// What a claim needs before it is decided: `ticket`, a grab ticket. Default: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
 }
 
 /// How the total becomes shares.
@@ -103,6 +108,9 @@ pub(crate) struct RedPacketBody {
     /// What the shares are drawn from; shown once the packet is closed, so that everybody can draw them again.
     seed: Option<String>,
     ack: &'static str,
+    /// What a claim needs before it is decided.
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -132,6 +140,7 @@ impl RedPacketBody {
             // kept must not reveal the seed of a packet that goes on.
             seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
+            requirements: requirements::list(campaign.requirements),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             claimed: money(tally.claimed_minor),
@@ -209,6 +218,7 @@ pub(crate) async fn create(
         starts_at: request.starts_at,
         ends_at: request.ends_at,
         ack: request.ack,
+        requirements: app.requirements(&request.requirements)?,
         rules,
     };
     let route = "POST /v1/red-packets";

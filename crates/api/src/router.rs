@@ -24,7 +24,7 @@ use crate::{
     health::{self, Operation},
     orders,
     problem::{Problem, ProblemKind},
-    red_packets, sales,
+    red_packets, sales, tickets,
 };
 
 /// The document, before the routes are added.
@@ -50,6 +50,8 @@ fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(document)
         .routes(routes!(claims::claim_share, red_packets::list))
         .routes(routes!(claims::order_units))
+        .routes(routes!(tickets::for_red_packet))
+        .routes(routes!(tickets::for_sale))
         .routes(routes!(red_packets::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(sales::create))

@@ -18,6 +18,7 @@ use crate::{
     create::Draft,
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+    requirements::{RequirementList, list},
     wire::{MoneyBody, StateBody, Text, When},
 };
 
@@ -49,6 +50,10 @@ pub(crate) struct SaleRequest {
     /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
+    /// What a claim needs before it is decided: `ticket`, a grab ticket. Default: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
 }
 
 /// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
@@ -67,6 +72,9 @@ pub(crate) struct SaleBody {
     unit_price: MoneyBody,
     hold_seconds: i64,
     ack: &'static str,
+    /// What a claim needs before it is decided.
+    #[schema(value_type = Vec<String>)]
+    requirements: RequirementList,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -91,6 +99,7 @@ impl SaleBody {
             unit_price: sale.unit_price().into(),
             hold_seconds: sale.hold_ms() / 1_000,
             ack: campaign.ack.name(),
+            requirements: list(campaign.requirements),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
@@ -121,6 +130,7 @@ pub(crate) async fn create(
         starts_at: request.starts_at,
         ends_at: request.ends_at,
         ack: request.ack,
+        requirements: app.requirements(&request.requirements)?,
         rules: Rules::Sale(sale),
     };
     let (status, id) = app

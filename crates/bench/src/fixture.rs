@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use qiang_core::{
     book::{Claim, Command, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     id::{CampaignId, UserId},
     money::{Currency, Money},
     ports::{Clock as _, Engine, Ledger},
@@ -132,6 +132,7 @@ async fn open(
         // The clock of another machine may decide.
         window: Window::new(now.plus_millis(-3_600_000), now.plus_millis(24 * 3_600_000))?,
         ack,
+        requirements: Requirements::default(),
         created_at: now,
         rules,
     };

@@ -2,6 +2,7 @@
 
 mod ack;
 mod phase;
+mod requirements;
 mod sale;
 mod tally;
 
@@ -16,6 +17,7 @@ use crate::{
 pub use self::{
     ack::{AckLevel, UnknownAckLevel},
     phase::{Phase, Transition, TransitionError},
+    requirements::{Requirement, Requirements, UnknownRequirement},
     sale::Sale,
     tally::Tally,
 };
@@ -114,6 +116,8 @@ pub struct Campaign {
     pub window: Window,
     /// The acknowledgement level asked for.
     pub ack: AckLevel,
+    /// What a claim needs before an engine is asked.
+    pub requirements: Requirements,
     /// When it was created.
     pub created_at: Timestamp,
     /// What is handed out, and how.

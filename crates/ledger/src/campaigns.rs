@@ -55,6 +55,7 @@ impl FromColumns for CampaignRow {
             seed: columns.next()?,
             unit_price: columns.next()?,
             hold_ms: columns.next()?,
+            requirements: columns.next()?,
             phase: columns.next()?,
             granted: columns.next()?,
             returned: columns.next()?,

@@ -70,6 +70,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
         false => "ALTER TABLE orders DROP COLUMN key",
     };
     S::execute(&url, column).await;
+    S::execute(&url, "ALTER TABLE campaigns DROP COLUMN requirements").await;
     let error = refused(&url).await;
     assert!(
         matches!(error, OpenError::TooOld { found: 1, .. }),

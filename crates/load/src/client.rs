@@ -76,7 +76,7 @@ impl Client {
     /// # Errors
     /// When there is no answer.
     pub async fn get(&mut self, path: &str, token: &HeaderValue) -> anyhow::Result<Response> {
-        self.request(Method::GET, path, token, None, Bytes::new())
+        self.request(Method::GET, path, token, &[], Bytes::new())
             .await
     }
 
@@ -90,7 +90,7 @@ impl Client {
         token: &HeaderValue,
         body: Bytes,
     ) -> anyhow::Result<Response> {
-        self.request(Method::POST, path, token, None, body).await
+        self.request(Method::POST, path, token, &[], body).await
     }
 
     /// `PATCH` of JSON.
@@ -103,7 +103,7 @@ impl Client {
         token: &HeaderValue,
         body: Bytes,
     ) -> anyhow::Result<Response> {
-        self.request(Method::PATCH, path, token, None, body).await
+        self.request(Method::PATCH, path, token, &[], body).await
     }
 
     /// The same as [`Client::post`] with an `Idempotency-Key`.
@@ -117,8 +117,23 @@ impl Client {
         key: &HeaderValue,
         body: Bytes,
     ) -> anyhow::Result<Response> {
-        self.request(Method::POST, path, token, Some(key), body)
-            .await
+        let key = [("idempotency-key", key)];
+        self.request(Method::POST, path, token, &key, body).await
+    }
+
+    /// The same as [`Client::post`] with a grab ticket.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn post_with_ticket(
+        &mut self,
+        path: &str,
+        token: &HeaderValue,
+        ticket: &HeaderValue,
+        body: Bytes,
+    ) -> anyhow::Result<Response> {
+        let ticket = [("grab-ticket", ticket)];
+        self.request(Method::POST, path, token, &ticket, body).await
     }
 
     /// `POST` of JSON that makes something; returns its id.
@@ -142,7 +157,7 @@ impl Client {
         method: Method,
         path: &str,
         token: &HeaderValue,
-        key: Option<&HeaderValue>,
+        headers: &[(&'static str, &HeaderValue)],
         body: Bytes,
     ) -> anyhow::Result<Response> {
         let mut request = Request::builder()
@@ -152,8 +167,8 @@ impl Client {
         if !token.is_empty() {
             request = request.header(AUTHORIZATION, token);
         }
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");

@@ -6,4 +6,5 @@
 
 pub mod client;
 pub mod load_generator;
+pub mod ticket;
 pub mod verdict;

@@ -13,7 +13,10 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use hyper::{StatusCode, header::HeaderValue};
 
-use crate::client::Client;
+use crate::{
+    client::{Client, Response},
+    ticket,
+};
 
 /// No load takes longer; clicks that are left are not made.
 const LOAD_MAX: Duration = Duration::from_secs(120);
@@ -34,6 +37,8 @@ pub struct LoadPlan {
     pub path: String,
     /// What every click posts.
     pub body: Bytes,
+    /// Where users get a grab ticket before each click, if they need one. It counts as part of the click.
+    pub tickets: Option<String>,
     /// The users.
     pub users: Arc<Vec<User>>,
     /// Which user makes which click, in order; a user may click more than once.
@@ -47,6 +52,23 @@ pub struct LoadPlan {
     pub time_max: Option<Duration>,
     /// Keep the bodies of successes, to be checked afterwards.
     pub keep_grants: bool,
+}
+
+impl LoadPlan {
+    async fn click(&self, client: &mut Client, token: &HeaderValue) -> anyhow::Result<Response> {
+        let body = self.body.clone();
+        match &self.tickets {
+            None => client.post(&self.path, token, body).await,
+            Some(tickets) => match ticket::get(client, tickets, token).await? {
+                Ok(ticket) => {
+                    client
+                        .post_with_ticket(&self.path, token, &ticket, body)
+                        .await
+                }
+                Err(refused) => Ok(refused),
+            },
+        }
+    }
 }
 
 /// A success that a user saw.
@@ -175,7 +197,7 @@ impl Connection {
             let token = &plan.users[user as usize].token;
             results.requests += 1;
             let answer = match &mut client {
-                Some(client) => client.post(&plan.path, token, plan.body.clone()).await,
+                Some(client) => plan.click(client, token).await,
                 None => Err(anyhow::anyhow!("no connection")),
             };
             match answer {

@@ -119,6 +119,7 @@ impl Backend {
                     log: Arc::new(distributed.engine.clone()),
                     clock,
                     gauges: distributed.clone(),
+                    challenge: None,
                 };
                 Ok(Self {
                     ports,
@@ -150,6 +151,7 @@ impl Backend {
             log: shared.clone(),
             gauges: Arc::new(gauges),
             clock,
+            challenge: None,
         };
         Self {
             ports,

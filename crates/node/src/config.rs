@@ -10,7 +10,9 @@ use std::{
 
 use anyhow::Context as _;
 use qiang_api::UsageError;
-pub use qiang_api::config::{AuthConfig, LimitsConfig, Secret, ServerConfig};
+pub use qiang_api::config::{
+    AuthConfig, ChallengeKind, LimitsConfig, Secret, ServerConfig, TicketsConfig,
+};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use self::{
@@ -34,6 +36,7 @@ pub struct Config {
     pub redis: RedisConfig,
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
+    pub tickets: TicketsConfig,
     pub log: LogConfig,
 }
 
@@ -160,6 +163,7 @@ impl Config {
             server: self.server.clone(),
             auth: self.auth.clone(),
             limits: self.limits.clone(),
+            tickets: self.tickets.clone(),
         }
     }
 
@@ -167,7 +171,8 @@ impl Config {
         self.redis.check()?;
         self.settlement.check()?;
         self.server.check()?;
-        self.limits.check()
+        self.limits.check()?;
+        self.tickets.check()
     }
 }
 

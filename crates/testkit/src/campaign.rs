@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::{Claim, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     id::{CampaignId, IdempotencyKey, OrderId, UserId},
     money::{Currency, Money},
     split::{Seed, Split, SplitRule},
@@ -186,6 +186,7 @@ impl Builder {
             title: format!("campaign {n}"),
             window: Window::new(self.opens, self.ends).expect("a window in a test is possible"),
             ack: self.ack,
+            requirements: Requirements::default(),
             created_at: OPENS.plus_millis(-1),
             rules,
         };

@@ -11,7 +11,7 @@ use std::{
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, PaymentOutcome, Reply, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
@@ -118,6 +118,7 @@ impl World {
             title: title.to_owned(),
             window: Window::new(instant(window.0), instant(window.1)).unwrap(),
             ack: AckLevel::Fsync,
+            requirements: Requirements::default(),
             created_at: self.clock.now(),
             rules,
         };

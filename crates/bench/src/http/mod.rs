@@ -159,6 +159,7 @@ fn plan(args: &HttpArgs, target: &Target, users: &Arc<Vec<User>>, path: String) 
         addr: target.addr,
         path,
         body: Bytes::new(),
+        tickets: None,
         users: Arc::clone(users),
         clicks: Arc::new((0..users.len() as u32).collect()),
         connections: args.connections as usize,

@@ -38,6 +38,7 @@ pub struct CampaignRow {
     pub seed: Option<Vec<u8>>,
     pub unit_price: Option<i64>,
     pub hold_ms: Option<i64>,
+    pub requirements: String,
     pub phase: String,
     pub granted: i64,
     pub returned: i64,
@@ -74,6 +75,7 @@ impl CampaignRow {
                 owner: UserId::new(&self.owner).map_err(|_| bad("owner"))?,
                 window: window.map_err(|_| bad("window"))?,
                 ack: self.ack.parse().map_err(|_| bad("acknowledgement level"))?,
+                requirements: self.requirements.parse().map_err(|_| bad("requirement"))?,
                 created_at: Timestamp::from_millis(self.created_at),
                 rules,
                 title: self.title.clone(),
@@ -116,6 +118,7 @@ impl CampaignRow {
 pub struct NewCampaign<'a> {
     campaign: &'a Campaign,
     id: String,
+    requirements: String,
     commitment: Option<Commitment>,
 }
 
@@ -126,12 +129,13 @@ impl<'a> NewCampaign<'a> {
         Self {
             campaign,
             id: campaign.id.to_string(),
+            requirements: campaign.requirements.to_string(),
             commitment: packet.map(|packet| commit(&packet.seed, &packet.split)),
         }
     }
 
-    /// The columns of a [`CampaignRow`] from `id` to `hold_ms`, with `commitment` behind `seed`.
-    pub fn columns(&self) -> [Value<'_>; 20] {
+    /// The columns of a [`CampaignRow`] from `id` to `requirements`, with `commitment` behind `seed`.
+    pub fn columns(&self) -> [Value<'_>; 21] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
         let rule = packet.map(|packet| packet.split.rule().parts());
@@ -157,6 +161,7 @@ impl<'a> NewCampaign<'a> {
             commitment.map(|hash| &hash.as_bytes()[..]).into(),
             sale.map(|sale| sale.unit_price().minor).into(),
             sale.map(Sale::hold_ms).into(),
+            self.requirements.as_str().into(),
         ]
     }
 }

@@ -17,6 +17,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0003_keys_and_repairs.sql"),
         include_str!("../../migrations/postgres/0004_returns.sql"),
         include_str!("../../migrations/postgres/0005_stock_changed.sql"),
+        include_str!("../../migrations/postgres/0006_requirements.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

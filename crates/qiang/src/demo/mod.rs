@@ -117,6 +117,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             addr: local.addr(),
             path,
             body: Bytes::from_static(body.as_bytes()),
+            tickets: None,
             users: Arc::clone(&users),
             clicks,
             connections: args.connections.min(args.users) as usize,

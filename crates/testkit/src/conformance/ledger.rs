@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use qiang_core::{
     book::CampaignAction,
-    campaign::{AckLevel, Phase},
+    campaign::{AckLevel, Phase, Requirement},
     id::IdempotencyKey,
     money::{AMOUNT_MINOR_MAX, Money},
     ports::LedgerError,
@@ -155,6 +155,26 @@ pub async fn entering_again_changes_nothing<S: Subject>(case: &mut Scenario<S>) 
     case.granted(Target::of(&setup).one("a")).await;
     assert_eq!(case.ledger().create(&setup).await, Ok(()));
     assert_eq!(case.balance("sender").await, (500, 0));
+}
+
+/// What a claim needs is kept with the campaign, from the draft on, and is nothing to the engine.
+pub async fn requirements_are_kept<S: Subject>(case: &mut Scenario<S>) {
+    use Requirement::{OrderCheck, Ticket};
+    for needed in [&[][..], &[Ticket], &[OrderCheck, Ticket]] {
+        let n = case.next_id();
+        let mut setup = sale(2).setup(n);
+        setup.campaign.requirements = needed.iter().copied().collect();
+        assert_eq!(case.ledger().create(&setup).await, Ok(()));
+        let drafts = case.ledger().drafts().await.expect("the ledger answers");
+        assert!(drafts.contains(&setup), "{drafts:?}");
+        case.entered(&setup);
+        case.open_entered(&setup).await;
+        case.granted(Target::of(&setup).one("a")).await;
+        case.settle().await;
+        let record = case.ledger().campaign(setup.campaign.id).await;
+        let record = record.expect("the ledger answers");
+        assert_eq!(record.map(|it| it.campaign), Some(setup.campaign));
+    }
 }
 
 /// A deposit is its id: repeated, it is the same one, also when other deposits came between.

@@ -183,6 +183,7 @@ macro_rules! engine_conformance {
             ledger::a_sender_without_the_money_sends_nothing,
             ledger::a_failed_campaign_can_be_entered_later,
             ledger::entering_again_changes_nothing,
+            ledger::requirements_are_kept,
             ledger::a_deposit_counts_once,
             ledger::a_key_is_bound_for_good,
             ledger::drafts_are_found_until_they_are_opened,

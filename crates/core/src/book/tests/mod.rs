@@ -6,7 +6,10 @@ mod phases;
 
 use super::*;
 use crate::{
-    campaign::{AckLevel, Campaign, CampaignError, CampaignKind, Phase, RedPacket, Rules, Sale},
+    campaign::{
+        AckLevel, Campaign, CampaignError, CampaignKind, Phase, RedPacket, Requirements, Rules,
+        Sale,
+    },
     id::{IdempotencyKey, PaymentRef, UserId},
     money::Money,
     order::OrderState,
@@ -36,6 +39,7 @@ fn campaign(id: CampaignId, rules: Rules) -> Setup {
         title: "test".to_owned(),
         window: Window::new(at(START), at(END)).unwrap(),
         ack: AckLevel::Fsync,
+        requirements: Requirements::default(),
         created_at: at(0),
         rules,
     };

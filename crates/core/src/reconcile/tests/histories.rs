@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{super::*, at};
 use crate::{
     book::{Book, CampaignAction, Claim, Command, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Rules, Sale},
+    campaign::{AckLevel, Campaign, CampaignKind, Phase, RedPacket, Requirements, Rules, Sale},
     event::{Entry, Event},
     id::{CampaignId, OrderId, PaymentRef, UserId},
     money::Money,
@@ -25,6 +25,7 @@ fn setup(rules: Rules) -> Setup {
         title: "test".to_owned(),
         window: Window::new(at(START), at(1_000 * START)).unwrap(),
         ack: AckLevel::Memory,
+        requirements: Requirements::default(),
         created_at: at(0),
         rules,
     };

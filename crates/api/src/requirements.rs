@@ -1,0 +1,56 @@
+//! What a claim needs before it is given to an engine: judged here, from what is remembered of the campaign.
+
+use qiang_core::{
+    book::Claim,
+    campaign::{Requirement, Requirements},
+};
+
+use crate::{app::App, problem::Problem, tickets::GrabTicket, wire::Text};
+
+/// What requests and answers name.
+pub(crate) type RequirementList = Vec<Text<Requirement>>;
+
+/// Each of them by its name.
+pub(crate) fn list(requirements: Requirements) -> RequirementList {
+    requirements.iter().map(Text).collect()
+}
+
+impl App {
+    /// What a new campaign asks for, if this installation can hold claims to it.
+    pub(crate) fn requirements(&self, asked: &RequirementList) -> Result<Requirements, Problem> {
+        let asked: Requirements = asked.iter().map(|one| one.0).collect();
+        let has_key = self.verifier.load().sealer.is_some();
+        if asked.contains(Requirement::Ticket) && !has_key {
+            return Err(Problem::invalid(
+                "no tickets are made here: auth.ticket_secret is not set",
+            ));
+        }
+        if asked.contains(Requirement::OrderCheck) {
+            return Err(Problem::invalid("orders cannot be checked here"));
+        }
+        Ok(asked)
+    }
+
+    /// Whether a claim has what its campaign asks for. The ledger is read once a campaign, and not for each claim. A
+    /// campaign that the ledger does not have is not known to ask for nothing.
+    pub(crate) async fn check_requirements(
+        &self,
+        claim: &Claim,
+        ticket: &GrabTicket,
+    ) -> Result<(), Problem> {
+        let Some(meta) = self.meta(claim.campaign).await? else {
+            return match self.ports.engine.tally(claim.campaign).await? {
+                Some(_) => Err(Problem::ledger_incomplete(claim.campaign)),
+                // The engine says so, and counts it.
+                None => Ok(()),
+            };
+        };
+        if meta.requirements.contains(Requirement::Ticket) {
+            ticket.check(self, claim)?;
+        }
+        if meta.requirements.contains(Requirement::OrderCheck) {
+            return Err(Problem::unavailable("orders cannot be checked here"));
+        }
+        Ok(())
+    }
+}
