@@ -22,7 +22,8 @@ use crate::{
     challenge::Challenge,
     config::Config,
     gauges::Gauges,
-    metrics::Metrics,
+    metrics::{Metrics, OrderCheckMetrics},
+    order_check::OrderCheck,
     problem::{Problem, ProblemKind},
     readiness::Readiness,
     throttle::Throttle,
@@ -60,11 +61,15 @@ pub(crate) struct App {
     pub(crate) readiness: Arc<Readiness>,
     /// What users do for a grab ticket.
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
+    /// None where there is no shop to ask.
+    pub(crate) order_check: Option<Arc<OrderCheck>>,
 }
 
 impl App {
     pub(crate) fn new(config: Config, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
+        let counted = || OrderCheckMetrics::new(&metrics);
         Ok(Self {
+            order_check: OrderCheck::new(&config.order_check, counted)?,
             verifier: Arc::new(ArcSwap::from_pointee(Verifier::new(&config.auth)?)),
             campaigns: Arc::default(),
             throttle: Throttle::new(&config.limits),

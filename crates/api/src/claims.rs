@@ -57,12 +57,14 @@ impl Default for OrderRequest {
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign asks for", body = ProblemBody),
+        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `ticket-…`, \
+            `order-check-refused` with the shop's reason", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+        (status = 503, description = "paused, no decision, or `order-check-unavailable`; Retry-After says when to come \
+            again",
             body = ProblemBody)))]
 pub(crate) async fn claim_share(
     call: Call<CampaignId>,
@@ -83,13 +85,15 @@ pub(crate) async fn claim_share(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign asks for", body = ProblemBody),
+        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `ticket-…`, \
+            `order-check-refused` with the shop's reason", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no decision; Retry-After says when to come again",
+        (status = 503, description = "paused, no decision, or `order-check-unavailable`; Retry-After says when to come \
+            again",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
@@ -151,7 +155,10 @@ async fn decide(
     // Who is known to have a grant gets it again without.
     if known.is_none() {
         let checked = app.check_requirements(&claim, &ticket).await;
-        checked.inspect_err(|_| app.metrics.unmet())?;
+        checked.inspect_err(|problem| match problem.kind_status().is_client_error() {
+            true => app.metrics.unmet(),
+            false => app.metrics.failed(),
+        })?;
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;

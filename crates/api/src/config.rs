@@ -39,6 +39,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[tickets]`
     pub tickets: TicketsConfig,
+    /// `[order_check]`
+    pub order_check: OrderCheckConfig,
 }
 
 /// `[server]`
@@ -165,6 +167,46 @@ impl TicketsConfig {
             return Err(UsageError::new(text));
         }
         at_least_one([("tickets.lasts_ms", self.lasts_ms)])
+    }
+}
+
+/// `[order_check]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct OrderCheckConfig {
+    pub url: String,
+    pub secret: Secret,
+    pub secret_file: PathBuf,
+    pub timeout_ms: u64,
+    pub concurrent_max: u32,
+    pub breaker_failures: u32,
+    pub breaker_open_ms: u64,
+    pub policy: OrderCheckPolicy,
+}
+
+/// What becomes of orders that the shop does not check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderCheckPolicy {
+    /// They are answered 503.
+    Refuse,
+    /// They are let through.
+    Allow,
+}
+
+impl OrderCheckConfig {
+    /// Checks what its types do not.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub fn check(&self) -> Result<(), UsageError> {
+        at_least_one([
+            ("order_check.timeout_ms", self.timeout_ms),
+            ("order_check.concurrent_max", self.concurrent_max.into()),
+            ("order_check.breaker_failures", self.breaker_failures.into()),
+            ("order_check.breaker_open_ms", self.breaker_open_ms),
+        ])
     }
 }
 

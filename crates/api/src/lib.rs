@@ -5,6 +5,7 @@
 mod accounts;
 mod app;
 mod auth;
+mod breaker;
 mod campaign_cache;
 mod campaigns;
 mod challenge;
@@ -16,6 +17,7 @@ mod failures;
 mod gauges;
 mod health;
 mod metrics;
+mod order_check;
 mod orders;
 mod problem;
 mod readiness;

@@ -1,5 +1,6 @@
 //! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
 
+mod order_check;
 mod transport;
 
 use std::{sync::OnceLock, time::Duration};
@@ -14,6 +15,7 @@ use qiang_core::{
 };
 use utoipa::openapi::OpenApi;
 
+pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
 use self::transport::TransportMetrics;
 use crate::gauges::Gauges;
 
@@ -180,7 +182,7 @@ impl Metrics {
         self.undecided[1].increment(1);
     }
 
-    /// A claim without what its campaign asks for, or of which that could not be told.
+    /// A claim without what its campaign asks for.
     pub(crate) fn unmet(&self) {
         self.undecided[2].increment(1);
     }

@@ -85,6 +85,8 @@ kinds! {
     TicketOfAnotherCampaign = FORBIDDEN, "ticket-of-another-campaign", "The grab ticket is for another campaign";
     TicketNotNeeded = CONFLICT, "ticket-not-needed", "Claims of this campaign need no grab ticket";
     ChallengeFailed = FORBIDDEN, "challenge-failed", "The challenge is not solved";
+    OrderCheckRefused = FORBIDDEN, "order-check-refused", "The shop does not allow this order";
+    OrderCheckUnavailable = SERVICE_UNAVAILABLE, "order-check-unavailable", "The shop cannot check orders just now";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
 
@@ -184,6 +186,11 @@ impl Problem {
         Self::from(ProblemKind::Unavailable)
             .retry_after(RETRY_AFTER_S)
             .caused_by(cause)
+    }
+
+    /// The shop does not say whether it allows an order. Its state is in the metrics and, when it changes, in the log.
+    pub(crate) fn order_check_unavailable() -> Self {
+        Self::from(ProblemKind::OrderCheckUnavailable).retry_after(RETRY_AFTER_S)
     }
 
     /// The service waits for something that it cannot start without.

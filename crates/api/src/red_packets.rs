@@ -49,7 +49,8 @@ pub(crate) struct RedPacketRequest {
     /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
     #[schema(value_type = Option<String>)]
     ack: Option<Text<AckLevel>>,
-    /// What a claim needs before it is decided: `ticket`, a grab ticket. Default: nothing.
+    /// What a claim needs before it is decided: `ticket`, a grab ticket; `order_check`, that the shop allows it.
+    /// Default: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,

@@ -25,14 +25,17 @@ impl App {
                 "no tickets are made here: auth.ticket_secret is not set",
             ));
         }
-        if asked.contains(Requirement::OrderCheck) {
-            return Err(Problem::invalid("orders cannot be checked here"));
+        if asked.contains(Requirement::OrderCheck) && self.order_check.is_none() {
+            return Err(Problem::invalid(
+                "no orders are checked here: order_check.url is not set",
+            ));
         }
         Ok(asked)
     }
 
     /// Whether a claim has what its campaign asks for. The ledger is read once a campaign, and not for each claim. A
-    /// campaign that the ledger does not have is not known to ask for nothing.
+    /// campaign that the ledger does not have is not known to ask for nothing; one that nobody has, or of the other
+    /// kind, is left to the engine, which says so.
     pub(crate) async fn check_requirements(
         &self,
         claim: &Claim,
@@ -41,15 +44,24 @@ impl App {
         let Some(meta) = self.meta(claim.campaign).await? else {
             return match self.ports.engine.tally(claim.campaign).await? {
                 Some(_) => Err(Problem::ledger_incomplete(claim.campaign)),
-                // The engine says so, and counts it.
                 None => Ok(()),
             };
         };
+        if meta.kind != claim.kind {
+            return Ok(());
+        }
         if meta.requirements.contains(Requirement::Ticket) {
             ticket.check(self, claim)?;
         }
         if meta.requirements.contains(Requirement::OrderCheck) {
-            return Err(Problem::unavailable("orders cannot be checked here"));
+            // Another node has created the campaign, or the configuration was changed since.
+            let unset = || {
+                Problem::unavailable(
+                    "the campaign needs order checks, and order_check.url is not set",
+                )
+            };
+            let check = self.order_check.as_ref().ok_or_else(unset)?;
+            check.check(claim, self.ports.clock.now()).await?;
         }
         Ok(())
     }

@@ -30,11 +30,11 @@ use crate::{
 /// The document, before the routes are added.
 #[derive(OpenApi)]
 #[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
-    Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST may \
-    carry an `Idempotency-Key`, and with another body the same key is refused with 422. Deposits, red packets, sales \
-    and orders have their effect once a key; payments once a reference; cancelling, pausing, resuming and closing \
-    what is so already changes nothing. Every response has an `X-Request-Id`: the request's own (up to 128 letters, \
-    digits and `-_.:/+=@`), or a fresh one."), security(("bearer" = [])))]
+    Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST but \
+    those for tickets may carry an `Idempotency-Key`, and with another body the same key is refused with 422. \
+    Deposits, red packets, sales and orders have their effect once a key; payments once a reference; cancelling, \
+    pausing, resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
+    request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one."), security(("bearer" = [])))]
 struct Document;
 
 fn routes() -> OpenApiRouter<Arc<App>> {

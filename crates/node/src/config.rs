@@ -11,7 +11,8 @@ use std::{
 use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{
-    AuthConfig, ChallengeKind, LimitsConfig, Secret, ServerConfig, TicketsConfig,
+    AuthConfig, ChallengeKind, LimitsConfig, OrderCheckConfig, OrderCheckPolicy, Secret,
+    ServerConfig, TicketsConfig,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -37,6 +38,7 @@ pub struct Config {
     pub auth: AuthConfig,
     pub limits: LimitsConfig,
     pub tickets: TicketsConfig,
+    pub order_check: OrderCheckConfig,
     pub log: LogConfig,
 }
 
@@ -164,6 +166,7 @@ impl Config {
             auth: self.auth.clone(),
             limits: self.limits.clone(),
             tickets: self.tickets.clone(),
+            order_check: self.order_check.clone(),
         }
     }
 
@@ -172,7 +175,8 @@ impl Config {
         self.settlement.check()?;
         self.server.check()?;
         self.limits.check()?;
-        self.tickets.check()
+        self.tickets.check()?;
+        self.order_check.check()
     }
 }
 

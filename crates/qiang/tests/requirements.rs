@@ -1,4 +1,4 @@
-//! Campaigns that ask for grab tickets under load, on both engines, and on two nodes of one installation.
+//! Campaigns that ask for grab tickets and for order checks, on both engines, and on two nodes of one installation.
 #![allow(clippy::unwrap_used, reason = "a panic is a test's report")]
 
 mod common;
@@ -7,7 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use common::{SECRET, call, sale, sign};
-use hyper::header::HeaderValue;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Request, Response, body::Incoming, header::HeaderValue, server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
 use qiang_load::{
     client::Client,
     load_generator::{self, LoadPlan, User},
@@ -21,7 +26,7 @@ use qiang_testkit::servers::{
     postgres::{self, Postgres},
     redis::{Options, Standalone},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 const STOCK: u32 = 20;
@@ -38,6 +43,7 @@ impl Node {
     async fn start(mut config: Config) -> Self {
         config.auth.hs256_secret = Secret::new(SECRET);
         config.tickets.difficulty = DIFFICULTY;
+        config.order_check.secret = Secret::new(format!("whsec_{}", "A".repeat(44)));
         let backend = Backend::open(&config).await.unwrap();
         let exp = backend.ports.clock.now().as_millis() / 1_000 + 3_600;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -57,10 +63,10 @@ impl Node {
         Client::connect(self.running.addr()).await.unwrap()
     }
 
-    /// The path of a fresh sale that asks for tickets.
-    async fn sale(&self) -> String {
+    /// The path of a fresh sale that asks for this.
+    async fn sale(&self, requirement: &str) -> String {
         let mut body = sale(STOCK);
-        body["requirements"] = json!(["ticket"]);
+        body["requirements"] = json!([requirement]);
         let (addr, operator) = (self.running.addr(), self.token("olga", "operate"));
         let made = call(addr, "POST", "/v1/sales", Some(&operator), &[], Some(body)).await;
         assert_eq!(made.status, 201, "{made:?}");
@@ -104,13 +110,52 @@ impl Node {
     }
 }
 
+/// A shop that allows eve nothing, and everybody else everything.
+async fn shop() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = service_fn(async |request: Request<Incoming>| {
+                let body = request.into_body().collect().await?.to_bytes();
+                let asked: Value = serde_json::from_slice(&body).unwrap();
+                let answer = match asked["data"]["user"] == "eve" {
+                    true => json!({ "ok": false, "reason": "no address" }),
+                    false => json!({ "ok": true }),
+                };
+                Ok::<_, hyper::Error>(Response::new(Full::new(Bytes::from(answer.to_string()))))
+            });
+            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+    url
+}
+
+/// Orders of a sale that one node has created are checked on another.
+async fn check_orders(creator: &Node, asked: &Node) {
+    let sale = creator.sale("order_check").await;
+    let refused = asked.without_ticket(&sale, "eve").await;
+    refused.assert_problem(403, "order-check-refused");
+    assert_eq!(refused.text("detail"), "no address");
+    let state = sale.replace("sales", "campaigns") + "/state";
+    let remaining = async || {
+        let state = call(asked.running.addr(), "GET", &state, None, &[], None).await;
+        state.json()["remaining"].as_u64().unwrap()
+    };
+    assert_eq!(remaining().await, u64::from(STOCK));
+    assert_eq!(asked.without_ticket(&sale, "ann").await.status, 201);
+    assert_eq!(remaining().await, u64::from(STOCK) - 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_the_embedded_engine() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::defaults().unwrap();
     config.engine.data = folder.path().join("q.db");
+    config.order_check.url = shop().await;
     let node = Node::start(config.clone()).await;
-    let sale = node.sale().await;
+    let sale = node.sale("ticket").await;
     let refused = node.without_ticket(&sale, "u1").await;
     refused.assert_problem(403, "ticket-missing");
     node.running.shutdown().await.unwrap();
@@ -119,6 +164,7 @@ async fn on_the_embedded_engine() {
     let refused = node.without_ticket(&sale, "u1").await;
     refused.assert_problem(403, "ticket-missing");
     node.sell_out(&sale).await;
+    check_orders(&node, &node).await;
     node.running.shutdown().await.unwrap();
 }
 
@@ -137,8 +183,9 @@ async fn on_redis_with_two_nodes() {
     config.redis.urls = redis.url();
     config.redis.partitions = 2;
     config.ledger.url = Secret::new(postgres.url());
+    config.order_check.url = shop().await;
     let (one, two) = (Node::start(config.clone()).await, Node::start(config).await);
-    let sale = one.sale().await;
+    let sale = one.sale("ticket").await;
     // This node has never heard of it.
     let refused = two.without_ticket(&sale, "ann").await;
     refused.assert_problem(403, "ticket-missing");
@@ -172,7 +219,7 @@ async fn on_redis_with_two_nodes() {
     assert_eq!((again.status.as_u16(), &again.body), (200, &granted.body));
 
     // Whoever has a unit gets a ticket also when nothing is left, and with it the unit again.
-    let another = one.sale().await;
+    let another = one.sale("ticket").await;
     let (user, grant) = one.sell_out(&another).await;
     let refused = two.without_ticket(&another, "zoe").await;
     assert!([403, 409].contains(&refused.status), "{refused:?}");
@@ -183,6 +230,7 @@ async fn on_redis_with_two_nodes() {
     let again = to_two.post_with_ticket(&orders, &holder, &ticket, Bytes::new());
     let again = again.await.unwrap();
     assert_eq!((again.status.as_u16(), &again.body), (200, &grant));
+    check_orders(&one, &two).await;
     for node in [one, two] {
         node.running.shutdown().await.unwrap();
     }

@@ -1,0 +1,150 @@
+//! A circuit breaker: after some failures in a row nobody is made to wait any more, but one call at a time that finds
+//! out whether the other side is back.
+
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    failures_max: u32,
+    open_for: Duration,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Calls are made. So many have failed since the last success.
+    Closed { failures: u32 },
+    /// No calls are made, but a probe after this moment.
+    Open { until: Instant },
+}
+
+/// A call that may be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// As usual.
+    Ordinary,
+    /// The one that finds out.
+    Probe,
+}
+
+impl Breaker {
+    /// Opens after `failures_max` failures in a row, and lets a call through every `open_for` from then on.
+    pub(crate) fn new(failures_max: u32, open_for: Duration) -> Self {
+        Self {
+            failures_max,
+            open_for,
+            state: State::Closed { failures: 0 },
+        }
+    }
+
+    /// Whether a call may be made. A probe that never ends keeps the next one waiting for `open_for` only.
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<Call> {
+        match self.state {
+            State::Closed { .. } => Some(Call::Ordinary),
+            State::Open { until } if now < until => None,
+            State::Open { .. } => {
+                self.open(now);
+                Some(Call::Probe)
+            }
+        }
+    }
+
+    /// Takes down how a call ended. What began before the breaker opened says nothing about now. Returns whether the
+    /// breaker opened or closed by it.
+    pub(crate) fn end(&mut self, call: Call, succeeded: bool, now: Instant) -> bool {
+        match (self.state, call, succeeded) {
+            (State::Open { .. }, Call::Probe, true) => {
+                self.state = State::Closed { failures: 0 };
+                true
+            }
+            (State::Open { .. }, Call::Probe, false) => {
+                self.open(now);
+                false
+            }
+            (State::Open { .. }, Call::Ordinary, _) => false,
+            (State::Closed { .. }, _, true) => {
+                self.state = State::Closed { failures: 0 };
+                false
+            }
+            (State::Closed { failures }, _, false) if failures + 1 < self.failures_max => {
+                let failures = failures + 1;
+                self.state = State::Closed { failures };
+                false
+            }
+            (State::Closed { .. }, _, false) => {
+                self.open(now);
+                true
+            }
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open { .. })
+    }
+
+    fn open(&mut self, now: Instant) {
+        let until = now + self.open_for;
+        self.state = State::Open { until };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN_FOR: Duration = Duration::from_secs(5);
+
+    /// A breaker that has opened at the moment that is returned.
+    fn opened() -> (Breaker, Instant) {
+        let (mut breaker, now) = (Breaker::new(3, OPEN_FOR), Instant::now());
+        for n in 1..=3 {
+            assert_eq!(breaker.begin(now), Some(Call::Ordinary));
+            assert_eq!(breaker.end(Call::Ordinary, false, now), n == 3);
+        }
+        assert!(breaker.is_open());
+        (breaker, now)
+    }
+
+    #[test]
+    fn only_failures_in_a_row_open_it() {
+        let (mut breaker, now) = (Breaker::new(3, OPEN_FOR), Instant::now());
+        for succeeded in [false, false, true, false, false, true] {
+            assert!(!breaker.end(Call::Ordinary, succeeded, now));
+        }
+        assert!(!breaker.is_open());
+    }
+
+    #[test]
+    fn one_probe_at_a_time_finds_out() {
+        let (mut breaker, opened_at) = opened();
+        let just_before = opened_at + OPEN_FOR - Duration::from_millis(1);
+        assert_eq!(breaker.begin(just_before), None);
+        let then = opened_at + OPEN_FOR;
+        assert_eq!(breaker.begin(then), Some(Call::Probe));
+        assert_eq!(breaker.begin(then), None);
+        // It fails: the time begins anew.
+        assert!(!breaker.end(Call::Probe, false, then + Duration::from_secs(1)));
+        assert_eq!(breaker.begin(then + OPEN_FOR), None);
+        let then = then + OPEN_FOR + Duration::from_secs(1);
+        assert_eq!(breaker.begin(then), Some(Call::Probe));
+        assert!(breaker.end(Call::Probe, true, then));
+        assert_eq!(breaker.begin(then), Some(Call::Ordinary));
+        assert!(!breaker.is_open());
+    }
+
+    #[test]
+    fn what_began_before_says_nothing() {
+        let (mut breaker, now) = opened();
+        assert!(!breaker.end(Call::Ordinary, true, now));
+        assert!(breaker.is_open());
+        assert!(!breaker.end(Call::Ordinary, false, now + Duration::from_secs(4)));
+        assert_eq!(breaker.begin(now + OPEN_FOR), Some(Call::Probe));
+    }
+
+    #[test]
+    fn a_probe_that_never_ends_is_followed_by_another() {
+        let (mut breaker, now) = opened();
+        assert_eq!(breaker.begin(now + OPEN_FOR), Some(Call::Probe));
+        assert_eq!(breaker.begin(now + 2 * OPEN_FOR), Some(Call::Probe));
+    }
+}

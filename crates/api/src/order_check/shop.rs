@@ -1,0 +1,148 @@
+//! The shop's address: signed requests over HTTP/1.1 connections that are kept.
+//!
+//! Requests are signed as Standard Webhooks has it: HMAC-SHA256 over id, timestamp and body, with dots between.
+//! Redirects are not followed, and a reply is read up to a bound.
+
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    Request, StatusCode, Uri,
+    client::conn::http1::{self, SendRequest},
+    header::{CONTENT_TYPE, HOST, USER_AGENT},
+};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+
+use crate::config::{Secret, UsageError};
+
+/// A longer reply is no reply.
+const REPLY_BYTES_MAX: usize = 4_096;
+/// What the text of a secret begins with.
+const SECRET_PREFIX: &str = "whsec_";
+/// Shorter secrets can be guessed; Standard Webhooks asks for as many.
+const SECRET_BYTES_MIN: usize = 24;
+
+type Connection = SendRequest<Full<Bytes>>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where the shop is, and what requests to it are signed with.
+pub(super) struct Shop {
+    uri: Uri,
+    /// Host and port, for connecting.
+    place: (String, u16),
+    key: hmac::Key,
+    idle: Mutex<Vec<Connection>>,
+    idle_max: usize,
+}
+
+/// A question to the shop.
+pub(super) struct Question {
+    pub(super) id: String,
+    /// Seconds since 1970.
+    pub(super) timestamp: i64,
+    pub(super) body: Bytes,
+}
+
+impl Shop {
+    /// A shop at a URL. Connects when it is asked.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub(super) fn new(url: &str, secret: &Secret, idle_max: usize) -> Result<Self, UsageError> {
+        let uri: Option<Uri> = url.parse().ok();
+        let uri = uri.filter(|uri| uri.scheme_str() == Some("http"));
+        let host = uri.as_ref().and_then(Uri::host).map(str::to_owned);
+        let (Some(uri), Some(host)) = (uri, host) else {
+            return Err(UsageError::new(
+                "order_check.url is no http:// URL (https: through a local proxy)",
+            ));
+        };
+        let secret = secret.expose().strip_prefix(SECRET_PREFIX);
+        let secret = secret.and_then(|text| BASE64_STANDARD.decode(text).ok());
+        let secret = secret.filter(|bytes| bytes.len() >= SECRET_BYTES_MIN);
+        let Some(secret) = secret else {
+            return Err(UsageError::new(format!(
+                "order_check.secret is `{SECRET_PREFIX}` and at least {SECRET_BYTES_MIN} bytes in base64: \
+                 echo {SECRET_PREFIX}$(openssl rand -base64 32)"
+            )));
+        };
+        // An IPv6 address stands in brackets in a URL, and without them elsewhere.
+        let host = host.trim_matches(['[', ']']).to_owned();
+        Ok(Self {
+            place: (host, uri.port_u16().unwrap_or(80)),
+            uri,
+            key: hmac::Key::new(HMAC_SHA256, &secret),
+            idle: Mutex::default(),
+            idle_max,
+        })
+    }
+
+    /// Asks the shop; its reply. A kept connection that turns out to be closed is replaced once: asking twice changes
+    /// nothing.
+    pub(super) async fn ask(&self, question: &Question) -> Result<(StatusCode, Bytes), Failure> {
+        let kept = self.idle.lock().pop();
+        if let Some(connection) = kept.filter(|connection| !connection.is_closed())
+            && let Ok(reply) = self.exchange(connection, question).await
+        {
+            return Ok(reply);
+        }
+        let connection = self.connect().await?;
+        self.exchange(connection, question).await
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
+        let stream = TcpStream::connect((self.place.0.as_str(), self.place.1)).await?;
+        stream.set_nodelay(true)?;
+        let (connection, wire) = http1::handshake(TokioIo::new(stream)).await?;
+        // It ends with the connection, whose errors are seen by whoever sends on it.
+        tokio::spawn(async move { drop(wire.await) });
+        Ok(connection)
+    }
+
+    async fn exchange(
+        &self,
+        mut connection: Connection,
+        question: &Question,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let response = connection.send_request(self.request(question)?).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect();
+        let body = body.await?.to_bytes();
+        if connection.ready().await.is_ok() {
+            let mut idle = self.idle.lock();
+            if idle.len() < self.idle_max {
+                idle.push(connection);
+            }
+        }
+        Ok((status, body))
+    }
+
+    fn request(&self, question: &Question) -> Result<Request<Full<Bytes>>, Failure> {
+        let Question {
+            id,
+            timestamp,
+            body,
+        } = question;
+        let mut signed = hmac::Context::with_key(&self.key);
+        signed.update(format!("{id}.{timestamp}.").as_bytes());
+        signed.update(body);
+        let signature = BASE64_STANDARD.encode(signed.sign());
+        let authority = self.uri.authority().map_or("", |it| it.as_str());
+        // Credentials in a URL are not sent as part of the host.
+        let host = authority
+            .rsplit_once('@')
+            .map_or(authority, |(_, host)| host);
+        let path = self.uri.path_and_query().map_or("/", |it| it.as_str());
+        let request = Request::post(path)
+            .header(HOST, host)
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("qiang/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-id", id)
+            .header("webhook-timestamp", *timestamp)
+            .header("webhook-signature", format!("v1,{signature}"));
+        Ok(request.body(Full::new(body.clone()))?)
+    }
+}
