@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use qiang_connect::{Call, CallConnection, ScriptReply, memory_full, unreadable};
 use qiang_core::{
     book::Refusal,
     campaign::{AckLevel, CampaignKind},
@@ -13,12 +14,10 @@ use redis::Cmd;
 
 use crate::{
     batcher::{Group, PendingClaim},
-    call_connection::{Call, CallConnection},
-    error::{memory_full, unreadable},
     gate::hints_inactive,
     meta::CampaignMeta,
     node::Node,
-    reply::{Claims, ScriptReply},
+    reply::Claims,
     scripts::{CLAIM_PACKET, CLAIM_SALE},
     transfer::Pulled,
 };

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use futures_util::future::join_all;
+use qiang_connect::{memory_full, unavailable, unreadable};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
     campaign::{AckLevel, CampaignError, Phase, STOCK_MAX, Tally, Transition, TransitionError},
@@ -14,7 +15,6 @@ use qiang_core::{
 };
 
 use crate::{
-    error::{memory_full, unavailable, unreadable},
     meta::CampaignMeta,
     node::Node,
     partitions::nobody,

@@ -4,6 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
+use qiang_connect::{
+    ConnectError, ConnectionContext, Connections, Options, Partition, PartitionState,
+    check_servers, check_set_up,
+};
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
@@ -16,16 +20,9 @@ use qiang_core::{
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    call_connection::ConnectionContext,
-    checks::{check_servers, check_set_up},
     claims::{self, CALLS_MAX},
-    directory::Directory,
-    error::ConnectError,
-    keys::{KeySpace, PARTITIONS_MAX},
     node::Node,
     offer,
-    options::Options,
-    partition::{Partition, PartitionState},
     partitions::Partitions,
     tasks,
 };
@@ -61,7 +58,7 @@ impl RedisEngine {
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
         let fresh = has_nothing(settled);
-        let context = Self::context(options)?;
+        let context = ConnectionContext::new(options)?;
         Self::start(context, settled, fresh).await
     }
 
@@ -74,24 +71,11 @@ impl RedisEngine {
         options: Options,
         settled: &[(PartitionId, Seq)],
     ) -> Result<Self, ConnectError> {
-        let context = Self::context(options)?;
+        let context = ConnectionContext::new(options)?;
         if has_nothing(settled) {
             check_set_up(&context).await?;
         }
         Self::start(context, settled, false).await
-    }
-
-    fn context(options: Options) -> Result<ConnectionContext, ConnectError> {
-        if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
-            let text = format!("partitions are 1 to {PARTITIONS_MAX}");
-            return Err(ConnectError::Options(text));
-        }
-        Ok(ConnectionContext {
-            keys: KeySpace::new(&options.prefix),
-            node: format!("{:016x}", rand::random::<u64>()),
-            directory: Directory::new(&options)?,
-            options,
-        })
     }
 
     async fn start(
@@ -100,9 +84,9 @@ impl RedisEngine {
         fresh: bool,
     ) -> Result<Self, ConnectError> {
         check_servers(&context).await?;
-        let partitions = Partitions::connect(context, settled, fresh).await?;
+        let connections = Connections::connect(context, settled, fresh).await?;
         let engine = Self {
-            node: Arc::new(Node::new(partitions)),
+            node: Arc::new(Node::new(Partitions::new(connections))),
             runtime: Handle::current(),
             tasks: Arc::default(),
         };

@@ -1,6 +1,7 @@
 //! The partitions' logs, as settlement reads them.
 
 use async_trait::async_trait;
+use qiang_connect::{CallConnection, Partition, PartitionState, unavailable};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     ports::{EngineError, EventLog, LedgerError},
@@ -8,10 +9,7 @@ use qiang_core::{
 use tokio::time::Instant;
 
 use crate::{
-    call_connection::CallConnection,
     engine::RedisEngine,
-    error::unavailable,
-    partition::{Partition, PartitionState},
     record::{Record, decode, unreadable},
     transport,
 };

@@ -10,6 +10,7 @@ use std::sync::{
 };
 
 use proptest::{prelude::*, test_runner::Config};
+use qiang_connect::CallConnection;
 use qiang_core::{
     book::{Book, Claim, Command, Setup},
     event::{Entry, PartitionId},
@@ -23,7 +24,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::{Options, RedisEngine, batcher::PendingClaim, call_connection::CallConnection, claims};
+use crate::{Options, RedisEngine, batcher::PendingClaim, claims};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// More than a history makes due at a time.

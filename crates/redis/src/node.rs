@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use qiang_connect::{Arguments, CallConnection, Script, ScriptReply, unavailable};
 use qiang_core::{
     book::Claim,
     event::PartitionId,
@@ -17,14 +18,10 @@ use tokio::sync::Mutex;
 
 use crate::{
     batcher::{ClaimBatcher, Group, PendingClaim},
-    call_connection::{Arguments, CallConnection},
-    error::unavailable,
     gate::Gate,
     kept::KeptAnswers,
     meta::CampaignMeta,
     partitions::Partitions,
-    reply::ScriptReply,
-    scripts::Script,
     transfer::Pulls,
 };
 

@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use qiang_connect::{PartitionState, eval, unreadable};
 use qiang_core::{
     campaign::Campaign,
     event::{Entry, PartitionId, Seq},
@@ -11,9 +12,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use crate::{
-    error::unreadable, node::Node, partition::PartitionState, partitions::Partitions, scripts::eval,
-};
+use crate::{node::Node, partitions::Partitions};
 
 const OFFER: &str = include_str!("lua/repair_offer.lua");
 

@@ -5,12 +5,11 @@
 //! finishes the work spreads the campaign alike. The home part opens last: only then is the campaign known.
 
 use crate::{
-    call_connection::Arguments,
-    error::unavailable,
     node::Node,
     reply::share_text,
-    scripts::{OPEN, Script, WARM},
+    scripts::{OPEN, WARM},
 };
+use qiang_connect::{Arguments, Script, unavailable};
 use qiang_core::{
     book::Setup,
     campaign::{Campaign, Rules},

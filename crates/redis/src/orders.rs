@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    error::unreadable,
     meta::CampaignMeta,
     node::Node,
     reply,
-    scripts::{CANCEL, ORDER, PAY, Script, TAKE_BACK},
+    scripts::{CANCEL, ORDER, PAY, TAKE_BACK},
 };
+use qiang_connect::{Script, unreadable};
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},

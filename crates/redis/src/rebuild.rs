@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use qiang_connect::{eval, unavailable};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::{Event, PartitionId, Seq},
@@ -22,13 +23,11 @@ use redis::ToRedisArgs;
 pub(crate) use self::lines::records;
 use self::lines::*;
 use crate::{
-    error::unavailable,
     meta::CampaignMeta,
     offer::Loss,
     open::sums_of,
     partitions::Partitions,
     reply::share_text,
-    scripts::eval,
     snapshot::{PartSnapshot, outcome_word},
 };
 
@@ -38,7 +37,7 @@ const PART: &str = include_str!("lua/repair_part.lua");
 const APPEND: &str = include_str!("lua/repair_append.lua");
 /// The repairer's part of it, and the end of the halt itself.
 static END: LazyLock<String> = LazyLock::new(|| {
-    let resume = include_str!("lua/resume.lua").trim_start_matches(FLAGS);
+    let resume = qiang_connect::RESUME.trim_start_matches(FLAGS);
     [FLAGS, include_str!("lua/repair_end.lua"), resume].concat()
 });
 /// What scripts begin with that run when memory is short, too. It stands in the first line alone.

@@ -29,6 +29,7 @@ mod stock;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use qiang_connect::{PartitionState, new_epoch, unavailable};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
@@ -40,10 +41,7 @@ use self::journal::Journal;
 pub use self::sides::Inspection;
 use crate::{
     engine::RedisEngine,
-    error::unavailable,
     offer::Loss,
-    partition::PartitionState,
-    presence::new_epoch,
     rebuild::{Noted, Rebuild},
 };
 

@@ -1,4 +1,4 @@
-//! What scripts reply, and what it means.
+//! What the replies of scripts that decide mean.
 //!
 //! The reply to a batch of claims is lines. The first is `now seq left version mode`. In mode `*` all claims were
 //! granted and the log's body follows, a user and a row in turn; in mode `=` an outcome a claim follows, in order:
@@ -18,95 +18,16 @@
 
 use qiang_core::{
     book::{OrderView, Refusal},
-    campaign::{AckLevel, CampaignKind},
-    event::{Event, Seq},
+    campaign::CampaignKind,
+    event::Event,
     id::{IdempotencyKey, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
     ports::EngineError,
     time::Timestamp,
 };
-use redis::{ErrorKind, RedisError, Value};
 
-use crate::{error::unavailable, meta::CampaignMeta, replies::Unkept};
-
-/// What a script has replied.
-#[derive(Debug)]
-pub(crate) struct ScriptReply {
-    /// `ok`, `unknown`, `refused`, …: see the script.
-    pub(crate) status: String,
-    pub(crate) text: Vec<u8>,
-    /// The last entry of the log, where whoever gets the reply relies on it.
-    pub(crate) head: Option<Seq>,
-    /// What the decision survives.
-    pub(crate) reached: AckLevel,
-    /// That it is not kept yet, from its acceptance on.
-    pub(crate) unkept: Option<Unkept>,
-}
-
-impl ScriptReply {
-    pub(crate) fn read(value: Value) -> Result<Self, RedisError> {
-        let parts = match value {
-            Value::Array(parts) => parts,
-            _ => Vec::new(),
-        };
-        let mut parts = parts.into_iter().map(|part| match part {
-            Value::BulkString(text) => Some(text),
-            _ => None,
-        });
-        let (status, text, head) = (parts.next(), parts.next(), parts.next());
-        let (Some(Some(status)), Some(Some(text))) = (status, text) else {
-            return Err(RedisError::from((
-                ErrorKind::UnexpectedReturnType,
-                "a script's reply is a status and a text",
-            )));
-        };
-        let head = head.flatten();
-        Ok(Self {
-            status: String::from_utf8_lossy(&status).into_owned(),
-            text,
-            head: head.and_then(|head| std::str::from_utf8(&head).ok()?.parse().ok()),
-            reached: AckLevel::Memory,
-            unkept: None,
-        })
-    }
-
-    /// Whether nothing was done, because the caller's term is over.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.status == "term"
-    }
-
-    pub(crate) fn is_ok(&self) -> bool {
-        self.status == "ok"
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.text).into_owned()
-    }
-
-    /// The text, or this refusal where the script did not find what it was asked about.
-    pub(crate) fn found(&self, unknown: Refusal) -> Result<String, EngineError> {
-        match self.status.as_str() {
-            "ok" => Ok(self.text()),
-            "unknown" => Err(unknown.into()),
-            status => Err(unavailable(format!(
-                "Redis answered {status} {}",
-                self.text()
-            ))),
-        }
-    }
-
-    /// The level that a grant is answered with, or the error that stands for one that does not suffice: a retry
-    /// replays the grant.
-    pub(crate) fn level(&self, asked: AckLevel) -> Result<AckLevel, EngineError> {
-        if asked == AckLevel::Replica && self.reached < AckLevel::Replica {
-            return Err(EngineError::uncertain(
-                "the replicas did not confirm in time",
-            ));
-        }
-        Ok(self.reached)
-    }
-}
+use crate::meta::CampaignMeta;
 
 /// The reply to a batch of claims: its first line, and the lines to come.
 pub(crate) struct Claims<'a> {

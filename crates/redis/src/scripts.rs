@@ -1,4 +1,4 @@
-//! The Lua scripts, put together from their parts. Redis knows them by their SHA-1.
+//! The Lua scripts, put together from their parts behind the fence.
 //!
 //! At its `maxmemory` Redis refuses a script at its first write that may take memory, unless the script says that it
 //! wants none of that. Those that grant or open something are refused; [`AT_MAXMEMORY`] is for those that end what has
@@ -8,52 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use qiang_core::event::Seq;
-use redis::Cmd;
-
-/// What a script begins with that also works when Redis has reached its `maxmemory`.
-const AT_MAXMEMORY: &str = "#!lua flags=allow-oom\n";
-
-/// One script.
-pub(crate) struct Script {
-    /// Its name in messages.
-    pub(crate) name: &'static str,
-    pub(crate) text: String,
-    pub(crate) sha1: String,
-}
-
-impl Script {
-    fn new(name: &'static str, parts: &[&str]) -> Self {
-        let text = parts.concat();
-        let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
-        Self { name, text, sha1 }
-    }
-}
-
-/// A call of a script by its text, without its arguments.
-pub(crate) fn eval(text: &str, keys: &[String]) -> Cmd {
-    let mut command = redis::cmd("EVAL");
-    command.arg(text).arg(keys.len()).arg(keys);
-    command
-}
-
-/// The same for a script that also works when Redis has reached its `maxmemory`.
-pub(crate) fn eval_at_maxmemory(text: &str, keys: &[String]) -> Cmd {
-    eval(&format!("{AT_MAXMEMORY}{text}"), keys)
-}
-
-/// Asks where a partition's log ends, in a term; refused where it ends before `min_head`.
-pub(crate) fn head_in_term(partition: String, term: &str, min_head: Seq) -> Cmd {
-    let mut command = eval(&HEAD.text, &[partition]);
-    command.arg(term).arg(min_head);
-    command
-}
+use qiang_connect::{AT_MAXMEMORY, FENCE, Script};
 
 macro_rules! scripts {
     ($($name:ident = $file:literal, $($flags:ident)? $($part:literal),+;)+) => {
         $(
             pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-                Script::new($file, &[$($flags,)? $(include_str!(concat!("lua/", $part, ".lua"))),+])
+                Script::new($file, &[$($flags,)? FENCE, $(include_str!(concat!("lua/", $part, ".lua"))),+])
             });
         )+
 
@@ -65,32 +26,33 @@ macro_rules! scripts {
         /// Every file by its name.
         #[cfg(test)]
         fn files() -> BTreeMap<&'static str, &'static str> {
-            [$($(($part, include_str!(concat!("lua/", $part, ".lua")))),+),+].into_iter().collect()
+            let of_others = [("fence", FENCE), ("head", qiang_connect::HEAD)];
+            let own = [$($(($part, include_str!(concat!("lua/", $part, ".lua")))),+),+];
+            own.into_iter().chain(of_others).collect()
         }
     };
 }
 
 scripts! {
-    CLAIM_PACKET = "claim_packet", "fence", "prelude", "lazy", "batch", "claim_packet";
-    CLAIM_SALE = "claim_sale", "fence", "prelude", "batch", "claim_sale";
-    WARM = "warm", "fence", "prelude", "warm";
-    OPEN = "open", "fence", "prelude", "open";
-    PAY = "pay", AT_MAXMEMORY "fence", "prelude", "campaign", "pay";
-    CANCEL = "cancel", AT_MAXMEMORY "fence", "prelude", "campaign", "cancel";
-    TAKE_BACK = "take_back", AT_MAXMEMORY "fence", "prelude", "campaign", "take_back";
-    ACT = "act", AT_MAXMEMORY "fence", "prelude", "campaign", "act";
-    SET_STOCK = "set_stock", AT_MAXMEMORY "fence", "prelude", "campaign", "set_stock";
-    TICK = "tick", AT_MAXMEMORY "fence", "prelude", "campaign", "tick";
-    TALLY = "tally", "fence", "prelude", "campaign", "tally";
-    RELEASE = "release", "fence", "prelude", "campaign", "release";
-    ORDER = "order", "fence", "prelude", "campaign", "order";
-    HEAD = "head", "fence", "head";
-    HALT = "halt", AT_MAXMEMORY "fence", "prelude", "halt";
-    PROBE = "probe", "fence", "prelude", "probe";
-    TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_out";
-    TRANSFER_IN = "transfer_in", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_in";
-    TRANSFER_SHUT = "transfer_shut", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_shut";
-    TRANSFER_END = "transfer_end", AT_MAXMEMORY "fence", "prelude", "campaign", "transfer_end";
+    CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "claim_packet";
+    CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
+    WARM = "warm", "prelude", "warm";
+    OPEN = "open", "prelude", "open";
+    PAY = "pay", AT_MAXMEMORY "prelude", "campaign", "pay";
+    CANCEL = "cancel", AT_MAXMEMORY "prelude", "campaign", "cancel";
+    TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "campaign", "take_back";
+    ACT = "act", AT_MAXMEMORY "prelude", "campaign", "act";
+    SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "campaign", "set_stock";
+    TICK = "tick", AT_MAXMEMORY "prelude", "campaign", "tick";
+    TALLY = "tally", "prelude", "campaign", "tally";
+    RELEASE = "release", "prelude", "campaign", "release";
+    ORDER = "order", "prelude", "campaign", "order";
+    HALT = "halt", AT_MAXMEMORY "prelude", "halt";
+    PROBE = "probe", "prelude", "probe";
+    TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "prelude", "campaign", "transfer_out";
+    TRANSFER_IN = "transfer_in", AT_MAXMEMORY "prelude", "campaign", "transfer_in";
+    TRANSFER_SHUT = "transfer_shut", AT_MAXMEMORY "prelude", "campaign", "transfer_shut";
+    TRANSFER_END = "transfer_end", AT_MAXMEMORY "prelude", "campaign", "transfer_end";
 }
 
 #[cfg(test)]
@@ -107,7 +69,7 @@ mod tests {
                     .parse()
                     .expect("a number");
                 assert!(
-                    (1..=crate::keys::SCRIPT_KEYS).contains(&number),
+                    (1..=qiang_connect::SCRIPT_KEYS).contains(&number),
                     "{}",
                     script.name
                 );

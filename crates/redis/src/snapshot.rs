@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use qiang_connect::{part_of, unavailable};
 use qiang_core::{
     book::PaymentOutcome,
     campaign::{Campaign, CampaignKind, Phase, Rules},
@@ -18,8 +19,6 @@ use qiang_core::{
 use redis::Cmd;
 
 use crate::{
-    error::unavailable,
-    keys::part_of,
     meta::{CampaignMeta, FIELDS},
     partitions::Partitions,
     record::{Record, decode, unreadable},

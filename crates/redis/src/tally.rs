@@ -2,13 +2,8 @@
 
 use futures_util::future::join_all;
 
-use crate::{
-    error::unavailable,
-    keys::SCRIPT_KEYS,
-    meta::CampaignMeta,
-    partitions::Partitions,
-    scripts::{TALLY, eval},
-};
+use crate::{meta::CampaignMeta, partitions::Partitions, scripts::TALLY};
+use qiang_connect::{SCRIPT_KEYS, eval, unavailable};
 use qiang_core::{
     campaign::{Phase, Tally},
     event::PartitionId,

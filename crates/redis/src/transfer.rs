@@ -13,15 +13,13 @@ use std::{
 use futures_util::future::join_all;
 
 use crate::{
-    call_connection::Arguments,
-    error::unavailable,
     meta::CampaignMeta,
     partitions::Partitions,
-    reply::ScriptReply,
-    scripts::{Script, TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
+    scripts::{TRANSFER_END, TRANSFER_IN, TRANSFER_OUT},
     tally::no_numbers,
 };
 use parking_lot::Mutex;
+use qiang_connect::{Arguments, Script, ScriptReply, unavailable};
 use qiang_core::{campaign::AckLevel, event::PartitionId, id::CampaignId, ports::EngineError};
 
 /// Units that a transfer moves at most: the number of a script's arguments is limited.

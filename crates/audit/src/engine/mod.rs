@@ -1,7 +1,7 @@
 //! What an engine on Redis says of itself, to hold a ledger against it.
 //!
 //! Architecture invariant: nothing is written, and nothing here comes from the crate that is the engine. Plain commands
-//! read the keys that `qiang_redis`'s `keys.rs` describes.
+//! read the keys that `qiang_connect`'s `keys.rs` describes.
 //!
 //! The ledger is read as of one moment, and Redis right after it. What was settled in between is gone from the log when
 //! it is trimmed: then both are read again.

@@ -8,10 +8,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use qiang_connect::fnv1a;
 use qiang_core::{campaign::CampaignKind, event::PartitionId, id::CampaignId, ports::EngineError};
 use redis::Value;
 
-use crate::{keys::fnv1a, meta::CampaignMeta, partitions::Partitions, tally::PartTally};
+use crate::{meta::CampaignMeta, partitions::Partitions, tally::PartTally};
 
 /// Holders that are kept, of all campaigns together: 8 bytes each, and as much again for finding them.
 const KEPT_MAX: usize = 8_000_000;

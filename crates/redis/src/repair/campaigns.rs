@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use qiang_connect::unavailable;
 use qiang_core::{
     event::{Entry, PartitionId},
     id::CampaignId,
@@ -9,7 +10,7 @@ use qiang_core::{
 };
 
 use super::{of_ledger, settle_singly};
-use crate::{engine::RedisEngine, error::unavailable};
+use crate::engine::RedisEngine;
 
 impl RedisEngine {
     /// Refuses a log with entries behind the ledger's position about a campaign that the ledger does not have. Rows of

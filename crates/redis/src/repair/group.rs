@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
+use qiang_connect::PartitionState;
 use qiang_core::{
     event::PartitionId,
     id::CampaignId,
@@ -16,7 +17,7 @@ use qiang_core::{
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{REPAIRER_MS, of_ledger};
-use crate::{engine::RedisEngine, offer::Loss, partition::PartitionState, rebuild::Rebuild};
+use crate::{engine::RedisEngine, offer::Loss, rebuild::Rebuild};
 
 /// How often a repairer says that it is still at it.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);

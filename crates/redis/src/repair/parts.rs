@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use qiang_connect::{Arguments, eval, unavailable};
 use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Phase},
     event::{PartitionId, Seq},
@@ -15,11 +16,9 @@ use tokio::time::Instant;
 
 use super::of_ledger;
 use crate::{
-    call_connection::Arguments,
-    error::unavailable,
     partitions::Partitions,
     reply::{Row, share},
-    scripts::{TRANSFER_SHUT, eval},
+    scripts::TRANSFER_SHUT,
 };
 
 /// For how long units of a part that is read stay where they are, unless its repair is over before.

@@ -7,6 +7,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
+use qiang_connect::{eval_at_maxmemory, part_of, unavailable};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
@@ -18,10 +19,7 @@ use qiang_core::{
 use super::of_ledger;
 use crate::{
     engine::RedisEngine,
-    error::unavailable,
-    keys::part_of,
     partitions::Partitions,
-    scripts::eval_at_maxmemory,
     snapshot::{Head, read_order, read_payment, read_share},
 };
 

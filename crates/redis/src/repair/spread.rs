@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
+use qiang_connect::unavailable;
 use qiang_core::{
     campaign::CampaignKind,
     event::{PartitionId, Seq},
@@ -19,7 +20,7 @@ use super::{
     sides::BothSides,
     stock::Stock,
 };
-use crate::{engine::RedisEngine, error::unavailable, rebuild::records, reply::share};
+use crate::{engine::RedisEngine, rebuild::records, reply::share};
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
 pub(super) type Member = (usize, BothSides);

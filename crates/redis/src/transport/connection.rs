@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use qiang_connect::{KeySpace, Partition, head_in_term, replicas_have};
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::TransportStatus,
@@ -11,7 +12,6 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, aio::MultiplexedConnecti
 use tokio::time::Instant;
 
 use super::{Shared, TransportOptions};
-use crate::{call_connection, keys::KeySpace, partition::Partition, scripts::head_in_term};
 
 pub(super) struct PartitionConnection {
     shared: Arc<Shared>,
@@ -136,6 +136,6 @@ impl PartitionConnection {
         }
         let mark = shared.keys.mark(self.partition, "transport");
         let connection = self.connection(shared.options.replica_timeout).await?;
-        call_connection::wait(connection, mark, &shared.options).await
+        replicas_have(connection, mark, &shared.options).await
     }
 }

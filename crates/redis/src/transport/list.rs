@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
+use qiang_connect::{eval_at_maxmemory, is_out_of_memory};
 use qiang_core::event::Seq;
 use redis::{RedisError, Value};
 
 use super::{RECORDS_MAX, connection::PartitionConnection};
-use crate::{
-    error::is_out_of_memory,
-    record::{Record, decode},
-    scripts::eval_at_maxmemory,
-};
+use crate::record::{Record, decode};
 
 /// Items that could not be read of which the last are kept.
 const DEAD_MAX: usize = 1_000;

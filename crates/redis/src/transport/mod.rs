@@ -19,21 +19,16 @@ use std::{
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use qiang_connect::{
+    ConnectError, Directory, KeySpace, Options, PARTITIONS_MAX, eval, eval_at_maxmemory,
+};
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{DeliveryTag, LedgerError, Received, Transport, TransportStatus},
 };
 
 use self::{connection::PartitionConnection, reader::PartitionReader};
-use crate::{
-    directory::Directory,
-    engine::RedisEngine,
-    error::ConnectError,
-    keys::{KeySpace, PARTITIONS_MAX},
-    options::Options,
-    partitions::Partitions,
-    scripts::{eval, eval_at_maxmemory},
-};
+use crate::{engine::RedisEngine, partitions::Partitions};
 
 /// The consumer group of settlement.
 pub(crate) const GROUP: &str = "settlement";

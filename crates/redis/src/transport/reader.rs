@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use qiang_connect::{eval_at_maxmemory, log_unavailable};
 use qiang_core::{
     event::Seq,
     ports::{Delivery, DeliveryTag, LedgerError, Received},
@@ -15,11 +16,7 @@ use super::{
     COUNT_QUEUED, RECORDS_MAX, SELECT_TRANSPORT, TransportKind, connection::PartitionConnection,
     eval_for, list, stream,
 };
-use crate::{
-    error::log_unavailable,
-    record::{Record, decode, unreadable},
-    scripts::eval_at_maxmemory,
-};
+use crate::record::{Record, decode, unreadable};
 
 /// How often a worker that waits for another one's lease asks for it.
 const LEASE_POLL: Duration = Duration::from_millis(100);

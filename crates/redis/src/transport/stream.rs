@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use qiang_connect::eval_at_maxmemory;
 use qiang_core::{event::Seq, ports::DeliveryTag};
 use redis::RedisError;
 
 use super::{GROUP, RECORDS_MAX, connection::PartitionConnection};
-use crate::{record::Record, scripts::eval_at_maxmemory};
+use crate::record::Record;
 
 /// Where `XAUTOCLAIM` begins and ends.
 const ROUND: &str = "0-0";

@@ -7,8 +7,8 @@ use qiang_testkit::servers::redis::{Reply, Server};
 
 use crate::harness::{blocking, prefix, shared};
 
-const PRESENCE: &str = include_str!("../../src/lua/presence.lua");
-const RESUME: &str = include_str!("../../src/lua/resume.lua");
+const PRESENCE: &str = include_str!("../../../connect/src/lua/presence.lua");
+const RESUME: &str = include_str!("../../../connect/src/lua/resume.lua");
 const BEGIN: &str = include_str!("../../src/lua/repair_begin.lua");
 
 const GRACE_MS: u64 = 2_000;

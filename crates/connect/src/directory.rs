@@ -36,7 +36,7 @@ struct Replica {
 }
 
 /// Looks servers up and connects to them.
-pub(crate) struct Directory {
+pub struct Directory {
     call_timeout: Duration,
     topology: Topology,
     /// The servers, the Sentinels, or some nodes of the Cluster.
@@ -59,7 +59,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
+    /// Servers as the options name them. Connects when it is used.
+    ///
+    /// # Errors
+    /// When a URL cannot be read, or there is none.
+    pub fn new(options: &Options) -> Result<Self, ConnectError> {
         let seed = |url: &String| match options.topology {
             Topology::Sentinel { .. } => dialer::sentinel(url),
             _ => dialer::server(url, options),
@@ -97,7 +101,7 @@ impl Directory {
     ///
     /// # Errors
     /// Also when the server that was found says that it is a replica, or may evict keys.
-    pub(crate) async fn connect(
+    pub async fn connect(
         &self,
         partition: PartitionId,
     ) -> Result<MultiplexedConnection, RedisError> {
@@ -147,7 +151,7 @@ impl Directory {
     }
 
     /// Asks the Sentinels which server is the primary, though nothing has failed.
-    pub(crate) async fn follow(&self) {
+    pub async fn follow(&self) {
         if let Topology::Sentinel { master } = &self.topology
             && let Ok(primary) = self.ask_sentinels(master).await
         {
@@ -164,17 +168,17 @@ impl Directory {
     }
 
     /// A connection for subscriptions, to a server that passes on what the partition's scripts publish.
-    pub(crate) async fn connect_pubsub(
-        &self,
-        partition: PartitionId,
-    ) -> Result<PubSub, RedisError> {
+    ///
+    /// # Errors
+    /// When none can be made.
+    pub async fn connect_pubsub(&self, partition: PartitionId) -> Result<PubSub, RedisError> {
         let servers = self.servers_of(partition).await?;
         let dial = |server| dialer::dial_pubsub(server, self.call_timeout);
         first_success(servers, dial).await
     }
 
     /// Sends a command to a read replica. None when there is none, or it gave no answer.
-    pub(crate) async fn query_replica<T: FromRedisValue>(&self, command: &Cmd) -> Option<T> {
+    pub async fn query_replica<T: FromRedisValue>(&self, command: &Cmd) -> Option<T> {
         let turn = self.replica_reads.fetch_add(1, Ordering::Relaxed);
         let replica = self.replicas.get(turn.checked_rem(self.replicas.len())?)?;
         let open = replica.connection.lock().clone();
@@ -199,7 +203,7 @@ impl Directory {
     }
 
     /// Forgets what was looked up, after a connection has failed or a server said that it does not have the partition.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.slots.lock().clear();
         *self.primary.lock() = None;
     }

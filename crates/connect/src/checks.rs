@@ -14,7 +14,7 @@ use crate::{call_connection::ConnectionContext, error::ConnectError, info::Serve
 ///
 /// # Errors
 /// When a server may evict keys.
-pub(crate) async fn check_servers(context: &ConnectionContext) -> Result<(), ConnectError> {
+pub async fn check_servers(context: &ConnectionContext) -> Result<(), ConnectError> {
     let partitions = (0..context.options.partitions).map(PartitionId);
     let asked = partitions.map(|partition| context.directory.info(partition));
     let asked = join_all(asked).await;
@@ -31,7 +31,7 @@ pub(crate) async fn check_servers(context: &ConnectionContext) -> Result<(), Con
 ///
 /// # Errors
 /// When one has none.
-pub(crate) async fn check_set_up(context: &ConnectionContext) -> Result<(), ConnectError> {
+pub async fn check_set_up(context: &ConnectionContext) -> Result<(), ConnectError> {
     for partition in (0..context.options.partitions).map(PartitionId) {
         let Ok(mut connection) = context.directory.connect(partition).await else {
             continue;

@@ -57,17 +57,19 @@ use qiang_core::{
 pub const PARTITIONS_MAX: u16 = 1_000;
 
 /// How many keys every script takes.
-pub(crate) const SCRIPT_KEYS: usize = 13;
+pub const SCRIPT_KEYS: usize = 13;
 
 /// Builds the keys of one installation.
 #[derive(Debug, Clone)]
-pub(crate) struct KeySpace {
+pub struct KeySpace {
     prefix: String,
 }
 
 macro_rules! keys_of_a_partition {
     ($($name:ident)+) => {
-        $(pub(crate) fn $name(&self, partition: PartitionId) -> String {
+        $(/// The key of this name in a partition; the head of this file says what it has.
+        #[must_use]
+        pub fn $name(&self, partition: PartitionId) -> String {
             self.in_partition(partition, stringify!($name))
         })+
     };
@@ -76,7 +78,9 @@ macro_rules! keys_of_a_partition {
 impl KeySpace {
     keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs reconciler }
 
-    pub(crate) fn new(prefix: &str) -> Self {
+    /// Keys that begin with this prefix.
+    #[must_use]
+    pub fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.to_owned(),
         }
@@ -87,7 +91,7 @@ impl KeySpace {
     }
 
     /// The pattern of a partition's keys.
-    pub(crate) fn all(&self, partition: PartitionId) -> String {
+    pub fn all(&self, partition: PartitionId) -> String {
         self.in_partition(partition, "*")
     }
 
@@ -95,47 +99,54 @@ impl KeySpace {
         self.in_partition(partition, &format!("call:{connection}"))
     }
 
-    pub(crate) fn mark(&self, partition: PartitionId, connection: &str) -> String {
+    /// The mark that a connection writes before a `WAIT`.
+    #[must_use]
+    pub fn mark(&self, partition: PartitionId, connection: &str) -> String {
         self.in_partition(partition, &format!("mark:{connection}"))
     }
 
-    pub(crate) fn campaign(&self, partition: PartitionId, campaign: CampaignId) -> String {
+    /// A campaign's rules and numbers, or those of a part.
+    #[must_use]
+    pub fn campaign(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}"))
     }
 
-    pub(crate) fn users(&self, partition: PartitionId, campaign: CampaignId) -> String {
+    /// Who holds what of a campaign.
+    #[must_use]
+    pub fn users(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:users"))
     }
 
-    pub(crate) fn orders(&self, partition: PartitionId, campaign: CampaignId) -> String {
+    /// A campaign's orders by number.
+    #[must_use]
+    pub fn orders(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:orders"))
     }
 
-    pub(crate) fn transfers(&self, partition: PartitionId, campaign: CampaignId) -> String {
+    /// Units that are on their way from a part to others.
+    #[must_use]
+    pub fn transfers(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:transfers"))
     }
 
     /// A key of a campaign: `users`, `orders`, …
-    pub(crate) fn of_campaign(
-        &self,
-        partition: PartitionId,
-        campaign: CampaignId,
-        rest: &str,
-    ) -> String {
+    pub fn of_campaign(&self, partition: PartitionId, campaign: CampaignId, rest: &str) -> String {
         self.in_partition(partition, &format!("c:{campaign}:{rest}"))
     }
 
-    pub(crate) fn plan(&self, partition: PartitionId, campaign: CampaignId) -> String {
+    /// Over how many parts a campaign is to be spread.
+    #[must_use]
+    pub fn plan(&self, partition: PartitionId, campaign: CampaignId) -> String {
         self.in_partition(partition, &format!("c:{campaign}:plan"))
     }
 
     /// The pattern of the channels on which all partitions' invalidations are published.
-    pub(crate) fn invalidations(&self) -> String {
+    pub fn invalidations(&self) -> String {
         format!("{}:*:agenda:news", self.prefix)
     }
 
     /// The keys of every script, in their order.
-    pub(crate) fn of_script(
+    pub fn of_script(
         &self,
         partition: PartitionId,
         connection: &str,
@@ -166,18 +177,18 @@ impl KeySpace {
 }
 
 /// Where a campaign is, or the first part of one that is spread; the others follow in order.
-pub(crate) fn home_of(campaign: CampaignId, partitions: u16) -> PartitionId {
+pub fn home_of(campaign: CampaignId, partitions: u16) -> PartitionId {
     PartitionId((fnv1a(campaign.as_bytes()) % u64::from(partitions)) as u16)
 }
 
 /// The part of a spread campaign that serves a user.
-pub(crate) fn part_of(user: &UserId, parts: u16) -> u16 {
+pub fn part_of(user: &UserId, parts: u16) -> u16 {
     (fnv1a(user.as_str().as_bytes()) % u64::from(parts)) as u16
 }
 
 /// 64-bit FNV-1a (Fowler, Noll, Vo), finished by the mixer of SplitMix64: its low bits alone are uneven for short
 /// names. Placement depends on it, so it never changes.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+pub fn fnv1a(bytes: &[u8]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in bytes {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -11,26 +11,27 @@ use redis::{Cmd, ErrorKind, RedisError};
 
 use crate::{
     call_connection::CallConnection,
+    connections::Connections,
     error::{ConnectError, no_answer, unavailable},
     partition::{Answer, Learned, PartitionState, Report, Term},
-    partitions::Partitions,
-    scripts::eval_at_maxmemory,
+    script::eval_at_maxmemory,
 };
 
 const PRESENCE: &str = include_str!("lua/presence.lua");
-const RESUME: &str = include_str!("lua/resume.lua");
+/// Ends the halt of a partition that was repaired.
+pub const RESUME: &str = include_str!("lua/resume.lua");
 
 /// Calls that one answer leads to at most: a new term is learned, and what was observed is reported in it.
 const CALLS_MAX: usize = 4;
 /// How long a partition may take to be told that a node goes.
 const LEAVE_MAX: Duration = Duration::from_millis(500);
 
-impl Partitions {
+impl Connections {
     /// Tells a partition that this node is there, and learns how things stand.
     ///
     /// # Errors
     /// When Redis was set up with another number of partitions. Anything else becomes the partition's state.
-    pub(crate) async fn present(&self, id: PartitionId) -> Result<(), ConnectError> {
+    pub async fn present(&self, id: PartitionId) -> Result<(), ConnectError> {
         let partition = self.get(id);
         let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
         if partition.take_suspicion() {
@@ -60,7 +61,7 @@ impl Partitions {
     }
 
     /// Tells a partition that this node goes: nobody waits for it any more. Where that fails, they do, for a while.
-    pub(crate) async fn leave(&self, id: PartitionId) {
+    pub async fn leave(&self, id: PartitionId) {
         let mut connection = self.presence_connections[usize::from(id.0)].lock().await;
         let mut command = redis::cmd("HDEL");
         command.arg(self.keys().nodes(id)).arg(&self.context.node);
@@ -73,7 +74,7 @@ impl Partitions {
     ///
     /// # Errors
     /// When Redis does not answer. Then it may have gone on all the same.
-    pub(crate) async fn resume(
+    pub async fn resume(
         &self,
         id: PartitionId,
         epoch: Option<&str>,
@@ -155,7 +156,9 @@ impl Partitions {
     }
 }
 
-pub(crate) fn new_epoch() -> String {
+/// The name of a new epoch: 16 hexadecimal digits at random.
+#[must_use]
+pub fn new_epoch() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 

@@ -52,20 +52,24 @@ pub enum ConnectError {
 }
 
 /// Nothing was decided.
-pub(crate) fn unavailable(reason: impl Into<String>) -> EngineError {
+pub fn unavailable(reason: impl Into<String>) -> EngineError {
     EngineError::unavailable(reason)
 }
 
-pub(crate) fn unreadable() -> EngineError {
+/// Nothing is known: what a server has answered is not of the agreed form.
+#[must_use]
+pub fn unreadable() -> EngineError {
     unavailable("a reply of Redis cannot be read")
 }
 
 /// The log cannot be read now.
-pub(crate) fn log_unavailable(error: RedisError) -> LedgerError {
+pub fn log_unavailable(error: RedisError) -> LedgerError {
     LedgerError::unavailable(no_answer(&error))
 }
 
-pub(crate) fn no_answer(error: &RedisError) -> String {
+/// Why a command came to nothing, for the operator.
+#[must_use]
+pub fn no_answer(error: &RedisError) -> String {
     if is_out_of_memory(error) {
         return OUT_OF_MEMORY.to_owned();
     }
@@ -81,12 +85,12 @@ pub(crate) fn refused(script: &str, error: &RedisError) -> String {
 }
 
 /// Whether Redis has reached its `maxmemory` and refuses what may take more.
-pub(crate) fn is_out_of_memory(error: &RedisError) -> bool {
+pub fn is_out_of_memory(error: &RedisError) -> bool {
     error.code() == Some("OOM")
 }
 
 /// Why everything is refused that takes memory, if that is what an error says.
-pub(crate) fn memory_full(error: &EngineError) -> Option<&str> {
+pub fn memory_full(error: &EngineError) -> Option<&str> {
     match error {
         EngineError::Unavailable { reason } | EngineError::Uncertain { reason } => {
             (reason == OUT_OF_MEMORY).then_some(reason)
@@ -97,7 +101,7 @@ pub(crate) fn memory_full(error: &EngineError) -> Option<&str> {
 
 /// Whether another attempt may succeed: a lost connection, a failover, a server that is starting or
 /// busy with a script.
-pub(crate) fn is_transient(error: &RedisError) -> bool {
+pub fn is_transient(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Io
         | ErrorKind::Parse

@@ -72,7 +72,7 @@ pub struct Options {
 
 impl Options {
     /// Whether a decision of a campaign that asks for this level waits for replicas.
-    pub(crate) fn waits(&self, asked: AckLevel) -> bool {
+    pub fn waits(&self, asked: AckLevel) -> bool {
         let always = self.wait_for == WaitFor::Always;
         self.replicas > 0 && (always || asked == AckLevel::Replica)
     }

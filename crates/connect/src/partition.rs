@@ -122,8 +122,9 @@ pub(crate) enum Learned {
 }
 
 /// One partition, as this node sees it.
-pub(crate) struct Partition {
-    pub(crate) id: PartitionId,
+pub struct Partition {
+    /// Which one.
+    pub id: PartitionId,
     view: Mutex<View>,
     /// Whether calls are carried out may have changed.
     changed: Notify,
@@ -199,7 +200,7 @@ impl Partition {
     }
 
     /// Whether calls are carried out, and why not.
-    pub(crate) fn state(&self) -> PartitionState {
+    pub fn state(&self) -> PartitionState {
         let view = self.view.lock();
         match (&view.state, &view.failing) {
             (PartitionState::Halted { .. }, _) | (_, None) => view.state.clone(),
@@ -222,7 +223,8 @@ impl Partition {
         (silent >= silent_max).then(since)
     }
 
-    pub(crate) fn is_open(&self) -> bool {
+    /// Whether calls are carried out.
+    pub fn is_open(&self) -> bool {
         self.view.lock().state == PartitionState::Open
     }
 
@@ -230,7 +232,7 @@ impl Partition {
     ///
     /// # Errors
     /// Why there is none until then: the partition has halted, or time is up.
-    pub(crate) async fn open_term(&self, until: Instant) -> Result<Arc<str>, String> {
+    pub async fn open_term(&self, until: Instant) -> Result<Arc<str>, String> {
         loop {
             if let Some(admitted) = self.view.lock().admit() {
                 return admitted;
@@ -248,25 +250,25 @@ impl Partition {
     }
 
     /// The term as calls state it, while they are carried out.
-    pub(crate) fn current_term(&self) -> Option<Arc<str>> {
+    pub fn current_term(&self) -> Option<Arc<str>> {
         let view = self.view.lock();
         (view.state == PartitionState::Open).then(|| Arc::clone(&view.token))
     }
 
     /// The term, as calls state it.
-    pub(crate) fn term(&self) -> Arc<str> {
+    pub fn term(&self) -> Arc<str> {
         Arc::clone(&self.view.lock().token)
     }
 
     /// The epoch, once it is known.
-    pub(crate) fn epoch(&self) -> Option<String> {
+    pub fn epoch(&self) -> Option<String> {
         let view = self.view.lock();
         view.term.as_ref().map(|term| term.epoch.clone())
     }
 
     /// The last entry of which this node knows: a server whose log ends before it is not the partition's primary, or
     /// has lost something.
-    pub(crate) fn min_head(&self) -> Seq {
+    pub fn min_head(&self) -> Seq {
         let view = self.view.lock();
         view.observed.max(view.settled)
     }
@@ -275,7 +277,7 @@ impl Partition {
     /// on the log. False where the term is over, or may be because the partition has not been heard of for the grace:
     /// the answer counts as lost, and nobody may be told it.
     #[must_use]
-    pub(crate) fn accept(&self, term: &str, relied_on: Option<Seq>) -> bool {
+    pub fn accept(&self, term: &str, relied_on: Option<Seq>) -> bool {
         let mut view = self.view.lock();
         let current = *view.token == *term && view.is_heard();
         if current && let Some(seq) = relied_on {
@@ -298,32 +300,33 @@ impl Partition {
     }
 
     /// Returns once every reply that was accepted is kept. No more come where the partition has halted.
-    pub(crate) async fn all_kept(&self) {
+    pub async fn all_kept(&self) {
         self.replies.all_kept().await;
     }
 
     /// The ledger has the partition up to this entry.
-    pub(crate) fn note_settled(&self, seq: Seq) {
+    pub fn note_settled(&self, seq: Seq) {
         let mut view = self.view.lock();
         view.settled = view.settled.max(seq);
     }
 
     /// The last log entry that replicas are known to have.
-    pub(crate) fn replicated(&self) -> Seq {
+    pub fn replicated(&self) -> Seq {
         self.view.lock().replicated
     }
 
     /// Whether the last read of the log ended where replicas do.
-    pub(crate) fn awaits_replicas(&self) -> bool {
+    pub fn awaits_replicas(&self) -> bool {
         self.awaiting.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_awaiting(&self, awaiting: bool) {
+    /// Notes whether the last read of the log ended where replicas do.
+    pub fn note_awaiting(&self, awaiting: bool) {
         self.awaiting.store(awaiting, Ordering::Relaxed);
     }
 
     /// Replicas have the log up to this entry of the term.
-    pub(crate) fn note_replicated(&self, term: &str, seq: Seq) {
+    pub fn note_replicated(&self, term: &str, seq: Seq) {
         let mut view = self.view.lock();
         if *view.token == *term {
             view.replicated = view.replicated.max(seq);
@@ -341,7 +344,7 @@ impl Partition {
     }
 
     /// Something speaks against the server: the next presence call looks the primary up anew, and comes at once.
-    pub(crate) fn suspect(&self) {
+    pub fn suspect(&self) {
         self.suspected.store(true, Ordering::Release);
         self.wanted.notify_one();
     }
@@ -352,7 +355,7 @@ impl Partition {
     }
 
     /// Returns when it is time for a presence call.
-    pub(crate) async fn presence_due(&self) {
+    pub async fn presence_due(&self) {
         let every = match self.view.lock().admit() {
             Some(Ok(_)) => self.presence_every,
             _ => self.presence_every.min(PRESENCE_SOON),
@@ -387,7 +390,7 @@ impl Partition {
     }
 
     /// A presence call has failed.
-    pub(crate) fn note_failure(&self, reason: String) {
+    pub fn note_failure(&self, reason: String) {
         self.view.lock().fail(reason);
     }
 

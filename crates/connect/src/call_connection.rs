@@ -18,12 +18,12 @@ use tokio::time::Instant;
 
 use crate::{
     directory::Directory,
-    error::{is_transient, no_answer, refused, unavailable},
-    keys::{KeySpace, SCRIPT_KEYS},
+    error::{ConnectError, is_transient, no_answer, refused, unavailable},
+    keys::{KeySpace, PARTITIONS_MAX, SCRIPT_KEYS},
     options::Options,
     partition::Partition,
     reply::ScriptReply,
-    scripts::{Script, eval_at_maxmemory, head_in_term},
+    script::{Script, eval_at_maxmemory, head_in_term},
 };
 
 /// Pauses between attempts of a call grow from the first to the second.
@@ -40,36 +40,60 @@ const MARK_MS: u64 = 60_000;
 const TERM_OVER: &str = "the partition's primary has changed";
 
 /// What all connections of one node share.
-pub(crate) struct ConnectionContext {
-    pub(crate) options: Options,
-    pub(crate) directory: Directory,
-    pub(crate) keys: KeySpace,
+pub struct ConnectionContext {
+    /// The settings.
+    pub options: Options,
+    /// Where servers are.
+    pub directory: Directory,
+    /// What keys are called.
+    pub keys: KeySpace,
     /// Names this node among all that use the same Redis.
-    pub(crate) node: String,
+    pub node: String,
 }
 
 impl ConnectionContext {
+    /// That of a new node, with a name of its own. Connects when it is used.
+    ///
+    /// # Errors
+    /// When an option is not usable.
+    pub fn new(options: Options) -> Result<Self, ConnectError> {
+        if !(1..=PARTITIONS_MAX).contains(&options.partitions) {
+            let text = format!("partitions are 1 to {PARTITIONS_MAX}");
+            return Err(ConnectError::Options(text));
+        }
+        Ok(Self {
+            keys: KeySpace::new(&options.prefix),
+            node: format!("{:016x}", rand::random::<u64>()),
+            directory: Directory::new(&options)?,
+            options,
+        })
+    }
+
     /// Milliseconds for scripts; empty where they ask Redis' own clock.
-    pub(crate) fn script_time(&self) -> String {
+    #[must_use]
+    pub fn script_time(&self) -> String {
         let clock = self.options.clock.as_ref();
         clock.map_or_else(String::new, |clock| clock.now().as_millis().to_string())
     }
 }
 
 /// Adds a script's own arguments to a command.
-pub(crate) type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
+pub type Arguments<'a> = &'a (dyn Fn(&mut Cmd) -> &mut Cmd + Send + Sync);
 
 /// One call: a script, and its arguments beyond those that every script has.
-pub(crate) struct Call<'a> {
-    pub(crate) script: &'static Script,
-    pub(crate) campaign: CampaignId,
-    pub(crate) arguments: Arguments<'a>,
+pub struct Call<'a> {
+    /// What is called.
+    pub script: &'static Script,
+    /// Whose keys it is given.
+    pub campaign: CampaignId,
+    /// Its own arguments.
+    pub arguments: Arguments<'a>,
     /// The level that the decision is to reach; none for what only reads.
-    pub(crate) asks: Option<AckLevel>,
+    pub asks: Option<AckLevel>,
 }
 
 /// A connection to one partition.
-pub(crate) struct CallConnection {
+pub struct CallConnection {
     context: Arc<ConnectionContext>,
     partition: Arc<Partition>,
     /// Names this connection among all that use the same Redis.
@@ -81,11 +105,8 @@ pub(crate) struct CallConnection {
 }
 
 impl CallConnection {
-    pub(crate) fn new(
-        context: Arc<ConnectionContext>,
-        partition: Arc<Partition>,
-        name: &str,
-    ) -> Self {
+    /// A connection that is called this. It connects when it is used.
+    pub fn new(context: Arc<ConnectionContext>, partition: Arc<Partition>, name: &str) -> Self {
         Self {
             name: format!("{}:{name}", context.node),
             context,
@@ -100,7 +121,7 @@ impl CallConnection {
     /// # Errors
     /// [`EngineError::Uncertain`] when an attempt whose answer was lost may have been carried out, else
     /// [`EngineError::Unavailable`].
-    pub(crate) async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
+    pub async fn call(&mut self, call: &Call<'_>) -> Result<ScriptReply, EngineError> {
         self.calls += 1;
         let until = Instant::now() + self.context.options.try_for;
         let (mut pause, mut sent) = (CALL_PAUSES.0, false);
@@ -144,10 +165,7 @@ impl CallConnection {
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
-    pub(crate) async fn query<T: FromRedisValue>(
-        &mut self,
-        command: &Cmd,
-    ) -> Result<T, EngineError> {
+    pub async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, EngineError> {
         let (_, [answer]) = self.fenced([command.clone()]).await?;
         redis::from_redis_value(answer).map_err(|error| unavailable(no_answer(&error.into())))
     }
@@ -156,7 +174,7 @@ impl CallConnection {
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
-    pub(crate) async fn head(&mut self) -> Result<Seq, EngineError> {
+    pub async fn head(&mut self) -> Result<Seq, EngineError> {
         Ok(self.fenced([]).await?.0)
     }
 
@@ -164,7 +182,7 @@ impl CallConnection {
     ///
     /// # Errors
     /// [`EngineError::Unavailable`].
-    pub(crate) async fn replicated(&mut self) -> Result<bool, EngineError> {
+    pub async fn replicated(&mut self) -> Result<bool, EngineError> {
         let [mark, wait] = self.wait_commands();
         let (_, [_, have]) = self.fenced([mark, wait]).await?;
         let have: Result<u32, _> = redis::from_redis_value(have);
@@ -172,13 +190,16 @@ impl CallConnection {
     }
 
     /// Sends a command once, in whatever term.
-    pub(crate) async fn once<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
+    ///
+    /// # Errors
+    /// When there is no connection, no answer, or not one of this type.
+    pub async fn once<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, RedisError> {
         let value = self.send(command).await?;
         Ok(redis::from_redis_value(value)?)
     }
 
     /// Drops a connection that has failed, and what is known of where the primary is.
-    pub(crate) fn disconnect(&mut self) {
+    pub fn disconnect(&mut self) {
         self.connection = None;
         self.context.directory.forget();
     }
@@ -380,7 +401,7 @@ impl CallConnection {
             .connection
             .as_mut()
             .ok_or_else(|| RedisError::from((ErrorKind::Io, "the connection is gone")))?;
-        wait(connection, mark, &self.context.options).await
+        replicas_have(connection, mark, &self.context.options).await
     }
 
     fn wait_commands(&self) -> [Cmd; 2] {
@@ -401,7 +422,10 @@ impl Call<'_> {
 
 /// One `WAIT` for all that this server has written so far: whether the replicas that grants wait for have it. It waits
 /// only for what its own connection wrote, and a replay writes nothing: hence the mark.
-pub(crate) async fn wait(
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn replicas_have(
     connection: &mut MultiplexedConnection,
     mark: String,
     options: &Options,

@@ -19,7 +19,7 @@ pub(crate) struct Replies {
 }
 
 /// A reply that was accepted. Whoever keeps it does so before this is dropped.
-pub(crate) struct Unkept(Arc<Replies>);
+pub struct Unkept(Arc<Replies>);
 
 impl Replies {
     /// Counts one more.

@@ -1,0 +1,38 @@
+//! Connections to Redis 7 / Valkey: how servers are found, dialled and kept, in which term a partition is, and calls of
+//! scripts that are carried out once however often they are sent. What campaigns are is not known here.
+//!
+//! Modules import only those before them: options, keys, info, script, replies; error, reply; partition, dialer;
+//! directory; call_connection; checks, connections; presence. `keys.rs` documents every key of an installation.
+
+mod call_connection;
+mod checks;
+mod connections;
+mod dialer;
+mod directory;
+mod error;
+mod info;
+mod keys;
+mod options;
+mod partition;
+mod presence;
+mod replies;
+mod reply;
+mod script;
+
+pub use self::{
+    call_connection::{Arguments, Call, CallConnection, ConnectionContext, replicas_have},
+    checks::{check_servers, check_set_up},
+    connections::Connections,
+    directory::Directory,
+    error::{
+        ConnectError, is_out_of_memory, is_transient, log_unavailable, memory_full, no_answer,
+        unavailable, unreadable,
+    },
+    keys::{KeySpace, PARTITIONS_MAX, SCRIPT_KEYS, fnv1a, home_of, part_of},
+    options::{Options, Topology, WaitFor},
+    partition::{Partition, PartitionState},
+    presence::{RESUME, new_epoch},
+    replies::Unkept,
+    reply::ScriptReply,
+    script::{AT_MAXMEMORY, FENCE, HEAD, Script, eval, eval_at_maxmemory, head_in_term},
+};
