@@ -92,8 +92,9 @@ pub(crate) async fn claim_share(
         (status = 410, description = "ended", body = ProblemBody),
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, no decision, or `order-check-unavailable`; Retry-After says when to come \
-            again",
+        (status = 503, description = "paused; not-admitted: more users wait than are admitted for the units that are \
+            left, and nothing was decided (sold_out is 409); no decision; or `order-check-unavailable`. Retry-After \
+            says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
@@ -149,7 +150,7 @@ async fn decide(
     if let Some(outcome) = &known
         && let Some(response) = gate(app, id, kind, outcome).await?
     {
-        app.metrics.claimed(outcome);
+        app.metrics.answered_by_gate(outcome);
         return Ok(response);
     }
     // Who is known to have a grant gets it again without.

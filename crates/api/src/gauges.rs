@@ -2,7 +2,7 @@
 
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{QuarantineCount, TransportStatus},
+    ports::{GateAnswers, QuarantineCount, TransportStatus},
     reconcile::PartitionFindings,
 };
 
@@ -25,6 +25,11 @@ pub trait Gauges: Send + Sync + 'static {
 
     /// How many entries of each partition the ledger has quarantined, as counted a while ago.
     fn quarantine(&self) -> Vec<(PartitionId, QuarantineCount)>;
+
+    /// How claims were answered that were submitted to the engine of this process.
+    fn gate_answers(&self) -> GateAnswers {
+        GateAnswers::default()
+    }
 
     /// Why this process serves nothing at all, if that is so.
     fn stopped(&self) -> Option<String> {

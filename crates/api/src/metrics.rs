@@ -1,5 +1,6 @@
 //! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
 
+mod gate;
 mod order_check;
 mod transport;
 
@@ -16,7 +17,7 @@ use qiang_core::{
 use utoipa::openapi::OpenApi;
 
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
-use self::transport::TransportMetrics;
+use self::{gate::GateMetrics, transport::TransportMetrics};
 use crate::gauges::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -74,6 +75,7 @@ pub(crate) struct Metrics {
     routes: Vec<Template>,
     outcomes: Vec<Counter>,
     undecided: Vec<Counter>,
+    gate: Option<GateMetrics>,
     responses: Vec<Counter>,
     queue_length: Gauge,
     settlement_lag: Gauge,
@@ -118,6 +120,7 @@ impl Metrics {
             routes,
             outcomes: claims(&Outcome::NAMES),
             undecided: claims(&UNDECIDED),
+            gate: takes_claims.then(|| GateMetrics::new(&recorder)),
             responses: counters(
                 &recorder,
                 "qiang_http_responses_total",
@@ -174,6 +177,14 @@ impl Metrics {
         self.outcomes[outcome.precedence()].increment(1);
     }
 
+    /// A claim was answered by the gate before it was submitted.
+    pub(crate) fn answered_by_gate(&self, outcome: &Outcome) {
+        self.claimed(outcome);
+        if let Some(gate) = &self.gate {
+            gate.answered(outcome);
+        }
+    }
+
     pub(crate) fn throttled(&self) {
         self.undecided[0].increment(1);
     }
@@ -192,6 +203,9 @@ impl Metrics {
         self.queue_length.set(gauges.queued() as f64);
         self.settlement_lag
             .set(entries.saturating_sub(settled) as f64);
+        if let Some(gate) = &self.gate {
+            gate.show(&gauges.gate_answers());
+        }
         let partitions = gauges.partitions();
         let stopped =
             gauges.stopped().is_some() || partitions.iter().any(|(_, reason)| reason.is_some());

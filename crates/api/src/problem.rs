@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use qiang_core::{
+    admission::BadAdmissionRatio,
     book::Refusal,
     campaign::{AckLevel, CampaignError},
     error::chain,
@@ -76,6 +77,7 @@ kinds! {
     Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
     LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
     Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
+    NotAdmitted = SERVICE_UNAVAILABLE, "not-admitted", "All units that are left are being asked for; try again";
     StockGranted = CONFLICT, "stock-granted", "Users have more units than that";
     Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
     TicketMissing = FORBIDDEN, "ticket-missing", "A claim of this campaign needs a grab ticket";
@@ -363,6 +365,10 @@ impl From<EngineError> for Problem {
             }
             EngineError::Stopping => problem(ProblemKind::Stopping),
             EngineError::Refused(refusal) => (*refusal).into(),
+            EngineError::NotAdmitted => {
+                let detail = "more users wait than are admitted for what is left; nothing was decided, come again";
+                Self::new(ProblemKind::NotAdmitted, detail).retry_after(RETRY_AFTER_S)
+            }
         }
     }
 }
@@ -403,6 +409,12 @@ impl From<LedgerError> for Problem {
                 .caused_by(chain(&error)),
             LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
+    }
+}
+
+impl From<BadAdmissionRatio> for Problem {
+    fn from(error: BadAdmissionRatio) -> Self {
+        Self::new(ProblemKind::Invalid, error.to_string())
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
+    admission::AdmissionRatio,
     book::{Command, Reply},
     campaign::{AckLevel, CampaignKind, Phase, Rules, Sale, Tally},
     id::{CampaignId, UserId},
@@ -41,6 +42,12 @@ pub(crate) struct SaleRequest {
     unit_price: MoneyBody,
     /// How long an unpaid order keeps its units; default 900.
     hold_seconds: Option<u32>,
+    /// How many users may be on their way to a decision for each unit that is left, in percent: 100 to 10000, or 0 for
+    /// all; default 150. Others wait, most of them until they are answered that it is sold out.
+    #[schema(maximum = 10_000)]
+    // Keys that were bound before the field was there stand for the same requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    admission_percent: Option<u32>,
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
     starts_at: Option<When>,
@@ -72,6 +79,7 @@ pub(crate) struct SaleBody {
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
+    admission_percent: u32,
     ack: &'static str,
     /// What a claim needs before it is decided.
     #[schema(value_type = Vec<String>)]
@@ -99,6 +107,7 @@ impl SaleBody {
             per_user_limit: sale.per_user_limit(),
             unit_price: sale.unit_price().into(),
             hold_seconds: sale.hold_ms() / 1_000,
+            admission_percent: sale.admission().map_or(0, AdmissionRatio::percent),
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
             created_at: When(campaign.created_at),
@@ -124,6 +133,10 @@ pub(crate) async fn create(
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
     let sale = Sale::new(request.stock, limit, request.unit_price.money(), hold_ms)?;
+    let sale = match request.admission_percent {
+        None => sale,
+        Some(percent) => sale.with_admission(AdmissionRatio::of_percent(percent)?),
+    };
     let seller = request.seller.as_ref();
     let draft = Draft {
         owner: seller.map_or(&caller.user, |seller| &seller.0).clone(),

@@ -466,6 +466,8 @@ async fn a_thousand_requests_of_one_user_get_one_grant() {
         text.contains("qiang_claims_total{outcome=\"already_granted\"} 999\n"),
         "{text}"
     );
+    let replayed = "qiang_gate_answers_total{reason=\"already_granted\"} ";
+    assert!(text.contains(replayed), "{text}");
     let route = "_count{method=\"POST\",route=\"/v1/red-packets/{id}/claims\"} 1000\n";
     assert!(text.contains(route), "{text}");
 }

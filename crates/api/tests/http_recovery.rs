@@ -255,6 +255,7 @@ async fn an_engine_in_trouble_is_told_apart() {
         (EngineError::Unavailable { reason: reason() }, "unavailable"),
         (EngineError::Uncertain { reason: reason() }, "uncertain"),
         (EngineError::Stopping, "stopping"),
+        (EngineError::NotAdmitted, "not-admitted"),
     ];
     for (error, kind) in cases {
         let service =

@@ -296,6 +296,10 @@ async fn input_that_cannot_be() {
         "invalid",
     )
     .await;
+    for percent in [1, 99, 10_001] {
+        let sale = with(sale(1), "admission_percent", json!(percent));
+        check(sales, sale, 422, "invalid").await;
+    }
     check(
         sales,
         with(sale(1), "hold_seconds", json!(0)),

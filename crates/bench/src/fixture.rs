@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use qiang_core::{
+    admission::AdmissionRatio,
     book::{Claim, Command, Setup},
     campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     id::{CampaignId, UserId},
@@ -115,6 +116,26 @@ pub(crate) async fn sale(
         3_600_000,
     )?);
     open(engine, Some(ledger), UserId::new("seller")?, rules, ack).await
+}
+
+/// Opens such a sale with this admission ratio. Without a ledger, the engine is all there is.
+pub(crate) async fn sale_with(
+    engine: &dyn Engine,
+    ledger: Option<&dyn Ledger>,
+    units: u32,
+    ack: AckLevel,
+    admission: Option<AdmissionRatio>,
+) -> anyhow::Result<CampaignId> {
+    let price = Money::new(100, "CNY".parse()?);
+    let sale = Sale::new(units, 1, price, 3_600_000)?.with_admission(admission);
+    open(
+        engine,
+        ledger,
+        UserId::new("seller")?,
+        Rules::Sale(sale),
+        ack,
+    )
+    .await
 }
 
 async fn open(

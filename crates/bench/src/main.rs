@@ -1,5 +1,6 @@
 //! The `qiang-bench` program: measurements that anybody can repeat.
 
+mod admission;
 mod engine;
 mod fixture;
 mod http;
@@ -27,6 +28,10 @@ struct Cli {
 /// What to measure.
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
+    /// A crowd on a few units: how much of it is answered without whoever decides, as one JSON object.
+    ///
+    /// Exit code 1: less than --at-least, a unit oversold or left behind, or a claim that failed.
+    Admission(admission::AdmissionArgs),
     /// The embedded engine alone: durable grants per second, no HTTP.
     Engine(engine::EngineArgs),
     /// The whole service over HTTP, every grant checked; --baseline for its ratio to a request that does nothing.
@@ -70,6 +75,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
         .build()?;
     runtime.block_on(async {
         match command {
+            Bench::Admission(args) => admission::run(&args).await,
             Bench::Engine(args) => engine::run(&args).await,
             Bench::Http(args) => http::run(&args).await,
             Bench::Reads(args) => reads::run(&args).await,

@@ -41,6 +41,8 @@
 //! - `P:{pNN}:c:ID:keys`, hash: user and key → order, for buyers with more keys than a row takes.
 //! - `P:{pNN}:c:ID:orders`, hash: number → state, refunds due, user, units, price, milliseconds after the start, key.
 //! - `P:{pNN}:c:ID:payments`, hash: order and payment → its outcome.
+//! - `P:{pNN}:c:ID:admissions`, hash: node → users that it may have on their way to a decision, until when, in
+//!   milliseconds, and how many it has asked for: see `admit.lua`. It goes when no node has asked for a while.
 //! - `P:{pNN}:c:ID:plan`, string: over how many parts the campaign is to be spread, from before the first one opens.
 //! - `P:{pNN}:c:ID:transfers`, hash: receiving part → units that are moving there. Fields of the campaign's hash are
 //!   `sent`, the number of the last transfer that this part has begun, `from:NN`, that of the last one that has arrived
@@ -57,7 +59,7 @@ use qiang_core::{
 pub const PARTITIONS_MAX: u16 = 1_000;
 
 /// How many keys every script takes.
-pub const SCRIPT_KEYS: usize = 13;
+pub const SCRIPT_KEYS: usize = 14;
 
 /// Builds the keys of one installation.
 #[derive(Debug, Clone)]
@@ -167,6 +169,7 @@ impl KeySpace {
             of_campaign(":transfers"),
             self.queue(partition),
             of_campaign(":keys"),
+            of_campaign(":admissions"),
         ]
     }
 

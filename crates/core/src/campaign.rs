@@ -7,6 +7,7 @@ mod sale;
 mod tally;
 
 use crate::{
+    admission::AdmissionRatio,
     id::{CampaignId, UserId},
     money::Currency,
     split::{Seed, Split, SplitRule},
@@ -165,6 +166,12 @@ impl Campaign {
     /// Units that one user may have; 1 for a red packet.
     pub fn per_user_limit(&self) -> u32 {
         self.rules.sale().map_or(1, Sale::per_user_limit)
+    }
+
+    /// How many users may be on their way to a decision for each unit that is left; none admits everybody, as red
+    /// packets do.
+    pub fn admission(&self) -> Option<AdmissionRatio> {
+        self.rules.sale().and_then(Sale::admission)
     }
 
     /// The currency of its amounts.

@@ -5,6 +5,7 @@
 //! async runtime, SQL or Redis. Everything is a function of its arguments, so that [`book::Book`] can serve as the
 //! reference model of every engine.
 
+pub mod admission;
 pub mod book;
 pub mod campaign;
 pub mod database;

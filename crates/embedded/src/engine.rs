@@ -6,7 +6,7 @@ use qiang_core::{
     event::PartitionId,
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
+    ports::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
 };
 
 use crate::{Embedded, task::Task};
@@ -53,6 +53,10 @@ impl Engine for Embedded {
             .committed
             .load(std::sync::atomic::Ordering::Acquire);
         book.peek(now, claim, committed)
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.shared.gate_answers.read()
     }
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {

@@ -12,6 +12,7 @@ mod clock;
 mod engine;
 mod error;
 mod file;
+mod gate_counters;
 mod ledger;
 mod ledger_host;
 mod log;
@@ -48,8 +49,8 @@ pub use self::{
     standalone::{QUEUED_JOBS_MAX, SqliteLedger},
 };
 use self::{
-    file::FileKind, log::Refs, positions::Positions, queue::Queue, reader::Readers, task::Task,
-    thread::WriterThread, writer::Writer,
+    file::FileKind, gate_counters::GateCounters, log::Refs, positions::Positions, queue::Queue,
+    reader::Readers, task::Task, thread::WriterThread, writer::Writer,
 };
 
 /// Claims and commands that may wait for the writer; more are refused as overload.
@@ -70,6 +71,7 @@ struct Shared {
     stopped: RwLock<Option<String>>,
     /// Why settlement does not go on, while it does not.
     stuck: RwLock<Option<String>>,
+    gate_answers: GateCounters,
     /// What is in quarantine, as the writer counted it last.
     quarantined: RwLock<QuarantineCount>,
 }
@@ -115,6 +117,7 @@ impl Embedded {
             stopped: RwLock::new(None),
             stuck: RwLock::new(None),
             quarantined: RwLock::default(),
+            gate_answers: GateCounters::default(),
         });
         let readers = Arc::new(Readers::new(path));
         let writer = Writer::new(path, &shared, &clock, conn, refs)?;

@@ -56,6 +56,7 @@ impl FromColumns for CampaignRow {
             unit_price: columns.next()?,
             hold_ms: columns.next()?,
             requirements: columns.next()?,
+            admission: columns.next()?,
             phase: columns.next()?,
             granted: columns.next()?,
             returned: columns.next()?,

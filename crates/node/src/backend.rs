@@ -8,7 +8,7 @@ use qiang_api::{Disk, Gauges, Ports};
 use qiang_control::host::Host;
 use qiang_core::{
     event::{PartitionId, Seq},
-    ports::{Clock, EventLog, QuarantineCount},
+    ports::{Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -38,6 +38,10 @@ impl Gauges for EmbeddedGauges {
 
     fn positions(&self) -> (Seq, Seq) {
         self.engine.positions()
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.engine.gate_answers()
     }
 
     fn stuck(&self) -> Option<String> {

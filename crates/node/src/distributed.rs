@@ -20,8 +20,8 @@ use qiang_core::{
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, Ledger, Probed, QuarantineCount,
-        RepairEngine, Ticket, Transport, TransportStatus,
+        Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, Probed,
+        QuarantineCount, RepairEngine, Ticket, Transport, TransportStatus,
     },
     reconcile::PartitionFindings,
 };
@@ -296,6 +296,10 @@ impl Gauges for Distributed {
         self.engine.queued()
     }
 
+    fn gate_answers(&self) -> GateAnswers {
+        self.engine.gate_answers()
+    }
+
     fn positions(&self) -> (Seq, Seq) {
         let settled = self.monitor.settled();
         (self.monitor.lag() + settled, settled)
@@ -449,6 +453,10 @@ impl Engine for LedgerAckEngine {
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         self.distributed.engine.peek(claim)
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.distributed.engine.gate_answers()
     }
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {

@@ -14,6 +14,8 @@ use qiang_core::{
 };
 use tokio::sync::{Notify, futures::Notified};
 
+use crate::places::Admission;
+
 /// Claims of one call at most. More save Redis nothing, and delay others.
 pub(crate) const BATCH_MAX: usize = 512;
 
@@ -23,6 +25,7 @@ pub(crate) struct PendingClaim {
     pub(crate) answer: Answer<Claimed>,
     /// When it was submitted, in milliseconds of the node's own time.
     pub(crate) since_ms: u64,
+    pub(crate) admission: Admission,
 }
 
 /// What one call can decide together.
@@ -194,6 +197,7 @@ mod tests {
             claim,
             answer,
             since_ms,
+            admission: Admission::Asked,
         };
         (pending, ticket)
     }

@@ -61,9 +61,11 @@ pub(crate) async fn decide(
         .into_iter()
         .partition(|pending| pending.claim.quantity > 0);
     answer_all(empty, Err(Refusal::NothingAsked.into()));
+    let here = node.admit(&meta, here);
     if here.is_empty() {
         return;
     }
+    node.rooms.sent(here.len());
     let plain = here
         .iter()
         .all(|pending| pending.claim.quantity == 1 && pending.claim.key.is_none());
@@ -110,7 +112,7 @@ fn answer(
         return answer_all(batch, Err(unreadable()));
     };
     node.partitions.clock.observe(claims.now);
-    let level = reply.level(meta.ack);
+    let (level, mut grants) = (reply.level(meta.ack), 0);
     let mut short = Vec::new();
     let mut inactive = false;
     let (mut users, mut granted, mut is_new) = (Vec::with_capacity(batch.len()), false, false);
@@ -135,6 +137,7 @@ fn answer(
             _ => Ok(AckLevel::Memory),
         };
         granted |= outcome.grant().is_some();
+        grants += u32::from(matches!(outcome, Outcome::Granted(_)));
         if matches!(outcome, Outcome::Granted(_)) && !is_new {
             // Before anybody is told.
             is_new = true;
@@ -144,6 +147,7 @@ fn answer(
         users.push(pending.claim.user);
     }
     let left = claims.left;
+    node.rooms.granted(meta.id, grants, left);
     if granted {
         let known = node.partitions.get(partition).min_head();
         let seq = reply.head.unwrap_or(known);

@@ -83,7 +83,7 @@ impl Node {
                     command.arg(stock).arg(STOCK_MAX).arg(AMOUNT_MINOR_MAX)
                 })
                 .await;
-            self.gate.invalidate(campaign);
+            self.invalidate(campaign);
             let reply = reply?;
             match (reply.status.as_str(), reply.text().as_str()) {
                 ("refused", phase) => {

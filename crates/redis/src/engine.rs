@@ -14,7 +14,7 @@ use qiang_core::{
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    ports::{Claimed, Engine, EngineError, Probed, Ticket},
+    ports::{Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     time::Timestamp,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -111,6 +111,7 @@ impl RedisEngine {
             self.runtime.spawn(tasks::poll(node())),
             self.runtime.spawn(tasks::follow(node())),
             self.runtime.spawn(tasks::expire(node())),
+            self.runtime.spawn(tasks::admit(node())),
             self.runtime.spawn(offer::offer(node())),
         ]);
     }
@@ -286,6 +287,10 @@ impl Engine for RedisEngine {
 
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         self.node.gate.answer(claim)
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.node.rooms.answers()
     }
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {

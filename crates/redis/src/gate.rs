@@ -21,7 +21,10 @@ use self::{
     holders::{Holders, KeptHolders},
     known::Known,
 };
-use crate::{meta::CampaignMeta, partitions::Partitions, tally::PartTally};
+use crate::{
+    admission::FromGate, meta::CampaignMeta, partitions::Partitions, places::Signal,
+    tally::PartTally,
+};
 
 /// Grants of a campaign above which the gate leaves it to Redis.
 const HOLDERS_MAX: usize = 4_000_000;
@@ -41,6 +44,8 @@ pub(crate) struct Gate {
     partitions: Arc<Partitions>,
     inactive: Known<CampaignId, Inactive>,
     holders: KeptHolders,
+    /// Those who wait for a place may be answered when a load has ended.
+    signal: Arc<Signal>,
 }
 
 /// A campaign that grants nothing.
@@ -64,9 +69,10 @@ impl Inactive {
 }
 
 impl Gate {
-    pub(crate) fn new(partitions: Arc<Partitions>) -> Self {
+    pub(crate) fn new(partitions: Arc<Partitions>, signal: Arc<Signal>) -> Self {
         Self {
             partitions,
+            signal,
             inactive: Known::new(LOADS_MAX),
             holders: KeptHolders::default(),
         }
@@ -97,6 +103,20 @@ impl Gate {
             .answer_newcomer(claim.quantity, now, margin_ms)
     }
 
+    /// Whether the user of a claim has a grant of a campaign that is inactive, as far as is known here.
+    pub(crate) fn is_holder(&self, claim: &Claim) -> bool {
+        let inactive = self.inactive.get(&claim.campaign);
+        inactive.is_some_and(|known| known.holders.contain(claim.user.as_str()))
+    }
+
+    /// What is known about a claim that waits for a place.
+    pub(crate) fn of_waiting(&self, claim: &Claim) -> Option<FromGate> {
+        match self.is_holder(claim) {
+            true => Some(FromGate::Holder),
+            false => self.answer(claim).map(FromGate::Answer),
+        }
+    }
+
     /// Forgets a campaign: something about it has changed.
     pub(crate) fn invalidate(&self, campaign: CampaignId) {
         self.inactive.invalidate(campaign);
@@ -123,6 +143,7 @@ impl Gate {
                 gate.inactive.invalidate_all();
             }
             gate.inactive.end(meta.id, loaded);
+            gate.signal.notify();
         });
     }
 

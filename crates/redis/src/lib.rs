@@ -5,9 +5,10 @@
 //! are combined into the next one. `lua/` has the scripts.
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions; tally, transfer, kept, snapshot; batcher, gate, node; claims, orders, open, commands, offer,
-//! rebuild; tasks, engine, log, repair.
+//! clock, partitions; tally, transfer, kept, snapshot; places, batcher, admission, gate, node; claims, orders, open,
+//! commands, offer, rebuild; tasks, engine, log, repair.
 
+mod admission;
 mod batcher;
 mod claims;
 mod clock;
@@ -24,6 +25,7 @@ mod offer;
 mod open;
 mod orders;
 mod partitions;
+mod places;
 mod rebuild;
 mod record;
 mod repair;
@@ -38,6 +40,7 @@ mod transport;
 pub use qiang_connect::{ConnectError, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor};
 
 pub use self::{
+    admission::BLOCK_LASTS,
     engine::RedisEngine,
     node::QUEUED_MAX,
     repair::Inspection,

@@ -1,13 +1,16 @@
 //! What never changes about a campaign, as nodes cache it.
 
 use qiang_core::{
+    admission::AdmissionRatio,
     campaign::{AckLevel, CampaignKind},
     id::CampaignId,
     time::{Timestamp, Window},
 };
 
 /// The fields of a campaign's hash that [`CampaignMeta`] is read from.
-pub(crate) const FIELDS: [&str; 7] = ["kind", "starts", "ends", "limit", "hold", "parts", "ack"];
+pub(crate) const FIELDS: [&str; 8] = [
+    "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit",
+];
 
 /// What never changes about a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(crate) struct CampaignMeta {
     /// Over how many partitions it is spread.
     pub(crate) parts: u16,
     pub(crate) ack: AckLevel,
+    /// None admits everybody.
+    pub(crate) admission: Option<AdmissionRatio>,
 }
 
 impl CampaignMeta {
@@ -40,6 +45,14 @@ impl CampaignMeta {
             hold_ms: value(4)?.parse().ok()?,
             parts: value(5)?.parse().ok()?,
             ack: value(6)?.parse().ok()?,
+            admission: match (kind, value(7)) {
+                (CampaignKind::RedPacket, _) => None,
+                // Of a sale that was opened by a version that knew no admission.
+                (CampaignKind::Sale, None) => Some(AdmissionRatio::DEFAULT),
+                (CampaignKind::Sale, Some(percent)) => {
+                    AdmissionRatio::of_percent(percent.parse().ok()?).ok()?
+                }
+            },
         })
     }
 

@@ -24,7 +24,7 @@ use qiang_testkit::{
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
-use crate::{Options, RedisEngine, batcher::PendingClaim, claims};
+use crate::{Options, RedisEngine, batcher::PendingClaim, claims, places::Admission};
 
 const PARTITION: PartitionId = PartitionId(0);
 /// More than a history makes due at a time.
@@ -94,6 +94,8 @@ impl World {
         for claim in claims {
             let (answer, ticket) = Ticket::new();
             asked.push(PendingClaim {
+                // The claims of a call are to stay together.
+                admission: Admission::Free,
                 claim: claim.clone(),
                 answer,
                 since_ms: 0,

@@ -11,17 +11,22 @@ use std::{
 use qiang_connect::{Arguments, CallConnection, Script, ScriptReply, unavailable};
 use qiang_core::{
     book::Claim,
+    campaign::AckLevel,
     event::PartitionId,
+    id::CampaignId,
     ports::{Answer, Claimed, EngineError},
 };
 use tokio::sync::Mutex;
 
 use crate::{
+    admission::{BLOCK_LASTS, Block, FromGate, WaitingRooms},
     batcher::{ClaimBatcher, Group, PendingClaim},
     gate::Gate,
     kept::KeptAnswers,
     meta::CampaignMeta,
     partitions::Partitions,
+    places::Admission,
+    scripts::ADMIT,
     transfer::Pulls,
 };
 
@@ -35,6 +40,7 @@ pub(crate) const EXPIRE_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct Node {
     pub(crate) partitions: Arc<Partitions>,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) rooms: WaitingRooms,
     pub(crate) pulls: Pulls,
     /// One connection a partition for reading the log.
     pub(crate) readers: Vec<Mutex<CallConnection>>,
@@ -55,6 +61,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(partitions: Partitions) -> Self {
         let partitions = Arc::new(partitions);
+        let rooms = WaitingRooms::new(partitions.list().len());
         let batcher = |_: &_| ClaimBatcher::default();
         let flag = |_: &_| AtomicBool::new(false);
         Self {
@@ -66,7 +73,11 @@ impl Node {
                 .collect(),
             batchers: partitions.list().iter().map(batcher).collect(),
             given_up: partitions.list().iter().map(flag).collect(),
-            gate: Arc::new(Gate::new(Arc::clone(&partitions))),
+            gate: Arc::new(Gate::new(
+                Arc::clone(&partitions),
+                Arc::clone(&rooms.signal),
+            )),
+            rooms,
             pulls: Pulls::new(Arc::clone(&partitions)),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -83,7 +94,7 @@ impl Node {
 
     /// Claims that wait.
     pub(crate) fn queued(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
+        self.queued.load(Ordering::Relaxed) + self.rooms.len()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -103,8 +114,97 @@ impl Node {
             claim,
             answer,
             since_ms: self.now_ms.load(Ordering::Relaxed),
+            admission: Admission::Asked,
         };
-        self.push(partition, pending, QUEUED_MAX.saturating_sub(self.queued()));
+        // Those who wait for a place count as its partition's.
+        let room = QUEUED_MAX.saturating_sub(self.queued());
+        let room = room.saturating_sub(self.rooms.waiting_for(partition));
+        self.push(partition, pending, room);
+    }
+
+    /// Those of a batch of one campaign's claims that may be decided now; the others wait.
+    pub(crate) fn admit(
+        &self,
+        meta: &Arc<CampaignMeta>,
+        batch: Vec<PendingClaim>,
+    ) -> Vec<PendingClaim> {
+        let Some(ratio) = meta.admission else {
+            return batch;
+        };
+        if meta.parts > 1 || self.is_stopping() {
+            return batch;
+        }
+        let is_asked = |pending: &PendingClaim| {
+            matches!(pending.admission, Admission::Asked) && !self.gate.is_holder(&pending.claim)
+        };
+        let (asked, mut go): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_asked);
+        if !asked.is_empty() {
+            let home = self.partitions.home(meta.id);
+            go.extend(self.rooms.enter((meta, home), ratio, asked));
+        }
+        if self.is_stopping() {
+            // Nobody looks after those who wait any more.
+            self.turn_away();
+        }
+        go
+    }
+
+    /// Answers those who wait that the engine is shutting down.
+    fn turn_away(&self) {
+        for pending in self.rooms.empty() {
+            pending.answer.send(Err(EngineError::Stopping));
+        }
+    }
+
+    /// Lets those in who waited and may go now, answers those whom the gate can answer, and asks for places for others.
+    pub(crate) fn look_after_waiting(self: &Arc<Self>) {
+        for meta in self.rooms.waited_for() {
+            let gate = |pending: &PendingClaim| self.gate.of_waiting(&pending.claim);
+            for (mut pending, found) in self.rooms.answer(meta.id, gate) {
+                match found {
+                    FromGate::Answer(outcome) => {
+                        let ack = AckLevel::Memory;
+                        pending.answer.send(Ok(Claimed { outcome, ack }));
+                    }
+                    FromGate::Holder => {
+                        pending.admission = Admission::Free;
+                        self.resubmit(pending);
+                    }
+                }
+            }
+            let (go, wanted) = self.rooms.admit(meta.id);
+            for pending in go {
+                self.resubmit(pending);
+            }
+            if let Some(users) = wanted {
+                tokio::spawn(Arc::clone(self).lease(meta, users));
+            }
+        }
+    }
+
+    /// Leases a block of places for a sale that so many users are on their way to or wait for.
+    async fn lease(self: Arc<Self>, meta: Arc<CampaignMeta>, users: usize) {
+        let Some(ratio) = meta.admission else {
+            return;
+        };
+        let (home, asked_at) = (self.partitions.home(meta.id), Instant::now());
+        let (node, lasts_ms) = (
+            &self.partitions.context.node,
+            BLOCK_LASTS.as_millis() as u64,
+        );
+        let reply = self
+            .partitions
+            .call(home, &ADMIT, meta.id, None, &|command| {
+                command.arg(node).arg(users);
+                command.arg(ratio.percent()).arg(lasts_ms)
+            })
+            .await;
+        let reply = reply.ok().filter(ScriptReply::is_ok);
+        let block = reply.and_then(|reply| Block::parse(&reply.text()));
+        self.rooms.leased(meta.id, asked_at, block);
+        if block.is_some_and(|block| block.left == 0) {
+            self.gate.refresh(&meta);
+        }
     }
 
     /// Queues a claim again that was accepted before.
@@ -161,6 +261,11 @@ impl Node {
             given_up.store(before_ms == u64::MAX, Ordering::Relaxed);
             self.refuse(partition, before_ms, || self.not_decided(partition));
         }
+        let home = |meta: &CampaignMeta| self.partitions.home(meta.id);
+        self.rooms.expire(
+            |meta| self.late_before_ms(home(meta)),
+            |meta| self.not_decided(home(meta)),
+        );
     }
 
     fn refuse(&self, partition: PartitionId, before_ms: u64, error: impl FnOnce() -> EngineError) {
@@ -192,6 +297,9 @@ impl Node {
     /// Takes no more claims; those that wait are still decided.
     pub(crate) fn close(&self) {
         self.stopping.store(true, Ordering::Release);
+        for pending in self.rooms.empty() {
+            self.resubmit(pending);
+        }
         for batcher in &self.batchers {
             batcher.close();
         }
@@ -199,11 +307,19 @@ impl Node {
 
     /// Answers what waits, when nobody decides it any more.
     pub(crate) fn abandon(&self) {
+        self.turn_away();
         for partition in self.partitions.list() {
             self.refuse(partition.id, u64::MAX, || {
                 EngineError::uncertain("the engine has stopped")
             });
         }
+    }
+
+    /// Something about a campaign has changed, units that came back for example: the gate forgets it, and those who
+    /// wait for it may go.
+    pub(crate) fn invalidate(&self, campaign: CampaignId) {
+        self.gate.invalidate(campaign);
+        self.rooms.reopen(campaign);
     }
 
     /// Calls a script that changes a campaign's part, and has the gate forget the campaign.
@@ -219,7 +335,7 @@ impl Node {
             .partitions
             .change(partition, script, campaign, arguments)
             .await;
-        self.gate.invalidate(meta.id);
+        self.invalidate(meta.id);
         reply
     }
 }

@@ -11,6 +11,7 @@ use crate::{
 };
 use qiang_connect::{Arguments, Script, unavailable};
 use qiang_core::{
+    admission::AdmissionRatio,
     book::Setup,
     campaign::{Campaign, Rules},
     event::PartitionId,
@@ -178,6 +179,8 @@ pub(crate) fn fields_of(
             fields.push(("price", sale.unit_price().minor.to_string()));
             fields.push(("hold", sale.hold_ms().to_string()));
             fields.push(("rule", "sale".to_owned()));
+            let percent = sale.admission().map_or(0, AdmissionRatio::percent);
+            fields.push(("admit", percent.to_string()));
         }
         Rules::RedPacket(packet) => {
             match packet.split.rule() {

@@ -47,6 +47,7 @@ scripts! {
     TALLY = "tally", "prelude", "campaign", "tally";
     RELEASE = "release", "prelude", "campaign", "release";
     ORDER = "order", "prelude", "campaign", "order";
+    ADMIT = "admit", AT_MAXMEMORY "prelude", "admit";
     HALT = "halt", AT_MAXMEMORY "prelude", "halt";
     PROBE = "probe", "prelude", "probe";
     TRANSFER_OUT = "transfer_out", AT_MAXMEMORY "prelude", "campaign", "transfer_out";

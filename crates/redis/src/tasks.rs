@@ -7,6 +7,7 @@ use qiang_core::event::PartitionId;
 use redis::RedisError;
 
 use crate::{
+    admission::LEASE_AGAIN,
     gate::POLL_EVERY,
     node::{EXPIRE_EVERY, Node},
 };
@@ -39,7 +40,7 @@ async fn subscribe(node: &Node) -> Result<(), RedisError> {
     while let Some(message) = messages.next().await {
         let campaign: Result<String, _> = message.get_payload();
         if let Some(campaign) = campaign.ok().and_then(|id| id.parse().ok()) {
-            node.gate.invalidate(campaign);
+            node.invalidate(campaign);
         }
     }
     Ok(())
@@ -82,6 +83,17 @@ pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
         if let Err(error) = node.tick(partition, TICK_EVENTS_MAX).await {
             tracing::debug!(partition = partition.0, %error, "a tick has failed");
         }
+    }
+}
+
+/// Lets those in who wait for a place, and answers them.
+pub(crate) async fn admit(node: Arc<Node>) {
+    loop {
+        match node.rooms.len() {
+            0 => node.rooms.signal.changed().await,
+            _ => drop(tokio::time::timeout(LEASE_AGAIN, node.rooms.signal.changed()).await),
+        }
+        node.look_after_waiting();
     }
 }
 

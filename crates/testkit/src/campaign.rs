@@ -1,6 +1,7 @@
 //! Campaigns in one line, the same ones every time.
 
 use qiang_core::{
+    admission::AdmissionRatio,
     book::{Claim, Setup},
     campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
     id::{CampaignId, IdempotencyKey, OrderId, UserId},
@@ -65,6 +66,7 @@ pub fn sale(stock: u32) -> Builder {
         limit: 1,
         price: 100,
         hold_ms: HOLD_MS,
+        admission: Some(AdmissionRatio::DEFAULT),
     })
 }
 
@@ -76,6 +78,7 @@ enum Draft {
         limit: u32,
         price: i64,
         hold_ms: i64,
+        admission: Option<AdmissionRatio>,
     },
 }
 
@@ -129,6 +132,15 @@ impl Builder {
         self
     }
 
+    /// How many users it admits for each unit that is left; none for all; for sales.
+    #[must_use]
+    pub fn admission(mut self, ratio: Option<AdmissionRatio>) -> Self {
+        if let Draft::Sale { admission, .. } = &mut self.draft {
+            *admission = ratio;
+        }
+        self
+    }
+
     /// Who sends or sells.
     #[must_use]
     pub fn owner(mut self, name: &str) -> Self {
@@ -174,10 +186,12 @@ impl Builder {
                 limit,
                 price,
                 hold_ms,
+                admission,
             } => {
                 let price = Money::new(price, currency());
                 let sale = Sale::new(stock, limit, price, hold_ms);
-                Rules::Sale(sale.expect("a sale in a test is possible"))
+                let sale = sale.expect("a sale in a test is possible");
+                Rules::Sale(sale.with_admission(admission))
             }
         };
         let campaign = Campaign {

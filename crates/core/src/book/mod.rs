@@ -164,6 +164,13 @@ impl Book {
             .map(|state| state.campaign.ack)
     }
 
+    /// How many users a campaign admits at a time as it is now; none where it admits everybody.
+    pub fn admits(&self, campaign: CampaignId) -> Option<u32> {
+        let state = self.campaigns.get(&campaign)?;
+        let ratio = state.campaign.admission()?;
+        Some(ratio.users(state.remaining()))
+    }
+
     /// An order and whose it is.
     pub fn order(&self, order: OrderId) -> Option<OrderView> {
         self.campaigns.get(&order.campaign)?.order(order.number)

@@ -77,6 +77,10 @@ impl State {
         self.phase == Phase::Paused
     }
 
+    pub(super) fn remaining(&self) -> u32 {
+        self.remaining
+    }
+
     fn remaining_minor(&self) -> i64 {
         self.campaign.funded_minor() - self.claimed_minor - self.refunded_minor
     }

@@ -1,7 +1,10 @@
 //! The rules of a flash sale.
 
 use super::{CampaignError, HOLD_MS_MAX, STOCK_MAX};
-use crate::money::{AMOUNT_MINOR_MAX, Money};
+use crate::{
+    admission::AdmissionRatio,
+    money::{AMOUNT_MINOR_MAX, Money},
+};
 
 /// A flash sale's rules. Made by [`Sale::new`], which keeps the numbers sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +13,7 @@ pub struct Sale {
     per_user_limit: u32,
     unit_price: Money,
     hold_ms: i64,
+    admission: Option<AdmissionRatio>,
 }
 
 impl Sale {
@@ -41,7 +45,19 @@ impl Sale {
             per_user_limit,
             unit_price,
             hold_ms,
+            admission: Some(AdmissionRatio::DEFAULT),
         })
+    }
+
+    /// The same sale with another admission ratio; none admits everybody.
+    #[must_use]
+    pub fn with_admission(self, admission: Option<AdmissionRatio>) -> Self {
+        Self { admission, ..self }
+    }
+
+    /// How many users may be on their way to a decision for each unit that is left; none admits everybody.
+    pub fn admission(&self) -> Option<AdmissionRatio> {
+        self.admission
     }
 
     /// The same sale with another stock.
@@ -49,7 +65,8 @@ impl Sale {
     /// # Errors
     /// As [`Sale::new`]: the limit, or the price of the whole stock, may not fit any more.
     pub fn with_stock(self, stock: u32) -> Result<Self, CampaignError> {
-        Self::new(stock, self.per_user_limit, self.unit_price, self.hold_ms)
+        let sale = Self::new(stock, self.per_user_limit, self.unit_price, self.hold_ms)?;
+        Ok(sale.with_admission(self.admission))
     }
 
     /// Units for sale.

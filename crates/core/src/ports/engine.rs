@@ -38,6 +38,9 @@ pub enum EngineError {
     /// The command cannot be carried out.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// As many other users as the sale's admission ratio allows have been waiting longer; nothing was decided.
+    #[error("all units that are left are being asked for")]
+    NotAdmitted,
 }
 
 impl EngineError {
@@ -61,6 +64,17 @@ pub struct Claimed {
     pub outcome: Outcome,
     /// What the decision survives.
     pub ack: AckLevel,
+}
+
+/// How claims were answered that were submitted to an engine on this node, since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GateAnswers {
+    /// Those that were held back, and answered by the gate after all: by outcome, in order of precedence.
+    pub outcomes: [u64; Outcome::NAMES.len()],
+    /// Those that were held back until they were turned away.
+    pub not_admitted: u64,
+    /// Those that were sent to whoever decides: a Redis primary, or the writer's book.
+    pub decided: u64,
 }
 
 /// What a probe of a partition has found.
@@ -145,6 +159,11 @@ pub trait Engine: Send + Sync + 'static {
     /// The gate: the answer to a claim that needs no decision, from this node's memory; `None` when the engine must
     /// be asked.
     fn peek(&self, claim: &Claim) -> Option<Outcome>;
+
+    /// How claims were answered that were submitted.
+    fn gate_answers(&self) -> GateAnswers {
+        GateAnswers::default()
+    }
 
     /// A campaign's numbers; `None` if the engine does not know it.
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>>;

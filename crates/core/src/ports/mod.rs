@@ -11,7 +11,7 @@ mod transport;
 mod whole_ledger;
 
 pub use self::{
-    engine::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
+    engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     ledger::{
         AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,
         LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,

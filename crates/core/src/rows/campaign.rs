@@ -2,6 +2,7 @@
 
 use super::{Contradiction, Value, phase_of};
 use crate::{
+    admission::AdmissionRatio,
     book::Setup,
     campaign::{Campaign, CampaignKind, RedPacket, Rules, Sale},
     id::UserId,
@@ -39,6 +40,7 @@ pub struct CampaignRow {
     pub unit_price: Option<i64>,
     pub hold_ms: Option<i64>,
     pub requirements: String,
+    pub admission: Option<i64>,
     pub phase: String,
     pub granted: i64,
     pub returned: i64,
@@ -61,7 +63,14 @@ impl CampaignRow {
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
                 let sale = Sale::new(supply, limit, Money::new(price, currency), hold_ms);
-                Rules::Sale(sale.map_err(|_| bad("sale"))?)
+                let admission = self
+                    .admission
+                    .map_or(Ok(Some(AdmissionRatio::DEFAULT)), |it| {
+                        let percent = it.try_into().map_err(|_| bad("admission"))?;
+                        AdmissionRatio::of_percent(percent).map_err(|_| bad("admission"))
+                    });
+                let sale = sale.map_err(|_| bad("sale"))?;
+                Rules::Sale(sale.with_admission(admission?))
             }
         };
         let window = Window::new(
@@ -134,8 +143,8 @@ impl<'a> NewCampaign<'a> {
         }
     }
 
-    /// The columns of a [`CampaignRow`] from `id` to `requirements`, with `commitment` behind `seed`.
-    pub fn columns(&self) -> [Value<'_>; 21] {
+    /// The columns of a [`CampaignRow`] from `id` to `admission`, with `commitment` behind `seed`.
+    pub fn columns(&self) -> [Value<'_>; 22] {
         let campaign = self.campaign;
         let (packet, sale) = (campaign.rules.red_packet(), campaign.rules.sale());
         let rule = packet.map(|packet| packet.split.rule().parts());
@@ -162,6 +171,8 @@ impl<'a> NewCampaign<'a> {
             sale.map(|sale| sale.unit_price().minor).into(),
             sale.map(Sale::hold_ms).into(),
             self.requirements.as_str().into(),
+            sale.map(|sale| sale.admission().map_or(0, |it| i64::from(it.percent())))
+                .into(),
         ]
     }
 }

@@ -22,7 +22,7 @@ use crate::error::StoreError;
 
 const COLUMNS: &str = "ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
                        per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, \
-                       hold_ms, requirements, phase, granted, returned, refunded";
+                       hold_ms, requirements, admission, phase, granted, returned, refunded";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -76,9 +76,9 @@ fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreEr
     let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
          per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, unit_price, \
-         hold_ms, requirements, phase) \
+         hold_ms, requirements, admission, phase) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         'draft') \
+         ?22, 'draft') \
          ON CONFLICT (id) DO NOTHING RETURNING ref",
     )?;
     let row = NewCampaign::of(campaign);
@@ -162,6 +162,7 @@ fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         unit_price: row.get("unit_price")?,
         hold_ms: row.get("hold_ms")?,
         requirements: row.get("requirements")?,
+        admission: row.get("admission")?,
         phase: row.get("phase")?,
         granted: row.get("granted")?,
         returned: row.get("returned")?,

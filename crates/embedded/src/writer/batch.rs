@@ -1,9 +1,9 @@
 //! One batch: decided in the book, committed in one transaction, then answered.
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{collections::HashMap, sync::atomic::Ordering, time::Instant};
 
 use qiang_core::{
-    book::{Command, Refusal, Reply},
+    book::{Book, Command, Refusal, Reply},
     campaign::AckLevel,
     id::CampaignId,
     outcome::Outcome,
@@ -21,6 +21,46 @@ use crate::{
 /// Events that one tick may make before claims get their turn again.
 const TICK_EVENTS_MAX: usize = 1_024;
 
+/// How many more claims of each sale are decided in a batch.
+#[derive(Default)]
+struct BatchAdmission {
+    /// None where all are.
+    left: HashMap<CampaignId, Option<u32>>,
+    holds_back: bool,
+    /// A command was held back: everything behind it is, so that it comes in its turn.
+    holds_all: bool,
+}
+
+impl BatchAdmission {
+    /// Whether a task has to wait for the commit of this batch.
+    fn holds_back(&mut self, book: &Book, task: &Task) -> bool {
+        let holds = match task {
+            Task::Claim(claim, _) => {
+                let admits = || book.admits(claim.campaign);
+                let left = self.left.entry(claim.campaign).or_insert_with(admits);
+                self.holds_all || *left == Some(0)
+            }
+            Task::Command(..) => {
+                self.holds_all |= self.holds_back;
+                self.holds_all
+            }
+            Task::Probe(_) | Task::Ledger(_) => false,
+        };
+        self.holds_back |= holds;
+        holds
+    }
+
+    /// A grant and a refusal for want of units use an admission up; every other answer gives it back.
+    fn decided(&mut self, campaign: CampaignId, outcome: &Result<Outcome, Refusal>) {
+        let uses = matches!(outcome, Ok(Outcome::Granted(_) | Outcome::SoldOut { .. }));
+        if let Some(Some(left)) = self.left.get_mut(&campaign)
+            && uses
+        {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
 /// A task that was decided and waits for the commit.
 pub(super) enum Decided {
     Claim(Result<Outcome, Refusal>, Answer<Claimed>),
@@ -32,7 +72,22 @@ pub(super) enum Decided {
 impl Writer {
     /// Decides everything in `inbox`, commits what follows from it, and answers. Both buffers are empty afterwards and
     /// are used again: a batch of a peak is so large that the allocator would get fresh pages for each.
+    ///
+    /// Of a sale, no more claims are decided before the commit than it admits. The others are answered by the gate
+    /// behind it, most of them that it is sold out; what the gate cannot answer is decided next.
     pub(super) fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+        while !inbox.is_empty() {
+            self.decide_and_answer(inbox, decided);
+            std::mem::swap(inbox, &mut self.held_back);
+            if self.repair_at.is_some() {
+                self.refuse_all(inbox);
+            } else {
+                self.answer_from_gate(inbox);
+            }
+        }
+    }
+
+    fn decide_and_answer(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let now = self.clock.now();
         self.decide(now, inbox, decided);
         let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
@@ -57,7 +112,13 @@ impl Writer {
 
     fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let mut book = self.shared.book.write();
+        let mut admission = BatchAdmission::default();
+        let mut claims = 0;
         for task in inbox.drain(..) {
+            if admission.holds_back(&book, &task) {
+                self.held_back.push(task);
+                continue;
+            }
             decided.push(match task {
                 Task::Command(Command::Open(setup), answer)
                     if matches!(
@@ -69,7 +130,10 @@ impl Writer {
                     Decided::Command(Err(Refusal::UnknownCampaign), answer)
                 }
                 Task::Claim(claim, answer) => {
-                    Decided::Claim(book.claim(now, &claim, &mut self.entries), answer)
+                    claims += 1;
+                    let outcome = book.claim(now, &claim, &mut self.entries);
+                    admission.decided(claim.campaign, &outcome);
+                    Decided::Claim(outcome, answer)
                 }
                 Task::Command(command, answer) => {
                     Decided::Command(book.apply(now, &command, &mut self.entries), answer)
@@ -77,6 +141,36 @@ impl Writer {
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
             });
+        }
+        self.shared.gate_answers.decided(claims);
+    }
+
+    /// Answers claims that were held back, from the front, for as long as the gate can. What stays is in its order.
+    fn answer_from_gate(&self, held_back: &mut Vec<Task>) {
+        if held_back.is_empty() {
+            return;
+        }
+        let (now, committed) = (
+            self.clock.now(),
+            self.shared.committed.load(Ordering::Acquire),
+        );
+        let book = self.shared.book.read();
+        let outcome_of = |task: &Task| match task {
+            // A replayed grant has a level, which the writer knows.
+            Task::Claim(claim, _) => book
+                .peek(now, claim, committed)
+                .filter(|outcome| outcome.grant().is_none()),
+            _ => None,
+        };
+        let outcomes: Vec<_> = held_back.iter().map_while(outcome_of).collect();
+        drop(book);
+        let answered = held_back.drain(..outcomes.len());
+        for (task, outcome) in answered.zip(outcomes) {
+            if let Task::Claim(_, answer) = task {
+                self.shared.gate_answers.answered(&outcome);
+                let ack = AckLevel::Fsync;
+                answer.send(Ok(Claimed { outcome, ack }));
+            }
         }
     }
 

@@ -28,7 +28,9 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
-use crate::{PARTITION, Shared, error::StoreError, ledger, log::Refs, pace::Pace, queue::Taken};
+use crate::{
+    PARTITION, Shared, error::StoreError, ledger, log::Refs, pace::Pace, queue::Taken, task::Task,
+};
 
 /// How long the writer sleeps when there is nothing to do and nothing due.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -50,6 +52,8 @@ pub(crate) struct Writer {
     checkpointed: Seq,
     pace: Pace,
     entries: Vec<Entry>,
+    /// What a batch leaves for after its commit; empty between batches.
+    held_back: Vec<Task>,
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
     parked: VecDeque<(Seq, Answer<Claimed>, Outcome)>,
     last_ack: Option<(CampaignId, AckLevel)>,
@@ -81,6 +85,7 @@ impl Writer {
             checkpointed: settled,
             pace: Pace::new(),
             entries: Vec::new(),
+            held_back: Vec::new(),
             parked: VecDeque::new(),
             last_ack: None,
             repair_at: None,

@@ -126,7 +126,7 @@ impl RedisEngine {
                 .partitions
                 .change(partition, &RELEASE, asked, &|command| command)
                 .await?;
-            self.node.gate.invalidate(campaign);
+            self.node.invalidate(campaign);
             units += released.text().parse().unwrap_or(0);
         }
         Ok(units)

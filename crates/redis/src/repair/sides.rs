@@ -140,6 +140,7 @@ fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp)
         hold_ms: facts.hold_ms,
         parts,
         ack: campaign.ack,
+        admission: campaign.admission(),
     };
     let mut rows = PartRows::new(known.settled.phase);
     if rows.phase == Phase::Draft {

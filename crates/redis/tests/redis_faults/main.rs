@@ -6,6 +6,7 @@
 
 mod access;
 mod actions;
+mod admission;
 mod batches;
 mod bounds;
 mod clock;

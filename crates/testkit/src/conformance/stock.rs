@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use qiang_core::{
+    admission::AdmissionRatio,
     book::{CampaignAction, Refusal},
     outcome::Outcome,
     split::SplitRule,
@@ -83,6 +84,31 @@ pub async fn asking_for_too_much_is_no_ones_loss<S: Subject>(case: &mut Scenario
     case.granted(target.one("c")).await;
     let gone = Outcome::SoldOut { remaining: 0 };
     assert_eq!(case.claim(target.one("b")).await, gone);
+}
+
+/// Of a crowd that is held back as many are granted as there are units, also of those that come back behind it; all
+/// others hear that nothing is left. The ratio is the one that the sale was entered with.
+pub async fn who_is_held_back_gets_what_comes_back<S: Subject>(case: &mut Scenario<S>) {
+    for percent in [100, 300, 0] {
+        let ratio = AdmissionRatio::of_percent(percent).unwrap();
+        let target = case.open(sale(20).admission(ratio)).await;
+        let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
+        assert_eq!(record.campaign.admission(), ratio);
+        let mut cancelled = 0;
+        for units in [20, 7, 1] {
+            let crowd = (0..400).map(|n| target.one(&format!("u{units}-{n}")));
+            let outcomes = case.claim_all(crowd.collect()).await;
+            let count = |name: &str| outcomes.iter().filter(|o| o.name() == name).count();
+            assert_eq!((count("granted"), count("sold_out")), (units, 400 - units));
+            let next = if units == 20 { 7 } else { 1 };
+            for n in cancelled..cancelled + next {
+                case.try_cancel(case.nth(target, n + 1)).await.unwrap();
+            }
+            cancelled += next;
+        }
+        case.restart().await;
+        case.granted(target.one("again")).await;
+    }
 }
 
 /// A seller raises the stock of a sale that is sold out, and lowers it to what users have: whoever asks next is

@@ -1,0 +1,33 @@
+//! How claims were answered that the writer got: counted for operators.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use qiang_core::{outcome::Outcome, ports::GateAnswers};
+
+/// Counters since the start.
+#[derive(Default)]
+pub(crate) struct GateCounters {
+    outcomes: [AtomicU64; Outcome::NAMES.len()],
+    decided: AtomicU64,
+}
+
+impl GateCounters {
+    /// A claim that was held back was answered by the gate.
+    pub(crate) fn answered(&self, outcome: &Outcome) {
+        self.outcomes[outcome.precedence()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So many claims were decided in the book.
+    pub(crate) fn decided(&self, claims: u64) {
+        self.decided.fetch_add(claims, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> GateAnswers {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        GateAnswers {
+            outcomes: self.outcomes.each_ref().map(load),
+            not_admitted: 0,
+            decided: load(&self.decided),
+        }
+    }
+}

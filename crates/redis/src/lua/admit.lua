@@ -1,0 +1,41 @@
+-- Leases a node a block of a sale's admissions: so many users it may have on their way to a decision. All blocks that
+-- have not run out are together at most the sale's ratio times the units that are left. A block replaces the one that
+-- the node had; one that is not renewed runs out, so that a node that is gone keeps nobody out. No node gets what
+-- another one holds, or would need of an equal part. Nothing is decided by it, and a block that is lost costs nothing:
+-- see admission.rs.
+-- KEYS as in prelude.lua, KEYS[14] admissions
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the node, ARGV[8] users that are on their way there or wait, ARGV[9] the ratio
+-- in percent, ARGV[10] milliseconds that a block lasts
+-- Replies: {"ok", block " " units left " " grants}, {"unknown", ""}
+-- luacheck: read globals int
+local c = redis.call('HMGET', KEYS[5], 'kind', 'remaining', 'grants')
+if c[1] ~= 'sale' then
+  return {'unknown', ''}
+end
+-- Redis' own clock, whatever the clock that windows are judged by.
+local time = redis.call('TIME')
+local at = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local wanted, lasts = tonumber(ARGV[8]), tonumber(ARGV[10])
+local blocks, others = redis.call('HGETALL', KEYS[14]), {}
+for i = 1, #blocks, 2 do
+  local users, last, asked = string.match(blocks[i + 1], '^(%d+) (%d+) (%d+)$')
+  last = tonumber(last or 0)
+  -- One that lasts for longer than any is from before the clock was set back.
+  if last <= at or last > at + lasts then
+    redis.call('HDEL', KEYS[14], blocks[i])
+  elseif blocks[i] ~= ARGV[7] then
+    others[#others + 1] = {tonumber(users), tonumber(asked)}
+  end
+end
+local free = math.min(math.ceil(tonumber(c[2]) * tonumber(ARGV[9]) / 100), 2147483647)
+local equal = math.floor(free / (#others + 1))
+for _, other in ipairs(others) do
+  free = free - math.max(other[1], math.min(other[2], equal))
+end
+free = math.max(0, free)
+-- A share of what is free beyond what is needed saves calls where there is plenty.
+local block = math.min(free, math.max(wanted, math.floor(free / 8)))
+-- A node that gets none is known to want some.
+redis.call('HSET', KEYS[14], ARGV[7], int(block) .. ' ' .. int(at + lasts) .. ' ' .. int(wanted))
+redis.call('PEXPIRE', KEYS[14], 2 * lasts)
+return {'ok', int(block) .. ' ' .. c[2] .. ' ' .. c[3]}
