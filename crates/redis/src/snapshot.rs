@@ -12,7 +12,7 @@ use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
-    ports::{EngineError, Ledger, LedgerError, SettledPart},
+    ports::{EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledRow},
     reconcile::{EnginePart, GrantRow, PartFacts, PartRows},
     rows::has_fixed_shares,
 };
@@ -361,64 +361,90 @@ pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts
     }
 }
 
-/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `parts` is over how
-/// many partitions the campaign is spread, where that is known better than the ledger knows it.
-pub(crate) async fn settled(
+/// The rows of a campaign as the ledger has them, of all its parts.
+pub(crate) struct SettledRows {
+    rows: Vec<SettledRow>,
+    payments: Vec<SettledPayment>,
+}
+
+/// Reads the rows of a campaign, in pages.
+pub(crate) async fn settled_rows(
     ledger: &dyn Ledger,
     campaign: CampaignId,
-    partition: PartitionId,
-    (parts, index): (u16, u16),
-) -> Result<Option<SettledSnapshot>, LedgerError> {
-    let Some(settled) = ledger.settled_part(campaign, partition).await? else {
-        return Ok(None);
-    };
-    let mut rows = PartRows::new(settled.phase);
-    let mut free = Vec::new();
-    let is_sale = settled.record.campaign.kind() == CampaignKind::Sale;
+    kind: CampaignKind,
+) -> Result<SettledRows, LedgerError> {
+    let (mut rows, mut payments) = (Vec::new(), Vec::new());
     let mut after = 0;
     loop {
         let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await?;
         let Some(last) = page.last().map(|row| row.number) else {
             break;
         };
+        if kind == CampaignKind::Sale {
+            payments.extend(ledger.settled_payments(campaign, after, last).await?);
+        }
         let is_last = page.len() < ROWS_PAGE as usize;
-        for row in page {
-            let Some((user, granted_at)) = row.granted else {
-                free.extend(row.amount_minor.map(|amount| (row.number, amount)));
-                continue;
-            };
-            let part = match is_sale {
-                true => ((row.number - 1) % u32::from(parts)) as u16,
-                false => part_of(&user, parts),
-            };
-            if part == index {
-                let grant = GrantRow {
-                    user,
-                    quantity: row.quantity,
-                    amount_minor: row.amount_minor.unwrap_or(0),
-                    granted_at,
-                    key: row.key,
-                    state: row.state,
-                };
-                rows.grants.insert(row.number, grant);
-            }
-        }
-        if is_sale {
-            for payment in ledger.settled_payments(campaign, after, last).await? {
-                if rows.grants.contains_key(&payment.number) {
-                    let key = (payment.number, payment.payment);
-                    rows.payments.insert(key, payment.outcome);
-                }
-            }
-        }
+        rows.extend(page);
         if is_last {
             break;
         }
         after = last;
     }
-    Ok(Some(SettledSnapshot {
-        settled,
-        rows,
-        free,
-    }))
+    Ok(SettledRows { rows, payments })
+}
+
+/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `place` is over how many
+/// partitions the campaign is spread, where that is known better than the ledger knows it, and which part it is.
+pub(crate) async fn settled(
+    ledger: &dyn Ledger,
+    campaign: CampaignId,
+    partition: PartitionId,
+    place: (u16, u16),
+) -> Result<Option<SettledSnapshot>, LedgerError> {
+    let Some(settled) = ledger.settled_part(campaign, partition).await? else {
+        return Ok(None);
+    };
+    let rows = settled_rows(ledger, campaign, settled.record.campaign.kind()).await?;
+    Ok(Some(SettledSnapshot::of(settled, &rows, place)))
+}
+
+impl SettledSnapshot {
+    /// The part of this place, with its rows among those of the campaign.
+    pub(crate) fn of(settled: SettledPart, all: &SettledRows, (parts, index): (u16, u16)) -> Self {
+        let mut rows = PartRows::new(settled.phase);
+        let mut free = Vec::new();
+        let is_sale = settled.record.campaign.kind() == CampaignKind::Sale;
+        for row in &all.rows {
+            let Some((user, granted_at)) = &row.granted else {
+                free.extend(row.amount_minor.map(|amount| (row.number, amount)));
+                continue;
+            };
+            let part = match is_sale {
+                true => ((row.number - 1) % u32::from(parts)) as u16,
+                false => part_of(user, parts),
+            };
+            if part == index {
+                let grant = GrantRow {
+                    user: user.clone(),
+                    quantity: row.quantity,
+                    amount_minor: row.amount_minor.unwrap_or(0),
+                    granted_at: *granted_at,
+                    key: row.key.clone(),
+                    state: row.state,
+                };
+                rows.grants.insert(row.number, grant);
+            }
+        }
+        for payment in &all.payments {
+            if rows.grants.contains_key(&payment.number) {
+                let key = (payment.number, payment.payment.clone());
+                rows.payments.insert(key, payment.outcome);
+            }
+        }
+        Self {
+            settled,
+            rows,
+            free,
+        }
+    }
 }

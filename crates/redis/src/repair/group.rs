@@ -60,7 +60,10 @@ impl RedisEngine {
             for campaign in self.live_campaigns(partition, ledger).await? {
                 let parts = match known.get(&campaign) {
                     Some(parts) => *parts,
-                    None => partitions.parts_of(ledger, campaign).await?,
+                    None => {
+                        let parts = partitions.parts_of(ledger, campaign).await?;
+                        parts.map(|(parts, _)| parts)
+                    }
                 };
                 known.insert(campaign, parts);
                 let place = parts.and_then(|parts| partitions.index_of(partition, campaign, parts));

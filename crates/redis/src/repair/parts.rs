@@ -68,26 +68,27 @@ struct Standing {
 }
 
 impl Partitions {
-    /// Over how many partitions a campaign is spread; none if the ledger does not know it.
+    /// Over how many partitions a campaign is spread, and what it is; none if the ledger does not know it.
     pub(super) async fn parts_of(
         &self,
         ledger: &dyn Ledger,
         campaign: CampaignId,
-    ) -> Result<Option<u16>, EngineError> {
+    ) -> Result<Option<(u16, CampaignKind)>, EngineError> {
         let home = self.home(campaign);
         let settled = ledger.settled_part(campaign, home).await;
         let Some(settled) = settled.map_err(of_ledger)? else {
             return Ok(None);
         };
+        let kind = settled.record.campaign.kind();
         if settled.record.phase != Phase::Draft || settled.parts > 1 {
-            return Ok(Some(settled.parts));
+            return Ok(Some((settled.parts, kind)));
         }
         let key = self.keys().plan(home, campaign);
         let plan: Option<u16> = self
             .query_unfenced(home, redis::cmd("GET").arg(key))
             .await?;
         let parts = plan.unwrap_or_else(|| self.parts_for(&settled.record.campaign));
-        Ok(Some(parts))
+        Ok(Some((parts, kind)))
     }
 
     /// The part of a campaign that a partition has, as number of parts and place among them; none where it has no part.
@@ -98,7 +99,7 @@ impl Partitions {
         campaign: CampaignId,
     ) -> Result<Option<(u16, u16)>, EngineError> {
         let parts = self.parts_of(ledger, campaign).await?;
-        Ok(parts.and_then(|parts| self.index_of(partition, campaign, parts)))
+        Ok(parts.and_then(|(parts, _)| self.index_of(partition, campaign, parts)))
     }
 
     /// The place of a partition's part among so many; none where it has none.

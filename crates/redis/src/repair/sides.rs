@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::try_join3;
 use qiang_core::{
     campaign::{Campaign, Phase},
     event::PartitionId,
@@ -16,7 +17,7 @@ use crate::{
     engine::RedisEngine,
     meta::CampaignMeta,
     open::fields_of,
-    snapshot::{PartSnapshot, SettledSnapshot, facts_of, settled},
+    snapshot::{PartSnapshot, SettledRows, SettledSnapshot, facts_of, settled},
 };
 
 /// What Redis has of a partition.
@@ -60,25 +61,34 @@ impl BothSides {
 }
 
 impl RedisEngine {
-    /// Reads a campaign's part of this place on both sides; none where the ledger does not know the campaign.
+    /// Reads a campaign's part of this place on both sides, with the campaign's rows of the ledger; none where the ledger does not know the campaign.
     pub(super) async fn read_part(
         &self,
         ledger: &dyn Ledger,
         partition: PartitionId,
         campaign: CampaignId,
         place: (u16, u16),
+        rows: &SettledRows,
     ) -> Result<Option<BothSides>, EngineError> {
         let partitions = &self.node.partitions;
-        let snapshot = partitions.snapshot(partition, campaign).await?;
+        let known = async {
+            let known = ledger.settled_part(campaign, partition).await;
+            known.map_err(of_ledger)
+        };
+        let (snapshot, now, known) = try_join3(
+            partitions.snapshot(partition, campaign),
+            partitions.time(partition),
+            known,
+        )
+        .await?;
         let place = snapshot.as_ref().map_or(place, |snapshot| {
             (snapshot.facts.parts, snapshot.facts.index)
         });
-        let now = partitions.time(partition).await?;
-        let known = settled(ledger, campaign, partition, place);
-        let Some(known) = known.await.map_err(of_ledger)? else {
+        let Some(known) = known else {
             // Redis has what the ledger does not know: nothing can be held against it.
             return Ok(None);
         };
+        let known = SettledSnapshot::of(known, rows, place);
         let Some(snapshot) = snapshot else {
             return Ok(Some(lost_part(place, known, now)));
         };

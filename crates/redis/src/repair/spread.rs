@@ -20,7 +20,7 @@ use super::{
     sides::BothSides,
     stock::Stock,
 };
-use crate::{engine::RedisEngine, rebuild::records, reply::share};
+use crate::{engine::RedisEngine, rebuild::records, reply::share, snapshot::settled_rows};
 
 /// A part that is repaired: its partition's place in the group, and what is known of it.
 pub(super) type Member = (usize, BothSides);
@@ -35,17 +35,19 @@ impl RedisEngine {
         campaign: CampaignId,
     ) -> Result<Vec<Member>, EngineError> {
         let partitions = &self.node.partitions;
-        let Some(parts) = partitions.parts_of(ledger, campaign).await? else {
+        let Some((parts, kind)) = partitions.parts_of(ledger, campaign).await? else {
             // Redis has what the ledger does not know: nothing can be held against it.
             return Ok(Vec::new());
         };
+        let rows = settled_rows(ledger, campaign, kind).await;
+        let rows = rows.map_err(of_ledger)?;
         // Each partition has a connection of its own.
         let (mut places, mut reads) = (Vec::new(), Vec::new());
         for (place, held) in held.iter().enumerate() {
             let partition = held.rebuild.partition;
             if let Some(index) = partitions.index_of(partition, campaign, parts) {
                 places.push(place);
-                reads.push(self.read_part(ledger, partition, campaign, index));
+                reads.push(self.read_part(ledger, partition, campaign, index, &rows));
             }
         }
         let read = places.into_iter().zip(try_join_all(reads).await?);
