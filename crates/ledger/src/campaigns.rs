@@ -19,7 +19,7 @@ use crate::{
     error::{StoreError, raced},
 };
 
-const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1");
+pub(crate) const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1");
 const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
 const ENTER_SHARES: Statement = sql!("enter_shares");
 const CAMPAIGN: Statement = sql!("campaign");

@@ -13,10 +13,10 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
-        WithheldRecord,
+        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+        SettlementStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -235,6 +235,25 @@ impl CampaignStore for FakeLedger {
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl AudienceStore for FakeLedger {
+    async fn create_for(&self, _: &Setup, _: &str) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn audience(&self, _: CampaignId) -> Result<Option<String>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn has_share(&self, _: CampaignId, _: &UserId) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn luckiest(&self, _: CampaignId) -> Result<Option<GrantRecord>, LedgerError> {
         Err(broken())
     }
 }
