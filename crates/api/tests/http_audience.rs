@@ -229,7 +229,8 @@ async fn a_packet_ends_with_its_last_share() {
         amounts.push((share.json()["amount"]["amount"].as_i64().unwrap(), user));
     }
     let over = seen("ann").await;
-    assert_eq!(over["state"]["phase"], json!("ended"));
+    let phase = over["state"]["phase"].as_str().unwrap();
+    assert!(["ended", "closed"].contains(&phase), "{over}");
     assert!(over["seed"].is_string(), "{over}");
     let largest = amounts.iter().map(|(amount, _)| *amount).max().unwrap();
     let first = amounts.iter().find(|(amount, _)| *amount == largest);
@@ -237,6 +238,24 @@ async fn a_packet_ends_with_its_last_share() {
     assert_eq!(luckiest["amount"]["amount"], json!(largest));
     assert_eq!(luckiest["user"], json!(first.unwrap().1));
     assert_eq!(seen("eve").await.get("luckiest"), None);
+
+    // Its window is not over, and nobody closes it: it closes by itself, with nothing left.
+    let state = format!("/v1/campaigns/{id}/state");
+    let begun = std::time::Instant::now();
+    while service.get(&state, "").await.json()["phase"] != json!("closed") {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let closed = seen("ann").await;
+    assert_eq!(closed["refunded"]["amount"], json!(0));
+    assert_eq!(
+        (&closed["seed"], &closed["luckiest"]),
+        (&over["seed"], luckiest)
+    );
+    assert_eq!(claim(&service, &id, "bob", json!({})).await.status, 200);
+    claim(&service, &id, "eve", json!({}))
+        .await
+        .assert_problem(410, "ended");
     service.stop().await;
 }
 

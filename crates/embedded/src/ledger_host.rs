@@ -187,6 +187,14 @@ macro_rules! impl_ledger {
                     query(self.readers(), campaigns::drafts).await
                 }
 
+                async fn claimed_packets(
+                    &self,
+                    limit: u32,
+                ) -> Result<Vec<CampaignId>, LedgerError> {
+                    let claimed = move |conn: &_| campaigns::claimed_packets(conn, limit);
+                    query(self.readers(), claimed).await
+                }
+
                 async fn grants(
                     &self,
                     id: CampaignId,

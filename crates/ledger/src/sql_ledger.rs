@@ -114,6 +114,11 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             .await
     }
 
+    async fn claimed_packets(&self, limit: u32) -> Result<Vec<CampaignId>, LedgerError> {
+        self.read(move |conn| Box::pin(campaigns::claimed_packets::<D>(conn, limit)))
+            .await
+    }
+
     async fn grants(
         &self,
         id: CampaignId,

@@ -165,6 +165,8 @@ pub(crate) struct FakeLedger {
     pub(crate) positions_take: Mutex<Duration>,
     /// What it says of drafts.
     pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
+    /// What it says of packets that are claimed.
+    pub(crate) claimed: Mutex<Result<Vec<CampaignId>, LedgerError>>,
     /// Each settlement needs one of these.
     pub(crate) permits: Semaphore,
 }
@@ -181,6 +183,7 @@ impl FakeLedger {
             aside_fails: Mutex::default(),
             positions_take: Mutex::default(),
             drafts: Mutex::new(Ok(Vec::new())),
+            claimed: Mutex::new(Ok(Vec::new())),
             permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
@@ -232,6 +235,10 @@ impl CampaignStore for FakeLedger {
 
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
         self.drafts.lock().unwrap().clone()
+    }
+
+    async fn claimed_packets(&self, _: u32) -> Result<Vec<CampaignId>, LedgerError> {
+        self.claimed.lock().unwrap().clone()
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {

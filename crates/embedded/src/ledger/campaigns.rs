@@ -109,6 +109,24 @@ pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
     Ok(drafts)
 }
 
+/// Packets that are not closed and whose shares are all claimed.
+pub(crate) fn claimed_packets(
+    conn: &Connection,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM campaigns WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply LIMIT ?1",
+    )?;
+    let ids = statement.query_map([limit], |row| row.get::<_, String>(0))?;
+    ids.map(|id| campaign_id(&id?)).collect()
+}
+
+/// The id of a campaign, as a column has it.
+pub(super) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
+    let parsed = text.parse();
+    parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))
+}
+
 /// Goes through campaigns with their shares, oldest first.
 pub(crate) fn each_setup(
     conn: &Connection,
