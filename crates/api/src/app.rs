@@ -17,6 +17,7 @@ use tokio::{task::JoinSet, time::timeout};
 use uuid::Uuid;
 
 use crate::{
+    audience::Audience,
     auth::{Caller, Verifier},
     campaign_cache::{CampaignCache, CampaignMeta},
     challenge::Challenge,
@@ -24,6 +25,7 @@ use crate::{
     gauges::Gauges,
     metrics::{Metrics, OrderCheckMetrics},
     order_check::OrderCheck,
+    passphrase,
     problem::{Problem, ProblemKind},
     readiness::Readiness,
     throttle::Throttle,
@@ -58,6 +60,8 @@ pub(crate) struct App {
     pub(crate) verifier: Arc<ArcSwap<Verifier>>,
     pub(crate) campaigns: Arc<CampaignCache>,
     pub(crate) throttle: Throttle,
+    /// How often each user may guess a passphrase.
+    pub(crate) guesses: Throttle,
     pub(crate) readiness: Arc<Readiness>,
     /// What users do for a grab ticket.
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
@@ -73,6 +77,7 @@ impl App {
             verifier: Arc::new(ArcSwap::from_pointee(Verifier::new(&config.auth)?)),
             campaigns: Arc::default(),
             throttle: Throttle::new(&config.limits),
+            guesses: passphrase::guesses(),
             readiness: Arc::default(),
             metrics: Arc::new(metrics),
             challenge: ports
@@ -88,6 +93,7 @@ impl App {
     pub(crate) fn upkeep(&self) {
         self.metrics.upkeep();
         self.throttle.upkeep();
+        self.guesses.upkeep();
     }
 
     pub(crate) fn fresh_id(&self) -> Uuid {
@@ -141,12 +147,20 @@ impl App {
         Ok(settled)
     }
 
-    pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<CampaignMeta>, Problem> {
+    pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         if let Some(meta) = self.campaigns.get(id) {
             return Ok(Some(meta));
         }
         let ledger = Arc::clone(&self.ports.ledger);
-        let read = async move { ledger.campaign(id).await };
+        let read = async move {
+            let Some(record) = ledger.campaign(id).await? else {
+                return Ok(None);
+            };
+            let kept = ledger.audience(id).await?;
+            let audience = kept.map(|text| Audience::of(id, &text)).transpose()?;
+            let meta = CampaignMeta::new(&record.campaign, audience);
+            Ok(Some(Arc::new(meta)))
+        };
         let meta = self.campaigns.load(id, read).await;
         meta.ok_or_else(|| Problem::internal("a read of the ledger has panicked"))?
             .map_err(Problem::from)
@@ -204,13 +218,8 @@ impl App {
 
     /// Opens a campaign on the engine. Opening it again changes nothing.
     pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
-        let (id, meta) = (setup.campaign.id, CampaignMeta::from(&setup.campaign));
-        self.ports
-            .engine
-            .submit(Command::Open(Box::new(setup)))
-            .await?;
-        self.campaigns.insert(id, meta);
-        Ok(())
+        let open = Command::Open(Box::new(setup));
+        self.ports.engine.submit(open).await.map(drop)
     }
 }
 

@@ -5,59 +5,77 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::{Mutex, RwLock};
 use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Requirements},
-    id::CampaignId,
+    id::{CampaignId, UserId},
     money::Currency,
-    ports::{CampaignRecord, LedgerError},
+    ports::LedgerError,
     time::Window,
 };
 use tokio::sync::oneshot;
 
+use crate::audience::Audience;
+
 /// Campaigns remembered at a time; past it, all are forgotten and read anew as they are asked for.
 const REMEMBERED_MAX: usize = 65_536;
+/// The same for users whom campaigns name.
+const NAMED_MAX: usize = 1_000_000;
 
 /// What answers need to know of a campaign, and never changes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct CampaignMeta {
     pub(crate) kind: CampaignKind,
     pub(crate) currency: Currency,
     pub(crate) ack: AckLevel,
     pub(crate) window: Window,
     pub(crate) requirements: Requirements,
+    pub(crate) owner: UserId,
+    /// Who may take part, where that is not everybody; and who may see the draws.
+    pub(crate) audience: Option<Audience>,
 }
 
-impl From<&Campaign> for CampaignMeta {
-    fn from(campaign: &Campaign) -> Self {
+impl CampaignMeta {
+    pub(crate) fn new(campaign: &Campaign, audience: Option<Audience>) -> Self {
         Self {
             kind: campaign.kind(),
             currency: campaign.currency(),
             ack: campaign.ack,
             window: campaign.window,
             requirements: campaign.requirements,
+            owner: campaign.owner.clone(),
+            audience,
         }
     }
 }
 
 /// What a read of the ledger found.
-type Loaded = Result<Option<CampaignMeta>, LedgerError>;
+type Loaded = Result<Option<Arc<CampaignMeta>>, LedgerError>;
 
 #[derive(Debug, Default)]
 pub(crate) struct CampaignCache {
-    known: RwLock<HashMap<CampaignId, CampaignMeta>>,
+    known: RwLock<Known>,
     /// Campaigns that are being read, and who waits for them.
     loading: Mutex<HashMap<CampaignId, Vec<oneshot::Sender<Loaded>>>>,
 }
 
+#[derive(Debug, Default)]
+struct Known {
+    campaigns: HashMap<CampaignId, Arc<CampaignMeta>>,
+    /// Users whom these name.
+    named: usize,
+}
+
 impl CampaignCache {
-    pub(crate) fn get(&self, id: CampaignId) -> Option<CampaignMeta> {
-        self.known.read().get(&id).copied()
+    pub(crate) fn get(&self, id: CampaignId) -> Option<Arc<CampaignMeta>> {
+        self.known.read().campaigns.get(&id).cloned()
     }
 
-    pub(crate) fn insert(&self, id: CampaignId, meta: CampaignMeta) {
+    fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
         let mut known = self.known.write();
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
+        let named = meta.audience.as_ref().map_or(0, Audience::named);
+        if known.campaigns.len() >= REMEMBERED_MAX || known.named + named > NAMED_MAX {
+            *known = Known::default();
         }
-        known.insert(id, meta);
+        known.named += named;
+        known.campaigns.insert(id, meta);
     }
 
     /// Reads a campaign and remembers it. Whoever asks for it meanwhile waits for the same read: after a start, peak
@@ -65,7 +83,7 @@ impl CampaignCache {
     pub(crate) async fn load(
         self: &Arc<Self>,
         id: CampaignId,
-        read: impl Future<Output = Result<Option<CampaignRecord>, LedgerError>> + Send + 'static,
+        read: impl Future<Output = Loaded> + Send + 'static,
     ) -> Option<Loaded> {
         let (waiter, loaded) = oneshot::channel();
         let is_first = {
@@ -83,10 +101,9 @@ impl CampaignCache {
                     id,
                     has_ended: false,
                 };
-                let record = read.await;
-                let loaded = record.map(|it| it.map(|it| CampaignMeta::from(&it.campaign)));
+                let loaded = read.await;
                 if let Ok(Some(meta)) = &loaded {
-                    cache.insert(id, *meta);
+                    cache.insert(id, Arc::clone(meta));
                 }
                 for waiter in reading.end() {
                     drop(waiter.send(loaded.clone()));

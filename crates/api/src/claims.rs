@@ -12,12 +12,14 @@ use qiang_core::{
     outcome::{Grant, Outcome},
     ports::Claimed,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::{
     app::App,
+    audience::Credentials,
     auth::Scope,
+    campaign_cache::CampaignMeta,
     extract::{Call, OptionalJson},
     problem::{Problem, ProblemBody, ProblemKind},
     refusal::refuse,
@@ -31,25 +33,33 @@ const GRANT_BYTES: usize = 384;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What to order.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = NewOrder)]
 pub(crate) struct OrderRequest {
     /// Units, at least 1.
     #[schema(minimum = 1, default = 1)]
     quantity: u32,
+    /// For sales by invitation: the invitation.
+    invitation: Option<String>,
+    /// For sales by passphrase: the passphrase.
+    passphrase: Option<String>,
 }
 
 impl Default for OrderRequest {
     fn default() -> Self {
-        Self { quantity: 1 }
+        Self {
+            quantity: 1,
+            invitation: None,
+            passphrase: None,
+        }
     }
 }
 
 /// Claims a share of a red packet.
 ///
-/// Repeating it gives the same share. A body is not needed.
-#[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+/// Repeating it gives the same share. A body is needed where the packet asks for an invitation or a passphrase.
+#[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets", request_body = Option<Credentials>,
     params(("id" = String, Path, description = "The red packet's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
@@ -57,8 +67,9 @@ impl Default for OrderRequest {
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `ticket-…`, \
-            `order-check-refused` with the shop's reason", body = ProblemBody),
+        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `not-named`, \
+            `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
+            body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
@@ -69,8 +80,10 @@ impl Default for OrderRequest {
 pub(crate) async fn claim_share(
     call: Call<CampaignId>,
     ticket: GrabTicket,
+    OptionalJson(shown): OptionalJson<Credentials>,
 ) -> Result<Response, Problem> {
-    decide(call, CampaignKind::RedPacket, 1, ticket).await
+    let proof = Proof { ticket, shown };
+    decide(call, CampaignKind::RedPacket, 1, proof).await
 }
 
 /// Orders units of a sale.
@@ -85,8 +98,9 @@ pub(crate) async fn claim_share(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
         (status = 401, body = ProblemBody),
-        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `ticket-…`, \
-            `order-check-refused` with the shop's reason", body = ProblemBody),
+        (status = 403, description = "No scope `claim`, or not what the campaign asks for: `not-named`, \
+            `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
+            body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
         (status = 409, description = "sold_out, limit_reached or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
@@ -99,12 +113,17 @@ pub(crate) async fn claim_share(
 pub(crate) async fn order_units(
     call: Call<CampaignId>,
     ticket: GrabTicket,
-    OptionalJson(OrderRequest { quantity }): OptionalJson<OrderRequest>,
+    OptionalJson(request): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
-    if quantity == 0 {
+    if request.quantity == 0 {
         return Err(Problem::invalid("an order is for at least 1 unit"));
     }
-    decide(call, CampaignKind::Sale, quantity, ticket).await
+    let shown = Credentials {
+        invitation: request.invitation,
+        passphrase: request.passphrase,
+    };
+    let proof = Proof { ticket, shown };
+    decide(call, CampaignKind::Sale, request.quantity, proof).await
 }
 
 /// Does what a claim does without the gate and the engine; its grant is made up. Only with `server.noop_route`, for
@@ -128,11 +147,17 @@ pub(crate) async fn noop(call: Call<CampaignId>) -> Result<Response, Problem> {
     Ok(grant_response(StatusCode::CREATED, &body))
 }
 
+/// What a claim shows of its right to be decided.
+struct Proof {
+    ticket: GrabTicket,
+    shown: Credentials,
+}
+
 async fn decide(
     call: Call<CampaignId>,
     kind: CampaignKind,
     quantity: u32,
-    ticket: GrabTicket,
+    proof: Proof,
 ) -> Result<Response, Problem> {
     let (app, caller) = (&*call.app, call.caller);
     caller.require(Scope::Claim)?;
@@ -147,59 +172,52 @@ async fn decide(
         key: call.key,
     };
     let known = app.ports.engine.peek(&claim);
-    if let Some(outcome) = &known
-        && let Some(response) = gate(app, id, kind, outcome).await?
-    {
-        app.metrics.answered_by_gate(outcome);
+    if let Some(outcome) = known.filter(|outcome| outcome.grant().is_none()) {
+        let response = refuse(app, id, kind, &outcome).await?;
+        app.metrics.answered_by_gate(&outcome);
         return Ok(response);
+    }
+    // Before anything is decided or heard again.
+    let admitted = app.admit(&claim, &proof.shown).await;
+    let Some(meta) = admitted.inspect_err(|problem| count_unmet(app, problem))? else {
+        let outcome = Outcome::UnknownCampaign;
+        app.metrics.claimed(&outcome);
+        return refuse(app, id, kind, &outcome).await;
+    };
+    // A replayed grant is answered here only if its acknowledgement level is certain; otherwise the engine answers,
+    // which knows it.
+    if let Some(Outcome::AlreadyGranted(grant)) = &known
+        && meta.ack == AckLevel::Fsync
+    {
+        app.metrics
+            .answered_by_gate(&Outcome::AlreadyGranted(*grant));
+        return Ok(granted(StatusCode::OK, grant, meta.ack, &meta));
     }
     // Who is known to have a grant gets it again without.
     if known.is_none() {
-        let checked = app.check_requirements(&claim, &ticket).await;
-        checked.inspect_err(|problem| match problem.kind_status().is_client_error() {
-            true => app.metrics.unmet(),
-            false => app.metrics.failed(),
-        })?;
+        let checked = app.check_requirements(&claim, &proof.ticket).await;
+        checked.inspect_err(|problem| count_unmet(app, problem))?;
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;
     app.metrics.claimed(&outcome);
     match outcome {
-        Outcome::Granted(grant) => granted(app, StatusCode::CREATED, &grant, ack).await,
-        Outcome::AlreadyGranted(grant) => granted(app, StatusCode::OK, &grant, ack).await,
+        Outcome::Granted(grant) => Ok(granted(StatusCode::CREATED, &grant, ack, &meta)),
+        Outcome::AlreadyGranted(grant) => Ok(granted(StatusCode::OK, &grant, ack, &meta)),
         _ => refuse(app, id, kind, &outcome).await,
     }
 }
 
-/// The answer that needs no engine. A replayed grant is answered here only if its acknowledgement level is certain;
-/// otherwise the engine answers, which knows it.
-async fn gate(
-    app: &App,
-    id: CampaignId,
-    kind: CampaignKind,
-    outcome: &Outcome,
-) -> Result<Option<Response>, Problem> {
-    let Some(grant) = outcome.grant() else {
-        return refuse(app, id, kind, outcome).await.map(Some);
-    };
-    let meta = app.campaigns.get(grant.campaign);
-    Ok(meta.filter(|meta| meta.ack == AckLevel::Fsync).map(|meta| {
-        let body = GrantBody::new(grant, meta.currency, Some(AckLevel::Fsync));
-        grant_response(StatusCode::OK, &body)
-    }))
+/// Counts a claim that is not decided for want of what the campaign asks for, or because nobody can tell.
+fn count_unmet(app: &App, problem: &Problem) {
+    match problem.kind_status().is_client_error() {
+        true => app.metrics.unmet(),
+        false => app.metrics.failed(),
+    }
 }
 
-async fn granted(
-    app: &App,
-    status: StatusCode,
-    grant: &Grant,
-    ack: AckLevel,
-) -> Result<Response, Problem> {
-    // Reads the ledger once a campaign after a restart. Should that fail, a retry replays the grant.
-    let meta = app.meta(grant.campaign).await?;
-    let meta = meta.ok_or_else(|| Problem::ledger_incomplete(grant.campaign))?;
-    let body = GrantBody::new(grant, meta.currency, Some(ack));
-    Ok(grant_response(status, &body))
+fn granted(status: StatusCode, grant: &Grant, ack: AckLevel, meta: &CampaignMeta) -> Response {
+    grant_response(status, &GrantBody::new(grant, meta.currency, Some(ack)))
 }
 
 fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {

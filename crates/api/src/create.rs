@@ -33,6 +33,8 @@ pub(crate) struct Draft {
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
     pub(crate) rules: Rules,
+    /// Who may take part and see the draws, as it is kept.
+    pub(crate) audience: Option<String>,
 }
 
 impl Draft {
@@ -95,6 +97,7 @@ impl App {
         let internal = |error: IdError| Problem::internal(error.to_string());
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
+        let audience = draft.audience.clone();
         let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
         let binding = match checked {
             Err(problem) if key.is_none() => return Err(problem),
@@ -109,7 +112,10 @@ impl App {
             self.open(setup_of(record.campaign).await?).await?;
         } else {
             let mut setup = setup_of(Campaign { id, ..checked? }).await?;
-            ledger.create(&setup).await?;
+            match &audience {
+                Some(rules) => ledger.create_for(&setup, rules).await?,
+                None => ledger.create(&setup).await?,
+            }
             // Under a key, somebody else may have created it in the meantime: open what is stored.
             if key.is_some() {
                 let stored = ledger.campaign(id).await?;

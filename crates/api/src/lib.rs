@@ -4,6 +4,7 @@
 
 mod accounts;
 mod app;
+mod audience;
 mod auth;
 mod breaker;
 mod campaign_cache;
@@ -16,9 +17,11 @@ mod extract;
 mod failures;
 mod gauges;
 mod health;
+mod invitation;
 mod metrics;
 mod order_check;
 mod orders;
+mod passphrase;
 mod problem;
 mod readiness;
 mod red_packets;
@@ -29,6 +32,7 @@ mod router;
 mod sales;
 mod seal;
 mod server;
+mod single_flight;
 mod throttle;
 mod tickets;
 mod token;

@@ -89,6 +89,11 @@ kinds! {
     ChallengeFailed = FORBIDDEN, "challenge-failed", "The challenge is not solved";
     OrderCheckRefused = FORBIDDEN, "order-check-refused", "The shop does not allow this order";
     OrderCheckUnavailable = SERVICE_UNAVAILABLE, "order-check-unavailable", "The shop cannot check orders just now";
+    NotNamed = FORBIDDEN, "not-named", "The campaign is for other users";
+    InvitationInvalid = FORBIDDEN, "invitation-invalid", "The campaign asks for an invitation that is valid";
+    PassphraseWrong = FORBIDDEN, "passphrase-wrong", "The campaign asks for its passphrase";
+    DrawsHidden = FORBIDDEN, "draws-hidden", "The draws of this packet are not for everybody";
+    NotByInvitation = CONFLICT, "not-by-invitation", "The campaign has no invitations";
     ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
 }
 

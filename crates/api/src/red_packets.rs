@@ -6,7 +6,8 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase, RedPacket, Rules, Tally},
     id::CampaignId,
-    ports::CampaignRecord,
+    money::Currency,
+    ports::{CampaignRecord, GrantRecord},
     split::{RuleName, RulePartsError, Seed, Split, SplitRule, commit},
 };
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{
     app::App,
+    audience::{Audience, AudienceRequest, Draws},
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param, Params},
@@ -27,7 +29,7 @@ const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 
 /// A red packet to send.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewRedPacket)]
 pub(crate) struct RedPacketRequest {
@@ -54,6 +56,12 @@ pub(crate) struct RedPacketRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Who may take part; default: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<AudienceRequest>,
+    /// Who may see the draws; default: everybody.
+    #[serde(default, skip_serializing_if = "Draws::is_everybody")]
+    draws: Draws,
 }
 
 /// How the total becomes shares.
@@ -106,12 +114,21 @@ pub(crate) struct RedPacketBody {
     split: SplitBody,
     /// What is promised: the SHA-256 over the seed and the split.
     commitment: String,
-    /// What the shares are drawn from; shown once the packet is closed, so that everybody can draw them again.
+    /// What the shares are drawn from; shown once all shares are claimed or the packet is closed, so that everybody can
+    /// draw them again.
     seed: Option<String>,
     ack: &'static str,
     /// What a claim needs before it is decided.
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
+    /// Who may see the draws.
+    draws: Draws,
+    /// The largest share, the earliest if there are several; shown with the seed, to those who may see the draws.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    luckiest: Option<ShareBody>,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -124,8 +141,29 @@ pub(crate) struct RedPacketBody {
 }
 
 impl RedPacketBody {
-    fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
+    /// The packet as a caller may see it.
+    async fn new(
+        record: CampaignRecord,
+        tally: &Tally,
+        app: &App,
+        caller: &Caller,
+    ) -> Result<Self, Problem> {
         let campaign = record.campaign;
+        // As the ledger has it, which follows committed entries alone: what was decided and could not be kept must not
+        // reveal the seed of a packet that goes on. Shares never come back, so that a packet without any is over.
+        let is_over = record.phase == Phase::Closed || record.granted == campaign.supply();
+        let meta = app.meta(campaign.id).await?;
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
+        let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
+        let (id, owner) = (campaign.id, &campaign.owner);
+        let luckiest = match is_over && app.may_see_draws(id, owner, draws, caller).await? {
+            true => app.ports.ledger.luckiest(id).await?,
+            false => None,
+        };
+        let mut state = StateBody::new(tally, campaign.window, app.ports.clock.now());
+        if is_over && tally.phase != Phase::Closed {
+            state.phase = Phase::Ended.name(); // it is closed in a moment
+        }
         let Rules::RedPacket(packet) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
@@ -137,13 +175,14 @@ impl RedPacketBody {
             shares: packet.split.count(),
             split: SplitBody::of(packet.split.rule()),
             commitment: commit(&packet.seed, &packet.split).to_string(),
-            // As the ledger has it, which follows committed entries alone: a close that was decided and could not be
-            // kept must not reveal the seed of a packet that goes on.
-            seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
+            seed: is_over.then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             requirements: requirements::list(campaign.requirements),
+            audience: audience.and_then(Audience::kind),
+            draws,
+            luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
             created_at: When(campaign.created_at),
-            state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
+            state,
             claimed: money(tally.claimed_minor),
             remaining: money(tally.remaining_minor),
             refunded: money(tally.refunded_minor),
@@ -187,6 +226,17 @@ pub(crate) struct ShareBody {
     granted_at: When,
 }
 
+impl ShareBody {
+    fn new(grant: GrantRecord, currency: Currency) -> Self {
+        Self {
+            number: grant.number,
+            user: grant.user.to_string(),
+            amount: MoneyBody::new(grant.amount_minor, currency),
+            granted_at: When(grant.granted_at),
+        }
+    }
+}
+
 /// Sends a red packet from the caller's account.
 #[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
@@ -221,13 +271,17 @@ pub(crate) async fn create(
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules,
+        audience: AudienceRequest::keep(request.audience.as_ref(), request.draws).await?,
     };
     let route = "POST /v1/red-packets";
     let (status, id) = app
         .create(&caller, route, key.as_ref(), &request, draft)
         .await?;
     let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
-    Ok((status, Json(RedPacketBody::new(record, &tally, &app)?)))
+    let audience = request.audience.as_ref();
+    app.check_repeated(id, &caller, audience).await?;
+    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    Ok((status, Json(body)))
 }
 
 /// A red packet: its commitment and its state.
@@ -236,25 +290,29 @@ pub(crate) async fn create(
     responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    _: Caller,
+    caller: Caller,
     Param(id): Param<CampaignId>,
 ) -> Result<Json<RedPacketBody>, Problem> {
     let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
-    if tally.phase == Phase::Closed && record.phase != Phase::Closed {
-        // Closed a moment ago: the ledger is about to know.
+    let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
+    let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
+    if closed || claimed {
+        // Over since a moment ago: the ledger is about to know.
         app.settled().await?;
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
-    Ok(Json(RedPacketBody::new(record, &tally, &app)?))
+    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    Ok(Json(body))
 }
 
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     params(("id" = String, Path, description = "The red packet's id"), Page),
-    responses((status = 200, body = SharesBody), (status = 404, body = ProblemBody), NoAnswer))]
+    responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = ProblemBody),
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    _: Caller,
+    caller: Caller,
     Param(id): Param<CampaignId>,
     Params(page): Params<Page>,
 ) -> Result<Json<SharesBody>, Problem> {
@@ -269,17 +327,19 @@ pub(crate) async fn list(
         return Err(ProblemKind::UnknownCampaign.into());
     }
     let settled = app.settled().await?;
+    let audience = meta.audience.as_ref();
+    let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
+    if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
+        return Err(ProblemKind::DrawsHidden.into());
+    }
     let grants = app.ports.ledger.grants(id, page.after, limit).await?;
     let next = grants
         .last()
         .filter(|_| grants.len() == limit as usize)
         .map(|last| last.number);
-    let claims = grants.into_iter().map(|grant| ShareBody {
-        number: grant.number,
-        user: grant.user.to_string(),
-        amount: MoneyBody::new(grant.amount_minor, meta.currency),
-        granted_at: When(grant.granted_at),
-    });
+    let claims = grants
+        .into_iter()
+        .map(|grant| ShareBody::new(grant, meta.currency));
     Ok(Json(SharesBody {
         claims: claims.collect(),
         next,

@@ -22,7 +22,7 @@ use crate::{
     app::App,
     campaigns, claims,
     health::{self, Operation},
-    orders,
+    invitation, orders,
     problem::{Problem, ProblemKind},
     red_packets, sales, tickets,
 };
@@ -66,6 +66,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
+        .routes(routes!(invitation::create))
         .merge(operation_routes())
 }
 

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::{
     app::App,
+    audience::{AudienceRequest, Draws},
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Call, Key, Param},
@@ -24,7 +25,7 @@ use crate::{
 };
 
 /// A sale to open.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewSale)]
 pub(crate) struct SaleRequest {
@@ -62,6 +63,9 @@ pub(crate) struct SaleRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Who may take part; default: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<AudienceRequest>,
 }
 
 /// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
@@ -84,14 +88,18 @@ pub(crate) struct SaleBody {
     /// What a claim needs before it is decided.
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Who may take part: users, invitation or passphrase. Absent: everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audience: Option<&'static str>,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
 }
 
 impl SaleBody {
-    fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
+    async fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
         let campaign = record.campaign;
+        let meta = app.meta(campaign.id).await?;
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
@@ -110,6 +118,7 @@ impl SaleBody {
             admission_percent: sale.admission().map_or(0, AdmissionRatio::percent),
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
+            audience: meta.and_then(|meta| meta.audience.as_ref()?.kind()),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
@@ -146,12 +155,15 @@ pub(crate) async fn create(
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules: Rules::Sale(sale),
+        audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
     };
     let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
+    let audience = request.audience.as_ref();
+    app.check_repeated(id, &caller, audience).await?;
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok((status, Json(SaleBody::new(record, &tally, &app)?)))
+    Ok((status, Json(SaleBody::new(record, &tally, &app).await?)))
 }
 
 /// A sale and its state.
@@ -164,7 +176,7 @@ pub(crate) async fn get(
     Param(id): Param<CampaignId>,
 ) -> Result<Json<SaleBody>, Problem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok(Json(SaleBody::new(record, &tally, &app)?))
+    Ok(Json(SaleBody::new(record, &tally, &app).await?))
 }
 
 /// What to change about a sale.
@@ -200,7 +212,7 @@ pub(crate) async fn change(
     match app.ports.engine.submit(command).await? {
         Reply::Acted(tally) => {
             tracing::info!(%campaign, stock, "the stock was changed by an operator");
-            Ok(Json(SaleBody::new(record, &tally, app)?))
+            Ok(Json(SaleBody::new(record, &tally, app).await?))
         }
         _ => Err(Problem::unexpected_reply()),
     }

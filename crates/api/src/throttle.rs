@@ -1,5 +1,5 @@
-//! How often one user may claim. Its memory is bounded: inactive users are forgotten, and above the bound nobody is
-//! limited until then. The engine protects the supply, not this file.
+//! How often one user may claim, or guess a passphrase. Its memory is bounded: inactive users are forgotten, and above
+//! the bound nobody is limited until then. The engine protects the supply, not this file.
 
 use std::{
     num::NonZeroU32,
@@ -24,14 +24,20 @@ struct Metered {
 impl Throttle {
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
         let rate = NonZeroU32::new(limits.claims_per_user_per_second);
-        Self(rate.map(|rate| {
-            let burst = NonZeroU32::new(limits.claims_burst).unwrap_or(NonZeroU32::MIN);
-            Metered {
-                limiter: DefaultKeyedRateLimiter::keyed(Quota::per_second(rate).allow_burst(burst)),
-                clock: governor::clock::DefaultClock::default(),
-                users_max: limits.users_metered_max,
-                full: AtomicBool::new(false),
-            }
+        let burst = NonZeroU32::new(limits.claims_burst).unwrap_or(NonZeroU32::MIN);
+        rate.map_or(Self(None), |rate| {
+            let quota = Quota::per_second(rate).allow_burst(burst);
+            Self::of(quota, limits.users_metered_max)
+        })
+    }
+
+    /// Each of so many users may do something so often.
+    pub(crate) fn of(quota: Quota, users_max: usize) -> Self {
+        Self(Some(Metered {
+            limiter: DefaultKeyedRateLimiter::keyed(quota),
+            clock: governor::clock::DefaultClock::default(),
+            users_max,
+            full: AtomicBool::new(false),
         }))
     }
 

@@ -200,26 +200,16 @@ async fn each_outcome_has_its_status_and_type() {
     )
     .await;
 
-    let one = service.red_packet(1, |_| ()).await;
-    check(orders(&one), "ann", 404, "unknown-campaign").await; // of the other kind
+    let packet = service.red_packet(1, |_| ()).await;
+    check(orders(&packet), "ann", 404, "unknown-campaign").await; // of the other kind
+    let one = service.sale(1, |_| ()).await;
+    let ann = service.token("ann", "claim");
+    assert_eq!(service.act(&orders(&one), &ann).await.status, 201);
     assert_eq!(
-        service
-            .act(&claims(&one), &service.token("ann", "claim"))
-            .await
-            .status,
-        201
-    );
-    assert_eq!(
-        check(claims(&one), "bob", 409, "sold-out").await.json()["remaining"],
+        check(orders(&one), "bob", 409, "sold-out").await.json()["remaining"],
         json!(0)
     );
-    assert_eq!(
-        service
-            .act(&claims(&one), &service.token("ann", "claim"))
-            .await
-            .status,
-        200
-    );
+    assert_eq!(service.act(&orders(&one), &ann).await.status, 200);
 
     let later = service
         .red_packet(2, |body| {

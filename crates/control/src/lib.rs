@@ -3,6 +3,7 @@
 
 pub mod drafts;
 pub mod host;
+pub mod packets;
 pub mod reconcile;
 pub mod repair;
 pub mod settlement;

@@ -59,21 +59,44 @@ macro_rules! impl_ledger {
                 id::{CampaignId, IdempotencyKey, UserId},
                 money::Money,
                 ports::{
-                    AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding,
-                    KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-                    ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-                    SettledRow, SettlementStore, WithheldRecord,
+                    AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore,
+                    GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
+                    SettledPart, SettledPayment, SettledRow, SettlementStore, WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
-                ledger::{accounts, campaigns, keys, quarantine, reconcile, repairs, settle},
+                ledger::{
+                    accounts, audiences, campaigns, keys, quarantine, reconcile, repairs, settle,
+                },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
 
             /// How long a sender with too little money waits for what was just claimed to be settled.
             const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
+
+            async fn create(
+                host: &$host,
+                setup: &Setup,
+                audience: Option<&str>,
+            ) -> Result<(), LedgerError> {
+                let create = || {
+                    let (setup, audience) = (setup.clone(), audience.map(str::to_owned));
+                    job(host, 0, move |context| {
+                        audiences::create(context.conn, context.now, &setup, audience.as_deref())
+                    })
+                };
+                match create().await {
+                    Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
+                        let (partition, seq) = host.last_committed().ok_or(refusal)?;
+                        host.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
+                        create().await
+                    }
+                    result => result,
+                }
+            }
 
             #[async_trait]
             impl KeyStore for $host {
@@ -114,21 +137,43 @@ macro_rules! impl_ledger {
             }
 
             #[async_trait]
+            impl AudienceStore for $host {
+                async fn create_for(
+                    &self,
+                    setup: &Setup,
+                    audience: &str,
+                ) -> Result<(), LedgerError> {
+                    create(self, setup, Some(audience)).await
+                }
+
+                async fn audience(&self, id: CampaignId) -> Result<Option<String>, LedgerError> {
+                    query(self.readers(), move |conn| audiences::audience(conn, id)).await
+                }
+
+                async fn has_share(
+                    &self,
+                    id: CampaignId,
+                    user: &UserId,
+                ) -> Result<bool, LedgerError> {
+                    let user = user.clone();
+                    query(self.readers(), move |conn| {
+                        audiences::has_share(conn, id, &user)
+                    })
+                    .await
+                }
+
+                async fn luckiest(
+                    &self,
+                    id: CampaignId,
+                ) -> Result<Option<GrantRecord>, LedgerError> {
+                    query(self.readers(), move |conn| audiences::luckiest(conn, id)).await
+                }
+            }
+
+            #[async_trait]
             impl CampaignStore for $host {
                 async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-                    let create = |setup: Setup| {
-                        job(self, 0, move |context| {
-                            campaigns::create(context.conn, context.now, &setup)
-                        })
-                    };
-                    match create(setup.clone()).await {
-                        Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
-                            let (partition, seq) = self.last_committed().ok_or(refusal)?;
-                            self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
-                            create(setup.clone()).await
-                        }
-                        result => result,
-                    }
+                    create(self, setup, None).await
                 }
 
                 async fn campaign(
@@ -140,6 +185,14 @@ macro_rules! impl_ledger {
 
                 async fn drafts(&self) -> Result<Vec<Setup>, LedgerError> {
                     query(self.readers(), campaigns::drafts).await
+                }
+
+                async fn claimed_packets(
+                    &self,
+                    limit: u32,
+                ) -> Result<Vec<CampaignId>, LedgerError> {
+                    let claimed = move |conn: &_| campaigns::claimed_packets(conn, limit);
+                    query(self.readers(), claimed).await
                 }
 
                 async fn grants(

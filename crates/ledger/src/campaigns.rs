@@ -19,13 +19,14 @@ use crate::{
     error::{StoreError, raced},
 };
 
-const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1");
+pub(crate) const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1");
 const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
 const ENTER_SHARES: Statement = sql!("enter_shares");
 const CAMPAIGN: Statement = sql!("campaign");
 const DRAFTS: Statement = sql!("drafts");
 const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
+const CLAIMED_PACKETS: Statement = sql!(both include_str!("sql/claimed_packets.sql"));
 const GRANTED_SHARES: Statement = sql!("granted_shares");
 const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 
@@ -174,6 +175,22 @@ pub(crate) async fn drafts<D: Dialect>(conn: &mut D::Connection) -> Result<Vec<S
         drafts.push(setup_of(campaign, amounts.collect())?);
     }
     Ok(drafts)
+}
+
+/// Packets that are not closed and whose shares are all claimed.
+pub(crate) async fn claimed_packets<D: Dialect>(
+    conn: &mut D::Connection,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let limit = [i64::from(limit).into()];
+    let ids = fetch::<D, (String,)>(conn, &CLAIMED_PACKETS, &limit).await?;
+    ids.iter().map(|(id,)| campaign_id(id)).collect()
+}
+
+/// The id of a campaign, as a column has it.
+pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
+    let parsed = text.parse();
+    parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))
 }
 
 /// Settled grants with numbers above `after`, in order.

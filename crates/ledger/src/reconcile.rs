@@ -7,7 +7,7 @@ use qiang_core::{
 };
 
 use crate::{
-    campaigns::{campaign_row, numbered_rows},
+    campaigns::{campaign_id, campaign_row, numbered_rows},
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
 };
@@ -27,12 +27,7 @@ pub(crate) async fn live_campaigns<D: Dialect>(
     let after = after.map_or_else(String::new, |id| id.to_string());
     let page = [after.as_str().into(), i64::from(limit).into()];
     let ids = fetch::<D, (String,)>(conn, &LIVE_CAMPAIGNS, &page).await?;
-    ids.into_iter()
-        .map(|(id,)| {
-            let parsed = id.parse();
-            parsed.map_err(|_| StoreError::damaged(format!("{id} is no campaign")))
-        })
-        .collect()
+    ids.iter().map(|(id,)| campaign_id(id)).collect()
 }
 
 /// Into how many parts a campaign is divided, and what one of them says: phase, units returned, minor units refunded.

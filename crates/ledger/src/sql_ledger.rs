@@ -9,16 +9,16 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
-        WithheldRecord,
+        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+        SettlementStore, WithheldRecord,
     },
 };
 use uuid::Uuid;
 
 use crate::{
-    accounts, campaigns,
+    accounts, audiences, campaigns,
     dialect::Dialect,
     keys,
     pool::{self, BoundedPool, Mode, Worked},
@@ -114,6 +114,11 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             .await
     }
 
+    async fn claimed_packets(&self, limit: u32) -> Result<Vec<CampaignId>, LedgerError> {
+        self.read(move |conn| Box::pin(campaigns::claimed_packets::<D>(conn, limit)))
+            .await
+    }
+
     async fn grants(
         &self,
         id: CampaignId,
@@ -121,6 +126,34 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
         limit: u32,
     ) -> Result<Vec<GrantRecord>, LedgerError> {
         self.read(move |conn| Box::pin(campaigns::grants::<D>(conn, id, after, limit)))
+            .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> AudienceStore for SqlLedger<D> {
+    async fn create_for(&self, setup: &Setup, audience: &str) -> Result<(), LedgerError> {
+        let args = (self.clock.now(), setup.clone(), audience.to_owned());
+        self.run(Mode::Enter, args, |conn, (now, setup, audience)| {
+            Box::pin(audiences::create::<D>(conn, *now, setup, audience))
+        })
+        .await
+    }
+
+    async fn audience(&self, id: CampaignId) -> Result<Option<String>, LedgerError> {
+        self.read(move |conn| Box::pin(audiences::audience::<D>(conn, id)))
+            .await
+    }
+
+    async fn has_share(&self, id: CampaignId, user: &UserId) -> Result<bool, LedgerError> {
+        self.run(Mode::Read, user.clone(), move |conn, user| {
+            Box::pin(audiences::has_share::<D>(conn, id, user))
+        })
+        .await
+    }
+
+    async fn luckiest(&self, id: CampaignId) -> Result<Option<GrantRecord>, LedgerError> {
+        self.read(move |conn| Box::pin(audiences::luckiest::<D>(conn, id)))
             .await
     }
 }

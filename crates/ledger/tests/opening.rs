@@ -63,12 +63,12 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     history.settle(&ledger, 7).await;
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
-                  ALTER TABLE campaigns DROP COLUMN admission; \
+                  ALTER TABLE campaigns DROP COLUMN admission; DROP TABLE audiences; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
     let column = match S::COMMITS_EACH_STATEMENT {
         true => "ALTER TABLE orders DROP COLUMN `key`",
-        false => "ALTER TABLE orders DROP COLUMN key",
+        false => "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets",
     };
     S::execute(&url, column).await;
     S::execute(&url, "ALTER TABLE campaigns DROP COLUMN requirements").await;

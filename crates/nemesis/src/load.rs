@@ -128,7 +128,7 @@ impl Shared {
         let request = Request::claim(&campaign.id, campaign.is_packet, &user, quantity);
         let answer = self.insist(operation, &request).await;
         match &answer {
-            Some(Answer::Refused(why)) if why == "sold-out" => {
+            Some(Answer::Refused(why)) if ["sold-out", "ended"].contains(&why.as_str()) => {
                 self.campaigns.sold_out(&campaign.id);
             }
             Some(Answer::Granted { grant, .. }) => {

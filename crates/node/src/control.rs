@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use qiang_api::UsageError;
 use qiang_control::{
     drafts::DraftOpener,
+    packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
 };
 use qiang_core::{
@@ -34,6 +35,8 @@ const SETTLED_MAX: Duration = Duration::from_secs(300);
 pub enum Reconciler {
     /// Opens what was funded and not opened.
     Drafts,
+    /// Closes packets that are claimed.
+    Packets,
     /// Does what the time has made due.
     Due,
     /// Settles the logs into the ledger.
@@ -46,11 +49,12 @@ pub enum Reconciler {
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,
         Self::Settlement,
+        Self::Packets,
         Self::Reconciliation,
     ];
 
@@ -59,6 +63,7 @@ impl Reconciler {
     pub fn name(self) -> &'static str {
         match self {
             Self::Drafts => "drafts",
+            Self::Packets => "packets",
             Self::Due => "due",
             Self::Settlement => "settlement",
             Self::Repair => "repair",
@@ -73,6 +78,7 @@ impl Reconciler {
             Self::Drafts => {
                 "opens campaigns that the ledger has and no engine, and reads them back"
             }
+            Self::Packets => "closes packets whose shares are all claimed",
             Self::Due => "ends windows, closes and refunds what is over, expires holds",
             Self::Settlement => "settles the log of every partition into the ledger",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
@@ -162,6 +168,7 @@ impl ByHand {
         }
         match (reconciler, self) {
             (Reconciler::Drafts, _) => self.drafts(dry).await,
+            (Reconciler::Packets, _) => self.packets(dry).await,
             (Reconciler::Due, _) => self.due().await,
             (Reconciler::Settlement, _) => self.settlement(dry).await,
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
@@ -207,6 +214,14 @@ impl ByHand {
         }
         let opener = DraftOpener::new(self.ledger(), self.engine());
         Ok(RunReport::all(opener.open_all().await? as u64))
+    }
+
+    async fn packets(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let closer = PacketCloser::new(self.ledger(), self.engine());
+        match dry {
+            true => Ok(RunReport::list(closer.found().await?)),
+            false => Ok(RunReport::all(closer.close_all().await? as u64)),
+        }
     }
 
     async fn due(&self) -> anyhow::Result<RunReport> {

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use qiang_control::drafts::DraftOpener;
+use qiang_control::{drafts::DraftOpener, packets::PacketCloser};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -41,9 +41,11 @@ impl Server {
             }
             Err(_) => tracing::error!("drafts take long to open: trying on while serving"),
         }
+        let closer = PacketCloser::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let api = qiang_api::Server::start(config.api(), ports, listener)?;
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
+        upkeep.start("packets", PacketCloser::SCHEDULE, closer);
         Ok(Running {
             api,
             backend,

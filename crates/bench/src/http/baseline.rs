@@ -49,14 +49,15 @@ impl Rounds {
 
 pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool> {
     let users = target.users(users_for(args.seconds))?;
-    let sold_out = target.open_packet(1).await?;
-    let claims = format!("{sold_out}/claims");
+    // A packet that is all claimed ends; a sale is sold out for as long as its order is held.
+    let sale = target.open_sale().await?;
+    let orders = format!("/v1/sales/{sale}/orders");
     let mut client = Client::connect(target.addr).await?;
     client
-        .post(&claims, &target.operator, Bytes::new())
+        .post(&orders, &target.operator, Bytes::new())
         .await?
         .success()?;
-    let noop = claims.replacen("/v1/red-packets/", "/v1/noop/", 1);
+    let noop = format!("/v1/noop/{sale}/claims");
 
     let (mut noops, mut claim, mut sold) =
         (Rounds::default(), Rounds::default(), Rounds::default());
@@ -68,7 +69,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         // What the ledger has yet to catch up on would slow the next round, which is not a claim.
         target.settle().await?;
         let before_sold_out = one(args, target, &users, &noop, 201).await?;
-        let refused = one(args, target, &users, &claims, 409).await?;
+        let refused = one(args, target, &users, &orders, 409).await?;
         if round > 0 {
             let (first, second) = (before_claim.per_second, before_sold_out.per_second);
             noops.add(before_claim, first);

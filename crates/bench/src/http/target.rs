@@ -63,6 +63,15 @@ impl Target {
         Ok(format!("/v1/red-packets/{id}"))
     }
 
+    /// Opens a sale of one unit, and returns its id.
+    pub(super) async fn open_sale(&self) -> anyhow::Result<String> {
+        let mut client = Client::connect(self.addr).await?;
+        let sale = json!({
+            "title": "bench", "stock": 1, "unit_price": { "amount": 1, "currency": "CNY" }, "hold_seconds": 86_400,
+        });
+        client.create("/v1/sales", &self.operator, &sale).await
+    }
+
     /// Grants as the ledger has them: number to user and amount.
     pub(super) async fn ledger(&self, packet: &str) -> anyhow::Result<HashMap<u32, (String, i64)>> {
         let mut client = Client::connect(self.addr).await?;

@@ -13,10 +13,10 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
-        WithheldRecord,
+        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+        SettlementStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -165,6 +165,8 @@ pub(crate) struct FakeLedger {
     pub(crate) positions_take: Mutex<Duration>,
     /// What it says of drafts.
     pub(crate) drafts: Mutex<Result<Vec<Setup>, LedgerError>>,
+    /// What it says of packets that are claimed.
+    pub(crate) claimed: Mutex<Result<Vec<CampaignId>, LedgerError>>,
     /// Each settlement needs one of these.
     pub(crate) permits: Semaphore,
 }
@@ -181,6 +183,7 @@ impl FakeLedger {
             aside_fails: Mutex::default(),
             positions_take: Mutex::default(),
             drafts: Mutex::new(Ok(Vec::new())),
+            claimed: Mutex::new(Ok(Vec::new())),
             permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
         })
     }
@@ -234,7 +237,30 @@ impl CampaignStore for FakeLedger {
         self.drafts.lock().unwrap().clone()
     }
 
+    async fn claimed_packets(&self, _: u32) -> Result<Vec<CampaignId>, LedgerError> {
+        self.claimed.lock().unwrap().clone()
+    }
+
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl AudienceStore for FakeLedger {
+    async fn create_for(&self, _: &Setup, _: &str) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn audience(&self, _: CampaignId) -> Result<Option<String>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn has_share(&self, _: CampaignId, _: &UserId) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn luckiest(&self, _: CampaignId) -> Result<Option<GrantRecord>, LedgerError> {
         Err(broken())
     }
 }

@@ -1,5 +1,6 @@
 //! The ports: where engines, ledgers, logs and clocks meet. Siblings never import each other; they implement these.
 
+mod audience;
 mod engine;
 mod ledger;
 mod log;
@@ -11,6 +12,7 @@ mod transport;
 mod whole_ledger;
 
 pub use self::{
+    audience::AudienceStore,
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     ledger::{
         AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,

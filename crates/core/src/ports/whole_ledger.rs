@@ -1,8 +1,8 @@
 //! All of a ledger.
 
 use super::{
-    AccountStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore, RepairStore,
-    SettlementStore,
+    AccountStore, AudienceStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore,
+    RepairStore, SettlementStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
@@ -14,6 +14,7 @@ pub trait Ledger:
     + QuarantineStore
     + ReconcileStore
     + RepairStore
+    + AudienceStore
 {
 }
 
@@ -25,5 +26,6 @@ impl<T> Ledger for T where
         + QuarantineStore
         + ReconcileStore
         + RepairStore
+        + AudienceStore
 {
 }

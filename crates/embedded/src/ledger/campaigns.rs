@@ -32,17 +32,22 @@ pub(crate) enum Which {
     Opened,
 }
 
-/// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow.
-pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result<(), StoreError> {
+/// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow. Returns the
+/// new row's `ref`, or nothing if the campaign is there already.
+pub(crate) fn create(
+    conn: &Connection,
+    now: Timestamp,
+    setup: &Setup,
+) -> Result<Option<i64>, StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
     }
     let Some(campaign_ref) = insert(conn, campaign)? else {
-        return Ok(());
+        return Ok(None);
     };
     let Rules::RedPacket(packet) = &campaign.rules else {
-        return Ok(());
+        return Ok(Some(campaign_ref));
     };
 
     let mut share =
@@ -68,7 +73,8 @@ pub(crate) fn create(conn: &Connection, now: Timestamp, setup: &Setup) -> Result
     let credit = accounts.add(escrow, total)?;
     let (seq, ids) = (accounts::next_direct(conn)?, (debit, credit));
     let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
-    accounts::post(conn, &[posting])
+    accounts::post(conn, &[posting])?;
+    Ok(Some(campaign_ref))
 }
 
 /// The new row's `ref`, or nothing if the campaign is there already.
@@ -101,6 +107,24 @@ pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
     let mut drafts = Vec::new();
     each_setup(conn, Which::Drafts, |_, setup| drafts.push(setup))?;
     Ok(drafts)
+}
+
+/// Packets that are not closed and whose shares are all claimed.
+pub(crate) fn claimed_packets(
+    conn: &Connection,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM campaigns WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply LIMIT ?1",
+    )?;
+    let ids = statement.query_map([limit], |row| row.get::<_, String>(0))?;
+    ids.map(|id| campaign_id(&id?)).collect()
+}
+
+/// The id of a campaign, as a column has it.
+pub(super) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
+    let parsed = text.parse();
+    parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))
 }
 
 /// Goes through campaigns with their shares, oldest first.

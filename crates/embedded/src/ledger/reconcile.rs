@@ -23,12 +23,7 @@ pub(crate) fn live_campaigns(
     )?;
     let after = after.map_or_else(String::new, |id| id.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
-    ids.map(|id| {
-        let id = id?;
-        let parsed = id.parse();
-        parsed.map_err(|_| StoreError::damaged(format!("{id} is no campaign")))
-    })
-    .collect()
+    ids.map(|id| campaigns::campaign_id(&id?)).collect()
 }
 
 /// The part of a campaign that a partition has.

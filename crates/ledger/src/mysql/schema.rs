@@ -17,6 +17,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0005_stock_changed.sql"),
         include_str!("../../migrations/mysql/0006_requirements.sql"),
         include_str!("../../migrations/mysql/0007_admission.sql"),
+        include_str!("../../migrations/mysql/0008_audiences.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

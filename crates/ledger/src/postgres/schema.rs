@@ -19,6 +19,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0005_stock_changed.sql"),
         include_str!("../../migrations/postgres/0006_requirements.sql"),
         include_str!("../../migrations/postgres/0007_admission.sql"),
+        include_str!("../../migrations/postgres/0008_audiences.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

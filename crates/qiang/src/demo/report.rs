@@ -26,8 +26,8 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn of(users: u32, supply: u32, verdict: &Verdict, results: &Results) -> Self {
-        // Granted, replayed or sold out: no other answer is right here.
-        let expected = [200, 201, 409]
+        // Granted, replayed, sold out, or, of a packet that was all claimed, ended: no other answer is right here.
+        let expected = [200, 201, 409, 410]
             .map(|status| results.count(status))
             .iter()
             .sum::<u64>();
@@ -149,6 +149,7 @@ impl Report {
             ("answered 201 granted", count(201)),
             ("answered 200 already granted", count(200)),
             ("answered 409 sold out", count(409)),
+            ("answered 410 ended", count(410)),
             ("duplicates", both(|outcome| outcome.duplicates)),
             ("oversold", both(|outcome| outcome.oversold)),
             ("errors", both(|outcome| outcome.errors)),

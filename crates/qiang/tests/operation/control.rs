@@ -18,7 +18,14 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 5] = ["repair", "drafts", "due", "settlement", "reconciliation"];
+const NAMES: [&str; 6] = [
+    "repair",
+    "drafts",
+    "due",
+    "settlement",
+    "packets",
+    "reconciliation",
+];
 
 /// Runs a command on the embedded engine.
 fn embedded(folder: &Path, args: &[&str]) -> Ended {

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is a report here")]
 
+pub mod audiences;
 pub mod clock;
 pub mod gate;
 pub mod ledger;
@@ -172,6 +173,7 @@ macro_rules! engine_conformance {
             packets::a_user_has_one_share_and_the_same_one,
             packets::what_nobody_took_is_refunded,
             packets::a_single_share_is_the_whole_packet,
+            packets::a_claimed_packet_is_found_until_it_is_closed,
             clock::a_clock_that_jumps_breaks_nothing,
             clock::closed_stays_closed_when_the_clock_goes_back,
             clock::a_holder_has_the_grant_whatever_the_clock_says,
@@ -189,6 +191,8 @@ macro_rules! engine_conformance {
             ledger::a_key_is_bound_for_good,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
+            audiences::an_audience_is_kept_with_its_campaign,
+            audiences::the_luckiest_has_the_largest_share,
             ledger::the_level_of_the_ledger_is_answered_from_the_ledger,
             ledger::the_level_asked_for_is_reached,
             ledger::the_log_is_read_without_gaps,
@@ -212,11 +216,14 @@ macro_rules! engine_conformance {
             lifecycle::units_given_back_after_the_close_are_the_owners,
             packets::every_rule_hands_out_its_total_to_concurrent_users,
             packets::what_nobody_took_is_refunded,
+            packets::a_claimed_packet_is_found_until_it_is_closed,
             ledger::the_ledger_follows_the_log,
             ledger::settling_again_changes_nothing,
             ledger::settling_with_a_gap_is_refused,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
+            audiences::an_audience_is_kept_with_its_campaign,
+            audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,
             restart::a_restart_in_the_middle_loses_nothing,
             restart::holds_and_windows_survive_a_restart,

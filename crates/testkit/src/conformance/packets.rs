@@ -1,9 +1,9 @@
 //! Red packets: shares that add up, one a user, and the rest to the sender.
 
-use qiang_core::{book::CampaignAction, outcome::Outcome, split::SplitRule};
+use qiang_core::{book::CampaignAction, campaign::Phase, outcome::Outcome, split::SplitRule};
 
 use super::{Scenario, Subject};
-use crate::campaign::{OPEN_MS, OPENS, red_packet};
+use crate::campaign::{OPEN_MS, OPENS, red_packet, sale};
 
 /// One of each rule.
 const RULES: [SplitRule; 4] = [
@@ -103,5 +103,35 @@ pub async fn a_single_share_is_the_whole_packet<S: Subject>(case: &mut Scenario<
         let target = case.open(red_packet(total, 1, rule)).await;
         assert_eq!(case.granted(target.one("a")).await.amount_minor, total);
         assert_eq!(case.outcome(target.one("b")).await, "sold_out");
+    }
+}
+
+/// A packet whose shares are all claimed is found, until it is closed: once, with nothing to refund.
+pub async fn a_claimed_packet_is_found_until_it_is_closed<S: Subject>(case: &mut Scenario<S>) {
+    let sold = case.open(sale(1)).await;
+    case.granted(sold.one("a")).await;
+    for rule in [SplitRule::Equal, SplitRule::Lazy { min: 1 }] {
+        let packet = case.open(red_packet(100, 3, rule)).await;
+        for name in ["a", "b", "c"] {
+            case.settle().await;
+            assert_eq!(case.ledger().claimed_packets(9).await, Ok(Vec::new()));
+            case.granted(packet.one(name)).await;
+        }
+        case.settle().await;
+        let found = Ok(vec![packet.id]);
+        assert_eq!(case.ledger().claimed_packets(9).await, found);
+        assert_eq!(case.ledger().claimed_packets(0).await, Ok(Vec::new()));
+        for _ in 0..2 {
+            let tally = case.act(packet.id, CampaignAction::Close).await;
+            let left = (tally.returned, tally.remaining, tally.refunded_minor);
+            assert_eq!((tally.phase, left), (Phase::Closed, (0, 0, 0)));
+        }
+        case.settle().await;
+        assert_eq!(case.ledger().claimed_packets(9).await, Ok(Vec::new()));
+        let record = case.ledger().campaign(packet.id).await.unwrap().unwrap();
+        assert_eq!((record.phase, record.granted), (Phase::Closed, 3));
+        assert_eq!(case.claim(packet.one("d")).await, Outcome::Ended);
+        let again = case.claim(packet.one("a")).await;
+        assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
     }
 }

@@ -1,0 +1,305 @@
+//! Who may take part in a campaign, and who may see a packet's draws. It is decided here, before an engine is asked.
+//!
+//! What is kept of it is a JSON text beside the campaign, which never changes: named users, or a secret that
+//! invitations are signed with, or the hash of a passphrase.
+
+use std::{collections::HashSet, sync::Arc};
+
+use aws_lc_rs::hmac;
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use qiang_core::{
+    book::Claim,
+    id::{CampaignId, UserId},
+    ports::LedgerError,
+};
+use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    campaign_cache::CampaignMeta,
+    invitation,
+    passphrase::{KeptPassphrase, Passphrase},
+    problem::{Problem, ProblemKind},
+    wire::Text,
+};
+
+/// Users that a campaign may name.
+const USERS_MAX: usize = 5_000;
+/// Bytes of the secret that a campaign's invitations are signed with.
+const SECRET_BYTES: usize = 32;
+
+/// Who may take part: exactly one of these.
+#[derive(Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = Audience)]
+pub(crate) struct AudienceRequest {
+    /// These users and nobody else; at most 5000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    users: Option<Vec<Text<UserId>>>,
+    /// Whoever shows an invitation of `POST /v1/campaigns/{id}/invitations`.
+    invitation: bool,
+    /// Whoever says this, of at most 128 characters. It is kept as a hash.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "only_that_it_is_there"
+    )]
+    passphrase: Option<String>,
+}
+
+/// Requests are serialised for the fingerprint of their idempotency key, which is kept. A passphrase could be found by
+/// trying what gives it.
+fn only_that_it_is_there<S: Serializer>(_: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_bool(true)
+}
+
+/// Who may see the draws of a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Draws {
+    /// Everybody with a token.
+    #[default]
+    Everybody,
+    /// Those who have a share, and the sender.
+    Grabbers,
+    /// The sender.
+    Sender,
+}
+
+impl Draws {
+    pub(crate) fn is_everybody(&self) -> bool {
+        *self == Self::Everybody
+    }
+}
+
+/// What a claim shows of its right to take part.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = Credentials)]
+pub(crate) struct Credentials {
+    /// For campaigns by invitation: the invitation.
+    pub(crate) invitation: Option<String>,
+    /// For campaigns by passphrase: the passphrase.
+    pub(crate) passphrase: Option<String>,
+}
+
+/// What is kept in the ledger.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    users: Option<HashSet<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    invitation_secret: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    passphrase: Option<KeptPassphrase>,
+    draws: Draws,
+}
+
+/// Who may take part in one campaign, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Audience {
+    members: Members,
+    pub(crate) draws: Draws,
+}
+
+#[derive(Debug)]
+enum Members {
+    Everybody,
+    Users(HashSet<String>),
+    Invited(hmac::Key),
+    Told(Passphrase),
+}
+
+impl AudienceRequest {
+    /// The text that is kept for a new campaign; none where it is for everybody, and everybody sees the draws.
+    pub(crate) async fn keep(
+        request: Option<&Self>,
+        draws: Draws,
+    ) -> Result<Option<String>, Problem> {
+        let mut kept = Kept {
+            draws,
+            ..Kept::default()
+        };
+        match request {
+            None if draws.is_everybody() => return Ok(None),
+            None => {}
+            Some(Self {
+                users: Some(users),
+                invitation: false,
+                passphrase: None,
+            }) => {
+                if users.is_empty() || users.len() > USERS_MAX {
+                    return Err(Problem::invalid("an audience names 1 to 5000 users"));
+                }
+                kept.users = Some(users.iter().map(|user| user.0.to_string()).collect());
+            }
+            Some(Self {
+                users: None,
+                invitation: true,
+                passphrase: None,
+            }) => kept.invitation_secret = Some(encode(&rand::random::<[u8; SECRET_BYTES]>())),
+            Some(Self {
+                users: None,
+                invitation: false,
+                passphrase: Some(said),
+            }) => kept.passphrase = Some(KeptPassphrase::of(said).await?),
+            Some(_) => {
+                let advice = "an audience is one of `users`, `invitation` and `passphrase`";
+                return Err(Problem::invalid(advice));
+            }
+        }
+        let text = serde_json::to_string(&kept);
+        text.map(Some)
+            .map_err(|error| Problem::internal(error.to_string()))
+    }
+}
+
+impl Audience {
+    /// Reads what was kept of a campaign.
+    pub(crate) fn of(id: CampaignId, text: &str) -> Result<Self, LedgerError> {
+        let bad = || LedgerError::damaged(format!("the audience of {id} cannot be read"));
+        let kept: Kept = serde_json::from_str(text).map_err(|_| bad())?;
+        let members = match kept {
+            Kept {
+                users: Some(users), ..
+            } => Members::Users(users),
+            Kept {
+                invitation_secret: Some(secret),
+                ..
+            } => {
+                let secret = decode(&secret).ok_or_else(bad)?;
+                Members::Invited(hmac::Key::new(hmac::HMAC_SHA256, &secret))
+            }
+            Kept {
+                passphrase: Some(kept),
+                ..
+            } => Members::Told(Passphrase::of(&kept).ok_or_else(bad)?),
+            _ => Members::Everybody,
+        };
+        let draws = kept.draws;
+        Ok(Self { members, draws })
+    }
+
+    /// The word for who may take part; none for everybody.
+    pub(crate) fn kind(&self) -> Option<&'static str> {
+        match self.members {
+            Members::Everybody => None,
+            Members::Users(_) => Some("users"),
+            Members::Invited(_) => Some("invitation"),
+            Members::Told(_) => Some("passphrase"),
+        }
+    }
+
+    /// How many users it names.
+    pub(crate) fn named(&self) -> usize {
+        match &self.members {
+            Members::Users(users) => users.len(),
+            _ => 0,
+        }
+    }
+
+    /// What invitations are signed with, where there are any.
+    pub(crate) fn invitation_key(&self) -> Option<&hmac::Key> {
+        match &self.members {
+            Members::Invited(key) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+impl App {
+    /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor
+    /// the engine has it. It reads the ledger once a campaign. Where nobody can tell, nobody takes part.
+    pub(crate) async fn admit(
+        &self,
+        claim: &Claim,
+        shown: &Credentials,
+    ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
+        let (id, user) = (claim.campaign, &claim.user);
+        let Some(meta) = self.meta(id).await? else {
+            // What an engine has and the ledger does not may be for others.
+            return match self.ports.engine.tally(id).await? {
+                None => Ok(None),
+                Some(_) => Err(Problem::ledger_incomplete(id)),
+            };
+        };
+        let audience = meta.audience.as_ref();
+        let Some(audience) = audience.filter(|_| meta.kind == claim.kind) else {
+            return Ok(Some(meta));
+        };
+        let (admitted, refusal) = match &audience.members {
+            Members::Everybody => (true, ProblemKind::Forbidden),
+            Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotNamed),
+            Members::Invited(key) => {
+                let now = self.ports.clock.now();
+                // Behind the end nobody is granted anything, and those who were may hear it again.
+                let at = now.min(meta.window.ends_at().plus_millis(-1));
+                let invitation = shown.invitation.as_deref();
+                let valid = invitation.is_some_and(|text| invitation::verify(key, id, text, at));
+                (valid, ProblemKind::InvitationInvalid)
+            }
+            Members::Told(passphrase) => {
+                let said = shown.passphrase.as_deref().unwrap_or_default();
+                let guess = || self.guesses.check(user);
+                let right = passphrase.is(said, guess).await?;
+                (right, ProblemKind::PassphraseWrong)
+            }
+        };
+        match admitted {
+            true => Ok(Some(meta)),
+            false => Err(refusal.into()),
+        }
+    }
+
+    /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
+    /// not tell.
+    pub(crate) async fn check_repeated(
+        &self,
+        id: CampaignId,
+        caller: &Caller,
+        request: Option<&AudienceRequest>,
+    ) -> Result<(), Problem> {
+        let said = request.and_then(|request| request.passphrase.as_deref());
+        let meta = self.meta(id).await?;
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
+        let (Some(said), Some(Members::Told(passphrase))) =
+            (said, audience.map(|kept| &kept.members))
+        else {
+            return Ok(());
+        };
+        match passphrase
+            .is(said, || self.guesses.check(&caller.user))
+            .await?
+        {
+            true => Ok(()),
+            false => Err(ProblemKind::KeyReused.into()),
+        }
+    }
+
+    /// Whether a caller may see the draws of a packet of this owner.
+    pub(crate) async fn may_see_draws(
+        &self,
+        id: CampaignId,
+        owner: &UserId,
+        draws: Draws,
+        caller: &Caller,
+    ) -> Result<bool, Problem> {
+        Ok(match draws {
+            Draws::Everybody => true,
+            _ if caller.user == *owner || caller.may(Scope::Operate) => true,
+            Draws::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
+            Draws::Sender => false,
+        })
+    }
+}
+
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    BASE64_STANDARD_NO_PAD.encode(bytes)
+}
+
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD_NO_PAD.decode(text).ok()
+}

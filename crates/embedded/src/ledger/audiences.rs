@@ -1,0 +1,75 @@
+//! Who may take part in campaigns, and what those who look at draws ask for.
+
+use qiang_core::{
+    book::Setup,
+    id::{CampaignId, UserId},
+    ports::GrantRecord,
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::campaigns;
+use crate::error::StoreError;
+
+/// Enters a campaign, and its audience if it has one, once per id.
+pub(crate) fn create(
+    conn: &Connection,
+    now: Timestamp,
+    setup: &Setup,
+    audience: Option<&str>,
+) -> Result<(), StoreError> {
+    let entered = campaigns::create(conn, now, setup)?;
+    if let (Some(campaign_ref), Some(rules)) = (entered, audience) {
+        conn.prepare_cached("INSERT INTO audiences (campaign, rules) VALUES (?1, ?2)")?
+            .execute(params![campaign_ref, rules])?;
+    }
+    Ok(())
+}
+
+/// What is kept of a campaign's audience.
+pub(crate) fn audience(conn: &Connection, id: CampaignId) -> Result<Option<String>, StoreError> {
+    let mut get = conn.prepare_cached(
+        "SELECT rules FROM audiences WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)",
+    )?;
+    let rules = get.query_row([id.to_string()], |row| row.get(0));
+    Ok(rules.optional()?)
+}
+
+/// Whether a user has a share of a packet.
+pub(crate) fn has_share(
+    conn: &Connection,
+    id: CampaignId,
+    user: &UserId,
+) -> Result<bool, StoreError> {
+    let mut found = conn.prepare_cached(
+        "SELECT 1 FROM shares WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND user = ?2",
+    )?;
+    Ok(found.exists(params![id.to_string(), user.as_str()])?)
+}
+
+/// The largest share that somebody has of a packet, the earliest of equal ones.
+pub(crate) fn luckiest(
+    conn: &Connection,
+    id: CampaignId,
+) -> Result<Option<GrantRecord>, StoreError> {
+    let mut found = conn.prepare_cached(
+        "SELECT number, user, amount, granted_at FROM shares \
+         WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1) AND user IS NOT NULL \
+         ORDER BY amount DESC, granted_at, number LIMIT 1",
+    )?;
+    let row = found.query_row([id.to_string()], |row| {
+        let user: String = row.get(1)?;
+        Ok((row.get(0)?, user, row.get(2)?, row.get(3)?))
+    });
+    let Some((number, user, amount_minor, at)) = row.optional()? else {
+        return Ok(None);
+    };
+    let bad = |_| StoreError::damaged(format!("a share of {id} has a bad user"));
+    Ok(Some(GrantRecord {
+        number,
+        user: UserId::new(&user).map_err(bad)?,
+        quantity: 1,
+        amount_minor,
+        granted_at: Timestamp::from_millis(at),
+    }))
+}

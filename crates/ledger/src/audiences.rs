@@ -1,0 +1,84 @@
+//! Who may take part in campaigns, and what those who look at draws ask for.
+
+use qiang_core::{
+    book::Setup,
+    id::{CampaignId, UserId},
+    ports::GrantRecord,
+    time::Timestamp,
+};
+
+use crate::{
+    campaigns::{self, HAS_CAMPAIGN},
+    dialect::{Dialect, Statement, fetch_one, sql},
+    error::{StoreError, raced},
+};
+
+const ENTER: Statement = sql!(both "INSERT INTO audiences (campaign, rules) VALUES ($1, $2)");
+const AUDIENCE: Statement = sql!(both
+    "SELECT rules FROM audiences WHERE campaign = (SELECT ref FROM campaigns WHERE id = $1)");
+const SHARE_OF: Statement = sql!(both r#"SELECT number FROM shares
+    WHERE campaign = (SELECT ref FROM campaigns WHERE id = $1) AND "user" = $2"#);
+const LUCKIEST: Statement = sql!(both include_str!("sql/luckiest.sql"));
+
+/// Enters a campaign and its audience, once per id.
+pub(crate) async fn create<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    setup: &Setup,
+    audience: &str,
+) -> Result<(), StoreError> {
+    let id = setup.campaign.id.to_string();
+    if campaigns::has_campaign::<D>(conn, &id).await? {
+        return Ok(());
+    }
+    campaigns::create::<D>(conn, now, setup).await?;
+    let found = fetch_one::<D, (i64,)>(conn, &HAS_CAMPAIGN, &[id.as_str().into()]).await?;
+    let missing = || StoreError::damaged(format!("{id} is not there, and was entered just now"));
+    let (campaign_ref,) = found.ok_or_else(missing)?;
+    raced(D::execute(conn, &ENTER, &[campaign_ref.into(), audience.into()]).await)?;
+    Ok(())
+}
+
+/// What is kept of a campaign's audience.
+pub(crate) async fn audience<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<Option<String>, StoreError> {
+    let id = id.to_string();
+    let found: Option<(String,)> =
+        fetch_one::<D, _>(conn, &AUDIENCE, &[id.as_str().into()]).await?;
+    Ok(found.map(|(rules,)| rules))
+}
+
+/// Whether a user has a share of a packet.
+pub(crate) async fn has_share<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    user: &UserId,
+) -> Result<bool, StoreError> {
+    let id = id.to_string();
+    let values = [id.as_str().into(), user.as_str().into()];
+    let found: Option<(i64,)> = fetch_one::<D, _>(conn, &SHARE_OF, &values).await?;
+    Ok(found.is_some())
+}
+
+/// The largest share that somebody has of a packet, the earliest of equal ones.
+pub(crate) async fn luckiest<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<Option<GrantRecord>, StoreError> {
+    let id = id.to_string();
+    let found: Option<(i64, String, i64, i64)> =
+        fetch_one::<D, _>(conn, &LUCKIEST, &[id.as_str().into()]).await?;
+    let bad = |what: &str| StoreError::damaged(format!("a share of {id} has a bad {what}"));
+    let read = |(number, user, amount_minor, at): (i64, String, i64, i64)| {
+        Ok(GrantRecord {
+            number: number.try_into().map_err(|_| bad("number"))?,
+            user: UserId::new(&user).map_err(|_| bad("user"))?,
+            quantity: 1,
+            amount_minor,
+            granted_at: Timestamp::from_millis(at),
+        })
+    };
+    found.map(read).transpose()
+}
