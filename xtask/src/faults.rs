@@ -1,4 +1,5 @@
-//! `cargo xtask faults`: builds the programs and starts a run of faults, which `qiang-nemesis` makes.
+//! `cargo xtask faults`: builds the programs and starts a run of faults, or lives of campaigns under faults, which
+//! `qiang-nemesis` makes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,9 @@ use crate::command;
 /// The short run of `cargo xtask test`. Losing a primary is left to longer runs: on a busy machine the repair that
 /// follows takes longer than the short run accepts.
 pub(crate) const SHORT: &str = "--seconds 60 --seed 1 --spare-primaries";
+
+/// The few lives of `cargo xtask test`. One of them is led on MariaDB.
+pub(crate) const FEW_LIVES: &str = "--life --seeds 5";
 
 /// Builds what is needed and runs it.
 pub(crate) fn run(root: &Path, release: bool, args: &str) -> Result<()> {
@@ -23,8 +27,8 @@ pub(crate) fn run(root: &Path, release: bool, args: &str) -> Result<()> {
 }
 
 /// Runs what the tests' build has made.
-pub(crate) fn run_built(root: &Path) -> Result<()> {
-    start(root, "debug", SHORT)
+pub(crate) fn run_built(root: &Path, args: &str) -> Result<()> {
+    start(root, "debug", args)
 }
 
 fn start(root: &Path, folder: &str, args: &str) -> Result<()> {

@@ -37,7 +37,7 @@ enum Task {
         /// Build optimised programs
         #[arg(long)]
         release: bool,
-        /// --seconds, --seed, --topology, --faults …; `cargo xtask faults -- --help` explains them
+        /// --seconds, --seed, --topology, --faults, --life …; `cargo xtask faults -- --help` explains them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },

@@ -104,7 +104,13 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "faults",
             "make faults under load for a minute, with the programs that the tests were built with",
             &format!("cargo xtask faults {}", faults::SHORT),
-            || faults::run_built(root).map(|()| Done::Passed),
+            || faults::run_built(root, faults::SHORT).map(|()| Done::Passed),
+        ));
+        steps.push(Step::new(
+            "life",
+            "lead a few campaigns through their whole lives under faults, with the same programs",
+            &format!("cargo xtask faults {}", faults::FEW_LIVES),
+            || faults::run_built(root, faults::FEW_LIVES).map(|()| Done::Passed),
         ));
     }
     run_all(steps, &mut io::stdout())

@@ -1,14 +1,13 @@
-//! Who may take part in a campaign, and who may see a packet's draws. It is decided here, before an engine is asked.
+//! Who may take part in a campaign, and who may see a packet's draws. It is decided before an engine is asked, in
+//! `members.rs`.
 //!
 //! What is kept of it is a JSON text beside the campaign, which never changes: named users, or a secret that
 //! invitations are signed with, or the hash of a passphrase.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
 
 use aws_lc_rs::hmac;
-use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use qiang_core::{
-    book::Claim,
     id::{CampaignId, UserId},
     ports::LedgerError,
 };
@@ -16,12 +15,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::{
-    app::App,
-    auth::{Caller, Scope},
-    campaign_cache::CampaignMeta,
-    invitation,
-    passphrase::{KeptPassphrase, Passphrase},
-    problem::{Problem, ProblemKind},
+    passphrase::{KeptPassphrase, Passphrase, decode, encode},
+    problem::Problem,
     wire::Text,
 };
 
@@ -46,7 +41,7 @@ pub(crate) struct AudienceRequest {
         skip_serializing_if = "Option::is_none",
         serialize_with = "only_that_it_is_there"
     )]
-    passphrase: Option<String>,
+    pub(crate) passphrase: Option<String>,
 }
 
 /// Requests are serialised for the fingerprint of their idempotency key, which is kept. A passphrase could be found by
@@ -101,12 +96,13 @@ struct Kept {
 /// Who may take part in one campaign, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Audience {
-    members: Members,
+    pub(crate) members: Members,
     pub(crate) draws: Draws,
 }
 
+/// Who they are.
 #[derive(Debug)]
-enum Members {
+pub(crate) enum Members {
     Everybody,
     Users(HashSet<String>),
     Invited(hmac::Key),
@@ -208,98 +204,4 @@ impl Audience {
             _ => None,
         }
     }
-}
-
-impl App {
-    /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor
-    /// the engine has it. It reads the ledger once a campaign. Where nobody can tell, nobody takes part.
-    pub(crate) async fn admit(
-        &self,
-        claim: &Claim,
-        shown: &Credentials,
-    ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
-        let (id, user) = (claim.campaign, &claim.user);
-        let Some(meta) = self.meta(id).await? else {
-            // What an engine has and the ledger does not may be for others.
-            return match self.ports.engine.tally(id).await? {
-                None => Ok(None),
-                Some(_) => Err(Problem::ledger_incomplete(id)),
-            };
-        };
-        let audience = meta.audience.as_ref();
-        let Some(audience) = audience.filter(|_| meta.kind == claim.kind) else {
-            return Ok(Some(meta));
-        };
-        let (admitted, refusal) = match &audience.members {
-            Members::Everybody => (true, ProblemKind::Forbidden),
-            Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotNamed),
-            Members::Invited(key) => {
-                let now = self.ports.clock.now();
-                // Behind the end nobody is granted anything, and those who were may hear it again.
-                let at = now.min(meta.window.ends_at().plus_millis(-1));
-                let invitation = shown.invitation.as_deref();
-                let valid = invitation.is_some_and(|text| invitation::verify(key, id, text, at));
-                (valid, ProblemKind::InvitationInvalid)
-            }
-            Members::Told(passphrase) => {
-                let said = shown.passphrase.as_deref().unwrap_or_default();
-                let guess = || self.guesses.check(user);
-                let right = passphrase.is(said, guess).await?;
-                (right, ProblemKind::PassphraseWrong)
-            }
-        };
-        match admitted {
-            true => Ok(Some(meta)),
-            false => Err(refusal.into()),
-        }
-    }
-
-    /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
-    /// not tell.
-    pub(crate) async fn check_repeated(
-        &self,
-        id: CampaignId,
-        caller: &Caller,
-        request: Option<&AudienceRequest>,
-    ) -> Result<(), Problem> {
-        let said = request.and_then(|request| request.passphrase.as_deref());
-        let meta = self.meta(id).await?;
-        let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
-        let (Some(said), Some(Members::Told(passphrase))) =
-            (said, audience.map(|kept| &kept.members))
-        else {
-            return Ok(());
-        };
-        match passphrase
-            .is(said, || self.guesses.check(&caller.user))
-            .await?
-        {
-            true => Ok(()),
-            false => Err(ProblemKind::KeyReused.into()),
-        }
-    }
-
-    /// Whether a caller may see the draws of a packet of this owner.
-    pub(crate) async fn may_see_draws(
-        &self,
-        id: CampaignId,
-        owner: &UserId,
-        draws: Draws,
-        caller: &Caller,
-    ) -> Result<bool, Problem> {
-        Ok(match draws {
-            Draws::Everybody => true,
-            _ if caller.user == *owner || caller.may(Scope::Operate) => true,
-            Draws::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
-            Draws::Sender => false,
-        })
-    }
-}
-
-pub(crate) fn encode(bytes: &[u8]) -> String {
-    BASE64_STANDARD_NO_PAD.encode(bytes)
-}
-
-pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
-    BASE64_STANDARD_NO_PAD.decode(text).ok()
 }

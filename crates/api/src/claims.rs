@@ -1,5 +1,7 @@
 //! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
 
+use std::time::Duration;
+
 use axum::{
     body::Body,
     http::{HeaderValue, StatusCode, header},
@@ -27,6 +29,12 @@ use crate::{
     wire::GrantBody,
 };
 
+/// When an engine that had no answer at hand is asked again, each after the one before.
+const PEEK_AGAIN: [Duration; 3] = [
+    Duration::from_millis(1),
+    Duration::from_millis(4),
+    Duration::from_millis(16),
+];
 /// Room for a grant's JSON.
 const GRANT_BYTES: usize = 384;
 
@@ -194,9 +202,14 @@ async fn decide(
         return Ok(granted(StatusCode::OK, grant, meta.ack, &meta));
     }
     // Who is known to have a grant gets it again without.
-    if known.is_none() {
-        let checked = app.check_requirements(&claim, &proof.ticket).await;
-        checked.inspect_err(|problem| count_unmet(app, problem))?;
+    if known.is_none()
+        && let Err(problem) = app.check_requirements(&claim, &proof.ticket).await
+    {
+        let may_replay = problem.kind_status().is_client_error();
+        if !may_replay || !has_grant(app, &claim).await {
+            count_unmet(app, &problem);
+            return Err(problem);
+        }
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;
@@ -206,6 +219,18 @@ async fn decide(
         Outcome::AlreadyGranted(grant) => Ok(granted(StatusCode::OK, &grant, ack, &meta)),
         _ => refuse(app, id, kind, &outcome).await,
     }
+}
+
+/// Whether a claim has its grant already. An engine that is busy for a moment has no answer at hand: it is asked again
+/// before a claim is refused.
+async fn has_grant(app: &App, claim: &Claim) -> bool {
+    for pause in PEEK_AGAIN {
+        tokio::time::sleep(pause).await;
+        if let Some(outcome) = app.ports.engine.peek(claim) {
+            return outcome.grant().is_some();
+        }
+    }
+    false
 }
 
 /// Counts a claim that is not decided for want of what the campaign asks for, or because nobody can tell.

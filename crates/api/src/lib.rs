@@ -18,6 +18,7 @@ mod failures;
 mod gauges;
 mod health;
 mod invitation;
+mod members;
 mod metrics;
 mod order_check;
 mod orders;

@@ -6,18 +6,14 @@ use std::{
 };
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, pbkdf2};
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use governor::Quota;
 use qiang_core::ports::EngineError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::{
-    audience::{decode, encode},
-    problem::Problem,
-    single_flight::SingleFlight,
-    throttle::Throttle,
-};
+use crate::{problem::Problem, single_flight::SingleFlight, throttle::Throttle};
 
 /// Characters of a passphrase.
 const CHARS_MAX: usize = 128;
@@ -34,6 +30,14 @@ const GUESSES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(6).expect("above 0");
 const GUESSERS_MAX: usize = 100_000;
 
 type Hash = [u8; 32];
+
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    BASE64_STANDARD_NO_PAD.encode(bytes)
+}
+
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD_NO_PAD.decode(text).ok()
+}
 
 /// How often each user may guess.
 pub(crate) fn guesses() -> Throttle {

@@ -212,7 +212,9 @@ pub(crate) async fn change(
     match app.ports.engine.submit(command).await? {
         Reply::Acted(tally) => {
             tracing::info!(%campaign, stock, "the stock was changed by an operator");
-            Ok(Json(SaleBody::new(record, &tally, app).await?))
+            // The parts of a spread sale are counted one after the other, while units move between them.
+            let body = SaleBody::new(record, &tally, app).await?;
+            Ok(Json(SaleBody { stock, ..body }))
         }
         _ => Err(Problem::unexpected_reply()),
     }

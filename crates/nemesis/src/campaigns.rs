@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
 use crate::{
-    client::{Nodes, SELLER, SENDER},
-    history::{Campaign, Level},
+    client::{Nodes, Request, Verb},
+    history::{Campaign, Level, Window},
     installation::program::SPREAD_FROM,
 };
 
@@ -42,6 +42,8 @@ pub(crate) struct Form {
     pub(crate) limit: u32,
     pub(crate) hold_s: u32,
     pub(crate) rule: &'static str,
+    /// When claims are accepted; otherwise at once, for a day.
+    pub(crate) window: Option<Window>,
 }
 
 impl Form {
@@ -54,6 +56,7 @@ impl Form {
             limit: 1,
             hold_s: HOLDS_S[1],
             rule: "",
+            window: None,
         }
     }
 
@@ -81,6 +84,7 @@ impl Form {
             limit: if is_packet { 1 } else { LIMIT },
             hold_s: HOLDS_S[random.random_range(0..HOLDS_S.len())],
             rule: rules[random.random_range(0..rules.len())],
+            window: None,
         }
     }
 }
@@ -126,7 +130,7 @@ impl Campaigns {
     /// A name that nobody has yet.
     pub(crate) fn fresh_name(&self, what: &str) -> String {
         let number = self.names.fetch_add(1, Ordering::Relaxed);
-        format!("{what}-{number}")
+        format!("{}{what}-{number}", self.nodes.prefix())
     }
 
     /// One of the campaigns in use, if any is there.
@@ -188,22 +192,27 @@ impl Campaigns {
         let _creating = self.creation.read().await;
         let name = self.fresh_name("campaign");
         let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
-        let (path, user, body, minor) = if form.is_packet {
+        let (sender, seller) = (self.nodes.sender(), self.nodes.seller());
+        let (path, user, mut body, minor) = if form.is_packet {
             let total = i64::from(form.supply) * SHARE_MINOR;
-            let deposit = format!("/v1/accounts/{SENDER}/deposits");
-            self.repeat(&deposit, SELLER, &format!("deposit-{name}"), &money(total))
+            let deposit = format!("/v1/accounts/{sender}/deposits");
+            self.repeat(&deposit, seller, format!("deposit-{name}"), money(total))
                 .await?;
             self.nodes.history().deposited(total);
             let body = json!({ "title": name, "total": money(total), "shares": form.supply,
                 "split": { "rule": form.rule }, "ack": form.level.name() });
-            ("/v1/red-packets", SENDER, body, total)
+            ("/v1/red-packets", sender, body, total)
         } else {
             let body = json!({ "title": name, "stock": form.supply, "per_user_limit": form.limit,
                 "unit_price": money(UNIT_MINOR), "hold_seconds": form.hold_s,
                 "ack": form.level.name() });
-            ("/v1/sales", SELLER, body, UNIT_MINOR)
+            ("/v1/sales", seller, body, UNIT_MINOR)
         };
-        let created = self.repeat(path, user, &name, &body).await?;
+        if let Some(window) = form.window {
+            body["starts_at"] = json!(in_words(window.starts_ms)?);
+            body["ends_at"] = json!(in_words(window.ends_ms)?);
+        }
+        let created = self.repeat(path, user, name, body).await?;
         let id = created["id"].as_str().context("a campaign has an id")?;
         let campaign = Campaign {
             id: id.to_owned(),
@@ -212,6 +221,7 @@ impl Campaigns {
             supply: form.supply,
             minor,
             limit: form.limit,
+            window: form.window,
         };
         self.nodes.history().add_campaign(campaign.clone());
         Ok(campaign)
@@ -224,17 +234,26 @@ impl Campaigns {
     pub(crate) async fn close(&self, id: &str) -> Result<()> {
         let path = format!("/v1/campaigns/{id}/close");
         let key = self.fresh_name("close");
-        self.repeat(&path, SELLER, &key, &Value::Null).await?;
+        let seller = self.nodes.seller();
+        self.repeat(&path, seller, key, Value::Null).await?;
         Ok(())
     }
 
-    async fn repeat(&self, path: &str, user: &str, key: &str, body: &Value) -> Result<Value> {
+    async fn repeat(&self, path: &str, user: &str, key: String, body: Value) -> Result<Value> {
         let since = Instant::now();
-        let body = (!body.is_null()).then_some(body);
+        let request = Request {
+            path: path.to_owned(),
+            user: user.to_owned(),
+            verb: Verb::PostWithKey(key),
+            body: (!body.is_null()).then_some(body),
+        };
         for node in 0.. {
-            let answer = self.nodes.post(node, path, user, Some(key), body).await;
-            let failed = match answer {
+            let failed = match self.nodes.send(node, &request).await {
                 Ok(answer) if answer.status.is_success() => return answer.json(),
+                Ok(answer) if answer.status == hyper::StatusCode::UNPROCESSABLE_ENTITY => {
+                    let text = String::from_utf8_lossy(&answer.body);
+                    anyhow::bail!("POST {path}: {} {text}", answer.status);
+                }
                 Ok(answer) => format!(
                     "{} {}",
                     answer.status,
@@ -249,4 +268,9 @@ impl Campaigns {
         }
         unreachable!("the loop ends by returning")
     }
+}
+
+/// A moment as RFC 3339 writes it.
+fn in_words(ms: i64) -> Result<String> {
+    Ok(jiff::Timestamp::from_millisecond(ms)?.to_string())
 }

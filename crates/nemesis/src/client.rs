@@ -25,10 +25,6 @@ const EXPIRES_S: i64 = 4_102_444_800;
 /// Tokens of users that are kept.
 const TOKENS_MAX: usize = 50_000;
 
-/// Who pays for red packets, and who sells.
-pub(crate) const SENDER: &str = "sender";
-pub(crate) const SELLER: &str = "shop";
-
 /// Connections to the nodes, and the history of what is asked over them.
 #[derive(Clone)]
 pub(crate) struct Nodes {
@@ -40,18 +36,27 @@ struct Inner {
     idle: Vec<Mutex<Vec<Client>>>,
     tokens: Mutex<BTreeMap<String, HeaderValue>>,
     history: Arc<History>,
+    /// What the names of all users and campaigns begin with.
+    prefix: String,
+    /// Who pays for red packets, and who sells.
+    sender: String,
+    seller: String,
     /// Held for writing while users have to wait.
     gate: RwLock<()>,
 }
 
 impl Nodes {
-    pub(crate) fn new(addrs: Vec<SocketAddr>, history: Arc<History>) -> Self {
+    /// Users whose names begin with `prefix`.
+    pub(crate) fn new(addrs: Vec<SocketAddr>, history: Arc<History>, prefix: &str) -> Self {
         let idle = addrs.iter().map(|_| Mutex::default()).collect();
         let inner = Inner {
             addrs,
             idle,
             tokens: Mutex::default(),
             history,
+            prefix: prefix.to_owned(),
+            sender: format!("{prefix}sender"),
+            seller: format!("{prefix}shop"),
             gate: RwLock::default(),
         };
         Self {
@@ -63,26 +68,34 @@ impl Nodes {
         &self.inner.history
     }
 
+    pub(crate) fn prefix(&self) -> &str {
+        &self.inner.prefix
+    }
+
+    pub(crate) fn sender(&self) -> &str {
+        &self.inner.sender
+    }
+
+    pub(crate) fn seller(&self) -> &str {
+        &self.inner.seller
+    }
+
     /// A request to one of the nodes, which `node` counts through.
     ///
     /// # Errors
     /// When there is no answer in time.
-    pub(crate) async fn post(
-        &self,
-        node: usize,
-        path: &str,
-        user: &str,
-        key: Option<&str>,
-        body: Option<&Value>,
-    ) -> Result<Response> {
+    pub(crate) async fn send(&self, node: usize, request: &Request) -> Result<Response> {
         let node = node % self.inner.addrs.len();
-        let token = self.token(user)?;
+        let token = self.token(&request.user)?;
+        let path = &request.path;
+        let body = request.body.as_ref();
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
         let exchange = async {
             let mut client = self.connection(node).await?;
-            let answer = match key {
-                None => client.post(path, &token, body).await?,
-                Some(key) => {
+            let answer = match &request.verb {
+                Verb::Patch => client.patch(path, &token, body).await?,
+                Verb::Post => client.post(path, &token, body).await?,
+                Verb::PostWithKey(key) => {
                     let key = HeaderValue::from_str(key)?;
                     client.post_with_key(path, &token, &key, body).await?
                 }
@@ -94,18 +107,16 @@ impl Nodes {
         answer.context("no answer in time")?
     }
 
-    /// A reading request.
+    /// A reading request, on a connection of its own: idle ones may have ended with their node.
     ///
     /// # Errors
     /// When there is no answer in time, or it is no success.
     pub(crate) async fn get(&self, node: usize, path: &str) -> Result<Value> {
         let node = node % self.inner.addrs.len();
-        let token = self.token(SELLER)?;
+        let token = self.token(self.seller())?;
         let exchange = async {
-            let mut client = self.connection(node).await?;
-            let answer = client.get(path, &token).await?;
-            self.keep(node, client);
-            answer.success()
+            let mut client = Client::connect(self.inner.addrs[node]).await?;
+            client.get(path, &token).await?.success()
         };
         let answer = tokio::time::timeout(ANSWER_MAX, exchange).await;
         answer.context("no answer in time")?
@@ -136,14 +147,7 @@ impl Nodes {
     ) -> Answer {
         let history = self.history();
         let start = history.now();
-        let asked = self.post(
-            node,
-            &request.path,
-            &request.user,
-            request.key.as_deref(),
-            request.body.as_ref(),
-        );
-        let answer = match asked.await {
+        let answer = match self.send(node, request).await {
             Ok(response) => read(&response),
             Err(error) => Answer::Undecided(format!("{error:#}")),
         };
@@ -175,7 +179,12 @@ impl Nodes {
         if let Some(token) = self.inner.tokens.lock().get(user) {
             return Ok(token.clone());
         }
-        let claims = json!({ "sub": user, "scope": "claim send operate", "exp": EXPIRES_S });
+        let scope = match user {
+            user if user == self.seller() => "claim operate",
+            user if user == self.sender() => "claim send",
+            _ => "claim",
+        };
+        let claims = json!({ "sub": user, "scope": scope, "exp": EXPIRES_S });
         let key = EncodingKey::from_secret(SECRET.as_bytes());
         let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &key)?;
         let token = HeaderValue::from_str(&format!("Bearer {token}"))?;
@@ -188,47 +197,90 @@ impl Nodes {
     }
 }
 
+/// How something is asked for.
+#[derive(Debug, Clone)]
+pub(crate) enum Verb {
+    Patch,
+    Post,
+    PostWithKey(String),
+}
+
 /// What is sent for a wish, the same every time.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) user: String,
-    pub(crate) key: Option<String>,
+    pub(crate) verb: Verb,
     pub(crate) body: Option<Value>,
 }
 
 impl Request {
     /// A claim. Of a sale it has a key, which follows from the user.
     pub(crate) fn claim(campaign: &str, is_packet: bool, user: &str, quantity: u32) -> Self {
-        let (resource, what) = match is_packet {
-            true => ("red-packets", "claims"),
-            false => ("sales", "orders"),
+        Self::claim_under(
+            &format!("order-{user}"),
+            campaign,
+            is_packet,
+            user,
+            quantity,
+        )
+    }
+
+    /// The same with another key, for a user who wants more.
+    pub(crate) fn claim_under(
+        key: &str,
+        campaign: &str,
+        is_packet: bool,
+        user: &str,
+        quantity: u32,
+    ) -> Self {
+        let (resource, what, verb) = match is_packet {
+            true => ("red-packets", "claims", Verb::Post),
+            false => ("sales", "orders", Verb::PostWithKey(key.to_owned())),
         };
         Self {
             path: format!("/v1/{resource}/{campaign}/{what}"),
             user: user.to_owned(),
-            key: (!is_packet).then(|| format!("order-{user}")),
+            verb,
             body: (!is_packet).then(|| json!({ "quantity": quantity })),
         }
     }
 
-    /// The payment of an order.
-    pub(crate) fn pay(campaign: &str, number: u32, reference: &str) -> Self {
+    /// The payment of an order, which `seller` reports.
+    pub(crate) fn pay(campaign: &str, number: u32, reference: &str, seller: &str) -> Self {
+        let body = Some(json!({ "reference": reference }));
         Self {
-            path: format!("/v1/orders/{campaign}-{number}/payment"),
-            user: SELLER.to_owned(),
-            key: None,
-            body: Some(json!({ "reference": reference })),
+            body,
+            ..Self::order(campaign, number, "payment", seller)
         }
     }
 
     /// The cancellation of a user's order.
     pub(crate) fn cancel(campaign: &str, number: u32, user: &str) -> Self {
+        Self::order(campaign, number, "cancellation", user)
+    }
+
+    /// The return of a paid order, by its buyer or by the seller.
+    pub(crate) fn take_back(campaign: &str, number: u32, user: &str) -> Self {
+        Self::order(campaign, number, "return", user)
+    }
+
+    fn order(campaign: &str, number: u32, what: &str, user: &str) -> Self {
         Self {
-            path: format!("/v1/orders/{campaign}-{number}/cancellation"),
+            path: format!("/v1/orders/{campaign}-{number}/{what}"),
             user: user.to_owned(),
-            key: None,
+            verb: Verb::Post,
             body: None,
+        }
+    }
+
+    /// A sale's new stock.
+    pub(crate) fn set_stock(campaign: &str, stock: u32, seller: &str) -> Self {
+        Self {
+            path: format!("/v1/sales/{campaign}"),
+            user: seller.to_owned(),
+            verb: Verb::Patch,
+            body: Some(json!({ "stock": stock })),
         }
     }
 }
@@ -261,10 +313,17 @@ fn success(body: &Value, fresh: bool) -> Option<Answer> {
     if let Some(outcome) = body["outcome"].as_str() {
         return Some(Answer::Payment(outcome.to_owned()));
     }
-    if body["ack"].is_null() {
-        return (body["state"] == "cancelled").then_some(Answer::Cancelled);
-    }
     let number = |name: &str| u32::try_from(body[name].as_u64()?).ok();
+    if let Some(stock) = number("stock") {
+        return Some(Answer::Stock(stock));
+    }
+    if body["ack"].is_null() {
+        return match body["state"].as_str() {
+            Some("cancelled") => Some(Answer::Cancelled),
+            Some("returned") => Some(Answer::Returned),
+            _ => None,
+        };
+    }
     Some(Answer::Granted {
         grant: Grant {
             number: number("number")?,
@@ -307,6 +366,10 @@ mod tests {
         grant["ack"] = Value::Null;
         grant["state"] = json!("cancelled");
         assert_eq!(answer(200, &grant), Answer::Cancelled);
+        grant["state"] = json!("returned");
+        assert_eq!(answer(200, &grant), Answer::Returned);
+        let sale = json!({"stock": 12, "ack": "memory", "state": {}});
+        assert_eq!(answer(200, &sale), Answer::Stock(12));
         let paid = json!({"outcome": "paid", "order": grant});
         assert_eq!(answer(200, &paid), Answer::Payment("paid".to_owned()));
         let problem = |name: &str| json!({"type": format!("urn:qiang:problem:{name}")});

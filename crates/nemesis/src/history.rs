@@ -52,6 +52,15 @@ pub(crate) struct Campaign {
     pub(crate) minor: i64,
     /// Units that one user may have.
     pub(crate) limit: u32,
+    /// When claims are accepted, if that was asked for.
+    pub(crate) window: Option<Window>,
+}
+
+/// From when on, and before when, claims are accepted: milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) starts_ms: i64,
+    pub(crate) ends_ms: i64,
 }
 
 /// A grant as its holder sees it. What may change later, the state of an order, is left out.
@@ -77,6 +86,10 @@ pub(crate) enum Answer {
     Payment(String),
     /// The order is cancelled.
     Cancelled,
+    /// The order is returned.
+    Returned,
+    /// The sale has this stock now.
+    Stock(u32),
     /// A decision against the client, by its problem type: `sold-out`, `ended` …
     Refused(String),
     /// 503, or no answer in time: the client must ask again.
@@ -103,12 +116,16 @@ pub(crate) struct Attempt {
 /// What a client wants. It asks until it is answered, always with the same key or reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// A share, or units of a sale. A user claims once in a campaign.
+    /// A share, or units of a sale. Who claims again in a campaign wants more.
     Claim { user: String, quantity: u32 },
     /// The payment of an order.
     Pay { number: u32, reference: String },
     /// The cancellation of an order.
     Cancel { number: u32 },
+    /// The return of a paid order.
+    Return { number: u32 },
+    /// Another stock of a sale.
+    SetStock { stock: u32 },
 }
 
 /// A wish and all requests that were made for it, in order.
@@ -167,6 +184,7 @@ struct Inner {
     campaigns: BTreeMap<String, Campaign>,
     operations: Vec<Operation>,
     losses: Vec<LossWindow>,
+    halts: Vec<(Micros, Micros)>,
     /// Money that was deposited for packets, in minor units.
     deposited: i64,
 }
@@ -177,6 +195,8 @@ pub(crate) struct Evidence {
     pub(crate) campaigns: BTreeMap<String, Campaign>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) losses: Vec<LossWindow>,
+    /// From when to when a process was halted.
+    pub(crate) halts: Vec<(Micros, Micros)>,
     pub(crate) deposited: i64,
 }
 
@@ -222,6 +242,10 @@ impl History {
 
     pub(crate) fn may_lose(&self, window: LossWindow) {
         self.inner.lock().losses.push(window);
+    }
+
+    pub(crate) fn halted(&self, from: Micros, until: Micros) {
+        self.inner.lock().halts.push((from, until));
     }
 
     /// How many requests were answered for good.
@@ -273,6 +297,7 @@ impl History {
             campaigns: inner.campaigns,
             operations: inner.operations,
             losses: inner.losses,
+            halts: inner.halts,
             deposited: inner.deposited,
         }
     }

@@ -150,7 +150,7 @@ impl Shared {
         let number = grant.number;
         let (wish, request) = if choice < PAY {
             let reference = format!("payment-{user}");
-            let request = Request::pay(&campaign.id, number, &reference);
+            let request = Request::pay(&campaign.id, number, &reference, self.nodes.seller());
             (Wish::Pay { number, reference }, request)
         } else if choice < PAY + CANCEL {
             let request = Request::cancel(&campaign.id, number, user);

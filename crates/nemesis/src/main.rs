@@ -9,6 +9,7 @@ mod clock;
 mod faults;
 mod history;
 mod installation;
+mod life;
 mod load;
 mod plan;
 mod probe;
@@ -27,7 +28,7 @@ use clap::{Parser, ValueEnum};
 
 use self::{
     clock::Clock,
-    installation::Setup,
+    installation::{Setup, ledger::LedgerKind, program::SPREAD_FROM},
     plan::{Kind, Plan, Scope, Topology},
     report::Report,
     round::Order,
@@ -72,6 +73,19 @@ struct Args {
     /// Print the sequence of so many faults, and do nothing else.
     #[arg(long, value_name = "COUNT")]
     plan: Option<usize>,
+    /// Whole lives of campaigns, one set a seed, under SIGKILL and SIGSTOP of nodes and worker: warm-up, peak load,
+    /// holds that end, returns, refunds, close.
+    #[arg(long, conflicts_with_all = ["seconds", "seed", "topology", "faults", "rabbitmq"])]
+    life: bool,
+    /// How many lives.
+    #[arg(long, default_value_t = 100, requires = "life")]
+    seeds: u64,
+    /// The first one's seed; those after it follow.
+    #[arg(long, default_value_t = 1, requires = "life")]
+    first_seed: u64,
+    /// The ledger of all lives; otherwise every fourth seed's is on MariaDB, the others' on PostgreSQL.
+    #[arg(long, value_enum, requires = "life")]
+    ledger: Option<LedgerKind>,
     /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
@@ -106,6 +120,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<bool> {
+    if args.life {
+        return lives(args);
+    }
     let kinds = Kind::parse_list(&args.faults).map_err(anyhow::Error::msg)?;
     let has_clock = kinds.contains(&Kind::Clock);
     let topologies = args.topology.topologies();
@@ -130,12 +147,8 @@ fn run(args: &Args) -> Result<bool> {
         return Ok(true);
     }
     let clock = has_clock.then(Clock::load).transpose()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(4)
-        .enable_all()
-        .build()?;
     let mut report = Report::default();
-    let done = runtime.block_on(rounds(
+    let done = runtime()?.block_on(rounds(
         args,
         topologies,
         &mut plans,
@@ -153,6 +166,43 @@ fn run(args: &Args) -> Result<bool> {
     Ok(report.is_sound())
 }
 
+fn lives(args: &Args) -> Result<bool> {
+    let seeds = args.first_seed..args.first_seed.saturating_add(args.seeds);
+    if let Some(count) = args.plan {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        life::print(seeds.start..seeds.end.min(seeds.start.saturating_add(count)));
+        return Ok(true);
+    }
+    let order = life::Order {
+        qiang: qiang(args)?,
+        seeds,
+        ledger: args.ledger,
+    };
+    let mut report = life::Report::default();
+    let done = runtime()?.block_on(life::run(order, &mut report));
+    match args.json {
+        true => println!("{}", report.json()),
+        false => print!("{}", report.text()),
+    }
+    done?;
+    Ok(report.is_sound())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Ok(builder.worker_threads(4).enable_all().build()?)
+}
+
+/// The program `qiang`.
+fn qiang(args: &Args) -> Result<PathBuf> {
+    let qiang = match &args.qiang {
+        Some(qiang) => qiang.clone(),
+        None => std::env::current_exe()?.with_file_name("qiang"),
+    };
+    let found = qiang.canonicalize();
+    found.with_context(|| format!("find {}", qiang.display()))
+}
+
 async fn rounds(
     args: &Args,
     topologies: &[Topology],
@@ -160,13 +210,7 @@ async fn rounds(
     clock: Option<&Clock>,
     report: &mut Report,
 ) -> Result<()> {
-    let qiang = match &args.qiang {
-        Some(qiang) => qiang.clone(),
-        None => std::env::current_exe()?.with_file_name("qiang"),
-    };
-    let qiang = qiang
-        .canonicalize()
-        .with_context(|| format!("find {}", qiang.display()))?;
+    let qiang = qiang(args)?;
     // What is left is shared out over the topologies.
     let mut left = Duration::from_secs(args.seconds);
     let share = left / u32::try_from(topologies.len()).unwrap_or(1);
@@ -181,6 +225,8 @@ async fn rounds(
             setup: Setup {
                 topology: topologies[which],
                 with_rabbit: args.rabbitmq,
+                ledger: LedgerKind::Postgres,
+                spread_from: SPREAD_FROM,
                 qiang: qiang.clone(),
             },
             clock: clock.cloned(),

@@ -8,6 +8,8 @@ use rand_chacha::ChaCha8Rng;
 /// What kind of Redis is under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topology {
+    /// One server. Campaigns' lives are tried on it.
+    Standalone,
     /// A primary, two replicas, three Sentinels.
     Sentinel,
     /// Three primaries with a replica each.
@@ -17,6 +19,7 @@ pub(crate) enum Topology {
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Standalone => "standalone",
             Self::Sentinel => "sentinel",
             Self::Cluster => "cluster",
         })

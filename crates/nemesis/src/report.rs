@@ -38,6 +38,7 @@ impl Report {
     /// A fault, and how long it took until the service was available again; none when it was not in time.
     pub(crate) fn fault(&mut self, topology: Topology, fault: &Fault, recovery: Option<Duration>) {
         let topology = match topology {
+            Topology::Standalone => "standalone",
             Topology::Sentinel => "sentinel",
             Topology::Cluster => "cluster",
         };

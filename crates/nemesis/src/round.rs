@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::{
     campaigns::Campaigns,
     check::{self, Breach},
-    client::{Nodes, Request, SELLER, SENDER},
+    client::{Nodes, Request},
     clock::Clock,
     faults::{BEFORE, Scene, Unfinished, inflict, may_lose},
     history::{History, Level, LossWindow, OperationId},
@@ -61,7 +61,7 @@ pub(crate) async fn run(order: Order, plan: &mut Plan, report: &mut Report) -> R
     let installation = Installation::start(order.setup, order.clock).await?;
     let history = Arc::new(History::new());
     let addrs = vec![installation.node(0), installation.node(1)];
-    let nodes = Nodes::new(addrs, Arc::clone(&history));
+    let nodes = Nodes::new(addrs, Arc::clone(&history), "");
     let campaigns = Arc::new(Campaigns::new(nodes.clone()));
     let scene = Arc::new(Scene {
         installation,
@@ -271,7 +271,7 @@ async fn ask_all(nodes: &Nodes, requests: Vec<(OperationId, Request)>) {
 }
 
 /// Waits until the ledger has everything and the audit finds nothing, then reads all rows.
-async fn final_rows(installation: &Installation, nodes: &Nodes) -> Result<Rows> {
+pub(crate) async fn final_rows(installation: &Installation, nodes: &Nodes) -> Result<Rows> {
     let since = Instant::now();
     let audit = loop {
         let audit = blocking(|| installation.audit())??;
@@ -282,7 +282,7 @@ async fn final_rows(installation: &Installation, nodes: &Nodes) -> Result<Rows> 
         tokio::time::sleep(WATCH_EVERY).await;
     };
     let sql = |statement: &str| installation.sql(statement);
-    let mut rows = Rows::read(sql, SENDER, SELLER)?;
+    let mut rows = Rows::read(sql, nodes.sender(), nodes.seller())?;
     if audit["in_flight"] != 0 {
         let left = &audit["in_flight"];
         let text = format!("{left} entries are not in the ledger after {SETTLED_MAX:?}");

@@ -53,6 +53,10 @@ pub(crate) struct Rows {
     pub(crate) payments: BTreeSet<(String, u32, String, String)>,
     /// What users can spend, without the sender and the seller.
     pub(crate) balances: BTreeMap<String, i64>,
+    /// Payments that are owed back to users.
+    pub(crate) refunds_due: BTreeMap<String, i64>,
+    /// What was posted back to a packet's sender: the campaign, by whose log (-1: as residue), how much.
+    pub(crate) refunds: Vec<(String, i64, i64)>,
     pub(crate) sender: i64,
     pub(crate) seller: i64,
     /// All balances added up.
@@ -63,10 +67,10 @@ pub(crate) struct Rows {
     pub(crate) audit: Vec<String>,
 }
 
-const GRANTS: &str = r#"SELECT c.id, s.number, s."user", 1, s.amount, 'granted' FROM shares s
-    JOIN campaigns c ON c.ref = s.campaign WHERE s."user" IS NOT NULL
-    UNION ALL SELECT c.id, o.number, o."user", o.quantity, o.amount, o.state FROM orders o
-    JOIN campaigns c ON c.ref = o.campaign"#;
+const GRANTS: &str = "SELECT c.id, s.number, s.user, 1, s.amount, 'granted' FROM shares s
+    JOIN campaigns c ON c.ref = s.campaign WHERE s.user IS NOT NULL
+    UNION ALL SELECT c.id, o.number, o.user, o.quantity, o.amount, o.state FROM orders o
+    JOIN campaigns c ON c.ref = o.campaign";
 
 const CAMPAIGNS: &str =
     "SELECT c.id, c.phase, c.supply, c.granted, c.returned, c.refunded, coalesce(a.balance, 0)
@@ -74,6 +78,9 @@ const CAMPAIGNS: &str =
 
 const PAYMENTS: &str = "SELECT c.id, p.number, p.payment, p.outcome FROM payments p
     JOIN campaigns c ON c.ref = p.campaign";
+
+const REFUNDS: &str = "SELECT c.id, p.source, p.amount FROM postings p
+    JOIN campaigns c ON c.ref = p.campaign WHERE p.kind IN ('refund', 'residue')";
 
 const BALANCES: &str = "SELECT owner, purpose, balance FROM accounts";
 
@@ -118,6 +125,15 @@ impl Rows {
             );
             rows.payments.insert(row);
         }
+        for line in sql(REFUNDS)?.lines() {
+            let [id, source, amount] = columns(line)?;
+            let row = (
+                id.to_owned(),
+                number_in(source, line)?,
+                number_in(amount, line)?,
+            );
+            rows.refunds.push(row);
+        }
         for line in sql(BALANCES)?.lines() {
             let [owner, purpose, balance] = columns(line)?;
             let balance: i64 = number_in(balance, line)?;
@@ -128,10 +144,23 @@ impl Rows {
                 ("user", owner) => {
                     rows.balances.insert(owner.to_owned(), balance);
                 }
+                ("refunds_due", owner) => {
+                    rows.refunds_due.insert(owner.to_owned(), balance);
+                }
                 _ => {}
             }
         }
         Ok(rows)
+    }
+
+    /// What concerns these campaigns, and users whose names begin with `prefix`. The sum of all balances stays.
+    pub(crate) fn keep(&mut self, prefix: &str, is_ours: impl Fn(&str) -> bool) {
+        self.grants.retain(|(id, _), _| is_ours(id));
+        self.campaigns.retain(|id, _| is_ours(id));
+        self.payments.retain(|row| is_ours(&row.0));
+        self.refunds.retain(|row| is_ours(&row.0));
+        self.balances.retain(|user, _| user.starts_with(prefix));
+        self.refunds_due.retain(|user, _| user.starts_with(prefix));
     }
 }
 
@@ -158,7 +187,9 @@ mod tests {
             GRANTS => "c1|7|ann|1|350|granted\nc2|1|bob|2|200|held".to_owned(),
             CAMPAIGNS => "c1|scheduled|10|1|0|0|650".to_owned(),
             PAYMENTS => "c2|1|ref-1|paid".to_owned(),
-            _ => "sender|user|5\nshop|user|200\nann|user|350\nc1|escrow|650\noutside|outside|-1205"
+            REFUNDS => "c1|2|70\nc1|-1|5".to_owned(),
+            _ => "sender|user|5\nshop|user|200\nann|user|350\nc1|escrow|650\nbob|refunds_due|3\n\
+                outside|outside|-1208"
                 .to_owned(),
         };
         let sql = |statement: &str| Ok(text(statement));
@@ -169,6 +200,12 @@ mod tests {
         assert_eq!((rows.sender, rows.seller, rows.sum), (5, 200, 0));
         assert_eq!(rows.balances.len(), 1);
         assert_eq!(rows.payments.len(), 1);
+        assert_eq!(rows.refunds_due["bob"], 3);
+        assert_eq!(rows.refunds[1], ("c1".to_owned(), -1, 5));
+        let mut rows = rows;
+        rows.keep("b", |id| id == "c2");
+        assert_eq!((rows.campaigns.len(), rows.grants.len()), (0, 1));
+        assert_eq!((rows.balances.len(), rows.refunds_due.len()), (0, 1));
         assert!(Rows::read(|_| Ok("a|b".to_owned()), "", "").is_err());
     }
 }

@@ -393,8 +393,8 @@ pub(crate) async fn settled_rows(
     Ok(SettledRows { rows, payments })
 }
 
-/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `place` is over how many
-/// partitions the campaign is spread, where that is known better than the ledger knows it, and which part it is.
+/// A part of a campaign as the ledger has it; none where the ledger does not know the campaign. `place` is over how
+/// many partitions the campaign is spread, where that is known better than the ledger knows it, and which part it is.
 pub(crate) async fn settled(
     ledger: &dyn Ledger,
     campaign: CampaignId,

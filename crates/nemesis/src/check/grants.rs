@@ -10,13 +10,18 @@ use crate::{
 
 /// What needs no rows.
 pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
-    let perhaps_lost = perhaps_lost(evidence);
+    let (perhaps_lost, claims) = (perhaps_lost(evidence), claims(evidence));
     for operation in &evidence.operations {
         unexpected(operation, &perhaps_lost, findings);
         match &operation.wish {
-            Wish::Claim { .. } => replays(evidence, operation, findings),
+            Wish::Claim { user, .. } => {
+                let own = claims.get(&(operation.campaign.as_str(), user.as_str()));
+                if !own.is_some_and(|own| has_anothers_order(operation, own)) {
+                    replays(evidence, operation, findings);
+                }
+            }
             Wish::Pay { .. } => changed_payments(evidence, operation, findings),
-            Wish::Cancel { .. } => {}
+            Wish::Cancel { .. } | Wish::Return { .. } | Wish::SetStock { .. } => {}
         }
     }
     numbers(evidence, findings);
@@ -29,6 +34,13 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         let user = (campaign.as_str(), row.user.as_str());
         by_user.entry(user).or_default().push((*number, row));
     }
+    let claims = claims(evidence);
+    for ((campaign, user), claims) in &claims {
+        if let Some(rows) = by_user.get(&(*campaign, *user)) {
+            phantom(evidence, claims, rows, findings);
+            second_orders(evidence, claims, rows, findings);
+        }
+    }
     for operation in &evidence.operations {
         if !operation.is_answered() {
             let last = operation.attempts.last().map(|attempt| &attempt.answer);
@@ -38,18 +50,34 @@ pub(super) fn check(evidence: &Evidence, rows: &Rows, findings: &mut Findings) {
         match &operation.wish {
             Wish::Claim { user, .. } => {
                 claim(evidence, operation, user, rows, findings);
-                let rows = by_user.get(&(operation.campaign.as_str(), user.as_str()));
-                if let Some(rows) = rows {
-                    phantom(evidence, operation, rows[0], findings);
-                    second_orders(evidence, operation, rows, findings);
-                }
             }
             Wish::Pay { number, reference } => {
                 payment(evidence, operation, *number, reference, rows, findings);
             }
-            Wish::Cancel { number } => cancellation(evidence, operation, *number, rows, findings),
+            Wish::Cancel { number } => {
+                let gone = (&Answer::Cancelled, "cancelled");
+                given_back(evidence, operation, *number, gone, rows, findings);
+            }
+            Wish::Return { number } => {
+                let gone = (&Answer::Returned, "returned");
+                given_back(evidence, operation, *number, gone, rows, findings);
+            }
+            // Judged with the units.
+            Wish::SetStock { .. } => {}
         }
     }
+}
+
+/// All claims, by campaign and user.
+fn claims(evidence: &Evidence) -> BTreeMap<(&str, &str), Vec<&Operation>> {
+    let mut claims: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for operation in &evidence.operations {
+        if let Wish::Claim { user, .. } = &operation.wish {
+            let place = (operation.campaign.as_str(), user.as_str());
+            claims.entry(place).or_default().push(operation);
+        }
+    }
+    claims
 }
 
 fn describe(operation: &Operation) -> String {
@@ -88,8 +116,8 @@ fn unexpected(
             _ => continue,
         };
         let excused = match &operation.wish {
-            Wish::Claim { .. } => false,
-            Wish::Pay { number, .. } | Wish::Cancel { number } => {
+            Wish::Claim { .. } | Wish::SetStock { .. } => false,
+            Wish::Pay { number, .. } | Wish::Cancel { number } | Wish::Return { number } => {
                 perhaps_lost.contains(&(operation.campaign.as_str(), *number))
             }
         };
@@ -132,6 +160,18 @@ fn claim(
     }
 }
 
+/// Where the limit is one unit, a second claim is answered with the order that the user has, for as long as it is one.
+fn has_anothers_order(operation: &Operation, own: &[&Operation]) -> bool {
+    let mut grants = operation.grants().peekable();
+    let Some((_, first, ..)) = grants.peek() else {
+        return false;
+    };
+    let number = first.number;
+    let others = own.iter().filter(|other| !std::ptr::eq(**other, operation));
+    let mut others = others.flat_map(|other| other.grants());
+    grants.all(|(.., is_fresh)| !is_fresh) && others.any(|(_, grant, ..)| grant.number == number)
+}
+
 /// Every answer after a grant is the same grant.
 fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) {
     let granted: Vec<_> = operation.grants().collect();
@@ -163,7 +203,12 @@ fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) 
         .filter(|attempt| attempt.start >= first.end);
     for attempt in later {
         if let Answer::Refused(why) = &attempt.answer {
-            findings.judge(Breach::Changed, excused, || {
+            // A node that was halted answers for a moment from what it knew before.
+            let was_halted = evidence
+                .halts
+                .iter()
+                .any(|(from, until)| attempt.start <= *until && attempt.end >= *from);
+            findings.judge(Breach::Changed, excused || was_halted, || {
                 format!(
                     "{}: granted ({level} at {} µs), then refused: {why}",
                     describe(operation),
@@ -174,63 +219,76 @@ fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) 
     }
 }
 
-/// A user claims once in a campaign, and asks with the same key until he is answered: there is one row, whatever became
-/// of it. A fault may take away under which key an order was made, and then a retry is a new order.
+/// A user asks with the same key until he is answered: of each claim there is one row, whatever became of it. A fault
+/// may take away under which key an order was made, and then a retry is a new order.
 fn second_orders(
     evidence: &Evidence,
-    operation: &Operation,
+    claims: &[&Operation],
     rows: &[(u32, &GrantRow)],
     findings: &mut Findings,
 ) {
-    let (Some(first), Some(last)) = (operation.attempts.first(), operation.attempts.last()) else {
-        return;
-    };
-    let whole = Attempt {
-        start: first.start,
-        ..last.clone()
-    };
-    let excused = evidence.excuses(&whole, Level::Memory);
-    for (number, row) in &rows[1..] {
+    let excused = claims.iter().any(|claim| {
+        let whole = claim.attempts.last().and_then(|last| whole(claim, last));
+        whole.is_some_and(|whole| evidence.excuses(&whole, Level::Memory))
+    });
+    for (number, row) in rows.iter().skip(claims.len()) {
         findings.judge(Breach::Twice, excused, || {
-            let first = rows[0].0;
+            let (first, wishes) = (rows[0].0, claims.len());
             format!(
-                "{}: one wish has the rows {first} and {number}: {row:?}",
-                describe(operation)
+                "{}: {wishes} wishes have the rows {first} to {number}: {row:?}",
+                describe(claims[0])
             )
         });
     }
 }
 
-/// A user who was refused, and never granted anything, has nothing.
+/// A claim that was refused, and never granted, has no row: what the user has was granted to his other claims.
 fn phantom(
     evidence: &Evidence,
-    operation: &Operation,
-    (number, row): (u32, &GrantRow),
+    claims: &[&Operation],
+    rows: &[(u32, &GrantRow)],
     findings: &mut Findings,
 ) {
-    if operation.grants().next().is_some() {
-        return;
-    }
-    let refused = operation
-        .attempts
+    let told: BTreeSet<u32> = claims
         .iter()
-        .find(|attempt| matches!(attempt.answer, Answer::Refused(_)));
-    let Some(refused) = refused else {
-        return;
-    };
-    // The grant may have been decided, unseen by the client, by the first request.
-    let whole = Attempt {
-        start: operation.attempts[0].start,
-        ..refused.clone()
-    };
-    let excused = evidence.excuses(&whole, Level::Memory);
-    findings.judge(Breach::Phantom, excused, || {
-        format!(
-            "{}: refused ({:?}), and the ledger has {number}: {row:?}",
-            describe(operation),
-            refused.answer
-        )
-    });
+        .flat_map(|claim| claim.grants().map(|(_, grant, ..)| grant.number))
+        .collect();
+    let unseen = rows.iter().filter(|(number, _)| !told.contains(number));
+    let ungranted = claims
+        .iter()
+        .filter(|claim| claim.grants().next().is_none());
+    let (refused, unanswered): (Vec<_>, Vec<_>) = ungranted
+        .map(|claim| (claim, refusal(claim)))
+        .partition(|(_, refused)| refused.is_some());
+    // What nobody was told of may belong to claims that have no answer.
+    let unseen = unseen.skip(unanswered.len());
+    for ((claim, refused), (number, row)) in refused.into_iter().zip(unseen) {
+        let Some(refused) = refused else { continue };
+        // The grant may have been decided, unseen by the client, by the first request.
+        let whole = whole(claim, refused);
+        let excused = whole.is_some_and(|whole| evidence.excuses(&whole, Level::Memory));
+        findings.judge(Breach::Phantom, excused, || {
+            format!(
+                "{}: refused ({:?}), and the ledger has {number}: {row:?}",
+                describe(claim),
+                refused.answer
+            )
+        });
+    }
+}
+
+fn refusal(claim: &Operation) -> Option<&Attempt> {
+    let mut attempts = claim.attempts.iter();
+    attempts.find(|attempt| matches!(attempt.answer, Answer::Refused(_)))
+}
+
+/// The time from a wish's first request to the end of this one.
+fn whole(operation: &Operation, until: &Attempt) -> Option<Attempt> {
+    let first = operation.attempts.first()?;
+    Some(Attempt {
+        start: first.start,
+        ..until.clone()
+    })
 }
 
 /// The level at which a campaign's payments and cancellations are acknowledged: the campaign's own.
@@ -291,26 +349,25 @@ fn payment(
     }
 }
 
-fn cancellation(
+/// A cancellation or a return that was answered is in the rows.
+fn given_back(
     evidence: &Evidence,
     operation: &Operation,
     number: u32,
+    (answer, state): (&Answer, &str),
     rows: &Rows,
     findings: &mut Findings,
 ) {
-    let answered = operation
-        .attempts
-        .iter()
-        .find(|attempt| attempt.answer == Answer::Cancelled);
-    let Some(attempt) = answered else {
+    let mut attempts = operation.attempts.iter();
+    let Some(attempt) = attempts.find(|attempt| attempt.answer == *answer) else {
         return;
     };
     let row = rows.grants.get(&(operation.campaign.clone(), number));
-    if row.is_none_or(|row| row.state != "cancelled") {
+    if row.is_none_or(|row| row.state != state) {
         let excused = evidence.excuses(attempt, level_of(evidence, operation));
         findings.judge(Breach::Lost, excused, || {
             format!(
-                "{}: cancelled, and the ledger has {row:?}",
+                "{}: {state}, and the ledger has {row:?}",
                 describe(operation)
             )
         });

@@ -4,6 +4,9 @@
 //! Such grants are counted as `allowed`; everything else that is wrong is a violation.
 
 mod grants;
+mod life;
+#[cfg(test)]
+mod life_tests;
 mod money;
 #[cfg(test)]
 mod tests;
@@ -41,6 +44,8 @@ pub(crate) enum Breach {
     Unavailable,
     /// An answer that no client should see.
     Unexpected,
+    /// Something has not come to its end.
+    Open,
 }
 
 impl Breach {
@@ -56,6 +61,7 @@ impl Breach {
             Self::Audit => "audit",
             Self::Unavailable => "unavailable",
             Self::Unexpected => "unexpected answer",
+            Self::Open => "open",
         }
     }
 }
@@ -143,6 +149,13 @@ pub(crate) fn judge(evidence: &Evidence, rows: &Rows) -> Findings {
     for broken in &rows.audit {
         findings.violation(Breach::Audit, broken.clone());
     }
+    findings
+}
+
+/// Judges what only campaigns have to show whose lives are over, in a run without faults that may lose anything.
+pub(crate) fn judge_lives(evidence: &Evidence, rows: &Rows) -> Findings {
+    let mut findings = Findings::default();
+    life::check(evidence, rows, &mut findings);
     findings
 }
 

@@ -125,12 +125,29 @@ fn accounts(evidence: &Evidence, rows: &Rows, funded: i64, refunded: i64, findin
             rows.sender
         ));
     }
-    let paid = rows.payments.iter().filter(|row| row.3 != "refund_due");
-    let sold: i64 = paid
-        .filter_map(|(campaign, number, ..)| rows.grants.get(&(campaign.clone(), *number)))
-        .map(|grant| grant.amount)
-        .sum();
+    let mut sold = 0;
+    let mut owed: BTreeMap<&str, i64> = BTreeMap::new();
+    for (campaign, number, _, outcome) in &rows.payments {
+        let Some(grant) = rows.grants.get(&(campaign.clone(), *number)) else {
+            continue;
+        };
+        // What was paid for and returned is owed back like what buys nothing.
+        if outcome == "refund_due" || grant.state == "returned" {
+            *owed.entry(&grant.user).or_default() += grant.amount;
+        } else {
+            sold += grant.amount;
+        }
+    }
     if rows.seller != sold {
         wrong(format!("the seller has {} instead of {sold}", rows.seller));
+    }
+    for (user, balance) in &rows.refunds_due {
+        let owed = owed.remove(user.as_str()).unwrap_or_default();
+        if *balance != owed {
+            wrong(format!("{user} is owed {balance} instead of {owed}"));
+        }
+    }
+    for (user, owed) in owed {
+        wrong(format!("{user} is owed nothing instead of {owed}"));
     }
 }

@@ -6,11 +6,11 @@ use crate::{
     rows::{CampaignRow, EngineRow, GrantRow},
 };
 
-const PACKET: &str = "p";
-const SALE: &str = "s";
+pub(super) const PACKET: &str = "p";
+pub(super) const SALE: &str = "s";
 
 /// A sound run: ann has share 1 of a packet, bob paid for order 1 of a sale, cid cancelled order 2, dan was refused.
-fn sound() -> (Evidence, Rows) {
+pub(super) fn sound() -> (Evidence, Rows) {
     let mut evidence = Evidence {
         deposited: 1_000,
         ..Evidence::default()
@@ -23,6 +23,7 @@ fn sound() -> (Evidence, Rows) {
             supply: 10,
             minor,
             limit: 1,
+            window: None,
         };
         evidence.campaigns.insert(id.to_owned(), campaign);
     }
@@ -81,12 +82,12 @@ fn sound() -> (Evidence, Rows) {
     (evidence, rows)
 }
 
-fn granted(number: u32, amount: i64, fresh: bool) -> Answer {
+pub(super) fn granted(number: u32, amount: i64, fresh: bool) -> Answer {
     let grant = Grant {
         number,
         quantity: 1,
         amount,
-        granted_at: "noon".to_owned(),
+        granted_at: "1970-01-01T00:00:05Z".to_owned(),
     };
     Answer::Granted {
         grant,
@@ -95,12 +96,12 @@ fn granted(number: u32, amount: i64, fresh: bool) -> Answer {
     }
 }
 
-fn lost_answer() -> Answer {
+pub(super) fn lost_answer() -> Answer {
     Answer::Undecided("503".to_owned())
 }
 
 /// One every 100 µs, of 10 µs.
-fn attempts(answers: &[Answer]) -> Vec<Attempt> {
+pub(super) fn attempts(answers: &[Answer]) -> Vec<Attempt> {
     let starts = (100..).step_by(100);
     let attempt = |(start, answer): (u64, &Answer)| Attempt {
         start,
@@ -110,7 +111,7 @@ fn attempts(answers: &[Answer]) -> Vec<Attempt> {
     starts.zip(answers).map(attempt).collect()
 }
 
-fn claim(campaign: &str, user: &str, answers: &[Answer]) -> Operation {
+pub(super) fn claim(campaign: &str, user: &str, answers: &[Answer]) -> Operation {
     Operation {
         campaign: campaign.to_owned(),
         wish: Wish::Claim {
@@ -121,7 +122,7 @@ fn claim(campaign: &str, user: &str, answers: &[Answer]) -> Operation {
     }
 }
 
-fn pay(number: u32, outcomes: &[&str]) -> Operation {
+pub(super) fn pay(number: u32, outcomes: &[&str]) -> Operation {
     let answers: Vec<Answer> = outcomes
         .iter()
         .map(|outcome| Answer::Payment((*outcome).to_owned()))
@@ -146,7 +147,7 @@ fn check(plant: impl FnOnce(&mut Evidence, &mut Rows), expected: &[(Breach, usiz
     assert_eq!(found, expected, "{:?}", findings.texts());
 }
 
-fn key(campaign: &str, number: u32) -> (String, u32) {
+pub(super) fn key(campaign: &str, number: u32) -> (String, u32) {
     (campaign.to_owned(), number)
 }
 
@@ -181,7 +182,7 @@ fn a_lost_grant_is_allowed_only_in_the_window_and_at_the_level_of_the_fault() {
                 number: 3,
                 quantity: 1,
                 amount: 50,
-                granted_at: "noon".to_owned(),
+                granted_at: "1970-01-01T00:00:05Z".to_owned(),
             },
             level,
             fresh: true,

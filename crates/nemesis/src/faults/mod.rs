@@ -2,7 +2,7 @@
 
 mod loss;
 mod network;
-mod process;
+pub(crate) mod process;
 mod slots;
 mod storage;
 

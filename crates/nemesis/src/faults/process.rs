@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Ends it with SIGKILL, and starts it again.
-pub(super) async fn kill(site: &Installation, target: Target, hold: Duration) -> Result<()> {
+pub(crate) async fn kill(site: &Installation, target: Target, hold: Duration) -> Result<()> {
     if target == Target::Rabbit {
         let rabbit = site.rabbit.as_ref().context("RabbitMQ does not run")?;
         blocking(|| rabbit.kill())?;
@@ -30,7 +30,7 @@ pub(super) async fn kill(site: &Installation, target: Target, hold: Duration) ->
 }
 
 /// Halts it with SIGSTOP, with all that it has started, and lets it go on.
-pub(super) async fn stop(site: &Installation, target: Target, hold: Duration) -> Result<()> {
+pub(crate) async fn stop(site: &Installation, target: Target, hold: Duration) -> Result<()> {
     let processes = processes(site, target).await?;
     for process in &processes {
         blocking(|| process.pause_all())?;
@@ -48,7 +48,7 @@ async fn processes(site: &Installation, target: Target) -> Result<Vec<&ServerPro
     Ok(match target {
         Target::Node(index) => vec![&site.programs[index].process],
         Target::Worker => vec![&site.programs[NODES].process],
-        Target::Ledger => vec![&*site.postgres],
+        Target::Ledger => vec![site.ledger.process()],
         Target::Rabbit => vec![&**site.rabbit.as_ref().context("RabbitMQ does not run")?],
         Target::Primary(partition) => {
             let primary = site.redis.wait_for_primary(partition).await?;

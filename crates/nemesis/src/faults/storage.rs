@@ -59,8 +59,9 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 pub(super) async fn restore(scene: &Scene, hold: Duration) -> Result<()> {
     let _nothing_created = scene.campaigns.creation.write().await;
     let site = &scene.installation;
-    let server = &site.postgres;
-    let (now, restored) = (&site.database, format!("{}_restored", site.database));
+    let server = site.ledger.postgres().context("the ledger is elsewhere")?;
+    let now = &site.ledger.database;
+    let restored = format!("{now}_restored");
     let folder = tempfile::tempdir()?;
     let dump = folder.path().join("dump");
     blocking(|| postgres::dump(&server.url_of(now), &dump))?;

@@ -1,5 +1,6 @@
 //! What is under test: servers, proxies, two nodes and a worker, all of them real processes.
 
+pub(crate) mod ledger;
 pub(crate) mod program;
 pub(crate) mod redis;
 mod translate;
@@ -13,13 +14,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use qiang_testkit::servers::{
-    postgres::{Options, Postgres},
-    rabbitmq::RabbitMq,
-};
+use qiang_testkit::servers::rabbitmq::RabbitMq;
 use serde_json::Value;
 
 use self::{
+    ledger::{LedgerKind, LedgerSite},
     program::{Addresses, PREFIX, Program, Role},
     redis::RedisSite,
 };
@@ -36,6 +35,9 @@ pub(crate) struct Setup {
     pub(crate) topology: Topology,
     /// Entries travel by RabbitMQ.
     pub(crate) with_rabbit: bool,
+    pub(crate) ledger: LedgerKind,
+    /// Campaigns of this supply are spread over all partitions.
+    pub(crate) spread_from: u32,
     /// The program `qiang`.
     pub(crate) qiang: PathBuf,
 }
@@ -47,29 +49,24 @@ pub(crate) struct Installation {
     /// Two nodes, then the worker.
     pub(crate) programs: Vec<Program>,
     pub(crate) redis: RedisSite,
-    pub(crate) postgres: Postgres,
+    pub(crate) ledger: LedgerSite,
     pub(crate) rabbit: Option<RabbitMq>,
     pub(crate) clock: Option<Clock>,
-    /// The ledger's database.
-    pub(crate) database: String,
 }
 
 impl Installation {
     /// Starts everything, and waits until both nodes are ready.
     pub(crate) async fn start(setup: Setup, clock: Option<Clock>) -> Result<Self> {
         let redis = RedisSite::start(setup.topology).await?;
-        let postgres = blocking(|| Postgres::start(&Options::new().without_fsync()))?;
+        let ledger = LedgerSite::start(setup.ledger)?;
         let rabbit = setup
             .with_rabbit
             .then(|| blocking(RabbitMq::start))
             .transpose()?;
-        let url = blocking(|| postgres.create_database())?;
-        let (_, database) = url.rsplit_once('/').context("a URL with a database")?;
-        let database = database.to_owned();
-        run(Command::new(&setup.qiang).args(["migrate", "--ledger", &url]))?;
+        run(Command::new(&setup.qiang).args(["migrate", "--ledger", &ledger.url]))?;
         let addresses = Addresses {
-            ledger: url,
-            ledger_addr: postgres.addr(),
+            ledger: ledger.url.clone(),
+            ledger_addr: ledger.addr(),
             rabbit: rabbit.as_ref().map(|rabbit| (rabbit.url(), rabbit.addr())),
         };
         let mut programs = Vec::new();
@@ -80,10 +77,9 @@ impl Installation {
             setup,
             programs,
             redis,
-            postgres,
+            ledger,
             rabbit,
             clock,
-            database,
         };
         installation.wait_until_ready().await?;
         Ok(installation)
@@ -129,7 +125,7 @@ impl Installation {
 
     /// A statement in the ledger: lines with `|` between the columns.
     pub(crate) fn sql(&self, statement: &str) -> Result<String> {
-        blocking(|| self.postgres.sql_in(&self.database, statement))
+        self.ledger.sql(statement)
     }
 
     /// Units of a campaign that repairs have withheld, over all partitions.
@@ -146,14 +142,17 @@ impl Installation {
 
     /// What `qiang audit` says of ledger and engine.
     pub(crate) fn audit(&self) -> Result<Value> {
-        let ledger = self.postgres.url_of(&self.database);
         let mut command = Command::new(&self.setup.qiang);
-        command.args(["audit", "--json", "--prefix", PREFIX, "--ledger", &ledger]);
+        command.args(["audit", "--json", "--prefix", PREFIX]);
+        command.args(["--ledger", &self.ledger.url]);
         let urls = |servers: &[qiang_testkit::servers::redis::Server]| {
             let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
             urls.join(",")
         };
         match &self.redis {
+            RedisSite::Standalone { server, .. } => {
+                command.args(["--topology", "standalone", "--redis", &server.url()]);
+            }
             RedisSite::Sentinel { set, .. } => {
                 let urls = urls(set.sentinels());
                 command.args(["--topology", "sentinel", "--master", set.master_name()]);

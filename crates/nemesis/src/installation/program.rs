@@ -24,7 +24,7 @@ use crate::plan::{PARTITIONS, Topology};
 pub(crate) const SECRET: &str = "a-secret-for-fault-runs-of-32-bytes-at-least";
 /// What all keys in Redis begin with.
 pub(crate) const PREFIX: &str = "faults";
-/// Campaigns of this supply are spread over all partitions.
+/// Campaigns of this supply are spread over all partitions, where nothing else is said.
 pub(crate) const SPREAD_FROM: u32 = 2_000;
 /// A node that has not accepted by now is not up.
 const ACCEPT_MAX: Duration = Duration::from_secs(1);
@@ -103,7 +103,9 @@ impl Program {
         };
         let seeds = match redis {
             RedisSite::Sentinel { .. } => &sentinels,
-            RedisSite::Cluster { announced, .. } => announced,
+            RedisSite::Standalone { announced, .. } | RedisSite::Cluster { announced, .. } => {
+                announced
+            }
         };
         let urls: Vec<String> = seeds
             .iter()
@@ -120,6 +122,7 @@ impl Program {
                 "QIANG__REDIS__REPLICAS",
                 replicas(setup.topology).to_string(),
             ),
+            ("QIANG__REDIS__SPREAD_FROM", setup.spread_from.to_string()),
             (
                 "QIANG__LEDGER__URL",
                 moved(&addresses.ledger, addresses.ledger_addr, ledger.addr()),
@@ -163,6 +166,7 @@ impl Program {
 /// How many replicas have a grant of that level: all that a primary has. Whichever is promoted then has it.
 fn replicas(topology: Topology) -> u32 {
     match topology {
+        Topology::Standalone => 0,
         Topology::Sentinel => 2,
         Topology::Cluster => 1,
     }
@@ -196,13 +200,13 @@ fn fixed() -> [(&'static str, String); 11] {
         ("QIANG__AUTH__HS256_SECRET", SECRET.to_owned()),
         ("QIANG__REDIS__PREFIX", PREFIX.to_owned()),
         ("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string()),
-        ("QIANG__REDIS__SPREAD_FROM", SPREAD_FROM.to_string()),
         ("QIANG__REDIS__SPREAD_OVER", PARTITIONS.to_string()),
         ("QIANG__REDIS__REPLICA_TIMEOUT_MS", "300".to_owned()),
         ("QIANG__REDIS__CALL_TIMEOUT_MS", "1000".to_owned()),
         ("QIANG__REDIS__TRY_FOR_MS", "4000".to_owned()),
         ("QIANG__SETTLEMENT__LEASE_MS", "2000".to_owned()),
         ("QIANG__LEDGER__ACQUIRE_TIMEOUT_MS", "2000".to_owned()),
+        ("QIANG__LIMITS__BUYER_RETURN_MS", "3600000".to_owned()),
         ("QIANG__LOG__LEVEL", "info".to_owned()),
     ]
 }

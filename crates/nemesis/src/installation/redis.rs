@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    slice,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 use qiang_testkit::{
     proxy::FaultProxy,
-    servers::redis::{Cluster, Options, Reply, SentinelSet, Server, View},
+    servers::redis::{Cluster, Options, Reply, SentinelSet, Server, Standalone, View},
 };
 
 use super::{blocking, wait_until};
@@ -25,6 +26,11 @@ const WHOLE_MAX: Duration = Duration::from_secs(60);
 /// The servers.
 #[derive(Debug)]
 pub(crate) enum RedisSite {
+    /// One server, which programs reach by its proxy.
+    Standalone {
+        server: Standalone,
+        announced: Vec<FaultProxy>,
+    },
     /// A primary and two replicas that Sentinels watch. Sentinels and replicas reach server `i` by `watch[i]` alone.
     Sentinel {
         set: SentinelSet,
@@ -42,6 +48,11 @@ impl RedisSite {
     pub(crate) async fn start(topology: Topology) -> Result<Self> {
         let options = Options::new().fsync_everysec();
         let site = match topology {
+            Topology::Standalone => {
+                let server = blocking(|| Standalone::start(&options))?;
+                let announced = proxies(slice::from_ref(server.primary())).await;
+                Self::Standalone { server, announced }
+            }
             Topology::Sentinel => {
                 let set = blocking(|| SentinelSet::start(&options))?;
                 let watch = proxies(set.servers()).await;
@@ -54,6 +65,7 @@ impl RedisSite {
             }
         };
         match &site {
+            Self::Standalone { .. } => {}
             Self::Sentinel { set, watch } => watch_by_proxies(set, watch).await?,
             Self::Cluster { cluster, announced } => announce(cluster.nodes(), announced).await?,
         }
@@ -63,16 +75,17 @@ impl RedisSite {
 
     pub(crate) fn servers(&self) -> &[Server] {
         match self {
+            Self::Standalone { server, .. } => slice::from_ref(server.primary()),
             Self::Sentinel { set, .. } => set.servers(),
             Self::Cluster { cluster, .. } => cluster.nodes(),
         }
     }
 
-    /// None in a Cluster.
+    /// None but where there are Sentinels.
     pub(crate) fn sentinels(&self) -> &[Server] {
         match self {
             Self::Sentinel { set, .. } => set.sentinels(),
-            Self::Cluster { .. } => &[],
+            Self::Standalone { .. } | Self::Cluster { .. } => &[],
         }
     }
 
@@ -80,13 +93,14 @@ impl RedisSite {
     pub(crate) fn proxies(&self) -> &[FaultProxy] {
         match self {
             Self::Sentinel { watch, .. } => watch,
-            Self::Cluster { announced, .. } => announced,
+            Self::Standalone { announced, .. } | Self::Cluster { announced, .. } => announced,
         }
     }
 
     /// The server that is the primary of a partition now; none while nobody is, or Sentinels disagree.
     pub(crate) fn primary(&self, partition: usize) -> Option<usize> {
         match self {
+            Self::Standalone { .. } => Some(0),
             Self::Sentinel { set, watch } => {
                 let named = set.agreed_addr()?;
                 watch.iter().position(|proxy| proxy.addr() == named)
@@ -107,7 +121,9 @@ impl RedisSite {
     pub(crate) fn replicas(&self, primary: usize) -> Vec<usize> {
         let all = 0..self.servers().len();
         match self {
-            Self::Sentinel { .. } => all.filter(|index| *index != primary).collect(),
+            Self::Standalone { .. } | Self::Sentinel { .. } => {
+                all.filter(|index| *index != primary).collect()
+            }
             Self::Cluster { cluster, .. } => {
                 let Some(id) = View::of_itself(cluster.node(primary)).map(|me| me.id) else {
                     return Vec::new();
@@ -141,6 +157,7 @@ impl RedisSite {
 
     fn is_whole(&self) -> bool {
         match self {
+            Self::Standalone { .. } => true,
             Self::Sentinel { set, .. } => {
                 let Some(primary) = self.primary(0) else {
                     return false;

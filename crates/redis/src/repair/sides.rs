@@ -61,7 +61,8 @@ impl BothSides {
 }
 
 impl RedisEngine {
-    /// Reads a campaign's part of this place on both sides, with the campaign's rows of the ledger; none where the ledger does not know the campaign.
+    /// Reads a campaign's part of this place on both sides, with the campaign's rows of the ledger; none where the
+    /// ledger does not know the campaign.
     pub(super) async fn read_part(
         &self,
         ledger: &dyn Ledger,

@@ -67,7 +67,15 @@ impl MariaDb {
     /// # Panics
     /// When it fails.
     pub fn sql(&self, statement: &str) -> String {
-        let mut client = client("mariadb", &self.url());
+        self.sql_in(DATABASE, statement)
+    }
+
+    /// The same in another database.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn sql_in(&self, database: &str, statement: &str) -> String {
+        let mut client = client("mariadb", &self.url_of(database));
         client.args(["--batch", "--skip-column-names", "--execute", statement]);
         program::run(statement, &mut client)
     }

@@ -1,0 +1,103 @@
+//! Whether somebody may take part in a campaign, and may see the draws of a packet.
+
+use std::sync::Arc;
+
+use qiang_core::{
+    book::Claim,
+    id::{CampaignId, UserId},
+};
+
+use crate::{
+    app::App,
+    audience::{AudienceRequest, Credentials, Draws, Members},
+    auth::{Caller, Scope},
+    campaign_cache::CampaignMeta,
+    invitation,
+    problem::{Problem, ProblemKind},
+};
+
+impl App {
+    /// Refuses a claim of somebody whom the campaign is not for; returns the campaign, unless neither the ledger nor
+    /// the engine has it. It reads the ledger once a campaign. Where nobody can tell, nobody takes part.
+    pub(crate) async fn admit(
+        &self,
+        claim: &Claim,
+        shown: &Credentials,
+    ) -> Result<Option<Arc<CampaignMeta>>, Problem> {
+        let (id, user) = (claim.campaign, &claim.user);
+        let Some(meta) = self.meta(id).await? else {
+            // What an engine has and the ledger does not may be for others.
+            return match self.ports.engine.tally(id).await? {
+                None => Ok(None),
+                Some(_) => Err(Problem::ledger_incomplete(id)),
+            };
+        };
+        let audience = meta.audience.as_ref();
+        let Some(audience) = audience.filter(|_| meta.kind == claim.kind) else {
+            return Ok(Some(meta));
+        };
+        let (admitted, refusal) = match &audience.members {
+            Members::Everybody => (true, ProblemKind::Forbidden),
+            Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotNamed),
+            Members::Invited(key) => {
+                let now = self.ports.clock.now();
+                // Behind the end nobody is granted anything, and those who were may hear it again.
+                let at = now.min(meta.window.ends_at().plus_millis(-1));
+                let invitation = shown.invitation.as_deref();
+                let valid = invitation.is_some_and(|text| invitation::verify(key, id, text, at));
+                (valid, ProblemKind::InvitationInvalid)
+            }
+            Members::Told(passphrase) => {
+                let said = shown.passphrase.as_deref().unwrap_or_default();
+                let guess = || self.guesses.check(user);
+                let right = passphrase.is(said, guess).await?;
+                (right, ProblemKind::PassphraseWrong)
+            }
+        };
+        match admitted {
+            true => Ok(Some(meta)),
+            false => Err(refusal.into()),
+        }
+    }
+
+    /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
+    /// not tell.
+    pub(crate) async fn check_repeated(
+        &self,
+        id: CampaignId,
+        caller: &Caller,
+        request: Option<&AudienceRequest>,
+    ) -> Result<(), Problem> {
+        let said = request.and_then(|request| request.passphrase.as_deref());
+        let meta = self.meta(id).await?;
+        let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
+        let (Some(said), Some(Members::Told(passphrase))) =
+            (said, audience.map(|kept| &kept.members))
+        else {
+            return Ok(());
+        };
+        match passphrase
+            .is(said, || self.guesses.check(&caller.user))
+            .await?
+        {
+            true => Ok(()),
+            false => Err(ProblemKind::KeyReused.into()),
+        }
+    }
+
+    /// Whether a caller may see the draws of a packet of this owner.
+    pub(crate) async fn may_see_draws(
+        &self,
+        id: CampaignId,
+        owner: &UserId,
+        draws: Draws,
+        caller: &Caller,
+    ) -> Result<bool, Problem> {
+        Ok(match draws {
+            Draws::Everybody => true,
+            _ if caller.user == *owner || caller.may(Scope::Operate) => true,
+            Draws::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
+            Draws::Sender => false,
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! What a seed gives: campaigns, who comes and when, what the seller changes, and which faults are made meanwhile.
+//!
+//! Moments are milliseconds after the campaigns' start, and below 0 before it.
+
+use std::time::Duration;
+
+use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::{
+    campaigns::Form,
+    history::Level,
+    plan::{Fault, Kind, NODES, Target},
+};
+
+/// Campaigns of this supply are spread over all partitions.
+pub(crate) const SPREAD_FROM: u32 = 40;
+/// How long users keep coming.
+const RUSH_MS: i64 = 1_500;
+/// Every other user comes in the first moments.
+const FIRST_MS: i64 = 200;
+/// When somebody comes who comes too early.
+const EARLY_MS: std::ops::Range<i64> = -250..-50;
+/// When windows end, and when the seller closes what has a long one.
+const ENDS_MS: std::ops::Range<i64> = 900..1_700;
+const CLOSED_MS: std::ops::Range<i64> = 1_500..2_200;
+const CHANGED_MS: std::ops::Range<i64> = 5..900;
+/// From when on faults are made, and until when, if each took as long as this besides its time.
+const FAULTS_MS: std::ops::Range<i64> = -1_200..2_400;
+const FAULT_TAKES_MS: i64 = 400;
+const KILLED_MS: std::ops::Range<u64> = 20..400;
+const STOPPED_MS: std::ops::Range<u64> = 50..900;
+const PAUSE_MS: std::ops::Range<u64> = 20..400;
+/// Buyers who pay or return do so this much later.
+const LATER_MS: std::ops::Range<u64> = 0..500;
+const HOLD_S: u32 = 1;
+
+/// A campaign, and how it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// Its window is that of a day, unless the clock ends it.
+    pub(crate) form: Form,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The window is over.
+    Window(i64),
+    /// The seller closes it.
+    Close(i64),
+}
+
+/// What a buyer does with an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// Nothing: the hold ends.
+    Leave,
+    Cancel,
+    Pay,
+    /// Under two references: the second buys nothing.
+    PayTwice,
+    /// After the hold has ended.
+    PayLate,
+    Return {
+        by_buyer: bool,
+    },
+}
+
+const COURSES: [Course; 10] = [
+    Course::Leave,
+    Course::Leave,
+    Course::Cancel,
+    Course::Pay,
+    Course::Pay,
+    Course::Pay,
+    Course::PayTwice,
+    Course::PayLate,
+    Course::Return { by_buyer: true },
+    Course::Return { by_buyer: false },
+];
+
+/// A user of a campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Visit {
+    pub(crate) campaign: usize,
+    /// When the user comes before the start, too, to no avail.
+    pub(crate) early: Option<i64>,
+    pub(crate) at: i64,
+    pub(crate) quantity: u32,
+    pub(crate) course: Course,
+    pub(crate) later: Duration,
+    /// Whether everything is asked once more although it was answered.
+    pub(crate) asks_again: bool,
+    /// Units that the user wants in the end under another key.
+    pub(crate) more: Option<u32>,
+    /// Which node is asked first.
+    pub(crate) node: usize,
+}
+
+/// The seller changes a sale's stock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) campaign: usize,
+    pub(crate) at: i64,
+    pub(crate) stock: u32,
+}
+
+/// Faults of some processes, one after the other, the first one at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Track {
+    pub(crate) from: i64,
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Everything that a seed gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Life {
+    pub(crate) campaigns: Vec<Planned>,
+    pub(crate) visits: Vec<Visit>,
+    /// In the order in which they are made.
+    pub(crate) changes: Vec<Change>,
+    /// The nodes' and the worker's.
+    pub(crate) tracks: Vec<Track>,
+}
+
+impl Life {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut draw = Draw {
+            random: ChaCha8Rng::seed_from_u64(seed),
+            visits: 0,
+        };
+        let mut life = Self {
+            campaigns: Vec::new(),
+            visits: Vec::new(),
+            changes: Vec::new(),
+            tracks: Vec::new(),
+        };
+        draw.packets(&mut life);
+        draw.sales(&mut life);
+        life.changes.sort_by_key(|change| change.at);
+        let nodes: Vec<Target> = (0..NODES).map(Target::Node).collect();
+        life.tracks = vec![draw.track(&nodes), draw.track(&[Target::Worker])];
+        life
+    }
+
+    fn add(&mut self, form: Form, end: End) -> usize {
+        self.campaigns.push(Planned { form, end });
+        self.campaigns.len() - 1
+    }
+}
+
+struct Draw {
+    random: ChaCha8Rng,
+    /// How many were drawn.
+    visits: usize,
+}
+
+impl Draw {
+    fn chance(&mut self, percent: u32) -> bool {
+        self.random.random_range(0..100) < percent
+    }
+
+    fn millis(&mut self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.random.random_range(range))
+    }
+
+    fn level(&mut self) -> Level {
+        match self.chance(25) {
+            true => Level::Ledger,
+            false => Level::Memory,
+        }
+    }
+
+    /// Most are ended by the clock.
+    fn end(&mut self) -> End {
+        match self.chance(60) {
+            true => End::Window(self.random.random_range(ENDS_MS)),
+            false => End::Close(self.random.random_range(CLOSED_MS)),
+        }
+    }
+
+    /// One that is fully grabbed, one whose amounts are drawn at the claim, one with a residue, and a spread one.
+    fn packets(&mut self, life: &mut Life) {
+        let (grabbed, lazy) = (
+            self.random.random_range(6..16),
+            self.random.random_range(6..16),
+        );
+        let residue = self.random.random_range(12..24);
+        let spread = self.random.random_range(SPREAD_FROM..SPREAD_FROM + 6);
+        let (any, spread_end) = (self.end(), self.end());
+        let short = End::Window(self.random.random_range(ENDS_MS));
+        for (supply, rule, users, end) in [
+            (grabbed, "double_average", grabbed..grabbed + 8, any),
+            (lazy, "lazy", lazy - 4..lazy + 4, any),
+            (residue, "equal", 2..residue / 2, short),
+            (
+                spread,
+                "double_average",
+                spread - 10..spread + 10,
+                spread_end,
+            ),
+        ] {
+            let form = Form {
+                is_packet: true,
+                level: self.level(),
+                supply,
+                limit: 1,
+                hold_s: HOLD_S,
+                rule,
+                window: None,
+            };
+            let campaign = life.add(form, end);
+            for _ in 0..self.random.random_range(users) {
+                let visit = self.visit(campaign, 1);
+                life.visits.push(Visit {
+                    more: None,
+                    ..visit
+                });
+            }
+        }
+    }
+
+    /// One of a unit a user, one of more, one whose stock is changed while it is live, and a spread one.
+    fn sales(&mut self, life: &mut Life) {
+        let (one, more, changed) = (
+            self.random.random_range(5..12),
+            self.random.random_range(8..20),
+            self.random.random_range(8..14),
+        );
+        let spread = self.random.random_range(SPREAD_FROM..SPREAD_FROM + 6);
+        let spread_changes = self.random.random_range(0..3);
+        for (supply, limit, users, changes) in [
+            (one, 1, one + 2..2 * one + 8, 0),
+            (more, 3, more / 2..more + 8, 0),
+            (changed, 2, changed..changed + 14, 4),
+            (spread, 3, spread / 2..spread, spread_changes),
+        ] {
+            let form = Form {
+                is_packet: false,
+                level: self.level(),
+                supply,
+                limit,
+                hold_s: HOLD_S,
+                rule: "",
+                window: None,
+            };
+            let end = self.end();
+            let campaign = life.add(form, end);
+            for _ in 0..self.random.random_range(users) {
+                let visit = self.visit(campaign, limit);
+                life.visits.push(visit);
+            }
+            for _ in 0..changes {
+                let at = self.random.random_range(CHANGED_MS);
+                let stock = self
+                    .random
+                    .random_range(supply.saturating_sub(6).max(limit)..supply + 8);
+                life.changes.push(Change {
+                    campaign,
+                    at,
+                    stock,
+                });
+            }
+        }
+    }
+
+    fn visit(&mut self, campaign: usize, limit: u32) -> Visit {
+        let until = if self.chance(50) { FIRST_MS } else { RUSH_MS };
+        // In turn, so that each comes in every life.
+        let course = COURSES[self.visits % COURSES.len()];
+        self.visits += 1;
+        Visit {
+            campaign,
+            early: self.chance(10).then(|| self.random.random_range(EARLY_MS)),
+            // A moment after the start: the clocks of client and server are the same.
+            at: self.random.random_range(5..until),
+            quantity: self.random.random_range(1..=limit),
+            course,
+            later: self.millis(LATER_MS),
+            asks_again: self.chance(30),
+            more: self.chance(15).then(|| self.random.random_range(1..=limit)),
+            node: self.random.random_range(0..NODES),
+        }
+    }
+
+    fn track(&mut self, targets: &[Target]) -> Track {
+        let mut at = FAULTS_MS.start + self.random.random_range(0..400);
+        let from = at;
+        let mut faults = Vec::new();
+        while at < FAULTS_MS.end {
+            let Some(target) = targets.choose(&mut self.random).copied() else {
+                break;
+            };
+            let (kind, hold) = match self.chance(50) {
+                true => (Kind::Kill, self.millis(KILLED_MS)),
+                false => (Kind::Stop, self.millis(STOPPED_MS)),
+            };
+            let pause = self.millis(PAUSE_MS);
+            let takes = hold + pause;
+            at += FAULT_TAKES_MS + i64::try_from(takes.as_millis()).unwrap_or(i64::MAX / 2);
+            faults.push(Fault {
+                kind,
+                target,
+                hold,
+                amount: 0,
+                pause,
+            });
+        }
+        Track { from, faults }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_reproduces_the_life() {
+        assert_eq!(Life::draw(7), Life::draw(7));
+        assert_ne!(Life::draw(7), Life::draw(8));
+    }
+
+    #[test]
+    fn every_life_has_all_that_can_happen() {
+        for seed in 0..100 {
+            let life = Life::draw(seed);
+            assert_eq!(life.campaigns.len(), 8, "seed {seed}");
+            let spread = life.campaigns.iter();
+            let spread = spread.filter(|planned| planned.form.supply >= SPREAD_FROM);
+            assert_eq!(spread.count(), 2, "seed {seed}");
+            assert!(life.changes.len() >= 4, "seed {seed}");
+            for track in &life.tracks {
+                assert!(track.faults.len() >= 2, "seed {seed}: {track:?}");
+            }
+            for course in COURSES {
+                let mut visits = life.visits.iter();
+                let is_sale = |visit: &&Visit| !life.campaigns[visit.campaign].form.is_packet;
+                assert!(
+                    visits
+                        .by_ref()
+                        .filter(is_sale)
+                        .any(|visit| visit.course == course),
+                    "seed {seed}: {course:?}"
+                );
+            }
+        }
+    }
+}
