@@ -2,7 +2,7 @@
 
 use super::{
     AccountStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore, RepairStore,
-    SettlementStore,
+    SettlementStore, WaitingRoomStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
@@ -14,6 +14,7 @@ pub trait Ledger:
     + QuarantineStore
     + ReconcileStore
     + RepairStore
+    + WaitingRoomStore
 {
 }
 
@@ -25,5 +26,6 @@ impl<T> Ledger for T where
         + QuarantineStore
         + ReconcileStore
         + RepairStore
+        + WaitingRoomStore
 {
 }
