@@ -24,6 +24,7 @@ mod rebuild;
 mod standalone;
 mod task;
 mod thread;
+mod waiting;
 mod writer;
 
 use std::{

@@ -28,6 +28,7 @@ use crate::{
     partition::{Partition, PartitionState},
     partitions::Partitions,
     tasks,
+    waiting_lines::WaitingLines,
 };
 
 /// How long claims under way may take at the close.
@@ -37,7 +38,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct RedisEngine {
     pub(crate) node: Arc<Node>,
-    runtime: Handle,
+    pub(crate) lines: Arc<WaitingLines>,
+    pub(crate) runtime: Handle,
     tasks: Arc<Mutex<Tasks>>,
 }
 
@@ -101,8 +103,10 @@ impl RedisEngine {
     ) -> Result<Self, ConnectError> {
         check_servers(&context).await?;
         let partitions = Partitions::connect(context, settled, fresh).await?;
+        let node = Node::new(partitions);
         let engine = Self {
-            node: Arc::new(Node::new(partitions)),
+            lines: Arc::new(WaitingLines::new(&node.partitions)),
+            node: Arc::new(node),
             runtime: Handle::current(),
             tasks: Arc::default(),
         };

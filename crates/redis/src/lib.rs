@@ -5,8 +5,8 @@
 //! are combined into the next one. `keys.rs` documents every key; `lua/` has the scripts.
 //!
 //! Modules import only those before them: keys, scripts, options; partition; meta, reply, record; dialer, directory;
-//! call_connection; checks, partitions, presence; tally, transfer, kept, snapshot; batcher, gate, node; claims, orders,
-//! open, commands, offer, rebuild; tasks, engine, log, repair.
+//! call_connection; checks, partitions, presence; waiting_lines; tally, transfer, kept, snapshot; batcher, gate, node;
+//! claims, orders, open, commands, offer, rebuild; tasks, engine, log, repair, waiting.
 
 mod batcher;
 mod call_connection;
@@ -45,6 +45,8 @@ mod tally;
 mod tasks;
 mod transfer;
 mod transport;
+mod waiting;
+mod waiting_lines;
 
 pub use self::{
     engine::RedisEngine,
