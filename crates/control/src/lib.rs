@@ -6,3 +6,4 @@ pub mod host;
 pub mod reconcile;
 pub mod repair;
 pub mod settlement;
+pub mod waiting;

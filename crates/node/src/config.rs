@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, LimitsConfig, OrderCheckConfig, OrderCheckPolicy, Secret,
-    ServerConfig, TicketsConfig,
+    ServerConfig, TicketsConfig, WaitingConfig,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -39,6 +39,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub tickets: TicketsConfig,
     pub order_check: OrderCheckConfig,
+    pub waiting: WaitingConfig,
     pub log: LogConfig,
 }
 
@@ -167,6 +168,7 @@ impl Config {
             limits: self.limits.clone(),
             tickets: self.tickets.clone(),
             order_check: self.order_check.clone(),
+            waiting: self.waiting.clone(),
         }
     }
 
@@ -176,6 +178,7 @@ impl Config {
         self.server.check()?;
         self.limits.check()?;
         self.tickets.check()?;
+        self.waiting.check()?;
         self.order_check.check()
     }
 }
