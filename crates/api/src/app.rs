@@ -5,15 +5,18 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use qiang_core::{
     book::{Command, Setup},
-    campaign::{CampaignKind, Phase, Tally},
+    campaign::{Campaign, CampaignKind, Phase, Tally},
     id::{CampaignId, IdempotencyKey},
     outcome::Outcome,
-    ports::{CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger},
+    ports::{
+        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger, WaitingMonitor,
+        WaitingRoom,
+    },
     time::Timestamp,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use uuid::Uuid;
 
 use crate::{
@@ -47,6 +50,10 @@ pub struct Ports {
     pub gauges: Arc<dyn Gauges>,
     /// What users do for a grab ticket, in place of what is configured.
     pub challenge: Option<Arc<dyn Challenge>>,
+    /// The lines of campaigns that have a waiting room.
+    pub waiting_room: Arc<dyn WaitingRoom>,
+    /// What is known of those who wait.
+    pub waiting: Arc<WaitingMonitor>,
 }
 
 /// What handlers work with.
@@ -63,6 +70,8 @@ pub(crate) struct App {
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
     /// None where there is no shop to ask.
     pub(crate) order_check: Option<Arc<OrderCheck>>,
+    /// Streams of places that may be open yet.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 impl App {
@@ -74,6 +83,7 @@ impl App {
             campaigns: Arc::default(),
             throttle: Throttle::new(&config.limits),
             readiness: Arc::default(),
+            streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
             metrics: Arc::new(metrics),
             challenge: ports
                 .challenge
@@ -146,10 +156,39 @@ impl App {
             return Ok(Some(meta));
         }
         let ledger = Arc::clone(&self.ports.ledger);
-        let read = async move { ledger.campaign(id).await };
+        let read = async move {
+            let Some(record) = ledger.campaign(id).await? else {
+                return Ok(None);
+            };
+            let waiting_room = ledger.has_waiting_room(id).await?;
+            Ok(Some(CampaignMeta::new(&record.campaign, waiting_room)))
+        };
         let meta = self.campaigns.load(id, read).await;
         meta.ok_or_else(|| Problem::internal("a read of the ledger has panicked"))?
             .map_err(Problem::from)
+    }
+
+    /// Reads what else is kept of a campaign, and remembers it with what answers need.
+    async fn remember(&self, campaign: &Campaign) -> Result<CampaignMeta, Problem> {
+        let waiting_room = self.ports.ledger.has_waiting_room(campaign.id).await?;
+        let meta = CampaignMeta::new(campaign, waiting_room);
+        self.campaigns.insert(campaign.id, meta);
+        Ok(meta)
+    }
+
+    /// Whether claims of this kind of a campaign wait in line.
+    pub(crate) async fn has_line(
+        &self,
+        id: CampaignId,
+        kind: CampaignKind,
+    ) -> Result<bool, Problem> {
+        let meta = self.meta(id).await?;
+        Ok(meta.is_some_and(|meta| meta.waiting_room && meta.kind == kind))
+    }
+
+    /// Whether a campaign that was read just now has a waiting room.
+    pub(crate) fn waits_in_line(&self, id: CampaignId) -> bool {
+        self.campaigns.get(id).is_some_and(|meta| meta.waiting_room)
     }
 
     /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.
@@ -193,6 +232,7 @@ impl App {
         if record.campaign.kind() != kind {
             return Err(ProblemKind::UnknownCampaign.into());
         }
+        self.meta(id).await?;
         let tally = self
             .ports
             .engine
@@ -203,13 +243,13 @@ impl App {
     }
 
     /// Opens a campaign on the engine. Opening it again changes nothing.
-    pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
-        let (id, meta) = (setup.campaign.id, CampaignMeta::from(&setup.campaign));
+    pub(crate) async fn open(&self, setup: Setup) -> Result<(), Problem> {
+        let campaign = setup.campaign.clone();
         self.ports
             .engine
             .submit(Command::Open(Box::new(setup)))
             .await?;
-        self.campaigns.insert(id, meta);
+        self.remember(&campaign).await?;
         Ok(())
     }
 }

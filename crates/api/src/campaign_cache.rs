@@ -7,7 +7,7 @@ use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Requirements},
     id::CampaignId,
     money::Currency,
-    ports::{CampaignRecord, LedgerError},
+    ports::LedgerError,
     time::Window,
 };
 use tokio::sync::oneshot;
@@ -23,16 +23,19 @@ pub(crate) struct CampaignMeta {
     pub(crate) ack: AckLevel,
     pub(crate) window: Window,
     pub(crate) requirements: Requirements,
+    /// Whether claims wait in line.
+    pub(crate) waiting_room: bool,
 }
 
-impl From<&Campaign> for CampaignMeta {
-    fn from(campaign: &Campaign) -> Self {
+impl CampaignMeta {
+    pub(crate) fn new(campaign: &Campaign, waiting_room: bool) -> Self {
         Self {
             kind: campaign.kind(),
             currency: campaign.currency(),
             ack: campaign.ack,
             window: campaign.window,
             requirements: campaign.requirements,
+            waiting_room,
         }
     }
 }
@@ -65,7 +68,7 @@ impl CampaignCache {
     pub(crate) async fn load(
         self: &Arc<Self>,
         id: CampaignId,
-        read: impl Future<Output = Result<Option<CampaignRecord>, LedgerError>> + Send + 'static,
+        read: impl Future<Output = Loaded> + Send + 'static,
     ) -> Option<Loaded> {
         let (waiter, loaded) = oneshot::channel();
         let is_first = {
@@ -83,8 +86,7 @@ impl CampaignCache {
                     id,
                     has_ended: false,
                 };
-                let record = read.await;
-                let loaded = record.map(|it| it.map(|it| CampaignMeta::from(&it.campaign)));
+                let loaded = read.await;
                 if let Ok(Some(meta)) = &loaded {
                     cache.insert(id, *meta);
                 }

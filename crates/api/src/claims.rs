@@ -19,6 +19,7 @@ use crate::{
     app::App,
     auth::Scope,
     extract::{Call, OptionalJson},
+    places::{self, PlaceBody},
     problem::{Problem, ProblemBody, ProblemKind},
     refusal::refuse,
     tickets::GrabTicket,
@@ -56,6 +57,7 @@ impl Default for OrderRequest {
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
+        (status = 202, description = "In line: `Location` is where to ask for the place", body = PlaceBody),
         (status = 401, body = ProblemBody),
         (status = 403, description = "No scope `claim`, or not what the campaign asks for: `ticket-…`, \
             `order-check-refused` with the shop's reason", body = ProblemBody),
@@ -84,6 +86,7 @@ pub(crate) async fn claim_share(
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
+        (status = 202, description = "In line: `Location` is where to ask for the place", body = PlaceBody),
         (status = 401, body = ProblemBody),
         (status = 403, description = "No scope `claim`, or not what the campaign asks for: `ticket-…`, \
             `order-check-refused` with the shop's reason", body = ProblemBody),
@@ -145,7 +148,11 @@ async fn decide(
         quantity,
         key: call.key,
     };
-    let known = app.ports.engine.peek(&claim);
+    let known = match app.ports.engine.peek(&claim) {
+        // While a campaign is paused its line goes on growing.
+        Some(Outcome::Paused) if app.has_line(id, kind).await? => None,
+        known => known,
+    };
     if let Some(outcome) = &known
         && let Some(response) = gate(app, id, kind, outcome).await?
     {
@@ -159,6 +166,9 @@ async fn decide(
             true => app.metrics.unmet(),
             false => app.metrics.failed(),
         })?;
+    }
+    if app.has_line(id, kind).await? {
+        return places::enter(app, &claim).await;
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;

@@ -33,6 +33,7 @@ pub(crate) struct Draft {
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
     pub(crate) rules: Rules,
+    pub(crate) waiting_room: bool,
 }
 
 impl Draft {
@@ -95,6 +96,7 @@ impl App {
         let internal = |error: IdError| Problem::internal(error.to_string());
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
+        let waiting_room = draft.waiting_room;
         let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
         let binding = match checked {
             Err(problem) if key.is_none() => return Err(problem),
@@ -109,6 +111,10 @@ impl App {
             self.open(setup_of(record.campaign).await?).await?;
         } else {
             let mut setup = setup_of(Campaign { id, ..checked? }).await?;
+            if waiting_room {
+                // First: nobody who finds the campaign passes its line.
+                ledger.add_waiting_room(id).await?;
+            }
             ledger.create(&setup).await?;
             // Under a key, somebody else may have created it in the meantime: open what is stored.
             if key.is_some() {

@@ -19,6 +19,7 @@ mod health;
 mod metrics;
 mod order_check;
 mod orders;
+mod places;
 mod problem;
 mod readiness;
 mod red_packets;

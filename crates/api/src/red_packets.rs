@@ -54,6 +54,9 @@ pub(crate) struct RedPacketRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
 }
 
 /// How the total becomes shares.
@@ -112,6 +115,8 @@ pub(crate) struct RedPacketBody {
     /// What a claim needs before it is decided.
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Whether claims wait in line.
+    waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -142,6 +147,7 @@ impl RedPacketBody {
             seed: (record.phase == Phase::Closed).then(|| packet.seed.to_string()),
             ack: campaign.ack.name(),
             requirements: requirements::list(campaign.requirements),
+            waiting_room: app.waits_in_line(campaign.id),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             claimed: money(tally.claimed_minor),
@@ -221,6 +227,7 @@ pub(crate) async fn create(
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules,
+        waiting_room: request.waiting_room.unwrap_or_default(),
     };
     let route = "POST /v1/red-packets";
     let (status, id) = app

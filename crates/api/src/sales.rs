@@ -55,6 +55,9 @@ pub(crate) struct SaleRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
 }
 
 /// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
@@ -76,6 +79,8 @@ pub(crate) struct SaleBody {
     /// What a claim needs before it is decided.
     #[schema(value_type = Vec<String>)]
     requirements: RequirementList,
+    /// Whether claims wait in line.
+    waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -101,6 +106,7 @@ impl SaleBody {
             hold_seconds: sale.hold_ms() / 1_000,
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
+            waiting_room: app.waits_in_line(campaign.id),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
@@ -133,6 +139,7 @@ pub(crate) async fn create(
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules: Rules::Sale(sale),
+        waiting_room: request.waiting_room.unwrap_or_default(),
     };
     let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
