@@ -8,12 +8,15 @@ use qiang_core::{
     campaign::{CampaignKind, Phase, Tally},
     id::{CampaignId, IdempotencyKey},
     outcome::Outcome,
-    ports::{CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger},
+    ports::{
+        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger, WaitingMonitor,
+        WaitingRoom,
+    },
     time::Timestamp,
 };
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use uuid::Uuid;
 
 use crate::{
@@ -49,6 +52,10 @@ pub struct Ports {
     pub gauges: Arc<dyn Gauges>,
     /// What users do for a grab ticket, in place of what is configured.
     pub challenge: Option<Arc<dyn Challenge>>,
+    /// The lines of campaigns that have a waiting room.
+    pub waiting_room: Arc<dyn WaitingRoom>,
+    /// What is known of those who wait.
+    pub waiting: Arc<WaitingMonitor>,
 }
 
 /// What handlers work with.
@@ -67,6 +74,8 @@ pub(crate) struct App {
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
     /// None where there is no shop to ask.
     pub(crate) order_check: Option<Arc<OrderCheck>>,
+    /// Streams of places that may be open yet.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 impl App {
@@ -79,6 +88,7 @@ impl App {
             throttle: Throttle::new(&config.limits),
             guesses: passphrase::guesses(),
             readiness: Arc::default(),
+            streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
             metrics: Arc::new(metrics),
             challenge: ports
                 .challenge
@@ -158,12 +168,23 @@ impl App {
             };
             let kept = ledger.audience(id).await?;
             let audience = kept.map(|text| Audience::of(id, &text)).transpose()?;
-            let meta = CampaignMeta::new(&record.campaign, audience);
+            let waiting_room = ledger.has_waiting_room(id).await?;
+            let meta = CampaignMeta::new(&record.campaign, audience, waiting_room);
             Ok(Some(Arc::new(meta)))
         };
         let meta = self.campaigns.load(id, read).await;
         meta.ok_or_else(|| Problem::internal("a read of the ledger has panicked"))?
             .map_err(Problem::from)
+    }
+
+    /// Whether claims of this kind of a campaign wait in line.
+    pub(crate) async fn has_line(
+        &self,
+        id: CampaignId,
+        kind: CampaignKind,
+    ) -> Result<bool, Problem> {
+        let meta = self.meta(id).await?;
+        Ok(meta.is_some_and(|meta| meta.waiting_room && meta.kind == kind))
     }
 
     /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.
@@ -207,6 +228,7 @@ impl App {
         if record.campaign.kind() != kind {
             return Err(ProblemKind::UnknownCampaign.into());
         }
+        self.meta(id).await?;
         let tally = self
             .ports
             .engine

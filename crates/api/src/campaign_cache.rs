@@ -30,10 +30,12 @@ pub(crate) struct CampaignMeta {
     pub(crate) owner: UserId,
     /// Who may take part, where that is not everybody; and who may see the draws.
     pub(crate) audience: Option<Audience>,
+    /// Whether claims wait in line.
+    pub(crate) waiting_room: bool,
 }
 
 impl CampaignMeta {
-    pub(crate) fn new(campaign: &Campaign, audience: Option<Audience>) -> Self {
+    pub(crate) fn new(campaign: &Campaign, audience: Option<Audience>, waiting_room: bool) -> Self {
         Self {
             kind: campaign.kind(),
             currency: campaign.currency(),
@@ -42,6 +44,7 @@ impl CampaignMeta {
             requirements: campaign.requirements,
             owner: campaign.owner.clone(),
             audience,
+            waiting_room,
         }
     }
 }

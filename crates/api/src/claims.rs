@@ -23,6 +23,7 @@ use crate::{
     auth::Scope,
     campaign_cache::CampaignMeta,
     extract::{Call, OptionalJson},
+    places::{self, PlaceBody},
     problem::{Problem, ProblemBody, ProblemKind},
     refusal::refuse,
     tickets::GrabTicket,
@@ -74,6 +75,7 @@ impl Default for OrderRequest {
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same grant", body = GrantBody),
+        (status = 202, description = "In line: `Location` is where to ask for the place", body = PlaceBody),
         (status = 401, body = ProblemBody),
         (status = 403, description = "No scope `claim`, or not what the campaign asks for: `not-named`, \
             `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
@@ -105,6 +107,7 @@ pub(crate) async fn claim_share(
     responses(
         (status = 201, description = "Granted now", body = GrantBody),
         (status = 200, description = "Granted before: the same order", body = GrantBody),
+        (status = 202, description = "In line: `Location` is where to ask for the place", body = PlaceBody),
         (status = 401, body = ProblemBody),
         (status = 403, description = "No scope `claim`, or not what the campaign asks for: `not-named`, \
             `invitation-invalid`, `passphrase-wrong`, `ticket-…`, `order-check-refused` with the shop's reason",
@@ -179,7 +182,11 @@ async fn decide(
         quantity,
         key: call.key,
     };
-    let known = app.ports.engine.peek(&claim);
+    let known = match app.ports.engine.peek(&claim) {
+        // While a campaign is paused its line goes on growing.
+        Some(Outcome::Paused) if app.has_line(id, kind).await? => None,
+        known => known,
+    };
     if let Some(outcome) = known.filter(|outcome| outcome.grant().is_none()) {
         let response = refuse(app, id, kind, &outcome).await?;
         app.metrics.answered_by_gate(&outcome);
@@ -210,6 +217,9 @@ async fn decide(
             count_unmet(app, &problem);
             return Err(problem);
         }
+    }
+    if meta.waiting_room && meta.kind == kind {
+        return places::enter(app, &claim).await;
     }
     let claimed = app.ports.engine.claim(claim).await;
     let Claimed { outcome, ack } = claimed.inspect_err(|_| app.metrics.failed())?;

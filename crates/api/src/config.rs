@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use qiang_core::waiting::WaitingLimits;
 use serde::Deserialize;
 
 use crate::challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork};
@@ -47,6 +48,8 @@ pub struct Config {
     pub order_check: OrderCheckConfig,
     /// `[packets]`
     pub packets: PacketsConfig,
+    /// `[waiting]`
+    pub waiting: WaitingConfig,
 }
 
 /// `[server]`
@@ -237,6 +240,42 @@ impl OrderCheckConfig {
             ("order_check.concurrent_max", self.concurrent_max.into()),
             ("order_check.breaker_failures", self.breaker_failures.into()),
             ("order_check.breaker_open_ms", self.breaker_open_ms),
+        ])
+    }
+}
+
+/// `[waiting]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct WaitingConfig {
+    pub places_max: u64,
+    pub partition_places_max: u64,
+    pub kept_ms: u64,
+    pub streams_max: usize,
+    pub stream_ms: u64,
+}
+
+impl WaitingConfig {
+    /// What lines are bounded by.
+    pub fn limits(&self) -> WaitingLimits {
+        WaitingLimits {
+            places_max: self.places_max,
+            partition_max: self.partition_places_max,
+            kept_ms: self.kept_ms,
+        }
+    }
+
+    /// Checks what its types do not.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub fn check(&self) -> Result<(), UsageError> {
+        at_least_one([
+            ("waiting.places_max", self.places_max),
+            ("waiting.partition_places_max", self.partition_places_max),
+            ("waiting.kept_ms", self.kept_ms),
+            ("waiting.stream_ms", self.stream_ms),
         ])
     }
 }

@@ -37,6 +37,7 @@ pub(crate) struct Draft {
     pub(crate) rules: Rules,
     /// Who may take part and see the draws, as it is kept.
     pub(crate) audience: Option<String>,
+    pub(crate) waiting_room: bool,
 }
 
 impl Draft {
@@ -100,6 +101,7 @@ impl App {
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
         let audience = draft.audience.clone();
+        let waiting_room = draft.waiting_room;
         let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
         let binding = match checked {
             Err(problem) if key.is_none() => return Err(problem),
@@ -114,6 +116,10 @@ impl App {
             self.open(setup_of(record.campaign).await?).await?;
         } else {
             let mut setup = setup_of(Campaign { id, ..checked? }).await?;
+            if waiting_room {
+                // First: nobody who finds the campaign passes its line.
+                ledger.add_waiting_room(id).await?;
+            }
             match &audience {
                 Some(rules) => ledger.create_for(&setup, rules).await?,
                 None => ledger.create(&setup).await?,

@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use qiang_core::ports::Engine;
+use qiang_core::ports::{Clock, Engine, WaitingMonitor};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -29,6 +29,8 @@ pub(crate) struct Operation {
     pub(crate) gauges: Arc<dyn Gauges>,
     /// What grants, in a service.
     pub(crate) engine: Option<Arc<dyn Engine>>,
+    /// Those who wait in line, in a service; and the time.
+    pub(crate) waiting: Option<(Arc<WaitingMonitor>, Arc<dyn Clock>)>,
 }
 
 impl FromRef<Arc<App>> for Operation {
@@ -38,6 +40,7 @@ impl FromRef<Arc<App>> for Operation {
             readiness: Arc::clone(&app.readiness),
             gauges: Arc::clone(&app.ports.gauges),
             engine: Some(Arc::clone(&app.ports.engine)),
+            waiting: Some((Arc::clone(&app.ports.waiting), Arc::clone(&app.ports.clock))),
         }
     }
 }
@@ -193,6 +196,9 @@ fn unknown() -> Problem {
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(operation): State<Operation>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
+    if let Some((waiting, clock)) = &operation.waiting {
+        operation.metrics.show_waiting(waiting, clock.now());
+    }
     let text = operation.metrics.render(&*operation.gauges);
     ([(header::CONTENT_TYPE, content_type)], text).into_response()
 }

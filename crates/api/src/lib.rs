@@ -23,6 +23,7 @@ mod metrics;
 mod order_check;
 mod orders;
 mod passphrase;
+mod places;
 mod problem;
 mod readiness;
 mod red_packets;

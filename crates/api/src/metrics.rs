@@ -12,7 +12,9 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 use qiang_core::{
     event::PartitionId,
     outcome::Outcome,
+    ports::WaitingMonitor,
     reconcile::{DifferenceKind, PartitionFindings},
+    time::Timestamp,
 };
 use utoipa::openapi::OpenApi;
 
@@ -26,7 +28,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
 /// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
-const UNDECIDED: [&str; 3] = ["throttled", "failed", "unmet"];
+const UNDECIDED: [&str; 4] = ["throttled", "failed", "unmet", "waiting"];
 /// A gauge that is looked up by its labels: its name, and what it says.
 type Labelled = (&'static str, &'static str);
 
@@ -61,6 +63,18 @@ const RECONCILE_RAN: Labelled = (
 const RECONCILE_PASSED: Labelled = (
     "qiang_reconcile_last_pass_timestamp_seconds",
     "When all live rows of engine and ledger had been held against each other last, by partition",
+);
+const WAITING: Labelled = (
+    "qiang_waiting_places",
+    "Places in the lines that this node decides",
+);
+const WAITING_OLDEST: Labelled = (
+    "qiang_waiting_oldest_seconds",
+    "For how long the first place of these lines has waited",
+);
+const WAITING_DECIDED: Labelled = (
+    "qiang_waiting_decided_total",
+    "Places that this node has decided, by what became of them",
 );
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -198,6 +212,11 @@ impl Metrics {
         self.undecided[2].increment(1);
     }
 
+    /// A claim waits in line.
+    pub(crate) fn entered(&self) {
+        self.undecided[3].increment(1);
+    }
+
     pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {
         let (entries, settled) = gauges.positions();
         self.queue_length.set(gauges.queued() as f64);
@@ -237,6 +256,23 @@ impl Metrics {
             self.show_reconciliation(&reports);
         }
         self.handle.render()
+    }
+
+    /// Shows those who wait, in a process that decides them.
+    pub(crate) fn show_waiting(&self, waiting: &WaitingMonitor, now: Timestamp) {
+        let (count, oldest) = waiting.waiting();
+        let oldest_ms = oldest.map_or(0, |at| now.millis_since(at).max(0));
+        self.set(WAITING, Vec::new(), count as f64);
+        self.set(WAITING_OLDEST, Vec::new(), oldest_ms as f64 / 1_000.0);
+        let (name, text) = WAITING_DECIDED;
+        self.recorder
+            .describe_counter(name.into(), None, text.into());
+        for (word, count) in waiting.decisions() {
+            let key = Key::from_parts(name, vec![Label::new("outcome", word)]);
+            self.recorder
+                .register_counter(&key, &METADATA)
+                .absolute(count);
+        }
     }
 
     fn show_reconciliation(&self, reports: &[PartitionFindings]) {

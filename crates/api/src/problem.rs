@@ -72,6 +72,8 @@ kinds! {
     LimitReached = CONFLICT, "limit-reached", "The user has as much as the campaign allows";
     SoldOut = CONFLICT, "sold-out", "Sold out";
     Throttled = TOO_MANY_REQUESTS, "throttled", "Too many claims";
+    LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
+    NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
     Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Nothing is granted at the moment";
     Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
@@ -225,6 +227,11 @@ impl Problem {
     /// A request that asks for something impossible.
     pub(crate) fn invalid(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ProblemKind::Invalid, detail)
+    }
+
+    /// Nobody is let into the line at the moment.
+    pub(crate) fn line_full() -> Self {
+        Self::from(ProblemKind::LineFull).retry_after(RETRY_AFTER_S)
     }
 
     fn retry_after(mut self, seconds: u32) -> Self {

@@ -65,6 +65,11 @@ impl Readiness {
         self.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the process is going down.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     /// Probes all partitions at once, unless that was done a moment ago. Without an engine the process settles, and a
     /// partition is ready while its settlement is not stuck.
     ///
@@ -75,7 +80,7 @@ impl Readiness {
         gauges: &dyn Gauges,
         engine: Option<&dyn Engine>,
     ) -> Result<Vec<PartitionReadiness>, String> {
-        if self.draining.load(Ordering::Relaxed) {
+        if self.is_draining() {
             return Err("the process is going down".to_owned());
         }
         if let Some(reason) = gauges.stopped() {

@@ -63,6 +63,9 @@ pub(crate) struct RedPacketRequest {
     /// Who may see the draws; default: everybody.
     #[serde(default, skip_serializing_if = "Draws::is_everybody")]
     draws: Draws,
+    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
 }
 
 /// How the total becomes shares.
@@ -130,6 +133,8 @@ pub(crate) struct RedPacketBody {
     /// The largest share, the earliest if there are several; shown with the seed, to those who may see the draws.
     #[serde(skip_serializing_if = "Option::is_none")]
     luckiest: Option<ShareBody>,
+    /// Whether claims wait in line.
+    waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -182,6 +187,7 @@ impl RedPacketBody {
             audience: audience.and_then(Audience::kind),
             draws,
             luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
+            waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
             state,
             claimed: money(tally.claimed_minor),
@@ -274,6 +280,7 @@ pub(crate) async fn create(
         requirements: app.requirements(&request.requirements)?,
         rules,
         audience: AudienceRequest::keep(request.audience.as_ref(), request.draws).await?,
+        waiting_room: request.waiting_room.unwrap_or_default(),
     };
     let route = "POST /v1/red-packets";
     let (status, id) = app

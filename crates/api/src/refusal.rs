@@ -22,7 +22,8 @@ pub(crate) async fn refuse(
     Ok(refused(app, outcome))
 }
 
-fn refused(app: &App, outcome: &Outcome) -> Response {
+/// The answer to an outcome that is no grant.
+pub(crate) fn refused(app: &App, outcome: &Outcome) -> Response {
     let ms_to_start = match outcome {
         Outcome::NotStarted { starts_at } => starts_at.millis_since(app.ports.clock.now()),
         _ => 0,

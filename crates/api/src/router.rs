@@ -22,7 +22,7 @@ use crate::{
     app::App,
     campaigns, claims,
     health::{self, Operation},
-    invitation, orders,
+    invitation, orders, places,
     problem::{Problem, ProblemKind},
     red_packets, sales, tickets,
 };
@@ -63,6 +63,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(accounts::account))
         .routes(routes!(accounts::deposit))
         .routes(routes!(campaigns::state))
+        .routes(routes!(places::place))
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))

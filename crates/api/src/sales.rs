@@ -66,6 +66,9 @@ pub(crate) struct SaleRequest {
     /// Who may take part; default: everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<AudienceRequest>,
+    /// Whether claims wait in line and are decided in the order in which they came; default: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_room: Option<bool>,
 }
 
 /// How long an unpaid order keeps its units when nothing else is said: a quarter of an hour.
@@ -91,6 +94,8 @@ pub(crate) struct SaleBody {
     /// Who may take part: users, invitation or passphrase. Absent: everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     audience: Option<&'static str>,
+    /// Whether claims wait in line.
+    waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
     state: StateBody,
@@ -118,7 +123,10 @@ impl SaleBody {
             admission_percent: sale.admission().map_or(0, AdmissionRatio::percent),
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
-            audience: meta.and_then(|meta| meta.audience.as_ref()?.kind()),
+            audience: meta
+                .as_ref()
+                .and_then(|meta| meta.audience.as_ref()?.kind()),
+            waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
@@ -157,6 +165,7 @@ pub(crate) async fn create(
         requirements: app.requirements(&request.requirements)?,
         rules: Rules::Sale(sale),
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
+        waiting_room: request.waiting_room.unwrap_or_default(),
     };
     let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)

@@ -25,6 +25,11 @@
 //! - `P:{pNN}:repairs`, list: what repairs have done, the last thousand.
 //! - `P:{pNN}:reconciler`, string: which process reconciles the partition with the ledger; it expires unless that
 //!   process renews it.
+//! - `P:{pNN}:waiting`, hash: campaign → how many wait in its line. `P:{pNN}:decider`, string: which process decides
+//!   these; it expires unless that process renews it.
+//! - `P:{pNN}:c:ID:line`, sorted set: users who wait, by the number of their place; `P:{pNN}:c:ID:places`, hash: user →
+//!   the place as text; `P:{pNN}:c:ID:place:USER`, string: the number of the user's last place and what became of it,
+//!   until that is forgotten.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
 //!   that is sent again is not carried out again.
@@ -78,7 +83,9 @@ macro_rules! keys_of_a_partition {
 }
 
 impl KeySpace {
-    keys_of_a_partition! { partition nodes log released queue doing dead lease agenda kept offers repairs reconciler }
+    keys_of_a_partition! {
+        partition nodes log released queue doing dead lease agenda kept offers repairs reconciler waiting decider
+    }
 
     /// Keys that begin with this prefix.
     #[must_use]

@@ -7,3 +7,4 @@ pub mod packets;
 pub mod reconcile;
 pub mod repair;
 pub mod settlement;
+pub mod waiting;

@@ -23,4 +23,5 @@ pub mod rows;
 pub mod settlement;
 pub mod split;
 pub mod time;
+pub mod waiting;
 mod words;

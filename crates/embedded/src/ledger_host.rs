@@ -62,13 +62,15 @@ macro_rules! impl_ledger {
                     AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore,
                     GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
                     QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
-                    SettledPart, SettledPayment, SettledRow, SettlementStore, WithheldRecord,
+                    SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
+                    WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
                 ledger::{
                     accounts, audiences, campaigns, keys, quarantine, reconcile, repairs, settle,
+                    waiting_rooms,
                 },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
@@ -203,6 +205,17 @@ macro_rules! impl_ledger {
                 ) -> Result<Vec<GrantRecord>, LedgerError> {
                     let grants = move |conn: &_| campaigns::grants(conn, id, after, limit);
                     query(self.readers(), grants).await
+                }
+            }
+
+            #[async_trait]
+            impl WaitingRoomStore for $host {
+                async fn add_waiting_room(&self, id: CampaignId) -> Result<(), LedgerError> {
+                    job(self, 0, move |context| waiting_rooms::add(context.conn, id)).await
+                }
+
+                async fn has_waiting_room(&self, id: CampaignId) -> Result<bool, LedgerError> {
+                    query(self.readers(), move |conn| waiting_rooms::has(conn, id)).await
                 }
             }
 

@@ -25,6 +25,7 @@ mod rebuild;
 mod standalone;
 mod task;
 mod thread;
+mod waiting;
 mod writer;
 
 use std::{

@@ -23,6 +23,7 @@ mod repairs;
 mod schema;
 mod settle;
 mod sql_ledger;
+mod waiting_rooms;
 
 use std::{sync::Arc, time::Duration};
 

@@ -12,7 +12,7 @@ use qiang_core::{
         AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord,
         KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
         ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
-        SettlementStore, WithheldRecord,
+        SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use crate::{
     keys,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
-    quarantine, reconcile, repairs, settle,
+    quarantine, reconcile, repairs, settle, waiting_rooms,
 };
 
 /// A ledger in a database.
@@ -154,6 +154,21 @@ impl<D: Dialect> AudienceStore for SqlLedger<D> {
 
     async fn luckiest(&self, id: CampaignId) -> Result<Option<GrantRecord>, LedgerError> {
         self.read(move |conn| Box::pin(audiences::luckiest::<D>(conn, id)))
+            .await
+    }
+}
+
+#[async_trait]
+impl<D: Dialect> WaitingRoomStore for SqlLedger<D> {
+    async fn add_waiting_room(&self, id: CampaignId) -> Result<(), LedgerError> {
+        self.run(Mode::Write, id, |conn, id| {
+            Box::pin(waiting_rooms::add::<D>(conn, *id))
+        })
+        .await
+    }
+
+    async fn has_waiting_room(&self, id: CampaignId) -> Result<bool, LedgerError> {
+        self.read(move |conn| Box::pin(waiting_rooms::has::<D>(conn, id)))
             .await
     }
 }

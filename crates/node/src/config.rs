@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, LimitsConfig, OrderCheckConfig, OrderCheckPolicy, PacketsConfig,
-    Secret, ServerConfig, TicketsConfig,
+    Secret, ServerConfig, TicketsConfig, WaitingConfig,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -40,6 +40,7 @@ pub struct Config {
     pub tickets: TicketsConfig,
     pub order_check: OrderCheckConfig,
     pub packets: PacketsConfig,
+    pub waiting: WaitingConfig,
     pub log: LogConfig,
 }
 
@@ -169,6 +170,7 @@ impl Config {
             tickets: self.tickets.clone(),
             order_check: self.order_check.clone(),
             packets: self.packets.clone(),
+            waiting: self.waiting.clone(),
         }
     }
 
@@ -179,6 +181,7 @@ impl Config {
         self.limits.check()?;
         self.tickets.check()?;
         self.order_check.check()?;
+        self.waiting.check()?;
         self.packets.check()
     }
 }

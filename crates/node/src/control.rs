@@ -11,13 +11,15 @@ use qiang_control::{
     drafts::DraftOpener,
     packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
+    waiting::{LineDecider, WaitingPorts},
 };
 use qiang_core::{
     book::{Command, Reply},
-    ports::{Clock, Engine, EventLog, Ledger, RepairEngine as _, RepairState},
+    ports::{Clock, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom},
     reconcile::DifferenceKind,
+    waiting::WaitingLimits,
 };
-use qiang_embedded::Embedded;
+use qiang_embedded::{Embedded, SystemClock};
 
 use crate::{
     close::Close,
@@ -43,16 +45,19 @@ pub enum Reconciler {
     Settlement,
     /// Repairs partitions that have lost something.
     Repair,
+    /// Decides those who wait in line.
+    Waiting,
     /// Compares engine and ledger.
     Reconciliation,
 }
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,
+        Self::Waiting,
         Self::Settlement,
         Self::Packets,
         Self::Reconciliation,
@@ -67,6 +72,7 @@ impl Reconciler {
             Self::Due => "due",
             Self::Settlement => "settlement",
             Self::Repair => "repair",
+            Self::Waiting => "waiting",
             Self::Reconciliation => "reconciliation",
         }
     }
@@ -81,6 +87,7 @@ impl Reconciler {
             Self::Packets => "closes packets whose shares are all claimed",
             Self::Due => "ends windows, closes and refunds what is over, expires holds",
             Self::Settlement => "settles the log of every partition into the ledger",
+            Self::Waiting => "decides those who wait in line, as far as they can be decided now",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
             Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
         }
@@ -89,7 +96,7 @@ impl Reconciler {
     /// Whether it can say what it would do, and do nothing.
     #[must_use]
     pub fn has_dry_run(self) -> bool {
-        self != Self::Due
+        !matches!(self, Self::Due | Self::Waiting)
     }
 
     /// The one with this name.
@@ -157,11 +164,16 @@ impl ByHand {
         Ok(Self::Embedded(opening.await?.context(described)?))
     }
 
-    /// Runs a reconciler once; with `dry` it only says what there is to do.
+    /// Runs a reconciler once, as this configuration has it; with `dry` it only says what there is to do.
     ///
     /// # Errors
     /// When it has no dry run or does not run on this engine, or cannot do what it should.
-    pub async fn run(&self, reconciler: Reconciler, dry: bool) -> anyhow::Result<RunReport> {
+    pub async fn run(
+        &self,
+        config: &Config,
+        reconciler: Reconciler,
+        dry: bool,
+    ) -> anyhow::Result<RunReport> {
         let name = reconciler.name();
         if dry && !reconciler.has_dry_run() {
             return Err(UsageError::new(format!("`{name}` has no dry run")).into());
@@ -170,6 +182,7 @@ impl ByHand {
             (Reconciler::Drafts, _) => self.drafts(dry).await,
             (Reconciler::Packets, _) => self.packets(dry).await,
             (Reconciler::Due, _) => self.due().await,
+            (Reconciler::Waiting, _) => self.waiting(config.waiting.limits()).await,
             (Reconciler::Settlement, _) => self.settlement(dry).await,
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
@@ -235,6 +248,32 @@ impl ByHand {
                 reply => bail!("a tick was answered {reply:?}"),
             }
         }
+    }
+
+    async fn waiting(&self, limits: WaitingLimits) -> anyhow::Result<RunReport> {
+        let room: Arc<dyn WaitingRoom> = match self {
+            Self::Embedded(embedded) => Arc::new(embedded.clone()),
+            Self::Redis(redis) => Arc::new(redis.engine().clone()),
+        };
+        let ports = WaitingPorts {
+            room: Arc::clone(&room),
+            engine: self.engine(),
+            ledger: self.ledger(),
+            clock: Arc::new(SystemClock),
+            monitor: Arc::default(),
+            limits,
+        };
+        let mut decided = 0;
+        for partition in room.partitions() {
+            let decider = LineDecider::new(ports.clone(), partition);
+            loop {
+                match decider.decide_all().await? {
+                    0 => break,
+                    count => decided += count,
+                }
+            }
+        }
+        Ok(RunReport::all(decided))
     }
 
     async fn settlement(&self, dry: bool) -> anyhow::Result<RunReport> {

@@ -3,7 +3,12 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use qiang_control::{drafts::DraftOpener, packets::PacketCloser};
+use qiang_control::{
+    drafts::DraftOpener,
+    host::Host,
+    packets::PacketCloser,
+    waiting::{self, WaitingPorts},
+};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -42,13 +47,25 @@ impl Server {
             Err(_) => tracing::error!("drafts take long to open: trying on while serving"),
         }
         let closer = PacketCloser::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
+        let in_line = WaitingPorts {
+            room: Arc::clone(&ports.waiting_room),
+            engine: Arc::clone(&ports.engine),
+            ledger: Arc::clone(&ports.ledger),
+            clock: Arc::clone(&ports.clock),
+            monitor: Arc::clone(&ports.waiting),
+            limits: config.waiting.limits(),
+        };
         let api = qiang_api::Server::start(config.api(), ports, listener)?;
+        // A host of its own: a partition whose lines do not get on makes no node unready.
+        let deciding = Host::new("waiting room");
+        waiting::start_all(&deciding, &in_line);
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
         Ok(Running {
             api,
             backend,
+            deciding,
             close_timeout,
         })
     }
@@ -58,6 +75,8 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
+    /// Decides those who wait in line.
+    deciding: Host,
     close_timeout: Duration,
 }
 
@@ -88,6 +107,7 @@ impl Running {
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
+            self.deciding.abort();
             self.backend.upkeep.abort();
             // The engine answers everything that it has accepted before it closes.
             tokio::time::timeout(self.close_timeout, self.backend.close())

@@ -64,7 +64,7 @@ fn run_once(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .build()?;
     let report = runtime.block_on(async {
         let by_hand = ByHand::open(&config, Arc::new(SystemClock)).await?;
-        let report = by_hand.run(reconciler, args.dry_run).await;
+        let report = by_hand.run(&config, reconciler, args.dry_run).await;
         let closed = by_hand.close().await;
         let report = report?;
         closed?;

@@ -25,6 +25,7 @@ use crate::{
     offer,
     partitions::Partitions,
     tasks,
+    waiting_lines::WaitingLines,
 };
 
 /// How long claims under way may take at the close.
@@ -34,7 +35,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct RedisEngine {
     pub(crate) node: Arc<Node>,
-    runtime: Handle,
+    pub(crate) lines: Arc<WaitingLines>,
+    pub(crate) runtime: Handle,
     tasks: Arc<Mutex<Tasks>>,
 }
 
@@ -85,8 +87,10 @@ impl RedisEngine {
     ) -> Result<Self, ConnectError> {
         check_servers(&context).await?;
         let connections = Connections::connect(context, settled, fresh).await?;
+        let node = Node::new(Partitions::new(connections));
         let engine = Self {
-            node: Arc::new(Node::new(Partitions::new(connections))),
+            lines: Arc::new(WaitingLines::new(&node.partitions)),
+            node: Arc::new(node),
             runtime: Handle::current(),
             tasks: Arc::default(),
         };

@@ -5,8 +5,8 @@
 //! are combined into the next one. `lua/` has the scripts.
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions; tally, transfer, kept, snapshot; places, batcher, admission, gate, node; claims, orders, open,
-//! commands, offer, rebuild; tasks, engine, log, repair.
+//! clock, partitions; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate, node; claims,
+//! orders, open, commands, offer, rebuild; tasks, engine, log, repair, waiting.
 
 mod admission;
 mod batcher;
@@ -36,6 +36,8 @@ mod tally;
 mod tasks;
 mod transfer;
 mod transport;
+mod waiting;
+mod waiting_lines;
 
 pub use qiang_connect::{ConnectError, Options, PARTITIONS_MAX, PartitionState, Topology, WaitFor};
 

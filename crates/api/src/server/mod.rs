@@ -69,6 +69,7 @@ impl Server {
             readiness: Arc::default(),
             gauges,
             engine: None,
+            waiting: None,
         };
         let (metrics, readiness) = (operation.metrics.clone(), operation.readiness.clone());
         let router = operation_router(operation, role == Role::Starting);
@@ -142,6 +143,8 @@ impl Running {
         self,
         close: impl Future<Output = anyhow::Result<()>>,
     ) -> anyhow::Result<()> {
+        // Streams end by it.
+        self.readiness.drain();
         self.stop.send_replace(true);
         let leftover = self.accepting.await.context("the accept loop failed")?;
         self.upkeep.abort();

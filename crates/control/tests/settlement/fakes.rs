@@ -16,7 +16,7 @@ use qiang_core::{
         AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord,
         KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
         ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
-        SettlementStore, WithheldRecord,
+        SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -208,6 +208,17 @@ impl KeyStore for FakeLedger {
         _: [u8; 32],
         _: Uuid,
     ) -> Result<KeyBinding, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl WaitingRoomStore for FakeLedger {
+    async fn add_waiting_room(&self, _: CampaignId) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn has_waiting_room(&self, _: CampaignId) -> Result<bool, LedgerError> {
         Err(broken())
     }
 }

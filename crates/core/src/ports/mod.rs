@@ -9,6 +9,7 @@ mod repair;
 mod repair_record;
 mod sample;
 mod transport;
+mod waiting;
 mod whole_ledger;
 
 pub use self::{
@@ -24,6 +25,7 @@ pub use self::{
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
+    waiting::{LineHead, WaitingMonitor, WaitingRoom, WaitingRoomStore},
     whole_ledger::Ledger,
 };
 pub use crate::time::Clock;

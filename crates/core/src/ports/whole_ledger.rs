@@ -2,7 +2,7 @@
 
 use super::{
     AccountStore, AudienceStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore,
-    RepairStore, SettlementStore,
+    RepairStore, SettlementStore, WaitingRoomStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
@@ -15,6 +15,7 @@ pub trait Ledger:
     + ReconcileStore
     + RepairStore
     + AudienceStore
+    + WaitingRoomStore
 {
 }
 
@@ -27,5 +28,6 @@ impl<T> Ledger for T where
         + ReconcileStore
         + RepairStore
         + AudienceStore
+        + WaitingRoomStore
 {
 }

@@ -9,3 +9,4 @@ pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod repairs;
 pub(crate) mod settle;
+pub(crate) mod waiting_rooms;

@@ -20,6 +20,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0006_requirements.sql"),
         include_str!("../../migrations/postgres/0007_admission.sql"),
         include_str!("../../migrations/postgres/0008_audiences.sql"),
+        include_str!("../../migrations/postgres/0009_waiting_rooms.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

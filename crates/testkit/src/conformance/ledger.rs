@@ -14,7 +14,7 @@ use qiang_core::{
 use uuid::Uuid;
 
 use super::{Scenario, Subject};
-use crate::campaign::{HOLD_MS, OPENS, OWNER, Target, currency, red_packet, sale, user};
+use crate::campaign::{HOLD_MS, OPENS, OWNER, Target, currency, id, red_packet, sale, user};
 
 /// A history with something of everything.
 async fn varied_history<S: Subject>(case: &mut Scenario<S>) -> [Target; 2] {
@@ -369,4 +369,17 @@ pub async fn claimed_money_can_be_sent_on<S: Subject>(case: &mut Scenario<S>) {
     case.settle().await;
     assert_eq!(case.balance("a").await, (500, 0));
     assert_eq!(case.balance("b").await, (500, 0));
+}
+
+/// A campaign has a waiting room or has none, from before it is entered.
+pub async fn a_waiting_room_is_added_once<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(1)).await;
+    let ledger = case.ledger();
+    assert_eq!(ledger.has_waiting_room(target.id).await, Ok(false));
+    let to_come = id(77);
+    for _ in 0..2 {
+        assert_eq!(ledger.add_waiting_room(to_come).await, Ok(()));
+        assert_eq!(ledger.has_waiting_room(to_come).await, Ok(true));
+    }
+    assert_eq!(ledger.has_waiting_room(target.id).await, Ok(false));
 }

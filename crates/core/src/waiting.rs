@@ -1,0 +1,285 @@
+//! The waiting room: places in the line in front of a campaign, and what became of them, with the texts that engines
+//! keep them as.
+
+use crate::{
+    book::Claim,
+    campaign::{AckLevel, CampaignKind},
+    id::{CampaignId, IdempotencyKey, UserId},
+    order::OrderState,
+    outcome::{Grant, Order, Outcome},
+    time::Timestamp,
+};
+
+/// How much waits, and for how long results are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitingLimits {
+    /// Places of one campaign.
+    pub places_max: u64,
+    /// Places of all campaigns of a partition.
+    pub partition_max: u64,
+    /// Milliseconds for which a result can be asked for.
+    pub kept_ms: u64,
+}
+
+/// A place in the line of a campaign. A user has one at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Ascends in the order of entry.
+    pub number: u64,
+    /// When it was taken.
+    pub entered_at: Timestamp,
+    /// What the user wants.
+    pub claim: Claim,
+}
+
+impl Place {
+    /// The claim as it is put to the engine: an order always under a key, so that it stays one order if it is put
+    /// again.
+    #[must_use]
+    pub fn keyed_claim(&self) -> Claim {
+        let mut claim = self.claim.clone();
+        if claim.kind == CampaignKind::Sale && claim.key.is_none() {
+            let name = format!("place-{}-{}", self.number, self.entered_at.as_millis());
+            claim.key = IdempotencyKey::new(&name).ok();
+        }
+        claim
+    }
+
+    /// Everything but the campaign and the user, as text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let Claim {
+            kind,
+            quantity,
+            key,
+            ..
+        } = &self.claim;
+        let key = key.as_ref().map_or("", IdempotencyKey::as_str);
+        let at = self.entered_at.as_millis();
+        format!("{} {at} {kind} {quantity} {key}", self.number)
+    }
+
+    /// Reads what [`to_text`](Self::to_text) has written.
+    #[must_use]
+    pub fn parse(campaign: CampaignId, user: UserId, text: &str) -> Option<Self> {
+        let mut words = text.splitn(5, ' ');
+        let mut next = || words.next();
+        let number = next()?.parse().ok()?;
+        let entered_at = Timestamp::from_millis(next()?.parse().ok()?);
+        let kind = CampaignKind::of_name(next()?)?;
+        let quantity = next()?.parse().ok()?;
+        let key = match next()? {
+            "" => None,
+            key => Some(IdempotencyKey::new(key).ok()?),
+        };
+        let claim = Claim {
+            campaign,
+            kind,
+            user,
+            quantity,
+            key,
+        };
+        Some(Self {
+            number,
+            entered_at,
+            claim,
+        })
+    }
+}
+
+/// What became of a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The engine has decided the claim, and this is what the decision survives.
+    Claimed(Outcome, AckLevel),
+    /// The claim's key was used for another request.
+    KeyReused,
+}
+
+impl Decision {
+    /// The word for it: an outcome's, or `key_reused`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Claimed(outcome, _) => outcome.name(),
+            Self::KeyReused => "key_reused",
+        }
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let name = self.name();
+        let Self::Claimed(outcome, ack) = self else {
+            return name.to_owned();
+        };
+        match outcome {
+            Outcome::Granted(grant) | Outcome::AlreadyGranted(grant) => {
+                let (number, units, minor) = (grant.number, grant.quantity, grant.amount_minor);
+                let at = grant.granted_at.as_millis();
+                let order = grant.order.map_or_else(String::new, |order| {
+                    let until = order.hold_until.as_millis();
+                    format!(" {} {until} {}", order.state, order.refunds_due)
+                });
+                format!("{name} {ack} {number} {units} {minor} {at}{order}")
+            }
+            Outcome::LimitReached { limit, held } => format!("{name} {ack} {limit} {held}"),
+            Outcome::SoldOut { remaining } => format!("{name} {ack} {remaining}"),
+            Outcome::NotStarted { starts_at } => format!("{name} {ack} {}", starts_at.as_millis()),
+            Outcome::UnknownCampaign | Outcome::Paused | Outcome::Ended => format!("{name} {ack}"),
+        }
+    }
+
+    /// Reads what [`to_text`](Self::to_text) has written.
+    #[must_use]
+    pub fn parse(campaign: CampaignId, text: &str) -> Option<Self> {
+        fn next<'a, T: std::str::FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+            words.next()?.parse().ok()
+        }
+        let mut words = text.split(' ');
+        let name = words.next()?;
+        if name == "key_reused" {
+            return Some(Self::KeyReused);
+        }
+        let ack: AckLevel = next(&mut words)?;
+        let outcome = match name {
+            "granted" | "already_granted" => {
+                let grant = Grant {
+                    campaign,
+                    number: next(&mut words)?,
+                    quantity: next(&mut words)?,
+                    amount_minor: next(&mut words)?,
+                    granted_at: Timestamp::from_millis(next(&mut words)?),
+                    order: match words.next() {
+                        None => None,
+                        Some(state) => Some(Order {
+                            state: OrderState::of_name(state)?,
+                            hold_until: Timestamp::from_millis(next(&mut words)?),
+                            refunds_due: next(&mut words)?,
+                        }),
+                    },
+                };
+                match name {
+                    "granted" => Outcome::Granted(grant),
+                    _ => Outcome::AlreadyGranted(grant),
+                }
+            }
+            "limit_reached" => Outcome::LimitReached {
+                limit: next(&mut words)?,
+                held: next(&mut words)?,
+            },
+            "sold_out" => Outcome::SoldOut {
+                remaining: next(&mut words)?,
+            },
+            "not_started" => Outcome::NotStarted {
+                starts_at: Timestamp::from_millis(next(&mut words)?),
+            },
+            "ended" => Outcome::Ended,
+            "paused" => Outcome::Paused,
+            "unknown_campaign" => Outcome::UnknownCampaign,
+            _ => return None,
+        };
+        Some(Self::Claimed(outcome, ack))
+    }
+}
+
+/// Where a user stands in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// In it.
+    Waiting {
+        /// The place's number.
+        number: u64,
+        /// Places before it at most.
+        ahead: u64,
+    },
+    /// Decided.
+    Decided {
+        /// The place's number.
+        number: u64,
+        /// What became of it.
+        decision: Decision,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    fn campaign() -> CampaignId {
+        let id = Uuid::parse_str("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80").expect("a uuid");
+        CampaignId::new(id).expect("of version 7")
+    }
+
+    #[test]
+    fn places_are_read_as_they_were_written() {
+        let check = |kind, key: Option<&str>| {
+            let user = UserId::new("ann").expect("a user");
+            let claim = Claim {
+                campaign: campaign(),
+                kind,
+                user: user.clone(),
+                quantity: 3,
+                key: key.map(|key| IdempotencyKey::new(key).expect("a key")),
+            };
+            let place = Place {
+                number: 7,
+                entered_at: Timestamp::from_millis(1_795_262_400_000),
+                claim,
+            };
+            assert_eq!(
+                Place::parse(campaign(), user, &place.to_text()),
+                Some(place.clone())
+            );
+            let keyed = place.keyed_claim();
+            assert_eq!(
+                keyed.key.is_some(),
+                key.is_some() || kind == CampaignKind::Sale
+            );
+            assert!(key.is_none() || keyed.key == place.claim.key);
+        };
+        check(CampaignKind::Sale, None);
+        check(CampaignKind::Sale, Some("k-1"));
+        check(CampaignKind::RedPacket, None);
+    }
+
+    #[test]
+    fn decisions_are_read_as_they_were_written() {
+        let grant = Grant {
+            campaign: campaign(),
+            number: 12,
+            quantity: 2,
+            amount_minor: 1_000,
+            granted_at: Timestamp::from_millis(5),
+            order: None,
+        };
+        let order = Order {
+            state: OrderState::Held,
+            hold_until: Timestamp::from_millis(65),
+            refunds_due: 0,
+        };
+        let sold = Grant {
+            order: Some(order),
+            ..grant
+        };
+        let starts_at = Timestamp::from_millis(9);
+        let outcomes = [
+            Outcome::UnknownCampaign,
+            Outcome::AlreadyGranted(sold),
+            Outcome::Paused,
+            Outcome::NotStarted { starts_at },
+            Outcome::Ended,
+            Outcome::LimitReached { limit: 2, held: 1 },
+            Outcome::SoldOut { remaining: 1 },
+            Outcome::Granted(grant),
+        ];
+        let ack = AckLevel::Fsync;
+        let decisions = outcomes.map(|outcome| Decision::Claimed(outcome, ack));
+        for decision in decisions.into_iter().chain([Decision::KeyReused]) {
+            let text = decision.to_text();
+            assert_eq!(Decision::parse(campaign(), &text), Some(decision), "{text}");
+        }
+        assert_eq!(Decision::parse(campaign(), "granted fsync 1"), None);
+    }
+}

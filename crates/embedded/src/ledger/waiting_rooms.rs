@@ -1,0 +1,19 @@
+//! Which campaigns have a waiting room.
+
+use qiang_core::id::CampaignId;
+use rusqlite::Connection;
+
+use crate::error::StoreError;
+
+/// Gives a campaign a waiting room, once.
+pub(crate) fn add(conn: &Connection, id: CampaignId) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT OR IGNORE INTO waiting_rooms (campaign) VALUES (?1)")?
+        .execute([id.to_string()])?;
+    Ok(())
+}
+
+/// Whether a campaign has one.
+pub(crate) fn has(conn: &Connection, id: CampaignId) -> Result<bool, StoreError> {
+    let mut found = conn.prepare_cached("SELECT 1 FROM waiting_rooms WHERE campaign = ?1")?;
+    Ok(found.exists([id.to_string()])?)
+}

@@ -1,0 +1,33 @@
+//! Which campaigns have a waiting room.
+
+use qiang_core::id::CampaignId;
+
+use crate::{
+    dialect::{Dialect, Statement, fetch_one, sql},
+    error::StoreError,
+};
+
+const ADD: Statement = Statement {
+    postgres: "INSERT INTO waiting_rooms (campaign) VALUES ($1) ON CONFLICT DO NOTHING",
+    mysql: "INSERT IGNORE INTO waiting_rooms (campaign) VALUES (?)",
+};
+const FOUND: Statement = sql!(both "SELECT campaign FROM waiting_rooms WHERE campaign = $1");
+
+/// Gives a campaign a waiting room, once.
+pub(crate) async fn add<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<(), StoreError> {
+    D::execute(conn, &ADD, &[id.to_string().as_str().into()]).await?;
+    Ok(())
+}
+
+/// Whether a campaign has one.
+pub(crate) async fn has<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<bool, StoreError> {
+    let found: Option<(String,)> =
+        fetch_one::<D, _>(conn, &FOUND, &[id.to_string().as_str().into()]).await?;
+    Ok(found.is_some())
+}

@@ -1,0 +1,15 @@
+-- The campaigns in whose lines somebody waits, for the one process that decides them. Where nobody waits, nothing is
+-- written.
+-- KEYS[1] waiting, KEYS[2] decider
+-- ARGV[1] the process, ARGV[2] milliseconds for which it decides
+-- Replies: "other" where another process decides; "own" and the campaigns
+local lines = redis.call('HKEYS', KEYS[1])
+if #lines > 0 then
+  local owner = redis.call('GET', KEYS[2])
+  if owner and owner ~= ARGV[1] then
+    return {'other'}
+  end
+  redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+end
+table.insert(lines, 1, 'own')
+return lines

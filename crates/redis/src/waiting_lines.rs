@@ -1,0 +1,252 @@
+//! The lines of waiting rooms: a campaign's is in the campaign's partition, and each step is one script.
+//!
+//! Those who come or look while a call is under way are put together into the next one. Nothing follows from a line but
+//! the order in which claims are put to the engine. So a line that a failover has cut off costs its last users their
+//! places, and they are told so; it grants nobody anything.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use parking_lot::Mutex;
+use qiang_connect::{CallConnection, KeySpace, eval, eval_at_maxmemory, unreadable};
+use qiang_core::{
+    event::PartitionId,
+    id::{CampaignId, UserId},
+    ports::EngineError,
+    waiting::{Decision, Place, Standing, WaitingLimits},
+};
+use redis::{Cmd, FromRedisValue};
+use tokio::sync::oneshot;
+
+use crate::partitions::Partitions;
+
+const ENTER: &str = include_str!("waiting/enter.lua");
+const LOOK: &str = include_str!("waiting/look.lua");
+pub(crate) const HEAD: &str = include_str!("waiting/head.lua");
+pub(crate) const RECORD: &str = include_str!("waiting/record.lua");
+pub(crate) const LINES: &str = include_str!("waiting/lines.lua");
+
+/// Users of one call.
+const USERS_MAX: usize = 256;
+/// Users who wait for a call in one partition; more are turned away as overload.
+const QUEUED_MAX: usize = 16_384;
+
+pub(crate) type Standings = Result<Option<Standing>, EngineError>;
+
+/// What a user wants of a line.
+pub(crate) enum Wish {
+    /// A place; what is kept of it behind its number, and how many there may be.
+    Enter(String, WaitingLimits),
+    /// To know.
+    Look,
+}
+
+struct Visitor {
+    campaign: CampaignId,
+    user: UserId,
+    wish: Wish,
+    since: Instant,
+    answer: oneshot::Sender<Standings>,
+}
+
+/// The lines of one partition.
+pub(crate) struct Lines {
+    pub(crate) partition: PartitionId,
+    /// Those who wait for the next call.
+    queued: Mutex<Vec<Visitor>>,
+    connection: tokio::sync::Mutex<CallConnection>,
+}
+
+/// The lines of all partitions.
+pub(crate) struct WaitingLines {
+    partitions: Arc<Partitions>,
+    lines: Vec<Arc<Lines>>,
+}
+
+impl WaitingLines {
+    pub(crate) fn new(partitions: &Arc<Partitions>) -> Self {
+        let lines = |id| Lines {
+            partition: id,
+            queued: Mutex::default(),
+            connection: tokio::sync::Mutex::new(partitions.connection(id, "waiting")),
+        };
+        let ids = partitions.list().iter().map(|partition| partition.id);
+        Self {
+            lines: ids.map(|id| Arc::new(lines(id))).collect(),
+            partitions: Arc::clone(partitions),
+        }
+    }
+
+    pub(crate) fn of(&self, campaign: CampaignId) -> &Arc<Lines> {
+        &self.lines[usize::from(self.partitions.home(campaign).0)]
+    }
+
+    pub(crate) fn keys(&self) -> &KeySpace {
+        self.partitions.keys()
+    }
+
+    /// A command about a line by a connection that nobody who comes waits for.
+    pub(crate) async fn query<T: FromRedisValue>(
+        &self,
+        partition: PartitionId,
+        command: &Cmd,
+    ) -> Result<T, EngineError> {
+        self.partitions.query(partition, command).await
+    }
+}
+
+/// The keys of a campaign's line, and one for each of these users.
+pub(crate) fn keys_of<'a>(
+    keys: &KeySpace,
+    partition: PartitionId,
+    campaign: CampaignId,
+    users: impl IntoIterator<Item = &'a UserId>,
+) -> Vec<String> {
+    let of_campaign = |rest: &str| keys.of_campaign(partition, campaign, rest);
+    let own = users
+        .into_iter()
+        .map(|user| of_campaign(&format!("place:{user}")));
+    [of_campaign("line"), of_campaign("places")]
+        .into_iter()
+        .chain(own)
+        .collect()
+}
+
+impl Lines {
+    /// Puts a visitor into the next call.
+    ///
+    /// # Errors
+    /// Where too many wait for it.
+    pub(crate) fn push(
+        &self,
+        (campaign, user): (CampaignId, &UserId),
+        wish: Wish,
+    ) -> Result<oneshot::Receiver<Standings>, EngineError> {
+        let (answer, answered) = oneshot::channel();
+        let mut queued = self.queued.lock();
+        if queued.len() >= QUEUED_MAX {
+            return Err(EngineError::Overloaded);
+        }
+        queued.push(Visitor {
+            campaign,
+            user: user.clone(),
+            wish,
+            since: Instant::now(),
+            answer,
+        });
+        Ok(answered)
+    }
+
+    /// Serves everybody who has gathered, `USERS_MAX` at a time and campaign by campaign.
+    pub(crate) async fn serve(&self, partitions: &Partitions) {
+        let mut connection = self.connection.lock().await;
+        loop {
+            let gathered: Vec<_> = {
+                let mut queued = self.queued.lock();
+                let count = queued.len().min(USERS_MAX);
+                queued.drain(..count).collect()
+            };
+            if gathered.is_empty() {
+                return;
+            }
+            let mut groups: BTreeMap<_, Vec<Visitor>> = BTreeMap::new();
+            for visitor in gathered {
+                let enters = matches!(visitor.wish, Wish::Enter(..));
+                let group = groups.entry((visitor.campaign, enters)).or_default();
+                group.push(visitor);
+            }
+            for ((campaign, _), group) in groups {
+                let standings = self.call(&mut connection, partitions, campaign, &group);
+                let standings = standings.await;
+                for (at, visitor) in group.into_iter().enumerate() {
+                    let standing = match &standings {
+                        Ok(all) => all.get(at).copied().ok_or_else(unreadable),
+                        Err(error) => Err(error.clone()),
+                    };
+                    // Who has gone asks again.
+                    let _ = visitor.answer.send(standing);
+                }
+            }
+        }
+    }
+
+    async fn call(
+        &self,
+        connection: &mut CallConnection,
+        partitions: &Partitions,
+        campaign: CampaignId,
+        group: &[Visitor],
+    ) -> Result<Vec<Option<Standing>>, EngineError> {
+        // Nobody waits for longer than a claim would.
+        let waited = group.iter().map(|visitor| visitor.since.elapsed()).max();
+        if waited.is_some_and(|waited| waited > partitions.options().try_for) {
+            return Err(EngineError::Overloaded);
+        }
+        let users = group.iter().map(|visitor| &visitor.user);
+        let mut keys = keys_of(partitions.keys(), self.partition, campaign, users);
+        let enters = matches!(group[0].wish, Wish::Enter(..));
+        let mut command = if enters {
+            keys.insert(0, partitions.keys().waiting(self.partition));
+            eval(ENTER, &keys)
+        } else {
+            eval_at_maxmemory(LOOK, &keys)
+        };
+        if let Wish::Enter(_, limits) = &group[0].wish {
+            command.arg(campaign.to_string());
+            command.arg(limits.places_max).arg(limits.partition_max);
+        }
+        for visitor in group {
+            command.arg(visitor.user.as_str());
+            if let Wish::Enter(text, _) = &visitor.wish {
+                command.arg(text);
+            }
+        }
+        let replies: Vec<String> = connection.query(&command).await?;
+        if enters {
+            self.wait(connection, partitions, campaign).await?;
+        }
+        let read = |(visitor, reply): (&Visitor, &String)| read(visitor, reply);
+        group.iter().zip(&replies).map(read).collect()
+    }
+
+    /// Waits for replicas where the campaign's grants do.
+    async fn wait(
+        &self,
+        connection: &mut CallConnection,
+        partitions: &Partitions,
+        campaign: CampaignId,
+    ) -> Result<(), EngineError> {
+        if partitions.options().replicas == 0 {
+            return Ok(());
+        }
+        let meta = partitions.meta(campaign).await?;
+        let waits = meta.is_some_and(|meta| partitions.options().waits(meta.ack));
+        if waits && !connection.replicated().await? {
+            let reason = "the replicas did not confirm the place in time";
+            return Err(EngineError::uncertain(reason));
+        }
+        Ok(())
+    }
+}
+
+fn read(visitor: &Visitor, reply: &str) -> Result<Option<Standing>, EngineError> {
+    let standing = match reply.split_once(' ') {
+        None => return Ok(None),
+        Some(("w", rest)) => {
+            let (first, place) = rest.split_once(' ').ok_or_else(unreadable)?;
+            let place = Place::parse(visitor.campaign, visitor.user.clone(), place);
+            let number = place.ok_or_else(unreadable)?.number;
+            let first: u64 = first.parse().map_err(|_| unreadable())?;
+            let ahead = number.saturating_sub(first);
+            Standing::Waiting { number, ahead }
+        }
+        Some((_, rest)) => {
+            let (number, decision) = rest.split_once(' ').ok_or_else(unreadable)?;
+            let decision = Decision::parse(visitor.campaign, decision);
+            Standing::Decided {
+                number: number.parse().map_err(|_| unreadable())?,
+                decision: decision.ok_or_else(unreadable)?,
+            }
+        }
+    };
+    Ok(Some(standing))
+}
