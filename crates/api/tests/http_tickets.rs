@@ -63,7 +63,11 @@ async fn order(service: &Service, sale: &str, user: &str, ticket: Option<&str>) 
 #[tokio::test]
 async fn a_claim_needs_the_users_own_ticket_in_time() {
     let service = without_challenge().await;
-    let sale = service.sale(9, needs_ticket).await;
+    let held_long = |body: &mut Value| {
+        needs_ticket(body);
+        body["hold_seconds"] = json!(3_600);
+    };
+    let sale = service.sale(9, held_long).await;
     let other = service.sale(9, needs_ticket).await;
     let good = ticket(&service, &sale, "ann").await;
     let of_other = ticket(&service, &other, "ann").await;

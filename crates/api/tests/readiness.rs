@@ -272,8 +272,12 @@ async fn a_worker_is_ready_while_it_can_settle_any_partition() {
 /// A claim goes with its client: what was not sent to the engine's servers by then is not decided.
 #[tokio::test]
 async fn a_client_that_goes_abandons_its_claim() {
-    let (service, parts) = start(vec![ready()]).await;
-    let path = "/v1/sales/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80/orders".to_owned();
+    let service = Service::start().await;
+    let path = format!("/v1/sales/{}/orders", service.sale(9, |_| ()).await);
+    let parts = Arc::new(Parts::default());
+    let service = service
+        .restart_with(|_, backend| backend.ports.engine = parts.clone())
+        .await;
     let (addr, token) = (service.addr, service.token("ann", "claim"));
     let client = tokio::spawn(async move {
         call(addr, "POST", &path, Some(&token), &[], None).await;

@@ -18,10 +18,11 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "repair",
     "drafts",
     "due",
+    "waiting",
     "settlement",
     "packets",
     "reconciliation",
