@@ -105,7 +105,7 @@ pub(crate) struct Audience {
 pub(crate) enum Members {
     Everybody,
     Users(HashSet<String>),
-    Invited(hmac::Key),
+    Invited(Box<hmac::Key>),
     Told(Passphrase),
 }
 
@@ -167,7 +167,7 @@ impl Audience {
                 ..
             } => {
                 let secret = decode(&secret).ok_or_else(bad)?;
-                Members::Invited(hmac::Key::new(hmac::HMAC_SHA256, &secret))
+                Members::Invited(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &secret)))
             }
             Kept {
                 passphrase: Some(kept),

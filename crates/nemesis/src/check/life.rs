@@ -49,13 +49,13 @@ fn ended(evidence: &Evidence, campaign: &Campaign, rows: &Rows, findings: &mut F
 fn stock(evidence: &Evidence, campaign: &Campaign) -> u32 {
     let of_it = |operation: &&Operation| operation.campaign == campaign.id;
     let answers = evidence.operations.iter().filter(of_it);
-    let stocks = answers
+    let mut stocks = answers
         .flat_map(|operation| &operation.attempts)
         .filter_map(|attempt| match attempt.answer {
             Answer::Stock(stock) => Some(stock),
             _ => None,
         });
-    stocks.last().unwrap_or(campaign.supply)
+    stocks.next_back().unwrap_or(campaign.supply)
 }
 
 /// What nobody claimed went back to the sender, by each part's log once.

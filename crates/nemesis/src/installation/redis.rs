@@ -28,7 +28,7 @@ const WHOLE_MAX: Duration = Duration::from_secs(60);
 pub(crate) enum RedisSite {
     /// One server, which programs reach by its proxy.
     Standalone {
-        server: Standalone,
+        server: Box<Standalone>,
         announced: Vec<FaultProxy>,
     },
     /// A primary and two replicas that Sentinels watch. Sentinels and replicas reach server `i` by `watch[i]` alone.
@@ -49,7 +49,7 @@ impl RedisSite {
         let options = Options::new().fsync_everysec();
         let site = match topology {
             Topology::Standalone => {
-                let server = blocking(|| Standalone::start(&options))?;
+                let server = Box::new(blocking(|| Standalone::start(&options))?);
                 let announced = proxies(slice::from_ref(server.primary())).await;
                 Self::Standalone { server, announced }
             }

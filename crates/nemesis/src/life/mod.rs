@@ -100,7 +100,7 @@ pub(crate) async fn run(order: Order, report: &mut Report) -> Result<()> {
 }
 
 fn ledger_of(seed: u64) -> LedgerKind {
-    match seed % ON_MARIADB == 0 {
+    match seed.is_multiple_of(ON_MARIADB) {
         true => LedgerKind::Mariadb,
         false => LedgerKind::Postgres,
     }
