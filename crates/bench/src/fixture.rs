@@ -109,7 +109,7 @@ pub(crate) async fn sale(
     ack: AckLevel,
 ) -> anyhow::Result<CampaignId> {
     let rules = Rules::Sale(Sale::new(
-        units,
+        units.into(),
         1,
         Money::new(100, "CNY".parse()?),
         3_600_000,
