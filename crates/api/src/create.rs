@@ -8,7 +8,7 @@
 use axum::http::StatusCode;
 use qiang_core::{
     book::Setup,
-    campaign::{AckLevel, Campaign, Requirements, Rules},
+    campaign::{AckLevel, Campaign, Details, Requirements, Rules},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
     time::{Timestamp, Window},
 };
@@ -28,6 +28,7 @@ const LASTS_MS: i64 = 24 * 3_600_000;
 pub(crate) struct Draft {
     pub(crate) owner: UserId,
     pub(crate) title: String,
+    pub(crate) details: Details,
     pub(crate) starts_at: Option<When>,
     pub(crate) ends_at: Option<When>,
     pub(crate) ack: Option<Text<AckLevel>>,
@@ -95,6 +96,7 @@ impl App {
         let internal = |error: IdError| Problem::internal(error.to_string());
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
+        let details = draft.details.clone();
         let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
         let binding = match checked {
             Err(problem) if key.is_none() => return Err(problem),
@@ -109,7 +111,7 @@ impl App {
             self.open(setup_of(record.campaign).await?).await?;
         } else {
             let mut setup = setup_of(Campaign { id, ..checked? }).await?;
-            ledger.create(&setup).await?;
+            ledger.create_with(&setup, &details).await?;
             // Under a key, somebody else may have created it in the meantime: open what is stored.
             if key.is_some() {
                 let stored = ledger.campaign(id).await?;

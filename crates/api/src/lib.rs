@@ -16,6 +16,7 @@ mod extract;
 mod failures;
 mod gauges;
 mod health;
+mod lists;
 mod metrics;
 mod order_check;
 mod orders;

@@ -22,7 +22,7 @@ use crate::{
     app::App,
     campaigns, claims,
     health::{self, Operation},
-    orders,
+    lists, orders,
     problem::{Problem, ProblemKind},
     red_packets, sales, tickets,
 };
@@ -52,9 +52,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(claims::order_units))
         .routes(routes!(tickets::for_red_packet))
         .routes(routes!(tickets::for_sale))
-        .routes(routes!(red_packets::create))
+        .routes(routes!(lists::red_packets, red_packets::create))
         .routes(routes!(red_packets::get))
-        .routes(routes!(sales::create))
+        .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sales::change))
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
@@ -66,6 +66,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
+        .routes(routes!(campaigns::archive))
         .merge(operation_routes())
 }
 

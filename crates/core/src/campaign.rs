@@ -1,6 +1,7 @@
 //! A campaign: what is handed out, under which rules, and its life.
 
 mod ack;
+mod details;
 mod phase;
 mod requirements;
 mod sale;
@@ -16,6 +17,9 @@ use crate::{
 
 pub use self::{
     ack::{AckLevel, UnknownAckLevel},
+    details::{
+        DESCRIPTION_CHARS_MAX, Description, Details, DetailsChange, IMAGE_URL_CHARS_MAX, ImageUrl,
+    },
     phase::{Phase, Transition, TransitionError},
     requirements::{Requirement, Requirements, UnknownRequirement},
     sale::Sale,
@@ -29,7 +33,7 @@ pub const STOCK_MAX: u64 = (1 << 53) - 1;
 /// account.
 pub const STOCK_PRICE_MINOR_MAX: i64 = (1 << 53) - 1;
 /// The longest title, in characters.
-pub const TITLE_CHARS_MAX: usize = 200;
+pub const TITLE_CHARS_MAX: usize = 1_024;
 /// The longest hold of an unpaid order: 30 days.
 pub const HOLD_MS_MAX: i64 = 30 * 24 * 3_600_000;
 
@@ -53,6 +57,16 @@ pub enum CampaignError {
     /// A title that breaks lines or terminals; databases differ in which of these they take.
     #[error("a title has no control characters, such as a line break or NUL")]
     TitleControl,
+    /// Description empty, too long, or with odd characters.
+    #[error(
+        "a description is 1 to {DESCRIPTION_CHARS_MAX} characters, without control characters but line breaks"
+    )]
+    Description,
+    /// Not where a picture may be.
+    #[error(
+        "an image URL is 1 to {IMAGE_URL_CHARS_MAX} characters: `https://` and a host, or a path that begins with `/`"
+    )]
+    ImageUrl,
     /// Stock out of range.
     #[error("a sale's stock is 1 to {STOCK_MAX} units")]
     Stock,
@@ -107,6 +121,16 @@ impl Rules {
     }
 }
 
+fn check_title(title: &str) -> Result<(), CampaignError> {
+    if !(1..=TITLE_CHARS_MAX).contains(&title.chars().count()) {
+        Err(CampaignError::Title)
+    } else if title.chars().any(char::is_control) {
+        Err(CampaignError::TitleControl)
+    } else {
+        Ok(())
+    }
+}
+
 /// A campaign as it was created. What became of it stands in the log and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Campaign {
@@ -134,14 +158,7 @@ impl Campaign {
     /// # Errors
     /// [`CampaignError::Title`], [`CampaignError::TitleControl`].
     pub fn check(&self) -> Result<(), CampaignError> {
-        let chars = self.title.chars().count();
-        if !(1..=TITLE_CHARS_MAX).contains(&chars) {
-            Err(CampaignError::Title)
-        } else if self.title.chars().any(char::is_control) {
-            Err(CampaignError::TitleControl)
-        } else {
-            Ok(())
-        }
+        check_title(&self.title)
     }
 
     /// Which kind it is.

@@ -55,19 +55,22 @@ macro_rules! impl_ledger {
             use async_trait::async_trait;
             use qiang_core::{
                 book::Setup,
+                campaign::{Details, DetailsChange},
                 event::{Entry, PartitionId, Seq},
                 id::{CampaignId, IdempotencyKey, UserId},
                 money::Money,
                 ports::{
-                    AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding,
-                    KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-                    ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-                    SettledRow, SettlementStore, WithheldRecord,
+                    AccountStore, Balance, CampaignQuery, CampaignRecord, CampaignStore,
+                    GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
+                    SettledPart, SettledPayment, SettledRow, SettlementStore, WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
-                ledger::{accounts, campaigns, keys, quarantine, reconcile, repairs, settle},
+                ledger::{
+                    accounts, campaigns, keys, listing, quarantine, reconcile, repairs, settle,
+                },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
             };
@@ -115,20 +118,52 @@ macro_rules! impl_ledger {
 
             #[async_trait]
             impl CampaignStore for $host {
-                async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-                    let create = |setup: Setup| {
+                async fn create_with(
+                    &self,
+                    setup: &Setup,
+                    details: &Details,
+                ) -> Result<(), LedgerError> {
+                    let create = || {
+                        let (setup, details) = (setup.clone(), details.clone());
                         job(self, 0, move |context| {
-                            campaigns::create(context.conn, context.now, &setup)
+                            campaigns::create(context.conn, context.now, &setup, &details)
                         })
                     };
-                    match create(setup.clone()).await {
+                    match create().await {
                         Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
                             let (partition, seq) = self.last_committed().ok_or(refusal)?;
                             self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
-                            create(setup.clone()).await
+                            create().await
                         }
                         result => result,
                     }
+                }
+
+                async fn describe(
+                    &self,
+                    id: CampaignId,
+                    change: &DetailsChange,
+                ) -> Result<(), LedgerError> {
+                    let change = change.clone();
+                    job(self, 0, move |context| {
+                        listing::describe(context.conn, id, &change)
+                    })
+                    .await
+                }
+
+                async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError> {
+                    job(self, 0, move |context| {
+                        listing::archive(context.conn, context.now, id)
+                    })
+                    .await
+                }
+
+                async fn list(
+                    &self,
+                    wanted: &CampaignQuery,
+                ) -> Result<Vec<CampaignRecord>, LedgerError> {
+                    let wanted = wanted.clone();
+                    query(self.readers(), move |conn| listing::list(conn, &wanted)).await
                 }
 
                 async fn campaign(

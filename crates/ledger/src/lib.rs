@@ -12,6 +12,7 @@ mod campaigns;
 mod dialect;
 mod error;
 mod keys;
+mod listing;
 mod mysql;
 mod pool;
 mod positions;

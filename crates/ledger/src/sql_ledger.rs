@@ -5,14 +5,15 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use qiang_core::{
     book::Setup,
+    campaign::{Details, DetailsChange},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
-        WithheldRecord,
+        AccountStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Clock, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+        SettlementStore, WithheldRecord,
     },
 };
 use uuid::Uuid;
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     accounts, campaigns,
     dialect::Dialect,
-    keys,
+    keys, listing,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
     quarantine, reconcile, repairs, settle,
@@ -96,10 +97,31 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
 
 #[async_trait]
 impl<D: Dialect> CampaignStore for SqlLedger<D> {
-    async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        let args = (self.clock.now(), setup.clone());
-        self.run(Mode::Enter, args, |conn, (now, setup)| {
-            Box::pin(campaigns::create::<D>(conn, *now, setup))
+    async fn create_with(&self, setup: &Setup, details: &Details) -> Result<(), LedgerError> {
+        let args = (self.clock.now(), setup.clone(), details.clone());
+        self.run(Mode::Enter, args, |conn, (now, setup, details)| {
+            Box::pin(campaigns::create::<D>(conn, *now, (setup, details)))
+        })
+        .await
+    }
+
+    async fn describe(&self, id: CampaignId, change: &DetailsChange) -> Result<(), LedgerError> {
+        self.run(Mode::Write, change.clone(), move |conn, change| {
+            Box::pin(listing::describe::<D>(conn, id, change))
+        })
+        .await
+    }
+
+    async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, self.clock.now(), move |conn, now| {
+            Box::pin(listing::archive::<D>(conn, *now, id))
+        })
+        .await
+    }
+
+    async fn list(&self, query: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError> {
+        self.run(Mode::Read, query.clone(), |conn, query| {
+            Box::pin(listing::list::<D>(conn, query))
         })
         .await
     }

@@ -63,11 +63,12 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     history.settle(&ledger, 7).await;
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
+                  DROP TABLE details; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
     let column = match S::COMMITS_EACH_STATEMENT {
         true => "ALTER TABLE orders DROP COLUMN `key`",
-        false => "ALTER TABLE orders DROP COLUMN key",
+        false => "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_owner",
     };
     S::execute(&url, column).await;
     S::execute(&url, "ALTER TABLE campaigns DROP COLUMN requirements").await;

@@ -9,14 +9,15 @@ use std::{
 use async_trait::async_trait;
 use qiang_core::{
     book::Setup,
+    campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
-        WithheldRecord,
+        AccountStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, EventLog, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+        SettlementStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -222,7 +223,19 @@ impl AccountStore for FakeLedger {
 
 #[async_trait]
 impl CampaignStore for FakeLedger {
-    async fn create(&self, _: &Setup) -> Result<(), LedgerError> {
+    async fn create_with(&self, _: &Setup, _: &Details) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn describe(&self, _: CampaignId, _: &DetailsChange) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn archive(&self, _: CampaignId) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn list(&self, _: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError> {
         Err(broken())
     }
 

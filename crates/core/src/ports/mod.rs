@@ -13,8 +13,9 @@ mod whole_ledger;
 pub use self::{
     engine::{Answer, Claimed, Engine, EngineError, Probed, Ticket},
     ledger::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,
-        LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+        AccountStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        SettlementStore,
     },
     log::EventLog,
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},

@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 mod bound;
 pub(crate) mod campaigns;
 pub(crate) mod keys;
+pub(crate) mod listing;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod repairs;

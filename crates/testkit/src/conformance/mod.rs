@@ -12,6 +12,7 @@ pub mod gate;
 pub mod ledger;
 pub mod lifecycle;
 pub mod limits;
+pub mod listing;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
@@ -193,6 +194,9 @@ macro_rules! engine_conformance {
             ledger::the_level_asked_for_is_reached,
             ledger::the_log_is_read_without_gaps,
             ledger::claimed_money_can_be_sent_on,
+            listing::details_are_entered_and_changed,
+            listing::lists_come_in_pages_and_in_order,
+            listing::what_is_closed_is_archived,
             restart::a_restart_in_the_middle_loses_nothing,
             restart::replays_survive_a_restart,
             restart::holds_and_windows_survive_a_restart,
@@ -219,6 +223,9 @@ macro_rules! engine_conformance {
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
             ledger::claimed_money_can_be_sent_on,
+            listing::details_are_entered_and_changed,
+            listing::lists_come_in_pages_and_in_order,
+            listing::what_is_closed_is_archived,
             restart::a_restart_in_the_middle_loses_nothing,
             restart::holds_and_windows_survive_a_restart,
             restart::a_restart_with_answers_under_way_keeps_what_was_answered,
