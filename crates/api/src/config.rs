@@ -1,4 +1,5 @@
-//! The sections of the configuration that the API reads: `[server]`, `[auth]` and `[limits]`.
+//! The sections of the configuration that the API reads: `[server]`, `[auth]`, `[limits]`
+//! and so on.
 
 use std::{
     fmt,
@@ -15,6 +16,9 @@ use crate::challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork};
 
 /// Shorter secrets can be guessed.
 pub(crate) const SECRET_BYTES_MIN: usize = 32;
+
+/// How long packets may last that name no end: a second up to a year.
+const REFUND_AFTER_MS: std::ops::RangeInclusive<i64> = 1_000..=365 * 24 * 3_600_000;
 
 /// What the caller got wrong, in one line that says what to do. A program ends with status 2 for it.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,8 @@ pub struct Config {
     pub tickets: TicketsConfig,
     /// `[order_check]`
     pub order_check: OrderCheckConfig,
+    /// `[packets]`
+    pub packets: PacketsConfig,
 }
 
 /// `[server]`
@@ -126,6 +132,31 @@ impl LimitsConfig {
             ("limits.claims_burst", u64::from(self.claims_burst)),
             ("limits.shares_max", u64::from(self.shares_max)),
         ])
+    }
+}
+
+/// `[packets]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct PacketsConfig {
+    pub refund_after_ms: i64,
+}
+
+impl PacketsConfig {
+    /// Checks what its types do not.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key.
+    pub fn check(&self) -> Result<(), UsageError> {
+        match REFUND_AFTER_MS.contains(&self.refund_after_ms) {
+            true => Ok(()),
+            false => Err(UsageError::new(format!(
+                "packets.refund_after_ms must be {} up to {}",
+                REFUND_AFTER_MS.start(),
+                REFUND_AFTER_MS.end()
+            ))),
+        }
     }
 }
 

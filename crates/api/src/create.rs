@@ -21,8 +21,8 @@ use crate::{
     wire::{self, Text, When},
 };
 
-/// How long a campaign lasts when nothing else is said: 24 hours.
-const LASTS_MS: i64 = 24 * 3_600_000;
+/// How long a sale lasts when nothing else is said: 24 hours.
+pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
 
 /// A campaign to be made, as far as it does not depend on the kind.
 pub(crate) struct Draft {
@@ -30,6 +30,8 @@ pub(crate) struct Draft {
     pub(crate) title: String,
     pub(crate) starts_at: Option<When>,
     pub(crate) ends_at: Option<When>,
+    /// Milliseconds from its start to its end where no end is named.
+    pub(crate) lasts_ms: i64,
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
     pub(crate) rules: Rules,
@@ -43,7 +45,7 @@ impl Draft {
         usual: AckLevel,
     ) -> Result<Campaign, Problem> {
         let starts_at = self.starts_at.map_or(now, |when| when.0);
-        let usual_end = starts_at.plus_millis(LASTS_MS);
+        let usual_end = starts_at.plus_millis(self.lasts_ms);
         let ends_at = self.ends_at.map_or(usual_end, |when| when.0);
         let window =
             Window::new(starts_at, ends_at).map_err(|error| Problem::invalid(error.to_string()))?;

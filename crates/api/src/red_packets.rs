@@ -43,7 +43,8 @@ pub(crate) struct RedPacketRequest {
     /// Default: now.
     #[schema(value_type = Option<String>, format = DateTime)]
     starts_at: Option<When>,
-    /// Default: 24 hours after the start.
+    /// When what nobody took goes back to the sender. Default: `packets.refund_after_ms` of the configuration after the
+    /// start, 24 hours unless it says otherwise.
     #[schema(value_type = Option<String>, format = DateTime)]
     ends_at: Option<When>,
     /// What a grant survives before it is acknowledged; default: fsync (embedded), memory or replica (Redis).
@@ -218,6 +219,7 @@ pub(crate) async fn create(
         title: request.title.clone(),
         starts_at: request.starts_at,
         ends_at: request.ends_at,
+        lasts_ms: app.config.packets.refund_after_ms,
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules,

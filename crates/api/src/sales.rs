@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    create::Draft,
+    create::{Draft, SALE_LASTS_MS},
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
@@ -130,6 +130,7 @@ pub(crate) async fn create(
         title: request.title.clone(),
         starts_at: request.starts_at,
         ends_at: request.ends_at,
+        lasts_ms: SALE_LASTS_MS,
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
         rules: Rules::Sale(sale),

@@ -11,8 +11,8 @@ use std::{
 use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{
-    AuthConfig, ChallengeKind, LimitsConfig, OrderCheckConfig, OrderCheckPolicy, Secret,
-    ServerConfig, TicketsConfig,
+    AuthConfig, ChallengeKind, LimitsConfig, OrderCheckConfig, OrderCheckPolicy, PacketsConfig,
+    Secret, ServerConfig, TicketsConfig,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -39,6 +39,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub tickets: TicketsConfig,
     pub order_check: OrderCheckConfig,
+    pub packets: PacketsConfig,
     pub log: LogConfig,
 }
 
@@ -167,6 +168,7 @@ impl Config {
             limits: self.limits.clone(),
             tickets: self.tickets.clone(),
             order_check: self.order_check.clone(),
+            packets: self.packets.clone(),
         }
     }
 
@@ -176,7 +178,8 @@ impl Config {
         self.server.check()?;
         self.limits.check()?;
         self.tickets.check()?;
-        self.order_check.check()
+        self.order_check.check()?;
+        self.packets.check()
     }
 }
 
@@ -251,6 +254,9 @@ mod tests {
             "server.connections_max must be at least 1",
         );
         check("QIANG__SERVER__BODY_BYTES_MAX", "-1", "body_bytes_max");
+        for value in ["0", "999", "31536000001"] {
+            check("QIANG__PACKETS__REFUND_AFTER_MS", value, "packets.refund");
+        }
         check("QIANG__LOG__FORMAT", "xml", "format");
         check("QIANG__WORKER__LISTEN", "here", "worker.listen");
     }

@@ -92,6 +92,32 @@ pub async fn what_nobody_took_is_refunded<S: Subject>(case: &mut Scenario<S>) {
     assert_eq!(received, paid_out);
 }
 
+/// Nothing goes back a moment before the packet's end; at the end everything that nobody took does, what a split has
+/// left over included, and once, also when the engine stops between the close and the refund.
+pub async fn a_packet_is_refunded_at_its_end_and_once<S: Subject>(case: &mut Scenario<S>) {
+    const DAY_MS: i64 = 24 * 3_600_000;
+    let mut paid_out = 0;
+    for rule in RULES {
+        // 1,003 is no multiple of 10.
+        let total = 1_000 + 3 * i64::from(rule != SplitRule::Equal);
+        let builder = red_packet(total, 10, rule).owner("sender");
+        let target = case.open(builder.window(OPENS, DAY_MS)).await;
+        for user in ["a", "b", "c"] {
+            paid_out += case.granted(target.one(user)).await.amount_minor;
+        }
+    }
+    case.at(OPENS.plus_millis(DAY_MS - 1)).await;
+    case.settle().await;
+    assert_eq!(case.balance("sender").await, (0, 0));
+    case.at(OPENS.plus_millis(DAY_MS)).await;
+    for _ in 0..3 {
+        case.restart().await;
+        case.settle().await;
+        assert_eq!(case.balance("sender").await, (4_009 - paid_out, 0));
+        case.at(OPENS.plus_millis(2 * DAY_MS)).await;
+    }
+}
+
 /// The smallest packets: one share of everything, and one minor unit.
 pub async fn a_single_share_is_the_whole_packet<S: Subject>(case: &mut Scenario<S>) {
     for (total, rule) in [
