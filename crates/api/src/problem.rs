@@ -374,7 +374,9 @@ impl From<Refusal> for Problem {
             Refusal::UnknownOrder => ProblemKind::NotFound,
             Refusal::NothingAsked => ProblemKind::Invalid,
             Refusal::KeyReused => ProblemKind::KeyReused,
-            Refusal::Phase(_) => ProblemKind::PhaseConflict,
+            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) => {
+                ProblemKind::PhaseConflict
+            }
             Refusal::Order(_) => ProblemKind::OrderConflict,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,
             Refusal::Rules(_) => ProblemKind::Invalid,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     book::{Command, Reply},
-    campaign::{AckLevel, CampaignKind, Phase, Rules, Sale, Tally},
+    campaign::{AckLevel, CampaignKind, Phase, Rules, Sale, Tally, TermsChange},
     id::{CampaignId, UserId},
+    money::{Currency, Money},
     ports::CampaignRecord,
 };
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,14 @@ impl SaleBody {
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
+        // The ledger follows the engine.
+        let (limit, price) = match tally.terms {
+            Some(terms) => (
+                terms.per_user_limit,
+                Money::new(terms.unit_price_minor, campaign.currency()),
+            ),
+            None => (sale.per_user_limit(), sale.unit_price()),
+        };
         // The ledger follows the engine, which withholds some units after a repair.
         let stock = match tally.phase {
             Phase::Closed => sale.stock(),
@@ -96,8 +105,8 @@ impl SaleBody {
             id: Text(campaign.id),
             seller: campaign.owner.to_string(),
             stock,
-            per_user_limit: sale.per_user_limit(),
-            unit_price: sale.unit_price().into(),
+            per_user_limit: limit,
+            unit_price: price.into(),
             hold_seconds: sale.hold_ms() / 1_000,
             ack: campaign.ack.name(),
             requirements: list(campaign.requirements),
@@ -155,22 +164,62 @@ pub(crate) async fn get(
     Ok(Json(SaleBody::new(record, &tally, &app)?))
 }
 
-/// What to change about a sale.
+/// What to change about a sale: its stock, or one or more of the others. What is not named stays.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SaleChange)]
 pub(crate) struct SaleChange {
     /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
     #[schema(minimum = 1)]
-    stock: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stock: Option<u32>,
+    /// When it opens: not in the past, and only while it has not opened.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts_at: Option<When>,
+    /// When it ends: not in the past, and only while it has not ended.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_at: Option<When>,
+    /// Units that one user may have: 1 up to the stock. Whoever has more keeps them.
+    #[schema(minimum = 1)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_user_limit: Option<u32>,
+    /// The price of one unit, in the sale's currency, for orders from then on. Others keep the price at which they were
+    /// granted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit_price: Option<MoneyBody>,
 }
 
-/// Raises or lowers the stock of a sale that is not over. The same stock again changes nothing.
+impl SaleChange {
+    /// The command, which is one entry of the log.
+    fn command(&self, campaign: CampaignId, sold_in: Currency) -> Result<Command, Problem> {
+        let price = self.unit_price.map(MoneyBody::money);
+        if price.is_some_and(|price| price.currency != sold_in) {
+            let detail = format!("the price of this sale is in {sold_in}");
+            return Err(Problem::invalid(detail));
+        }
+        let change = TermsChange {
+            starts_at: self.starts_at.map(|when| when.0),
+            ends_at: self.ends_at.map(|when| when.0),
+            per_user_limit: self.per_user_limit,
+            unit_price_minor: price.map(|price| price.minor),
+        };
+        match (self.stock, change == TermsChange::default()) {
+            (Some(stock), true) => Ok(Command::SetStock { campaign, stock }),
+            (None, false) => Ok(Command::SetTerms { campaign, change }),
+            (Some(_), false) => Err(Problem::invalid("the stock is changed by itself")),
+            (None, true) => Err(Problem::invalid("there is nothing to change")),
+        }
+    }
+}
+
+/// Changes the stock of a sale that is not over, or its window, limit and price. The same again changes nothing.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Refuses another change under the same key")),
     responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over",
+        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened",
             body = ProblemBody),
         (status = 422, body = ProblemBody),
         (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
@@ -182,12 +231,12 @@ pub(crate) async fn change(
 ) -> Result<Json<SaleBody>, Problem> {
     call.caller.require(Scope::Operate)?;
     call.bind("PATCH /v1/sales/{id}", &request).await?;
-    let (app, campaign, stock) = (&call.app, call.id, request.stock);
+    let (app, campaign) = (&call.app, call.id);
     let (record, _) = app.record(campaign, CampaignKind::Sale).await?;
-    let command = Command::SetStock { campaign, stock };
+    let command = request.command(campaign, record.campaign.currency())?;
     match app.ports.engine.submit(command).await? {
         Reply::Acted(tally) => {
-            tracing::info!(%campaign, stock, "the stock was changed by an operator");
+            tracing::info!(%campaign, ?request, "a sale was changed by an operator");
             Ok(Json(SaleBody::new(record, &tally, app)?))
         }
         _ => Err(Problem::unexpected_reply()),

@@ -5,6 +5,7 @@ mod phase;
 mod requirements;
 mod sale;
 mod tally;
+mod terms;
 
 use crate::{
     id::{CampaignId, UserId},
@@ -20,6 +21,7 @@ pub use self::{
     requirements::{Requirement, Requirements, UnknownRequirement},
     sale::Sale,
     tally::Tally,
+    terms::{Terms, TermsChange},
 };
 
 /// The largest stock of a sale, in units; it keeps every sum far inside 64 bits and a book inside memory.
@@ -63,6 +65,15 @@ pub enum CampaignError {
         "a unit price is 0 or more, and the price of the whole stock must fit in 64 bits of minor units"
     )]
     Price,
+    /// The start was to be changed of a sale that has opened.
+    #[error("a sale that has opened cannot open at another time")]
+    HasOpened,
+    /// A start or an end that is over.
+    #[error("a sale cannot be changed to open or to end in the past")]
+    InThePast,
+    /// The window is none.
+    #[error("a window must end after it starts, between the years 1970 and 9998")]
+    Window,
 }
 
 /// A red packet's rules.

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::StoreError;
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -20,6 +20,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("../migrations/0005_returns.sql"),
     include_str!("../migrations/0006_stock_changed.sql"),
     include_str!("../migrations/0007_requirements.sql"),
+    include_str!("../migrations/0008_terms_changed.sql"),
 ];
 /// The migration that made kinds of files.
 const KIND_SINCE: u32 = 2;

@@ -60,6 +60,7 @@ impl FromColumns for CampaignRow {
             granted: columns.next()?,
             returned: columns.next()?,
             refunded: columns.next()?,
+            terms_revision: columns.next()?,
         })
     }
 }

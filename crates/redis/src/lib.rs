@@ -43,6 +43,7 @@ mod scripts;
 mod snapshot;
 mod tally;
 mod tasks;
+mod terms;
 mod transfer;
 mod transport;
 

@@ -80,6 +80,8 @@ scripts! {
     TAKE_BACK = "take_back", AT_MAXMEMORY "fence", "prelude", "campaign", "take_back";
     ACT = "act", AT_MAXMEMORY "fence", "prelude", "campaign", "act";
     SET_STOCK = "set_stock", AT_MAXMEMORY "fence", "prelude", "campaign", "set_stock";
+    SET_TERMS = "set_terms", AT_MAXMEMORY "fence", "prelude", "campaign", "set_terms";
+    FOLLOW_TERMS = "follow_terms", AT_MAXMEMORY "fence", "prelude", "campaign", "follow_terms";
     TICK = "tick", AT_MAXMEMORY "fence", "prelude", "campaign", "tick";
     TALLY = "tally", "fence", "prelude", "campaign", "tally";
     RELEASE = "release", "fence", "prelude", "campaign", "release";

@@ -42,6 +42,8 @@ pub enum Transition {
     Close,
     /// The seller raised or lowered the stock; the phase stays.
     ChangeStock,
+    /// The seller changed the window, the limit or the price; what was recorded of the phase stays.
+    ChangeTerms,
 }
 
 /// A transition that the phase does not allow.
@@ -69,7 +71,10 @@ impl Phase {
             (Self::Live, Transition::Pause) => Ok(Self::Paused),
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
-            (Self::Scheduled | Self::Live | Self::Paused, Transition::ChangeStock) => Ok(self),
+            (
+                Self::Scheduled | Self::Live | Self::Paused,
+                Transition::ChangeStock | Transition::ChangeTerms,
+            ) => Ok(self),
             (from, transition) => Err(TransitionError { from, transition }),
         }
     }
@@ -120,6 +125,7 @@ impl fmt::Display for Transition {
             Self::End => "end",
             Self::Close => "be closed",
             Self::ChangeStock => "have its stock changed",
+            Self::ChangeTerms => "have its terms changed",
         })
     }
 }
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn every_transition_from_every_phase() {
-        use Transition::{ChangeStock, Close, End, Pause, Resume, Schedule, Start};
+        use Transition::{ChangeStock, ChangeTerms, Close, End, Pause, Resume, Schedule, Start};
         let allowed = [
             (Draft, Schedule, Scheduled),
             (Scheduled, Start, Live),
@@ -143,9 +149,21 @@ mod tests {
             (Scheduled, ChangeStock, Scheduled),
             (Live, ChangeStock, Live),
             (Paused, ChangeStock, Paused),
+            (Scheduled, ChangeTerms, Scheduled),
+            (Live, ChangeTerms, Live),
+            (Paused, ChangeTerms, Paused),
         ];
         for from in [Draft, Scheduled, Live, Paused, Ended, Closed] {
-            for transition in [Schedule, Start, Pause, Resume, End, Close, ChangeStock] {
+            for transition in [
+                Schedule,
+                Start,
+                Pause,
+                Resume,
+                End,
+                Close,
+                ChangeStock,
+                ChangeTerms,
+            ] {
                 let expected = allowed
                     .iter()
                     .find(|a| (a.0, a.1) == (from, transition))

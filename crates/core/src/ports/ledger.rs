@@ -121,6 +121,8 @@ pub struct CampaignRecord {
     pub returned: u32,
     /// Minor units refunded at the close.
     pub refunded_minor: i64,
+    /// The last settled change of a sale's terms, which `campaign` has; 0 if there was none.
+    pub terms_revision: Seq,
 }
 
 /// One settled grant.

@@ -43,6 +43,7 @@ pub struct CampaignRow {
     pub granted: i64,
     pub returned: i64,
     pub refunded: i64,
+    pub terms_revision: i64,
 }
 
 impl CampaignRow {
@@ -57,7 +58,9 @@ impl CampaignRow {
         let rules = match CampaignKind::of_name(&self.kind).ok_or_else(|| bad("kind"))? {
             CampaignKind::RedPacket => Rules::RedPacket(self.packet(supply, currency)?),
             CampaignKind::Sale => {
-                let limit = self.per_user_limit.try_into().map_err(|_| bad("limit"))?;
+                // A part of a spread sale may be settled before the stock is that a limit was checked with.
+                let limit = self.per_user_limit.min(self.supply);
+                let limit = limit.try_into().map_err(|_| bad("limit"))?;
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
                 let sale = Sale::new(supply, limit, Money::new(price, currency), hold_ms);
@@ -84,6 +87,7 @@ impl CampaignRow {
             granted: count(self.granted, "count of grants")?,
             returned: count(self.returned, "count of returns")?,
             refunded_minor: self.refunded,
+            terms_revision: (self.terms_revision.try_into()).map_err(|_| bad("revision"))?,
         })
     }
 

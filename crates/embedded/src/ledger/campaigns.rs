@@ -22,7 +22,8 @@ use crate::error::StoreError;
 
 const COLUMNS: &str = "ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
                        per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, \
-                       hold_ms, requirements, phase, granted, returned, refunded";
+                       hold_ms, requirements, phase, granted, returned, refunded, \
+                       terms_revision";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -166,6 +167,7 @@ fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         granted: row.get("granted")?,
         returned: row.get("returned")?,
         refunded: row.get("refunded")?,
+        terms_revision: row.get("terms_revision")?,
     })
 }
 

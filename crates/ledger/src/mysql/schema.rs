@@ -16,6 +16,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0004_returns.sql"),
         include_str!("../../migrations/mysql/0005_stock_changed.sql"),
         include_str!("../../migrations/mysql/0006_requirements.sql"),
+        include_str!("../../migrations/mysql/0007_terms_changed.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

@@ -18,6 +18,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0004_returns.sql"),
         include_str!("../../migrations/postgres/0005_stock_changed.sql"),
         include_str!("../../migrations/postgres/0006_requirements.sql"),
+        include_str!("../../migrations/postgres/0007_terms_changed.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

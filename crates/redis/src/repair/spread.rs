@@ -18,6 +18,7 @@ use super::{
     parts::{Elsewhere, Lost},
     sides::BothSides,
     stock::Stock,
+    terms::LastTerms,
 };
 use crate::{engine::RedisEngine, error::unavailable, rebuild::records, reply::share};
 
@@ -77,6 +78,8 @@ impl RedisEngine {
             if !has_happened {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
+            let terms = LastTerms::of(&members, evidence, None);
+            let (first, part) = &members[0];
             let own = &evidence[*first];
             let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
             let part = &mut members[0].1;
@@ -84,12 +87,15 @@ impl RedisEngine {
                 stock.give(part);
             }
             own.journal.withhold_again(part);
+            terms.give(part);
             let mut repair = survey_of(part, own).repair();
+            terms.append(&mut repair, part.now);
             if let Some(stock) = stock {
                 stock.append(&mut repair, part.now);
             }
             journal_of(&members[0].1, &repair, own, ledger).await?;
-            let end = self.write(held, &members[0], &repair, &[], own).await?;
+            let fields = terms.fields(&members[0].1);
+            let end = self.write(held, &members[0], &repair, &fields, own).await?;
             let place = members[0].0;
             evidence[place].end = end;
             return Ok(vec![(place, repair)]);
@@ -128,6 +134,10 @@ impl RedisEngine {
             self.remember_all(*partition, part).await?;
             evidence[*place].journal.withhold_as_before(part);
         }
+        let terms = LastTerms::of(&members, evidence, elsewhere.terms);
+        for (_, part) in &mut members {
+            terms.give(part);
+        }
         let (place, part) = &members[0];
         // The first part knows the stock, whether or not it has lost something.
         let is_of_first = part.facts.index == 0 && part.facts.kind == CampaignKind::Sale;
@@ -151,8 +161,11 @@ impl RedisEngine {
             parts: surveys.collect(),
         }
         .repair();
-        if let (Some(stock), Some(first)) = (stock, repairs.first_mut()) {
-            stock.append(first, now);
+        if let Some(first) = repairs.first_mut() {
+            terms.append(first, now);
+            if let Some(stock) = stock {
+                stock.append(first, now);
+            }
         }
         let sent = elsewhere.sent.iter();
         let sent = sent.map(|(partition, last)| (*partition, *last));
@@ -171,6 +184,7 @@ impl RedisEngine {
             if part.facts.index == 0 {
                 fields.push(("stock".to_owned(), supply.to_string()));
             }
+            fields.extend(terms.fields(part));
         }
         for ((place, part), repair) in members.iter().zip(&repairs) {
             journal_of(part, repair, &evidence[*place], ledger).await?;
