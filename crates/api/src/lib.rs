@@ -29,6 +29,7 @@ mod router;
 mod sales;
 mod seal;
 mod server;
+mod strict;
 mod throttle;
 mod tickets;
 mod token;
