@@ -50,6 +50,7 @@ impl Default for OrderRequest {
 ///
 /// Repeating it gives the same share. A body is not needed.
 #[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+    operation_id = "claimShare", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The red packet's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
@@ -78,6 +79,7 @@ pub(crate) async fn claim_share(
 /// Where a user may have one unit, repeating it gives the same order; where more, repeat it with the same
 /// `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "sales", request_body = Option<OrderRequest>,
+    operation_id = "orderUnits", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),

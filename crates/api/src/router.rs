@@ -10,6 +10,7 @@ use axum::{
     response::Response,
     routing::post,
 };
+use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -21,6 +22,7 @@ use crate::{
     accounts,
     app::App,
     campaigns, claims,
+    document::complete,
     health::{self, Operation},
     orders,
     problem::{Problem, ProblemKind},
@@ -81,17 +83,22 @@ where
 }
 
 /// The OpenAPI document.
-pub fn document() -> utoipa::openapi::OpenApi {
+pub fn document() -> Value {
+    complete(&collected())
+}
+
+/// What the annotations of the handlers say.
+pub(crate) fn collected() -> utoipa::openapi::OpenApi {
     routes().split_for_parts().1
 }
 
 pub(crate) fn router(app: Arc<App>) -> Router {
-    let (mut router, document) = routes().split_for_parts();
+    let (mut router, _) = routes().split_for_parts();
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
     let docs: Router<Arc<App>> = SwaggerUi::new("/docs")
-        .url("/openapi.json", document)
+        .external_url_unchecked("/openapi.json", document())
         .into();
     router
         .method_not_allowed_fallback(method_not_allowed)
