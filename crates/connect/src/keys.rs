@@ -28,8 +28,9 @@
 //! - `P:{pNN}:waiting`, hash: campaign → how many wait in its line. `P:{pNN}:decider`, string: which process decides
 //!   these; it expires unless that process renews it.
 //! - `P:{pNN}:c:ID:line`, sorted set: users who wait, by the number of their place; `P:{pNN}:c:ID:places`, hash: user →
-//!   the place as text; `P:{pNN}:c:ID:place:USER`, string: the number of the user's last place and what became of it,
-//!   until that is forgotten.
+//!   the place as text; `P:{pNN}:c:ID:entered`, string: the number of the last place, for as long as there is the
+//!   campaign; `P:{pNN}:c:ID:place:USER`, string: the number of the user's last place and what became of it, until that
+//!   is forgotten.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
 //!   that is sent again is not carried out again.

@@ -185,7 +185,9 @@ impl Lines {
         let mut keys = keys_of(partitions.keys(), self.partition, campaign, users);
         let enters = matches!(group[0].wish, Wish::Enter(..));
         let mut command = if enters {
-            keys.insert(0, partitions.keys().waiting(self.partition));
+            let (all, partition) = (partitions.keys(), self.partition);
+            let entered = all.of_campaign(partition, campaign, "entered");
+            keys.splice(0..0, [all.waiting(partition), entered]);
             eval(ENTER, &keys)
         } else {
             eval_at_maxmemory(LOOK, &keys)

@@ -245,11 +245,12 @@ pub(crate) async fn what_became_of_a_place_is_kept_for_a_while<G: Ground>() {
 pub(crate) async fn a_late_record_changes_no_other_place<G: Ground>() {
     let line = Line::<G>::start(sale(5).setup(1)).await;
     let (room, now) = (line.ground.room(), line.ground.clock().now());
-    line.enter(line.target.one("a")).await.unwrap();
+    let (number, _) = line.enter(line.target.one("a")).await.unwrap();
     let first = [(line.place_of("a").await, sold_out())];
     room.record(line.id(), &first, now, LIMITS).await.unwrap();
-    line.ground.clock().advance(1);
-    line.enter(line.target.one("a")).await.unwrap();
+    // In the same millisecond, into a line that was empty.
+    let (second, _) = line.enter(line.target.one("a")).await.unwrap();
+    assert!(second > number);
     room.record(line.id(), &first, now, LIMITS).await.unwrap();
     assert!(matches!(
         line.standing("a").await,
@@ -335,7 +336,6 @@ pub(crate) async fn a_claim_that_was_not_recorded_is_one_order<G: Ground>() {
     assert_eq!(line.outcome("a").await, Outcome::AlreadyGranted(grant));
     assert_eq!(line.granted().await, 2);
     // Who comes again without a key wants more.
-    line.ground.clock().advance(1);
     line.enter(line.target.units("a", 2)).await.unwrap();
     assert_eq!(line.decide().await, 1);
     assert_eq!(line.granted().await, 4);
@@ -428,7 +428,6 @@ pub(crate) async fn who_waits_when_stock_ends_hears_so_at_once<G: Ground>() {
     let decided: Vec<_> = decided.filter(|(_, count)| *count > 0).collect();
     assert_eq!(decided, [("sold_out", USERS - 7), ("granted", 7)]);
     // Who was told so may come again.
-    line.ground.clock().advance(1);
     let name = format!("u{}", first_refused(&line, USERS).await);
     line.enter(line.target.one(&name)).await.unwrap();
 }
