@@ -185,8 +185,28 @@ impl CallConnection {
     pub async fn replicated(&mut self) -> Result<bool, EngineError> {
         let [mark, wait] = self.wait_commands();
         let (_, [_, have]) = self.fenced([mark, wait]).await?;
+        Ok(self.is_enough(have))
+    }
+
+    /// The same as [`query`](Self::query), and whether replicas have what the command wrote and read.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`].
+    pub async fn query_replicated<T: FromRedisValue>(
+        &mut self,
+        command: &Cmd,
+    ) -> Result<(T, bool), EngineError> {
+        let [mark, wait] = self.wait_commands();
+        let (_, [answer, _, have]) = self.fenced([command.clone(), mark, wait]).await?;
+        let answer = redis::from_redis_value(answer);
+        let answer = answer.map_err(|error| unavailable(no_answer(&error.into())))?;
+        Ok((answer, self.is_enough(have)))
+    }
+
+    /// Whether so many replicas have it as grants wait for.
+    fn is_enough(&self, have: Value) -> bool {
         let have: Result<u32, _> = redis::from_redis_value(have);
-        Ok(have.is_ok_and(|have| have >= self.context.options.replicas))
+        have.is_ok_and(|have| have >= self.context.options.replicas)
     }
 
     /// Sends a command once, in whatever term.

@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use parking_lot::Mutex;
 use qiang_connect::{CallConnection, KeySpace, eval, eval_at_maxmemory, unreadable};
 use qiang_core::{
+    campaign::AckLevel,
     event::PartitionId,
     id::{CampaignId, UserId},
     ports::EngineError,
@@ -159,7 +160,7 @@ impl Lines {
                 let standings = standings.await;
                 for (at, visitor) in group.into_iter().enumerate() {
                     let standing = match &standings {
-                        Ok(all) => all.get(at).copied().ok_or_else(unreadable),
+                        Ok(all) => all.get(at).cloned().unwrap_or_else(|| Err(unreadable())),
                         Err(error) => Err(error.clone()),
                     };
                     // Who has gone asks again.
@@ -175,7 +176,7 @@ impl Lines {
         partitions: &Partitions,
         campaign: CampaignId,
         group: &[Visitor],
-    ) -> Result<Vec<Option<Standing>>, EngineError> {
+    ) -> Result<Vec<Standings>, EngineError> {
         // Nobody waits for longer than a claim would.
         let waited = group.iter().map(|visitor| visitor.since.elapsed()).max();
         if waited.is_some_and(|waited| waited > partitions.options().try_for) {
@@ -202,35 +203,58 @@ impl Lines {
                 command.arg(text);
             }
         }
-        let replies: Vec<String> = connection.query(&command).await?;
-        if enters {
-            self.wait(connection, partitions, campaign).await?;
+        let asked = asked_level(partitions, campaign).await?;
+        let waits = asked.is_some_and(|asked| partitions.options().waits(asked));
+        let (mut replies, mut confirmed): (Vec<String>, bool) = match enters && waits {
+            true => connection.query_replicated(&command).await?,
+            false => (connection.query(&command).await?, true),
+        };
+        // A grant that a failover takes out of the line's results is decided again as the same grant. A refusal might
+        // become a grant, so it is not told before replicas have it.
+        let refused = read_all(group, &replies).any(|standing| is_refusal(&standing));
+        if waits && refused {
+            (replies, confirmed) = connection.query_replicated(&command).await?;
         }
-        let read = |(visitor, reply): (&Visitor, &String)| read(visitor, reply);
-        group.iter().zip(&replies).map(read).collect()
-    }
-
-    /// Waits for replicas where the campaign's grants do.
-    async fn wait(
-        &self,
-        connection: &mut CallConnection,
-        partitions: &Partitions,
-        campaign: CampaignId,
-    ) -> Result<(), EngineError> {
-        if partitions.options().replicas == 0 {
-            return Ok(());
-        }
-        let meta = partitions.meta(campaign).await?;
-        let waits = meta.is_some_and(|meta| partitions.options().waits(meta.ack));
-        if waits && !connection.replicated().await? {
-            let reason = "the replicas did not confirm the place in time";
-            return Err(EngineError::uncertain(reason));
-        }
-        Ok(())
+        let enough = confirmed || asked != Some(AckLevel::Replica);
+        let standings = read_all(group, &replies).map(|standing| {
+            if enough || !(enters || is_refusal(&standing)) {
+                return standing;
+            }
+            let reason = "the replicas did not confirm the place, or what became of it, in time";
+            Err(EngineError::uncertain(reason))
+        });
+        Ok(standings.collect())
     }
 }
 
-fn read(visitor: &Visitor, reply: &str) -> Result<Option<Standing>, EngineError> {
+/// What the grants of a campaign ask for, where there are replicas that they may wait for.
+async fn asked_level(
+    partitions: &Partitions,
+    campaign: CampaignId,
+) -> Result<Option<AckLevel>, EngineError> {
+    if partitions.options().replicas == 0 {
+        return Ok(None);
+    }
+    let meta = partitions.meta(campaign).await?;
+    Ok(meta.map(|meta| meta.ack))
+}
+
+fn is_refusal(standing: &Standings) -> bool {
+    match standing {
+        Ok(Some(Standing::Decided { decision, .. })) => match decision {
+            Decision::Claimed(outcome, _) => outcome.grant().is_none(),
+            Decision::KeyReused => true,
+        },
+        Ok(Some(Standing::Waiting { .. }) | None) | Err(_) => false,
+    }
+}
+
+fn read_all(group: &[Visitor], replies: &[String]) -> impl Iterator<Item = Standings> {
+    let all = group.iter().zip(replies);
+    all.map(|(visitor, reply)| read(visitor, reply))
+}
+
+fn read(visitor: &Visitor, reply: &str) -> Standings {
     let standing = match reply.split_once(' ') {
         None => return Ok(None),
         Some(("w", rest)) => {

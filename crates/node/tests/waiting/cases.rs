@@ -60,7 +60,7 @@ impl<G: Ground> Line<G> {
         }
     }
 
-    fn id(&self) -> CampaignId {
+    pub(crate) fn id(&self) -> CampaignId {
         self.target.id
     }
 
@@ -81,7 +81,7 @@ impl<G: Ground> Line<G> {
         room.standing(self.id(), &user(name)).await.unwrap()
     }
 
-    async fn place_of(&self, name: &str) -> Place {
+    pub(crate) async fn place_of(&self, name: &str) -> Place {
         let head = self.ground.room().head(self.id(), 10_000).await.unwrap();
         let mut places = head.places.into_iter();
         places.find(|it| it.claim.user == user(name)).unwrap()
@@ -155,7 +155,7 @@ impl<G: Ground> Line<G> {
     }
 }
 
-fn sold_out() -> Decision {
+pub(crate) fn sold_out() -> Decision {
     Decision::Claimed(Outcome::SoldOut { remaining: 0 }, AckLevel::Memory)
 }
 

@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use qiang_core::{outcome::Outcome, ports::WaitingRoom as _, waiting::Decision};
+use qiang_core::{
+    campaign::AckLevel,
+    outcome::{Grant, Outcome},
+    ports::{EngineError, WaitingRoom as _},
+    waiting::{Decision, Standing},
+};
 use qiang_redis::Options;
 use qiang_testkit::{
-    campaign::sale,
+    campaign::{OPENS, sale, user},
     servers::redis::{Options as ServerOptions, Standalone},
 };
 
 use crate::{
-    cases::Line,
+    cases::{LIMITS, Line, sold_out},
     ground::{Ground as _, OnRedis},
 };
 
@@ -63,4 +68,58 @@ async fn places_survive_a_killed_redis() {
         let granted = matches!(decision, Decision::Claimed(Outcome::Granted(_), _));
         assert_eq!(granted, n < 50, "u{n}: {decision:?}");
     }
+}
+
+/// Until replicas have what became of a place, a failover may put it back in line, and then it may be granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_not_told_before_replicas_have_it() {
+    let servers = Standalone::start(&ServerOptions::new().replicas(1));
+    let options = Options {
+        urls: vec![servers.url()],
+        partitions: 2,
+        replicas: 1,
+        replica_timeout: Duration::from_millis(200),
+        ..Options::default()
+    };
+    let ground = OnRedis::with(options).await;
+    let line = Line::on(ground, sale(5).ack(AckLevel::Replica).setup(1)).await;
+    for name in ["a", "b", "c"] {
+        line.enter(line.target.one(name)).await.unwrap();
+    }
+    let grant = Grant {
+        campaign: line.id(),
+        number: 1,
+        quantity: 1,
+        amount_minor: 100,
+        granted_at: OPENS,
+        order: None,
+    };
+    let granted = Decision::Claimed(Outcome::Granted(grant), AckLevel::Replica);
+    let decided = [
+        (line.place_of("a").await, sold_out()),
+        (line.place_of("b").await, granted),
+    ];
+    let replica = servers.replica(0);
+    tokio::task::block_in_place(|| replica.pause());
+    let redis = &line.ground.redis;
+    redis
+        .record(line.id(), &decided, OPENS, LIMITS)
+        .await
+        .unwrap();
+    let told = async |name| redis.standing(line.id(), &user(name)).await;
+    let refused = told("a").await;
+    assert!(
+        matches!(refused, Err(EngineError::Uncertain { .. })),
+        "{refused:?}"
+    );
+    // The same claim is the same grant; and who waits has no result that could be lost.
+    assert_eq!(line.decision("b").await, granted);
+    let waits = told("c").await;
+    assert!(
+        matches!(waits, Ok(Some(Standing::Waiting { .. }))),
+        "{waits:?}"
+    );
+    tokio::task::block_in_place(|| replica.resume());
+    tokio::task::block_in_place(|| servers.wait_for_replicas());
+    assert_eq!(line.decision("a").await, sold_out());
 }
