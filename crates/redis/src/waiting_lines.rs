@@ -4,7 +4,11 @@
 //! the order in which claims are put to the engine. So a line that a failover has cut off costs its last users their
 //! places, and they are told so; it grants nobody anything.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use parking_lot::Mutex;
 use qiang_connect::{CallConnection, KeySpace, eval, eval_at_maxmemory, unreadable};
@@ -156,6 +160,10 @@ impl Lines {
                 group.push(visitor);
             }
             for ((campaign, _), group) in groups {
+                let group = in_time(group, partitions.options().try_for);
+                if group.is_empty() {
+                    continue;
+                }
                 let standings = self.call(&mut connection, partitions, campaign, &group);
                 let standings = standings.await;
                 for (at, visitor) in group.into_iter().enumerate() {
@@ -177,11 +185,6 @@ impl Lines {
         campaign: CampaignId,
         group: &[Visitor],
     ) -> Result<Vec<Standings>, EngineError> {
-        // Nobody waits for longer than a claim would.
-        let waited = group.iter().map(|visitor| visitor.since.elapsed()).max();
-        if waited.is_some_and(|waited| waited > partitions.options().try_for) {
-            return Err(EngineError::Overloaded);
-        }
         let users = group.iter().map(|visitor| &visitor.user);
         let mut keys = keys_of(partitions.keys(), self.partition, campaign, users);
         let enters = matches!(group[0].wish, Wish::Enter(..));
@@ -225,6 +228,16 @@ impl Lines {
         });
         Ok(standings.collect())
     }
+}
+
+/// Those who have not waited for longer than a claim would; the others are turned away.
+fn in_time(mut group: Vec<Visitor>, patience: Duration) -> Vec<Visitor> {
+    let is_late = |visitor: &mut Visitor| visitor.since.elapsed() > patience;
+    for visitor in group.extract_if(.., is_late) {
+        // Who has gone asks again.
+        let _ = visitor.answer.send(Err(EngineError::Overloaded));
+    }
+    group
 }
 
 /// What the grants of a campaign ask for, where there are replicas that they may wait for.
@@ -275,4 +288,32 @@ fn read(visitor: &Visitor, reply: &str) -> Standings {
         }
     };
     Ok(Some(standing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_those_who_waited_too_long_are_turned_away() {
+        let patience = Duration::from_secs(10);
+        let visitor = |name: &str, waited: Duration| {
+            let (answer, answered) = oneshot::channel();
+            let visitor = Visitor {
+                campaign: crate::partitions::nobody(),
+                user: UserId::new(name).expect("a user"),
+                wish: Wish::Look,
+                since: Instant::now().checked_sub(waited).expect("a time"),
+                answer,
+            };
+            (visitor, answered)
+        };
+        let (early, mut of_early) = visitor("early", 2 * patience);
+        let (late, mut of_late) = visitor("late", Duration::ZERO);
+        let left = in_time(vec![early, late], patience);
+        let users: Vec<&str> = left.iter().map(|visitor| visitor.user.as_str()).collect();
+        assert_eq!(users, ["late"]);
+        assert_eq!(of_early.try_recv(), Ok(Err(EngineError::Overloaded)));
+        assert!(of_late.try_recv().is_err(), "not answered yet");
+    }
 }
