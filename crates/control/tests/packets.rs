@@ -44,3 +44,26 @@ async fn packets_are_closed_and_one_that_fails_holds_up_no_other() {
     assert_eq!((engine.done(), host.stuck()), (vec![id(4)], None));
     host.stop().await;
 }
+
+/// As many packets as a run closes cannot be closed, because their partition is halted: the others are, all the same.
+#[tokio::test(start_paused = true)]
+async fn packets_that_cannot_be_closed_do_not_fill_every_run() {
+    const HALTED: u64 = 600;
+    let (ledger, engine) = (FakeLedger::new(), Arc::new(FakeEngine::default()));
+    let closer = PacketCloser::new(ledger.clone(), engine.clone());
+    let halted: Vec<_> = (0..HALTED).map(id).collect();
+    let (first, last) = (id(HALTED), id(HALTED + 1));
+    let all = [&[first], &halted[..], &[last]].concat();
+    *ledger.claimed.lock().unwrap() = Ok(all.clone());
+    *engine.refused.lock().unwrap() = halted;
+    assert_eq!(closer.found().await.unwrap(), all);
+    assert!(closer.close_all().await.is_err());
+    assert_eq!(engine.done(), [first, last]);
+
+    let host = Host::new("upkeep");
+    let Schedule { interval, .. } = PacketCloser::SCHEDULE;
+    host.start("packets", PacketCloser::SCHEDULE, closer);
+    sleep(5 * interval + interval / 2).await;
+    assert_eq!(engine.done(), [first, last, first, last]);
+    host.stop().await;
+}

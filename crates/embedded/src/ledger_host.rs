@@ -191,9 +191,10 @@ macro_rules! impl_ledger {
 
                 async fn claimed_packets(
                     &self,
+                    after: Option<CampaignId>,
                     limit: u32,
                 ) -> Result<Vec<CampaignId>, LedgerError> {
-                    let claimed = move |conn: &_| campaigns::claimed_packets(conn, limit);
+                    let claimed = move |conn: &_| campaigns::claimed_packets(conn, after, limit);
                     query(self.readers(), claimed).await
                 }
 

@@ -180,10 +180,13 @@ pub(crate) async fn drafts<D: Dialect>(conn: &mut D::Connection) -> Result<Vec<S
 /// Packets that are not closed and whose shares are all claimed.
 pub(crate) async fn claimed_packets<D: Dialect>(
     conn: &mut D::Connection,
+    after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
-    let limit = [i64::from(limit).into()];
-    let ids = fetch::<D, (String,)>(conn, &CLAIMED_PACKETS, &limit).await?;
+    // No campaign has the empty id.
+    let after = after.map_or_else(String::new, |after| after.to_string());
+    let page = [after.as_str().into(), i64::from(limit).into()];
+    let ids = fetch::<D, (String,)>(conn, &CLAIMED_PACKETS, &page).await?;
     ids.iter().map(|(id,)| campaign_id(id)).collect()
 }
 

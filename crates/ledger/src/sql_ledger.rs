@@ -114,8 +114,12 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             .await
     }
 
-    async fn claimed_packets(&self, limit: u32) -> Result<Vec<CampaignId>, LedgerError> {
-        self.read(move |conn| Box::pin(campaigns::claimed_packets::<D>(conn, limit)))
+    async fn claimed_packets(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        self.read(move |conn| Box::pin(campaigns::claimed_packets::<D>(conn, after, limit)))
             .await
     }
 

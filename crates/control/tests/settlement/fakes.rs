@@ -248,8 +248,16 @@ impl CampaignStore for FakeLedger {
         self.drafts.lock().unwrap().clone()
     }
 
-    async fn claimed_packets(&self, _: u32) -> Result<Vec<CampaignId>, LedgerError> {
-        self.claimed.lock().unwrap().clone()
+    async fn claimed_packets(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError> {
+        let mut claimed = self.claimed.lock().unwrap().clone()?;
+        let before = |after| claimed.iter().position(|id| *id == after);
+        claimed.drain(..after.and_then(before).map_or(0, |at| at + 1));
+        claimed.truncate(limit as usize);
+        Ok(claimed)
     }
 
     async fn grants(&self, _: CampaignId, _: u32, _: u32) -> Result<Vec<GrantRecord>, LedgerError> {

@@ -199,8 +199,13 @@ pub trait CampaignStore: Send + Sync + 'static {
     /// Campaigns that were entered but not yet opened in an engine.
     async fn drafts(&self) -> Result<Vec<Setup>, LedgerError>;
 
-    /// Up to `limit` packets that are not closed and whose shares are all settled as claimed, in any order.
-    async fn claimed_packets(&self, limit: u32) -> Result<Vec<CampaignId>, LedgerError>;
+    /// Up to `limit` packets that are not closed and whose shares are all settled as claimed, in the order of their
+    /// creation: the first ones, or those behind this one.
+    async fn claimed_packets(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError>;
 
     /// Up to `limit` settled grants of a campaign with numbers above `after`.
     async fn grants(

@@ -112,12 +112,15 @@ pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
 /// Packets that are not closed and whose shares are all claimed.
 pub(crate) fn claimed_packets(
     conn: &Connection,
+    after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT id FROM campaigns WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply LIMIT ?1",
+        "SELECT id FROM campaigns WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
+         AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2",
     )?;
-    let ids = statement.query_map([limit], |row| row.get::<_, String>(0))?;
+    let after = after.map(|after| after.to_string());
+    let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
     ids.map(|id| campaign_id(&id?)).collect()
 }
 

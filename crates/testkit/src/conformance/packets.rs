@@ -140,24 +140,42 @@ pub async fn a_claimed_packet_is_found_until_it_is_closed<S: Subject>(case: &mut
         let packet = case.open(red_packet(100, 3, rule)).await;
         for name in ["a", "b", "c"] {
             case.settle().await;
-            assert_eq!(case.ledger().claimed_packets(9).await, Ok(Vec::new()));
+            assert_eq!(case.ledger().claimed_packets(None, 9).await, Ok(Vec::new()));
             case.granted(packet.one(name)).await;
         }
         case.settle().await;
         let found = Ok(vec![packet.id]);
-        assert_eq!(case.ledger().claimed_packets(9).await, found);
-        assert_eq!(case.ledger().claimed_packets(0).await, Ok(Vec::new()));
+        assert_eq!(case.ledger().claimed_packets(None, 9).await, found);
+        assert_eq!(case.ledger().claimed_packets(None, 0).await, Ok(Vec::new()));
         for _ in 0..2 {
             let tally = case.act(packet.id, CampaignAction::Close).await;
             let left = (tally.returned, tally.remaining, tally.refunded_minor);
             assert_eq!((tally.phase, left), (Phase::Closed, (0, 0, 0)));
         }
         case.settle().await;
-        assert_eq!(case.ledger().claimed_packets(9).await, Ok(Vec::new()));
+        assert_eq!(case.ledger().claimed_packets(None, 9).await, Ok(Vec::new()));
         let record = case.ledger().campaign(packet.id).await.unwrap().unwrap();
         assert_eq!((record.phase, record.granted), (Phase::Closed, 3));
         assert_eq!(case.claim(packet.one("d")).await, Outcome::Ended);
         let again = case.claim(packet.one("a")).await;
         assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
     }
+    // Page by page, in the order in which they were created.
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let packet = case.open(red_packet(100, 1, SplitRule::Equal)).await;
+        case.granted(packet.one("a")).await;
+        all.push(packet.id);
+    }
+    case.settle().await;
+    let mut after = None;
+    for packet in all {
+        let page = case.ledger().claimed_packets(after, 1).await;
+        assert_eq!(page, Ok(vec![packet]));
+        after = Some(packet);
+    }
+    assert_eq!(
+        case.ledger().claimed_packets(after, 9).await,
+        Ok(Vec::new())
+    );
 }
