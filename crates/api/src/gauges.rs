@@ -50,7 +50,8 @@ pub trait Gauges: Send + Sync + 'static {
         None
     }
 
-    /// What this process should have done by now and tries again, if there is anything: drafts that are not open.
+    /// What this process should have done by now and tries again, if there is anything: drafts that are not open, lines
+    /// that are not decided.
     fn upkeep_stuck(&self) -> Option<String> {
         None
     }

@@ -68,7 +68,8 @@ pub(crate) struct ReadyBody {
     /// What the ledger has quarantined, if anything: it lacks these entries until they are settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_set_aside: Option<QuarantineBody>,
-    /// What should be done by now and is tried again, if anything: campaigns that are not open yet.
+    /// What should be done by now and is tried again, if anything: campaigns that are not open yet, lines that are not
+    /// decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep_stuck: Option<String>,
 }

@@ -70,7 +70,7 @@ const WAITING: Labelled = (
 );
 const WAITING_OLDEST: Labelled = (
     "qiang_waiting_oldest_seconds",
-    "For how long the first place of these lines has waited",
+    "For how long the first place of these lines has waited whose campaign is neither paused nor yet to start",
 );
 const WAITING_DECIDED: Labelled = (
     "qiang_waiting_decided_total",

@@ -4,7 +4,11 @@
 //! that decides the same line; the lease only saves double work. Where nothing can be had any more, all who are in line
 //! are answered by the engine's gate or in its largest batches, and hear so at once.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use qiang_core::{
@@ -61,12 +65,20 @@ pub enum WaitingError {
     /// The ledger did not say what became of a campaign.
     #[error("campaign {0} is not known to the engine: {1}")]
     Ledger(CampaignId, LedgerError),
+    /// This is a bug.
+    #[error("deciding campaign {0} has panicked")]
+    Panicked(CampaignId),
 }
+
+/// How many wait in a line, and since when the first of them does, if it can be decided.
+type Head = (u64, Option<Timestamp>);
 
 /// Decides the lines of one partition.
 pub struct LineDecider {
     ports: WaitingPorts,
     partition: PartitionId,
+    /// What was seen last: a line that cannot be read does not look empty.
+    heads: Arc<Mutex<BTreeMap<CampaignId, Head>>>,
 }
 
 /// Starts a decider for every partition: one that does not answer holds up no other. Needs a tokio runtime around it.
@@ -92,7 +104,11 @@ impl LineDecider {
     /// Decides the lines of this partition.
     #[must_use]
     pub fn new(ports: WaitingPorts, partition: PartitionId) -> Self {
-        Self { ports, partition }
+        Self {
+            ports,
+            partition,
+            heads: Arc::default(),
+        }
     }
 
     /// Decides everybody who can be decided now; returns how many that were. All lines of the partition at once.
@@ -103,27 +119,33 @@ impl LineDecider {
         let WaitingPorts { room, monitor, .. } = &self.ports;
         let lines = room.lines(self.partition, LEASE).await;
         let lines = lines.map_err(WaitingError::Lines)?.unwrap_or_default();
-        let heads = Arc::new(Mutex::new(BTreeMap::new()));
-        let mut deciding = JoinSet::new();
+        let waits = |campaign: &CampaignId, _: &mut Head| lines.contains(campaign);
+        self.heads.lock().retain(waits);
+        let (mut deciding, mut campaigns) = (JoinSet::new(), HashMap::new());
         for campaign in lines {
-            let (ports, heads) = (self.ports.clone(), Arc::clone(&heads));
-            deciding.spawn(async move {
+            let (ports, heads) = (self.ports.clone(), Arc::clone(&self.heads));
+            let task = deciding.spawn(async move {
                 let line = Line { ports, campaign };
                 line.decide(|waiting, oldest| {
                     heads.lock().insert(campaign, (waiting, oldest));
                 })
                 .await
             });
+            campaigns.insert(task.id(), campaign);
         }
         let (mut decided, mut failed) = (0, None);
-        while let Some(line) = deciding.join_next().await {
-            match line {
-                Ok(Ok(count)) => decided += count,
-                Ok(Err(error)) => failed = failed.or(Some(error)),
-                Err(_) => {} // a panic is reported by its hook; the next run tries again
-            }
+        while let Some(line) = deciding.join_next_with_id().await {
+            let error = match line {
+                Ok((_, Ok(count))) => {
+                    decided += count;
+                    continue;
+                }
+                Ok((_, Err(error))) => error,
+                Err(ended) => WaitingError::Panicked(campaigns[&ended.id()]),
+            };
+            failed = failed.or(Some(error));
         }
-        let heads = heads.lock();
+        let heads = self.heads.lock();
         let oldest = heads.values().filter_map(|(_, at)| *at).min();
         let waiting = heads.values().map(|(waiting, _)| waiting).sum();
         monitor.show(self.partition, waiting, oldest);
@@ -151,12 +173,15 @@ struct Line {
 enum Landed {
     /// Everybody in it is decided.
     All,
-    /// Nobody further is to be decided for now.
+    /// The campaign is paused or has not started.
+    Held,
+    /// Nobody further can be decided for now.
     Stop,
 }
 
 impl Line {
-    /// Decides from the head of the line on. `show` is told how many wait, and since when the first of them does.
+    /// Decides from the head of the line on. `show` is told how many wait, and since when the first of them does;
+    /// none where the campaign is held, so that nobody should be decided.
     async fn decide(&self, show: impl Fn(u64, Option<Timestamp>)) -> Result<u64, WaitingError> {
         let failed = |error| WaitingError::Engine(self.campaign, error);
         let mut count = 0;
@@ -184,8 +209,13 @@ impl Line {
                     monitor.decided(decision);
                 }
             }
-            if let Landed::Stop = landed? {
-                break;
+            match landed? {
+                Landed::All => {}
+                Landed::Held => {
+                    show(head.waiting, None);
+                    break;
+                }
+                Landed::Stop => break,
             }
         }
         Ok(count)
@@ -231,7 +261,7 @@ impl Line {
         for (place, ticket) in flight {
             match ticket.await {
                 Ok(claimed) => match claimed.outcome {
-                    Outcome::Paused | Outcome::NotStarted { .. } => landed = Landed::Stop,
+                    Outcome::Paused | Outcome::NotStarted { .. } => landed = Landed::Held,
                     Outcome::UnknownCampaign => unknown.push((place, claimed.ack)),
                     outcome => decided.push((place, Decision::Claimed(outcome, claimed.ack))),
                 },

@@ -5,7 +5,6 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use qiang_control::{
     drafts::DraftOpener,
-    host::Host,
     packets::PacketCloser,
     waiting::{self, WaitingPorts},
 };
@@ -56,16 +55,13 @@ impl Server {
             limits: config.waiting.limits(),
         };
         let api = qiang_api::Server::start(config.api(), ports, listener)?;
-        // A host of its own: a partition whose lines do not get on makes no node unready.
-        let deciding = Host::new("waiting room");
-        waiting::start_all(&deciding, &in_line);
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
+        waiting::start_all(upkeep, &in_line);
         Ok(Running {
             api,
             backend,
-            deciding,
             close_timeout,
         })
     }
@@ -75,8 +71,6 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
-    /// Decides those who wait in line.
-    deciding: Host,
     close_timeout: Duration,
 }
 
@@ -107,7 +101,6 @@ impl Running {
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
-            self.deciding.abort();
             self.backend.upkeep.abort();
             // The engine answers everything that it has accepted before it closes.
             tokio::time::timeout(self.close_timeout, self.backend.close())

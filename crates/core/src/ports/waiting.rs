@@ -117,7 +117,8 @@ impl WaitingMonitor {
         }
     }
 
-    /// How many wait in a partition, and since when the first of them does.
+    /// How many wait in a partition, and since when the first of them does who could be decided: not of a campaign that
+    /// is paused or has not started.
     pub fn show(&self, partition: PartitionId, waiting: u64, oldest: Option<Timestamp>) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.insert(partition, (waiting, oldest));
@@ -133,7 +134,7 @@ impl WaitingMonitor {
         }
     }
 
-    /// How many wait in all, and since when the first of them does.
+    /// How many wait in all, and since when the first of them does who could be decided.
     #[must_use]
     pub fn waiting(&self) -> (u64, Option<Timestamp>) {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);

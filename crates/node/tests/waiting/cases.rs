@@ -368,11 +368,9 @@ pub(crate) async fn a_pause_lets_wait_and_a_close_answers_all<G: Ground>() {
     for n in 0..20 {
         line.enter(line.target.one(&format!("u{n}"))).await.unwrap();
     }
-    line.ground.clock().advance(2_000);
     assert_eq!(line.decide().await, 0);
-    let (waiting, oldest) = line.monitor.waiting();
-    let waited_ms = line.ground.clock().now().millis_since(oldest.unwrap());
-    assert_eq!((waiting, waited_ms), (20, 2_000));
+    // Nobody waits for too long whom nobody should decide.
+    assert_eq!(line.monitor.waiting(), (20, None));
     line.act(CampaignAction::Resume).await;
     let mut count = 0;
     while count < 20 {
