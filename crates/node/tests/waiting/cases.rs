@@ -22,7 +22,7 @@ pub(crate) const LIMITS: WaitingLimits = WaitingLimits {
     partition_max: 100_000,
     kept_ms: 600_000,
 };
-/// Longer than the first line of a process takes to be listed.
+/// As deciders have it.
 const LEASE: Duration = Duration::from_secs(5);
 
 /// A campaign with a waiting room, on a ground.
@@ -136,6 +136,24 @@ impl<G: Ground> Line<G> {
         lines
     }
 
+    /// Kills the process and starts another one, in which everybody is decided who waits, so many: as soon as the lease
+    /// is over that the process had which is gone.
+    async fn decide_after_restart(self, users: u64) -> Self {
+        let led_at = std::time::Instant::now();
+        self.lines().await;
+        let line = self.restart().await;
+        let mut decided = line.decide().await;
+        if led_at.elapsed() < LEASE {
+            assert_eq!(decided, if G::LEASED { 0 } else { users });
+        }
+        while decided < users {
+            assert!(led_at.elapsed() < 4 * LEASE, "{decided} are decided");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            decided += line.decide().await;
+        }
+        line
+    }
+
     async fn restart(self) -> Self {
         Self {
             ground: self.ground.restart().await,
@@ -224,16 +242,11 @@ pub(crate) async fn what_became_of_a_place_is_kept_for_a_while<G: Ground>() {
     let line = Line::<G>::start(sale(5).setup(1)).await;
     line.enter(line.target.one("a")).await.unwrap();
     line.enter(line.target.one("b")).await.unwrap();
-    let limits = WaitingLimits {
-        kept_ms: 300,
-        ..LIMITS
-    };
     let (room, now) = (line.ground.room(), line.ground.clock().now());
     let decided = [(line.place_of("a").await, sold_out())];
-    room.record(line.id(), &decided, now, limits).await.unwrap();
+    room.record(line.id(), &decided, now, LIMITS).await.unwrap();
     assert_eq!(line.decision("a").await, sold_out());
-    line.ground.clock().advance(400);
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    line.ground.forget("a", LIMITS.kept_ms);
     assert_eq!(line.standing("a").await, None);
     line.lines().await;
     assert!(matches!(
@@ -279,9 +292,7 @@ pub(crate) async fn places_survive_a_restart<G: Ground>() {
     for (name, before) in ["a", "b", "c", "d"].iter().zip(before) {
         assert_eq!(line.standing(name).await, before, "{name}");
     }
-    // On Redis the process that is gone still has the lease.
-    tokio::time::sleep(LEASE + Duration::from_millis(100)).await;
-    assert_eq!(line.decide().await, 2);
+    line.decide_after_restart(2).await;
 }
 
 pub(crate) async fn who_came_first_is_decided_first<G: Ground>() {
@@ -329,10 +340,7 @@ pub(crate) async fn a_claim_that_was_not_recorded_is_one_order<G: Ground>() {
     let Outcome::Granted(grant) = before.outcome else {
         panic!("{before:?}");
     };
-    // The process is killed here.
-    let line = line.restart().await;
-    tokio::time::sleep(LEASE + Duration::from_millis(100)).await;
-    assert_eq!(line.decide().await, 1);
+    let line = line.decide_after_restart(1).await;
     assert_eq!(line.outcome("a").await, Outcome::AlreadyGranted(grant));
     assert_eq!(line.granted().await, 2);
     // Who comes again without a key wants more.

@@ -30,6 +30,14 @@ pub(crate) trait Ground: Sized + Send + Sync {
     fn ledger(&self) -> Arc<dyn Ledger>;
 
     fn room(&self) -> Arc<dyn WaitingRoom>;
+
+    /// Lets the time be over for which the result of a user's place is kept, which is at most so long.
+    fn forget(&self, _user: &str, kept_ms: u64) {
+        self.clock().advance(kept_ms as i64);
+    }
+
+    /// Whether a process that is gone may still have the lease of a line.
+    const LEASED: bool;
 }
 
 pub(crate) struct InOneFile {
@@ -39,6 +47,8 @@ pub(crate) struct InOneFile {
 }
 
 impl Ground for InOneFile {
+    const LEASED: bool = false;
+
     async fn start() -> Self {
         let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(OPENS));
         let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone()).unwrap();
@@ -123,12 +133,18 @@ async fn open(
     (redis, ledger)
 }
 
+/// The server of all grounds that bring none.
+fn shared() -> &'static Standalone {
+    static SERVER: OnceLock<Standalone> = OnceLock::new();
+    SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()))
+}
+
 impl Ground for OnRedis {
+    const LEASED: bool = true;
+
     async fn start() -> Self {
-        static SERVER: OnceLock<Standalone> = OnceLock::new();
-        let server = SERVER.get_or_init(|| Standalone::start(&ServerOptions::new()));
         Self::with(Options {
-            urls: vec![server.url()],
+            urls: vec![shared().url()],
             partitions: 4,
             ..Options::default()
         })
@@ -157,12 +173,28 @@ impl Ground for OnRedis {
     fn room(&self) -> Arc<dyn WaitingRoom> {
         Arc::new(self.redis.clone())
     }
+
+    /// By Redis' own clock.
+    fn forget(&self, user: &str, kept_ms: u64) {
+        let server = shared().primary();
+        let pattern = format!("{}:*:place:{user}", self.options.prefix);
+        let keys = server.call(&["KEYS", &pattern]).unwrap();
+        let [key] = keys.array() else {
+            panic!("{keys:?}");
+        };
+        let key = key.text().unwrap();
+        let left_ms = server.call(&["PTTL", key]).unwrap().integer().unwrap();
+        assert!((1..=kept_ms as i64).contains(&left_ms), "{left_ms}");
+        server.call(&["PEXPIRE", key, "0"]).unwrap();
+    }
 }
 
 /// Three primaries with a replica each, which grants and places wait for; campaigns are spread over partitions.
 pub(crate) struct OnCluster(OnRedis);
 
 impl Ground for OnCluster {
+    const LEASED: bool = true;
+
     async fn start() -> Self {
         static SERVERS: OnceLock<Cluster> = OnceLock::new();
         let servers = SERVERS.get_or_init(|| Cluster::start(&ServerOptions::new()));

@@ -40,11 +40,13 @@ async fn answers(
     claims: Vec<Claim>,
     tickets: Vec<Ticket<Claimed>>,
 ) -> Vec<(Claim, Claimed)> {
+    // On a busy machine one user of a hundred may have to try again.
+    let mut again = claims.len() / 100;
     let mut answered = Vec::new();
     for (claim, ticket) in claims.into_iter().zip(tickets) {
         let mut answer = ticket.await;
-        // On a busy machine somebody may have to try again.
         while answer == Err(EngineError::NotAdmitted) {
+            again = again.checked_sub(1).expect("few are turned away");
             answer = harness.nodes[0].claim(claim.clone()).await;
         }
         harness.record.note_claim(&claim, &answer);
