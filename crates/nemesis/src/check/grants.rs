@@ -16,7 +16,7 @@ pub(super) fn check_answers(evidence: &Evidence, findings: &mut Findings) {
         match &operation.wish {
             Wish::Claim { user, .. } => {
                 let own = claims.get(&(operation.campaign.as_str(), user.as_str()));
-                if !own.is_some_and(|own| has_anothers_order(operation, own)) {
+                if !own.is_some_and(|own| has_anothers_order(evidence, operation, own)) {
                     replays(evidence, operation, findings);
                 }
             }
@@ -161,7 +161,11 @@ fn claim(
 }
 
 /// Where the limit is one unit, a second claim is answered with the order that the user has, for as long as it is one.
-fn has_anothers_order(operation: &Operation, own: &[&Operation]) -> bool {
+fn has_anothers_order(evidence: &Evidence, operation: &Operation, own: &[&Operation]) -> bool {
+    let campaign = evidence.campaigns.get(&operation.campaign);
+    if campaign.is_none_or(|campaign| campaign.limit != 1) {
+        return false;
+    }
     let mut grants = operation.grants().peekable();
     let Some((_, first, ..)) = grants.peek() else {
         return false;

@@ -166,6 +166,20 @@ fn windows_that_are_not_kept_are_found() {
 }
 
 #[test]
+fn a_second_claim_is_a_retry_of_the_first_only_where_the_limit_is_one() {
+    let second = |limit: u32| {
+        move |evidence: &mut Evidence, _: &mut Rows| {
+            evidence.campaigns.get_mut(SALE).unwrap().limit = limit;
+            let refused = Answer::Refused("sold-out".to_owned());
+            let answers = [granted(2, 50, false), refused];
+            evidence.operations.push(claim(SALE, "cid", &answers));
+        }
+    };
+    check(second(1), &[]);
+    check(second(2), &[(Breach::Changed, 1)]);
+}
+
+#[test]
 fn who_claims_twice_may_have_two_orders_and_no_more() {
     let row = |rows: &mut Rows, number| {
         let mut row = rows.grants[&key(SALE, 2)].clone();
