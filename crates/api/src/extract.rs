@@ -16,6 +16,7 @@ use crate::{
     auth::Caller,
     config::ServerConfig,
     problem::{Problem, ProblemKind},
+    strict,
 };
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -142,16 +143,35 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
     }
 }
 
+/// The body must be what JSON is by RFC 8259: `application/json`, in UTF-8, and not compressed.
 fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let value = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("");
-    let essence = value.split(';').next().unwrap_or("").trim();
-    let json = essence.eq_ignore_ascii_case("application/json");
-    let advice = "send `Content-Type: application/json`";
-    json.then_some(())
-        .ok_or_else(|| Problem::new(ProblemKind::MediaType, advice))
+    let one = |name| {
+        let mut values = headers.get_all(name).into_iter();
+        let value = values.next().and_then(|value| value.to_str().ok());
+        value.filter(|_| values.next().is_none())
+    };
+    let json = one(header::CONTENT_TYPE).is_some_and(is_json);
+    let plain = !headers.contains_key(header::CONTENT_ENCODING)
+        || one(header::CONTENT_ENCODING).is_some_and(|it| it.eq_ignore_ascii_case("identity"));
+    let advice = match json {
+        true if plain => return Ok(()),
+        true => "send the body as it is, without a `Content-Encoding`",
+        false => "send `Content-Type: application/json`, in UTF-8",
+    };
+    Err(Problem::new(ProblemKind::MediaType, advice))
+}
+
+fn is_json(content_type: &str) -> bool {
+    let mut parts = content_type.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or("");
+    let utf8 = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+            value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        // Others mean nothing to JSON.
+        _ => true,
+    };
+    essence.eq_ignore_ascii_case("application/json") && parts.all(utf8)
 }
 
 async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem> {
@@ -169,7 +189,7 @@ async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem>
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
+    strict::from_slice(body).map_err(|error| {
         let kind = if error.is_data() {
             ProblemKind::Invalid
         } else {

@@ -35,6 +35,7 @@ mod sales;
 mod seal;
 mod server;
 mod single_flight;
+mod strict;
 mod throttle;
 mod tickets;
 mod token;

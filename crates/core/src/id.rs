@@ -29,7 +29,8 @@ pub enum IdError {
     },
 }
 
-/// A campaign's id: a UUID of version 7, so ids sort by the time of creation.
+/// A campaign's id: a UUID of version 7, so ids sort by the time of creation. It is read in the form that it is printed
+/// in alone, so that one id is one text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CampaignId(Uuid);
 
@@ -58,9 +59,13 @@ impl CampaignId {
 impl FromStr for CampaignId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        Uuid::parse_str(text)
-            .map_err(|_| IdError::CampaignId)
-            .and_then(Self::new)
+        let id = Uuid::parse_str(text).ok().map(Self::new);
+        let id = id.ok_or(IdError::CampaignId)??;
+        // Not in braces, without dashes or in capitals.
+        let mut canonical = Uuid::encode_buffer();
+        (id.0.hyphenated().encode_lower(&mut canonical) == text)
+            .then_some(id)
+            .ok_or(IdError::CampaignId)
     }
 }
 
@@ -92,11 +97,11 @@ impl FromStr for OrderId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let (campaign, number) = text.rsplit_once('-').ok_or(IdError::OrderId)?;
         let campaign = campaign.parse().map_err(|_| IdError::OrderId)?;
-        let number = number
-            .parse()
-            .ok()
-            .filter(|n| *n > 0)
-            .ok_or(IdError::OrderId)?;
+        // Not 0, and not written as +1 or 01.
+        if number.starts_with(['0', '+']) {
+            return Err(IdError::OrderId);
+        }
+        let number = number.parse().map_err(|_| IdError::OrderId)?;
         Ok(Self { campaign, number })
     }
 }
@@ -181,6 +186,13 @@ mod tests {
         check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", false);
         check("01932c07-8e5a-4a3c-9f1e-2b7c5d4e6f80-1", false); // version 4
         check("", false);
+        // One id is one text.
+        check("01932C07-8E5A-7A3C-9F1E-2B7C5D4E6F80-1", false);
+        check("{01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80}-1", false);
+        check("01932c078e5a7a3c9f1e2b7c5d4e6f80-1", false);
+        check("urn:uuid:01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-1", false);
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-01", false);
+        check("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-+1", false);
     }
 
     #[test]
