@@ -63,6 +63,7 @@ pub(crate) struct BalanceBody {
 
 /// Puts money from outside into a user's account.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits", tag = "accounts", request_body = DepositRequest,
+    operation_id = "makeDeposit", security(("bearer" = ["operate"])),
     params(("user" = String, Path, description = "Whose account"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
@@ -90,6 +91,7 @@ pub(crate) async fn deposit(
 
 /// What a user has. Users see their own account, operators everybody's.
 #[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
+    operation_id = "getAccount",
     params(("user" = String, Path, description = "Whose account")),
     responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
         (status = 403, body = ProblemBody)))]

@@ -32,7 +32,7 @@ const SECRET_BYTES: usize = 32;
 pub(crate) struct AudienceRequest {
     /// These users and nobody else; at most 5000.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 5000)]
     users: Option<Vec<Text<UserId>>>,
     /// Whoever shows an invitation of `POST /v1/campaigns/{id}/invitations`.
     invitation: bool,
@@ -41,6 +41,7 @@ pub(crate) struct AudienceRequest {
         skip_serializing_if = "Option::is_none",
         serialize_with = "only_that_it_is_there"
     )]
+    #[schema(min_length = 1, max_length = 128)]
     pub(crate) passphrase: Option<String>,
 }
 
@@ -179,13 +180,16 @@ impl Audience {
         Ok(Self { members, draws })
     }
 
+    /// The words of [`kind`](Self::kind).
+    pub(crate) const KINDS: [&str; 3] = ["users", "invitation", "passphrase"];
+
     /// The word for who may take part; none for everybody.
     pub(crate) fn kind(&self) -> Option<&'static str> {
         match self.members {
             Members::Everybody => None,
-            Members::Users(_) => Some("users"),
-            Members::Invited(_) => Some("invitation"),
-            Members::Told(_) => Some("passphrase"),
+            Members::Users(_) => Some(Self::KINDS[0]),
+            Members::Invited(_) => Some(Self::KINDS[1]),
+            Members::Told(_) => Some(Self::KINDS[2]),
         }
     }
 

@@ -28,6 +28,7 @@ const STATE_CACHING: &str = "public, max-age=1, s-maxage=1";
 ///
 /// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/state", tag = "campaigns", security(()),
+    operation_id = "getCampaignState",
     params(("id" = String, Path, description = "The campaign's id"),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
     responses((status = 200, body = StateBody), (status = 304, description = "The numbers are those of the tag"),
@@ -68,6 +69,7 @@ fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
 
 /// Stops granting for now. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/pause", tag = "campaigns",
+    operation_id = "pauseCampaign", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
@@ -78,6 +80,7 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
 
 /// Lets a paused campaign go on. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/resume", tag = "campaigns",
+    operation_id = "resumeCampaign", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
@@ -88,6 +91,7 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Pr
 
 /// Ends a campaign now and gives back what is left. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
+    operation_id = "closeCampaign", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]

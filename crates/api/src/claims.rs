@@ -69,6 +69,7 @@ impl Default for OrderRequest {
 ///
 /// Repeating it gives the same share. A body is needed where the packet asks for an invitation or a passphrase.
 #[utoipa::path(post, path = "/v1/red-packets/{id}/claims", tag = "red packets", request_body = Option<Credentials>,
+    operation_id = "claimShare", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The red packet's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
@@ -84,8 +85,8 @@ impl Default for OrderRequest {
         (status = 409, description = "sold_out or not_started", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, no decision, or `order-check-unavailable`; Retry-After says when to come \
-            again",
+        (status = 503, description = "paused, no decision, `line-full`, `order-check-unavailable` or \
+            `ledger-incomplete`; Retry-After says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn claim_share(
     call: Call<CampaignId>,
@@ -101,6 +102,7 @@ pub(crate) async fn claim_share(
 /// Where a user may have one unit, repeating it gives the same order; where more, repeat it with the same
 /// `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "sales", request_body = Option<OrderRequest>,
+    operation_id = "orderUnits", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request"),
         ("Grab-Ticket" = Option<String>, Header, description = "Where the campaign asks for `ticket`")),
@@ -118,8 +120,8 @@ pub(crate) async fn claim_share(
         (status = 422, description = "Nothing ordered, or the key was used for another quantity", body = ProblemBody),
         (status = 429, body = ProblemBody),
         (status = 503, description = "paused; not-admitted: more users wait than are admitted for the units that are \
-            left, and nothing was decided (sold_out is 409); no decision; or `order-check-unavailable`. Retry-After \
-            says when to come again",
+            left, and nothing was decided (sold_out is 409); no decision; `line-full`, `order-check-unavailable` or \
+            `ledger-incomplete`. Retry-After says when to come again",
             body = ProblemBody)))]
 pub(crate) async fn order_units(
     call: Call<CampaignId>,

@@ -103,6 +103,7 @@ impl PartitionBody {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReadyQuery {
     /// A partition's number: the answer is about it alone.
+    #[param(maximum = 65535)]
     partition: Option<u16>,
 }
 
@@ -129,6 +130,7 @@ impl QuarantineBody {
 
 /// The process answers.
 #[utoipa::path(get, path = "/healthz", tag = "operation", security(()),
+    operation_id = "checkHealth",
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
@@ -138,6 +140,7 @@ pub(crate) async fn healthz() -> &'static str {
 ///
 /// It lists the partitions that are not ready, and why. Block it publicly.
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
+    operation_id = "checkReadiness",
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
         (status = 404, description = "There is no such partition", body = ProblemBody)))]
 pub(crate) async fn readyz(
@@ -194,6 +197,7 @@ fn unknown() -> Problem {
 
 /// Counters and measurements, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
+    operation_id = "readMetrics",
     responses((status = 200, body = String, content_type = "text/plain")))]
 pub(crate) async fn metrics(State(operation): State<Operation>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -46,6 +46,7 @@ pub(crate) struct InvitationBody {
 ///
 /// The campaign's owner and operators may. An invitation lets in as many as hold it, to this campaign alone.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/invitations", tag = "campaigns",
+    operation_id = "signInvitation",
     request_body = Option<InvitationRequest>,
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 201, body = InvitationBody), (status = 403, body = ProblemBody),

@@ -13,6 +13,7 @@ mod challenge;
 mod claims;
 pub mod config;
 mod create;
+mod document;
 mod extract;
 mod failures;
 mod gauges;

@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn requests_find_their_template() {
-        let metrics = Metrics::new(&crate::document());
+        let metrics = Metrics::new(&crate::router::collected());
         let check = |method: Method, path: &str, template: &str| {
             assert_eq!(
                 metrics.routes[metrics.route(&method, path).0].path,

@@ -95,6 +95,7 @@ impl App {
 
 /// An order. Buyers see their own, operators everybody's.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
+    operation_id = "getOrder",
     params(("id" = String, Path, description = "The order's id")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
@@ -108,11 +109,13 @@ pub(crate) async fn get(
 
 /// Records a payment that arrived. The payment service calls this.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
+    operation_id = "payOrder", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
-        (status = 422, description = "Not the order's price, or a reused key", body = ProblemBody), NoAnswer))]
+        (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`; `key-reused`",
+            body = ProblemBody), NoAnswer))]
 pub(crate) async fn pay(
     call: Call<OrderId>,
     extract::Json(request): extract::Json<PaymentRequest>,
@@ -139,6 +142,7 @@ pub(crate) async fn pay(
 
 /// Gives an order's units back. Buyers may for their own, operators for all. Again changes nothing.
 #[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders",
+    operation_id = "cancelOrder",
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
@@ -158,6 +162,7 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
 /// Its units are for sale again, and its price is owed to the buyer. The sale's owner and operators may at any time,
 /// buyers for as long as the service allows after the order was granted. Again changes nothing.
 #[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders",
+    operation_id = "returnOrder",
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody),

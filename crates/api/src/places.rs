@@ -40,6 +40,18 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Keeps nginx from gathering a stream.
 const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 
+/// What can be said of a place: it waits or was granted; what else became of it, in a stream; and that there is none.
+pub(crate) const STATES: [&str; 8] = [
+    "waiting",
+    "granted",
+    "sold_out",
+    "limit_reached",
+    "ended",
+    "unknown_campaign",
+    "key_reused",
+    "none",
+];
+
 /// Where a user stands in line, or what became of the place.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Place)]
@@ -117,10 +129,11 @@ pub(crate) async fn enter(app: &App, claim: &Claim) -> Result<Response, Problem>
 /// event `result` at the end. A stream that ends without a result was long enough, or the service is going down:
 /// connect again. What became of a place can be asked for `waiting.kept_ms`.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/place", tag = "campaigns",
+    operation_id = "getPlace", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses(
         (status = 200, description = "It waits, or was granted", content(
-            (PlaceBody = "application/json"), (PlaceBody = "text/event-stream"))),
+            (PlaceBody = "application/json"), (String = "text/event-stream"))),
         (status = 401, body = ProblemBody), (status = 403, body = ProblemBody),
         (status = 404, description = "`no-place`: the caller is not in line, and may claim again; `unknown-campaign`",
             body = ProblemBody),

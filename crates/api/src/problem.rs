@@ -21,7 +21,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::{failures::Cause, request_id::RequestId, wire::When};
 
-/// A claim that meets an engine in trouble may come again after this long.
+/// Whoever is answered 503 may come again after this long.
 const RETRY_AFTER_S: u32 = 1;
 
 macro_rules! kinds {
@@ -31,8 +31,8 @@ macro_rules! kinds {
         pub(crate) enum ProblemKind { $($(#[$doc])* $name,)* }
 
         impl ProblemKind {
-            #[cfg(test)]
-            const ALL: &'static [Self] = &[$(Self::$name,)*];
+            /// Each of them.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             pub(crate) fn status(self) -> StatusCode {
                 match self { $(Self::$name => StatusCode::$status,)* }
@@ -42,7 +42,12 @@ macro_rules! kinds {
                 match self { $(Self::$name => concat!("urn:qiang:problem:", $slug),)* }
             }
 
-            fn title(self) -> &'static str {
+            /// The last word of the type.
+            pub(crate) fn slug(self) -> &'static str {
+                match self { $(Self::$name => $slug,)* }
+            }
+
+            pub(crate) fn title(self) -> &'static str {
                 match self { $(Self::$name => $title,)* }
             }
         }
@@ -168,11 +173,15 @@ impl Problem {
             detail: detail.into(),
             ..ProblemBody::default()
         };
-        Self(Box::new(Inner {
+        let problem = Self(Box::new(Inner {
             body,
             headers: HeaderMap::new(),
             cause: None,
-        }))
+        }));
+        match kind.status() {
+            StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(RETRY_AFTER_S),
+            _ => problem,
+        }
     }
 
     /// Something is wrong on the server. `cause` is for the log.
@@ -183,29 +192,25 @@ impl Problem {
     /// The engine has a campaign, and the ledger does not: it was restored to an earlier moment, or is another one.
     pub(crate) fn ledger_incomplete(campaign: CampaignId) -> Self {
         let detail = "what was granted stays granted; repeat the request once the ledger has the campaign again";
-        Self::new(ProblemKind::LedgerIncomplete, detail)
-            .retry_after(RETRY_AFTER_S)
-            .caused_by(format!(
-                "the engine has campaign {campaign}, and the ledger does not"
-            ))
+        Self::new(ProblemKind::LedgerIncomplete, detail).caused_by(format!(
+            "the engine has campaign {campaign}, and the ledger does not"
+        ))
     }
 
     /// Something that a claim needs does not answer, or is not configured. `cause` is for the log.
     pub(crate) fn unavailable(cause: impl Into<String>) -> Self {
-        Self::from(ProblemKind::Unavailable)
-            .retry_after(RETRY_AFTER_S)
-            .caused_by(cause)
+        Self::from(ProblemKind::Unavailable).caused_by(cause)
     }
 
     /// The shop does not say whether it allows an order. Its state is in the metrics and, when it changes, in the log.
     pub(crate) fn order_check_unavailable() -> Self {
-        Self::from(ProblemKind::OrderCheckUnavailable).retry_after(RETRY_AFTER_S)
+        ProblemKind::OrderCheckUnavailable.into()
     }
 
     /// The service waits for something that it cannot start without.
     pub(crate) fn starting() -> Self {
         let detail = "the service has not started yet";
-        Self::new(ProblemKind::Unavailable, detail).retry_after(RETRY_AFTER_S)
+        Self::new(ProblemKind::Unavailable, detail)
     }
 
     /// The engine answered a command with the reply to another one.
@@ -291,7 +296,7 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
     let mut problem = match outcome {
         Outcome::SoldOut { remaining: 0 } => return sold_out(),
         Outcome::UnknownCampaign => ProblemKind::UnknownCampaign.into(),
-        Outcome::Paused => Problem::from(ProblemKind::Paused).retry_after(RETRY_AFTER_S),
+        Outcome::Paused => ProblemKind::Paused.into(),
         Outcome::NotStarted { .. } => {
             let seconds = ms_to_start.max(0).div_euclid(1_000) + 1;
             Problem::from(ProblemKind::NotStarted)
@@ -365,7 +370,7 @@ impl From<ProblemKind> for Problem {
 
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
-        let problem = |kind| Self::new(kind, "").retry_after(RETRY_AFTER_S);
+        let problem = |kind| Self::new(kind, "");
         // The reason is for the operator: the log and /readyz show it.
         match &error {
             EngineError::Overloaded => problem(ProblemKind::Overloaded),
@@ -413,12 +418,12 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::Unavailable { .. }
             | LedgerError::LogLost { .. }
-            | LedgerError::LogGone { .. } => Self::new(ProblemKind::Unavailable, "")
-                .retry_after(RETRY_AFTER_S)
-                .caused_by(chain(&error)),
-            LedgerError::Uncertain { .. } => Self::new(ProblemKind::Uncertain, "")
-                .retry_after(RETRY_AFTER_S)
-                .caused_by(chain(&error)),
+            | LedgerError::LogGone { .. } => {
+                Self::new(ProblemKind::Unavailable, "").caused_by(chain(&error))
+            }
+            LedgerError::Uncertain { .. } => {
+                Self::new(ProblemKind::Uncertain, "").caused_by(chain(&error))
+            }
             LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
     }

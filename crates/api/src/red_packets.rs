@@ -207,6 +207,7 @@ pub(crate) struct Page {
     #[serde(default)]
     after: u32,
     /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
@@ -246,10 +247,13 @@ impl ShareBody {
 
 /// Sends a red packet from the caller's account.
 #[utoipa::path(post, path = "/v1/red-packets", tag = "red packets", request_body = RedPacketRequest,
+    operation_id = "createRedPacket", security(("bearer" = ["send"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = RedPacketBody), (status = 200, description = "Sent before", body = RedPacketBody),
         (status = 403, body = ProblemBody), (status = 409, description = "Too little money", body = ProblemBody),
-        (status = 422, body = ProblemBody)))]
+        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
+        (status = 429, description = "`throttled`: too many passphrases under keys that were used before",
+            body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -295,6 +299,7 @@ pub(crate) async fn create(
 
 /// A red packet: its commitment and its state.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
+    operation_id = "getRedPacket",
     params(("id" = String, Path, description = "The red packet's id")),
     responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
@@ -316,6 +321,7 @@ pub(crate) async fn get(
 
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
+    operation_id = "listShares",
     params(("id" = String, Path, description = "The red packet's id"), Page),
     responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]

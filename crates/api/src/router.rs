@@ -10,6 +10,7 @@ use axum::{
     response::Response,
     routing::post,
 };
+use serde_json::Value;
 use utoipa::{
     OpenApi,
     openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
@@ -21,6 +22,7 @@ use crate::{
     accounts,
     app::App,
     campaigns, claims,
+    document::complete,
     health::{self, Operation},
     invitation, orders, places,
     problem::{Problem, ProblemKind},
@@ -31,7 +33,8 @@ use crate::{
 #[derive(OpenApi)]
 #[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
     Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST but \
-    those for tickets may carry an `Idempotency-Key`, and with another body the same key is refused with 422. \
+    those for tickets and invitations may carry an `Idempotency-Key`, and with another body the same key is \
+    refused with 422. \
     Deposits, red packets, sales and orders have their effect once a key; payments once a reference; cancelling, \
     pausing, resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
     request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one."), security(("bearer" = [])))]
@@ -83,17 +86,22 @@ where
 }
 
 /// The OpenAPI document.
-pub fn document() -> utoipa::openapi::OpenApi {
+pub fn document() -> Value {
+    complete(&collected())
+}
+
+/// What the annotations of the handlers say.
+pub(crate) fn collected() -> utoipa::openapi::OpenApi {
     routes().split_for_parts().1
 }
 
 pub(crate) fn router(app: Arc<App>) -> Router {
-    let (mut router, document) = routes().split_for_parts();
+    let (mut router, _) = routes().split_for_parts();
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
     let docs: Router<Arc<App>> = SwaggerUi::new("/docs")
-        .url("/openapi.json", document)
+        .external_url_unchecked("/openapi.json", document())
         .into();
     router
         .method_not_allowed_fallback(method_not_allowed)

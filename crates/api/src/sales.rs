@@ -136,9 +136,13 @@ impl SaleBody {
 
 /// Opens a sale.
 #[utoipa::path(post, path = "/v1/sales", tag = "sales", request_body = SaleRequest,
+    operation_id = "createSale", security(("bearer" = ["operate"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
-        (status = 403, body = ProblemBody), (status = 422, body = ProblemBody)))]
+        (status = 403, body = ProblemBody),
+        (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
+        (status = 429, description = "`throttled`: too many passphrases under keys that were used before",
+            body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -178,6 +182,7 @@ pub(crate) async fn create(
 
 /// A sale and its state.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
+    operation_id = "getSale",
     params(("id" = String, Path, description = "The sale's id")),
     responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
@@ -201,6 +206,7 @@ pub(crate) struct SaleChange {
 
 /// Raises or lowers the stock of a sale that is not over. The same stock again changes nothing.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
+    operation_id = "changeSale", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Refuses another change under the same key")),
     responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),

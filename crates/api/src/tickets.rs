@@ -79,7 +79,7 @@ pub(crate) struct SolutionBody {
     /// The challenge's nonce, as it was given.
     nonce: String,
     /// For `proof-of-work`: a text such that SHA-256 over nonce, `:` and this text begins with `difficulty` bits of 0.
-    #[schema(max_length = 128)]
+    /// At most 128 bytes.
     solution: String,
 }
 
@@ -123,6 +123,7 @@ pub(crate) struct ChallengeBody {
 /// Without a body it is answered by a challenge, if the installation has one, and with its solution by the ticket.
 /// Before the start there is none.
 #[utoipa::path(post, path = "/v1/sales/{id}/tickets", tag = "sales", request_body = Option<SolutionBody>,
+    operation_id = "getSaleTicket", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The sale's id")),
     responses(
         (status = 201, description = "The ticket", body = TicketBody),
@@ -130,11 +131,11 @@ pub(crate) struct ChallengeBody {
         (status = 401, body = ProblemBody),
         (status = 403, description = "`challenge-failed`: ask for another one", body = ProblemBody),
         (status = 404, description = "unknown_campaign", body = ProblemBody),
-        (status = 409, description = "not_started: Retry-After says when to come again; sold_out; or \
-            `ticket-not-needed`", body = ProblemBody),
+        (status = 409, description = "not_started: Retry-After says when to come again; sold_out; \
+            limit_reached; or `ticket-not-needed`", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no answer of the ledger", body = ProblemBody)))]
+        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
 pub(crate) async fn for_sale(
     call: Call<CampaignId>,
     OptionalJson(solved): OptionalJson<SolutionBody>,
@@ -146,6 +147,7 @@ pub(crate) async fn for_sale(
 ///
 /// As for sales: without a body a challenge, if the installation has one; with its solution the ticket.
 #[utoipa::path(post, path = "/v1/red-packets/{id}/tickets", tag = "red packets",
+    operation_id = "getRedPacketTicket", security(("bearer" = ["claim"])),
     request_body = Option<SolutionBody>,
     params(("id" = String, Path, description = "The red packet's id")),
     responses(
@@ -158,7 +160,7 @@ pub(crate) async fn for_sale(
             `ticket-not-needed`", body = ProblemBody),
         (status = 410, description = "ended", body = ProblemBody),
         (status = 429, body = ProblemBody),
-        (status = 503, description = "paused, or no answer of the ledger", body = ProblemBody)))]
+        (status = 503, description = "paused, `ledger-incomplete`, or no answer of the ledger", body = ProblemBody)))]
 pub(crate) async fn for_red_packet(
     call: Call<CampaignId>,
     OptionalJson(solved): OptionalJson<SolutionBody>,

@@ -1,9 +1,12 @@
 //! Enums whose variants have words: in the API, in the ledger, on the command line.
 
-/// Gives an enum the words of its variants: `name`, `Display`, and `of_name` for the way back.
+/// Gives an enum `ALL`, and the words of its variants: `name`, `Display`, and `of_name` for the way back.
 macro_rules! words {
     ($type:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         impl $type {
+            /// Each of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
             /// The word for it.
             pub fn name(self) -> &'static str {
                 match self {

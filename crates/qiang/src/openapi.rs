@@ -3,7 +3,7 @@
 use std::{io::Write as _, process::ExitCode};
 
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let mut text = qiang_node::document().to_pretty_json()?;
+    let mut text = serde_json::to_string_pretty(&qiang_node::document())?;
     text.push('\n');
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

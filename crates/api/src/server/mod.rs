@@ -18,7 +18,7 @@ use crate::{
     health::Operation,
     metrics::Metrics,
     readiness::Readiness,
-    router::{document, operation_document, operation_router, router},
+    router::{collected, operation_document, operation_router, router},
 };
 
 /// How often metrics are folded and inactive users forgotten.
@@ -44,7 +44,7 @@ impl Server {
     /// # Errors
     /// When there is no key to check tokens with.
     pub fn start(config: Config, ports: Ports, listener: TcpListener) -> anyhow::Result<Running> {
-        let app = Arc::new(App::new(config, ports, Metrics::new(&document()))?);
+        let app = Arc::new(App::new(config, ports, Metrics::new(&collected()))?);
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
         let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
         let verifier = Some(Arc::clone(&app.verifier));

@@ -1,0 +1,140 @@
+//! The OpenAPI document. The annotations of the handlers say what is special to an operation. This file completes them
+//! with what follows for all operations alike, so that a route that is added has it too: the statuses that a token, a
+//! body, an id or a key can lead to, the media type of problems, headers, words as enums, bounds, and examples.
+
+mod examples;
+mod responses;
+mod schemas;
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::OpenApi;
+
+/// The header that names a request, so that repeating it is safe.
+const KEY: &str = "Idempotency-Key";
+const IF_NONE_MATCH: &str = "If-None-Match";
+const TICKET: &str = "Grab-Ticket";
+
+/// What the annotations say, completed.
+pub(crate) fn complete(collected: &OpenApi) -> Value {
+    // Maps with texts as keys always serialise.
+    let mut document = serde_json::to_value(collected).unwrap_or_default();
+    let schemas = object(&mut document["components"]["schemas"]);
+    schemas::complete(schemas);
+    let schemas = schemas.clone();
+    for (path, item) in object(&mut document["paths"]) {
+        for (method, operation) in object(item) {
+            complete_request(path, method, operation, &schemas);
+            responses::complete(path, operation, &schemas);
+        }
+    }
+    document["components"]["headers"] = responses::headers();
+    document
+}
+
+/// What is an object in the document.
+fn object(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = json!({});
+    }
+    match value {
+        Value::Object(object) => object,
+        _ => unreachable!("it was made one"),
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn has_parameter(operation: &Value, name: &str) -> bool {
+    list(&operation["parameters"]).any(|parameter| parameter["name"] == name)
+}
+
+fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &Map<String, Value>) {
+    // Tickets and invitations may be had as often as one likes.
+    let as_often = path.ends_with("/tickets") || path.ends_with("/invitations");
+    let takes_key = method != "get" && !as_often;
+    if takes_key && !has_parameter(operation, KEY) {
+        let parameters = &mut operation["parameters"];
+        let description = "Names this request";
+        let key =
+            json!({"name": KEY, "in": "header", "description": description, "required": false});
+        match parameters {
+            Value::Array(parameters) => parameters.push(key),
+            _ => *parameters = json!([key]),
+        }
+    }
+    for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+        complete_parameter(path, parameter);
+    }
+    if operation["parameters"].is_null() {
+        object(operation).remove("parameters");
+    }
+    if let Some(body) = operation.get_mut("requestBody") {
+        let optional = body["required"] != true;
+        body["required"] = json!(!optional);
+        let content = &mut body["content"]["application/json"];
+        // A body that may be left out is not null.
+        if let Some(schema) = content["schema"]["oneOf"].get(0) {
+            content["schema"] = schema.clone();
+        }
+        content["example"] = examples::of_schema(&content["schema"], schemas);
+    }
+}
+
+/// A header or a part of the path is a text and never null; what it looks like follows from its name.
+fn complete_parameter(path: &str, parameter: &mut Value) {
+    let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+    let schema = match name.as_str() {
+        KEY => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
+        IF_NONE_MATCH | TICKET => json!({"type": "string"}),
+        "id" if path.starts_with("/v1/orders/") => {
+            json!({"type": "string", "format": "order-id", "pattern": schemas::ORDER_ID})
+        }
+        "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID}),
+        "user" => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
+        _ => {
+            let schema = &mut parameter["schema"];
+            schemas::complete_number(schema);
+            if let Some(value_type) = schema["type"].get(0) {
+                schema["type"] = value_type.clone();
+            }
+            return;
+        }
+    };
+    parameter["schema"] = schema;
+    parameter["example"] = match name.as_str() {
+        "id" if path.starts_with("/v1/orders/") => json!(examples::ORDER),
+        "id" => json!(examples::CAMPAIGN),
+        IF_NONE_MATCH => json!("W/\"0d3f51a86f4b2c19\""),
+        KEY => json!(examples::KEY),
+        TICKET => json!(examples::TICKET),
+        _ => json!(examples::USER),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{problem::ProblemKind, router::document};
+
+    #[test]
+    fn the_types_of_problems_are_those_that_are_answered() {
+        let document = document();
+        let types = &document["components"]["schemas"]["ProblemType"]["enum"];
+        let named: Vec<_> = list(types).filter_map(Value::as_str).collect();
+        let kinds: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
+        assert_eq!(named, kinds);
+        let field = &document["components"]["schemas"]["Problem"]["properties"]["type"];
+        assert_eq!(field["$ref"], "#/components/schemas/ProblemType");
+        // Every problem is answered somewhere; this one where there is no operation.
+        let text = document["paths"].to_string();
+        let elsewhere = ProblemKind::MethodNotAllowed.urn();
+        for urn in kinds.into_iter().filter(|urn| *urn != elsewhere) {
+            assert!(
+                text.contains(&format!("\"{urn}\"")),
+                "no operation answers {urn}"
+            );
+        }
+    }
+}

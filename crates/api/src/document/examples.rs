@@ -1,0 +1,123 @@
+//! Examples of requests and answers, made from the schemas. A property has the example of its annotation, or the one in
+//! the table here, or one that follows from its type.
+
+use serde_json::{Map, Value, json};
+
+use super::list;
+
+pub(super) const CAMPAIGN: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+pub(super) const ORDER: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3";
+pub(super) const KEY: &str = "9f2c61d0-first-try";
+pub(super) const TICKET: &str = "AZMsB45aejyfHit8XU5vgAAAAZMsB5cQ";
+pub(super) const USER: &str = "alice";
+pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
+
+/// Examples of one schema's properties. What may be null is left out of examples unless it is here.
+fn of_one(schema: &str, property: &str) -> Option<Value> {
+    Some(match (schema, property) {
+        ("Grant", "order") => json!(ORDER),
+        ("Grant", "state") => json!("held"),
+        ("Grant", "ack") => json!("fsync"),
+        ("Grant", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
+        ("Shares", "next") => json!(3),
+        ("NewOrder", "quantity") => json!(1),
+        ("Credentials", "passphrase") => json!("芝麻开门"),
+        ("NewInvitation", "expires_at") => json!("2026-11-22T12:00:00.000Z"),
+        ("Place", "place") => json!(42),
+        ("Place", "ahead") => json!(41),
+        _ => return None,
+    })
+}
+
+/// Examples of texts and numbers by the property's name, whatever the schema.
+fn of_any(property: &str) -> Option<Value> {
+    let hash = "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef";
+    Some(match property {
+        "title" => json!("恭喜发财"),
+        "user" | "sender" | "seller" => json!(USER),
+        "ticket" | "nonce" => json!(TICKET),
+        "invitation" => json!("1795348800000.U2lnbmVkIGJ5IHRoZSBjYW1wYWlnbidzIG93biBrZXk"),
+        "reference" => json!("pay-8f3a"),
+        "commitment" => json!(hash),
+        "phase" => json!("live"),
+        "ack" => json!("fsync"),
+        "rule" => json!("double_average"),
+        "supply" | "stock" | "shares" => json!(10),
+        "granted" | "number" => json!(3),
+        "remaining" => json!(7),
+        "returned" | "refunds_due" | "queue_length" | "settlement_lag" => json!(0),
+        "hold_seconds" => json!(900),
+        "amount" => json!(10_000),
+        "ends_at" => json!("2026-11-22T12:00:00.000Z"),
+        _ => return None,
+    })
+}
+
+/// An example of what fits a schema, which may be a reference.
+pub(super) fn of_schema(schema: &Value, schemas: &Map<String, Value>) -> Value {
+    match schema["$ref"].as_str() {
+        Some(reference) => {
+            let name = reference.rsplit('/').next().unwrap_or_default();
+            let null = Value::Null;
+            of_named(name, schemas.get(name).unwrap_or(&null), schemas)
+        }
+        None => of_named("", schema, schemas),
+    }
+}
+
+fn of_named(name: &str, schema: &Value, schemas: &Map<String, Value>) -> Value {
+    if let Some(parts) = schema["allOf"].as_array() {
+        let mut whole = Map::new();
+        for part in parts {
+            if let Value::Object(part) = of_schema(part, schemas) {
+                whole.extend(part);
+            }
+        }
+        return Value::Object(whole);
+    }
+    let fixed = [&schema["example"], &schema["default"], &schema["enum"][0]];
+    if let Some(fixed) = fixed.into_iter().find(|value| !value.is_null()) {
+        return fixed.clone();
+    }
+    match schema["type"].as_str() {
+        Some("string") => json!(match schema["format"].as_str() {
+            Some("date-time") => "2026-11-21T12:00:00.000Z",
+            Some("uuid") => CAMPAIGN,
+            _ => "text",
+        }),
+        Some("integer") => json!(schema["minimum"].as_i64().unwrap_or(1).max(1)),
+        Some("boolean") => json!(true),
+        Some("array") => json!([of_schema(&schema["items"], schemas)]),
+        _ => Value::Object(of_properties(name, schema, schemas)),
+    }
+}
+
+fn of_properties(schema: &str, value: &Value, schemas: &Map<String, Value>) -> Map<String, Value> {
+    let mut examples = Map::new();
+    for (property, value) in value["properties"].as_object().into_iter().flatten() {
+        let given = Some(&value["example"]).filter(|given| !given.is_null());
+        let example = given.cloned().or_else(|| of_one(schema, property));
+        let example = match example {
+            None if may_be_null(value) => continue,
+            None if is_word(value, schemas) => of_any(property),
+            example => example,
+        };
+        let example = example.unwrap_or_else(|| of_schema(value, schemas));
+        examples.insert(property.clone(), example);
+    }
+    examples
+}
+
+/// Whether it is one text or number.
+fn is_word(schema: &Value, schemas: &Map<String, Value>) -> bool {
+    let named = schema["$ref"]
+        .as_str()
+        .and_then(|name| schemas.get(name.rsplit('/').next()?));
+    let schema = named.unwrap_or(schema);
+    schema["type"] == "string" || schema["type"] == "integer"
+}
+
+fn may_be_null(schema: &Value) -> bool {
+    list(&schema["type"]).any(|it| it == "null")
+        || list(&schema["oneOf"]).any(|part| part["type"] == "null")
+}

@@ -1,0 +1,288 @@
+//! Responses: which statuses an operation can answer, what they mean, their media types, headers and examples.
+
+use axum::http::StatusCode;
+use qiang_core::outcome::Outcome;
+use serde_json::{Map, Value, json};
+
+use super::{IF_NONE_MATCH, KEY, examples, has_parameter, object};
+use crate::problem::ProblemKind;
+
+const PROBLEM: &str = "#/components/schemas/Problem";
+const GRANT: &str = "#/components/schemas/Grant";
+/// The beginning of a stream about a place in line.
+const STREAM: &str = "event: place\ndata: {\"state\":\"waiting\",\"place\":42,\"ahead\":41}\n\n";
+
+pub(super) fn complete(path: &str, operation: &mut Value, schemas: &Map<String, Value>) {
+    for status in common_statuses(path, operation) {
+        let responses = object(&mut operation["responses"]);
+        responses.entry(status.as_str()).or_insert_with(
+            || json!({"content": {"application/json": {"schema": {"$ref": PROBLEM}}}}),
+        );
+    }
+    let given = operation.clone();
+    for (status, response) in object(&mut operation["responses"]) {
+        let Ok(status) = status.parse::<StatusCode>() else {
+            continue;
+        };
+        let kinds = kinds(path, &given, status, response);
+        let content = &response["content"]["application/json"];
+        if content["schema"]["$ref"] == PROBLEM {
+            response["content"] = problem_content(path, &kinds);
+        } else {
+            complete_content(&given, &mut response["content"], schemas);
+        }
+        if response["description"]
+            .as_str()
+            .unwrap_or_default()
+            .is_empty()
+        {
+            response["description"] = json!(description(status, &given, &kinds, schemas));
+        }
+        response["headers"] = headers_of(path, &given, status, &kinds);
+        object(response).retain(|_, value| !value.is_null());
+    }
+}
+
+/// What a token, a scope, parameters, a body and a key can lead to, and what any operation can.
+fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
+    let mut statuses = Vec::new();
+    let mut add = |when: bool, more: &[StatusCode]| {
+        if when {
+            statuses.extend_from_slice(more);
+        }
+    };
+    add(
+        operation["parameters"].is_array(),
+        &[StatusCode::BAD_REQUEST],
+    );
+    add(!is_public(operation), &[StatusCode::UNAUTHORIZED]);
+    add(scope(operation).is_some(), &[StatusCode::FORBIDDEN]);
+    add(
+        operation.get("requestBody").is_some(),
+        &[
+            StatusCode::BAD_REQUEST,
+            StatusCode::REQUEST_TIMEOUT,
+            StatusCode::PAYLOAD_TOO_LARGE,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ],
+    );
+    add(
+        has_parameter(operation, KEY),
+        &[StatusCode::UNPROCESSABLE_ENTITY],
+    );
+    add(
+        path.starts_with("/v1/"),
+        &[
+            StatusCode::INTERNAL_SERVER_ERROR,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ],
+    );
+    statuses
+}
+
+/// Whether it asks for no token.
+fn is_public(operation: &Value) -> bool {
+    operation["security"] == json!([{}])
+}
+
+/// The scope that the token must have, where it must have one.
+fn scope(operation: &Value) -> Option<&str> {
+    operation["security"][0]["bearer"][0].as_str()
+}
+
+/// The problems that a response may be: those that its description names, and the usual ones.
+fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) -> Vec<ProblemKind> {
+    let description = response["description"].as_str().unwrap_or_default();
+    let description = description.replace('_', "-");
+    let usual = usual(path, operation, status);
+    let takes_key = has_parameter(operation, KEY);
+    // `ticket-…` names all that begin so.
+    let family = |kind: &ProblemKind| {
+        kind.slug()
+            .split('-')
+            .next()
+            .map(|word| format!("{word}-…"))
+    };
+    let named = |kind: &&ProblemKind| {
+        description.contains(kind.slug())
+            || family(kind).is_some_and(|family| description.contains(&family))
+            || takes_key && **kind == ProblemKind::KeyReused
+    };
+    let of_status = ProblemKind::ALL
+        .iter()
+        .filter(|kind| kind.status() == status);
+    let mut kinds: Vec<_> = of_status.filter(named).copied().collect();
+    match status {
+        // A claim that ends in nothing else names its outcomes.
+        StatusCode::CONFLICT if !kinds.is_empty() => {}
+        StatusCode::FORBIDDEN if !kinds.is_empty() && scope(operation).is_none() => {}
+        _ => kinds.extend(usual.iter().filter(|kind| kind.status() == status)),
+    }
+    kinds.sort_by_key(|kind| kind.slug());
+    kinds.dedup();
+    kinds
+}
+
+/// The problems that operations of this kind have without saying so.
+fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> {
+    use ProblemKind as Kind;
+    let in_campaign = path.contains("/{id}") && !path.starts_with("/v1/orders");
+    let conflict = match path {
+        _ if path.starts_with("/v1/orders") => Kind::OrderConflict,
+        _ if path.starts_with("/v1/campaigns") => Kind::PhaseConflict,
+        _ => Kind::InsufficientFunds,
+    };
+    let mut usual = vec![
+        match status {
+            StatusCode::NOT_FOUND if in_campaign => Kind::UnknownCampaign,
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            _ => conflict,
+        },
+        Kind::BadRequest,
+        Kind::Unauthenticated,
+        Kind::Forbidden,
+        Kind::BodyTimeout,
+        Kind::TooLarge,
+        Kind::MediaType,
+        Kind::Ended,
+        Kind::Throttled,
+        Kind::Internal,
+        Kind::Overloaded,
+        Kind::Unavailable,
+        Kind::Uncertain,
+        Kind::Stopping,
+    ];
+    if operation.get("requestBody").is_some() {
+        usual.push(Kind::Invalid);
+    }
+    usual
+}
+
+fn problem_content(path: &str, kinds: &[ProblemKind]) -> Value {
+    let mut named = Map::new();
+    for kind in kinds {
+        let mut problem = json!({
+            "type": kind.urn(),
+            "title": kind.title(),
+            "status": kind.status().as_u16(),
+            "request_id": examples::REQUEST_ID,
+        });
+        let outcome = kind.slug().replace('-', "_");
+        let decides = ["/claims", "/orders", "/tickets", "/place"];
+        let decides = decides.iter().any(|end| path.ends_with(end));
+        if decides && Outcome::NAMES.contains(&outcome.as_str()) {
+            problem["outcome"] = json!(outcome);
+        }
+        named.insert(kind.slug().to_owned(), json!({"value": problem}));
+    }
+    json!({"application/problem+json": {"schema": {"$ref": PROBLEM}, "examples": named}})
+}
+
+fn complete_content(operation: &Value, content: &mut Value, schemas: &Map<String, Value>) {
+    for (media_type, content) in content.as_object_mut().into_iter().flatten() {
+        let example = match media_type.as_str() {
+            "application/json" => examples::of_schema(&content["schema"], schemas),
+            "text/event-stream" => json!(STREAM),
+            _ if operation["operationId"] == "checkHealth" => json!("ok\n"),
+            _ => json!("qiang_engine_stopped 0\n"),
+        };
+        let is_grant = content["schema"]["$ref"] == GRANT;
+        content["example"] = match is_grant && operation["operationId"] == "claimShare" {
+            true => without_order(example),
+            false => example,
+        };
+    }
+}
+
+/// A share has no order.
+fn without_order(mut example: Value) -> Value {
+    for property in ["order", "state", "hold_until"] {
+        object(&mut example).remove(property);
+    }
+    example
+}
+
+fn description(
+    status: StatusCode,
+    operation: &Value,
+    kinds: &[ProblemKind],
+    schemas: &Map<String, Value>,
+) -> String {
+    if !kinds.is_empty() {
+        let lines = kinds
+            .iter()
+            .map(|kind| format!("`{}`: {}.", kind.slug(), kind.title()));
+        return lines.collect::<Vec<_>>().join(" ");
+    }
+    let content = &operation["responses"][status.as_str()]["content"]["application/json"];
+    let name = content["schema"]["$ref"].as_str().unwrap_or_default();
+    let schema = schemas.get(name.rsplit('/').next().unwrap_or_default());
+    let what = schema.and_then(|schema| schema["description"].as_str());
+    let what = what
+        .and_then(|what| what.lines().next())
+        .unwrap_or("A text.");
+    match status {
+        StatusCode::CREATED => format!("Made now. {what}"),
+        _ => what.to_owned(),
+    }
+}
+
+/// Headers that are sent, by the names under which responses refer to them.
+pub(super) fn headers() -> Value {
+    let header = |description: &str, required: bool, schema: Value, example: Value| {
+        let mut header = json!({"description": description, "required": required});
+        (header["schema"], header["example"]) = (schema, example);
+        header
+    };
+    let text = || json!({"type": "string"});
+    let seconds = || json!({"type": "integer", "minimum": 1});
+    let place = format!("/v1/campaigns/{}/place", examples::CAMPAIGN);
+    let challenge = "Bearer realm=\"qiang\"";
+    let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"operate\"";
+    json!({
+        "RequestId": header("The request's id: its own, or a fresh one", true, text(), json!(examples::REQUEST_ID)),
+        "RetryAfter": header("Come again after so many seconds", true, seconds(), json!(1)),
+        "StartsIn": header("For `not-started`: seconds until it starts", false, seconds(), json!(30)),
+        "AskAgain": header("While it waits: ask again after so many seconds", false, seconds(), json!(1)),
+        "PlaceLocation": header("Where to ask for the place in line", true, text(), json!(place)),
+        "Private": header("Caches may not keep it", true, text(), json!("no-store")),
+        "Challenge": header("How to authenticate (RFC 6750)", true, text(), json!(challenge)),
+        "ScopeChallenge": header("For `forbidden`: the scope that is needed", false, text(), json!(scope)),
+        "EntityTag": header("Stands for everything but the time", true, text(), json!("W/\"0d3f51a86f4b2c19\"")),
+        "Caching": header("How long caches may keep it", true, text(), json!("public, max-age=1, s-maxage=1")),
+    })
+}
+
+fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[ProblemKind]) -> Value {
+    let mut headers = json!({});
+    let mut add = |name: &str, header: &str| {
+        headers[name] = json!({"$ref": format!("#/components/headers/{header}")});
+    };
+    add("X-Request-Id", "RequestId");
+    match status {
+        StatusCode::UNAUTHORIZED => add("WWW-Authenticate", "Challenge"),
+        StatusCode::FORBIDDEN if kinds.contains(&ProblemKind::Forbidden) => {
+            add("WWW-Authenticate", "ScopeChallenge");
+        }
+        StatusCode::CONFLICT if kinds.contains(&ProblemKind::NotStarted) => {
+            add("Retry-After", "StartsIn");
+        }
+        StatusCode::ACCEPTED => {
+            add("Location", "PlaceLocation");
+            add("Retry-After", "RetryAfter");
+        }
+        StatusCode::OK if path.ends_with("/place") => {
+            add("Cache-Control", "Private");
+            add("Retry-After", "AskAgain");
+        }
+        StatusCode::TOO_MANY_REQUESTS => add("Retry-After", "RetryAfter"),
+        StatusCode::SERVICE_UNAVAILABLE if path != "/readyz" => add("Retry-After", "RetryAfter"),
+        StatusCode::OK | StatusCode::NOT_MODIFIED if has_parameter(operation, IF_NONE_MATCH) => {
+            add("ETag", "EntityTag");
+            add("Cache-Control", "Caching");
+        }
+        _ => {}
+    }
+    headers
+}

@@ -1,0 +1,207 @@
+//! Schemas: words as enums of their own, forms of texts, bounds of numbers.
+
+use qiang_core::{
+    book::PaymentOutcome,
+    campaign::{AckLevel, Phase, Requirement, TITLE_CHARS_MAX},
+    id::{KEY_CHARS_MAX, USER_ID_CHARS_MAX},
+    money::AMOUNT_MINOR_MAX,
+    order::OrderState,
+    outcome::Outcome,
+    split::RuleName,
+};
+use serde_json::{Map, Value, json};
+
+use super::object;
+use crate::{audience::Audience, places, problem::ProblemKind, readiness::PartitionState};
+
+/// Visible ASCII characters.
+pub(super) const VISIBLE: &str = "^[!-~]+$";
+pub(super) const CAMPAIGN_ID: &str =
+    "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$";
+pub(super) const ORDER_ID: &str =
+    "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,9}$";
+const HASH: &str = "^[0-9a-f]{64}$";
+
+/// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
+const WORDS: [(&str, &str, &str); 13] = [
+    ("Place", "state", "PlaceState"),
+    ("", "phase", "Phase"),
+    ("", "ack", "AckLevel"),
+    ("", "rule", "SplitRuleName"),
+    ("", "audience", "AudienceKind"),
+    ("", "state", "OrderState"),
+    ("", "requirements", "Requirement"),
+    ("Payment", "outcome", "PaymentOutcome"),
+    ("Problem", "outcome", "RefusedOutcome"),
+    ("Problem", "type", "ProblemType"),
+    ("Problem", "offered", "AckLevel"),
+    ("Readiness", "status", "ReadinessStatus"),
+    ("PartitionReadiness", "status", "ReadinessStatus"),
+];
+
+/// The enums: their names, what they are, and their words.
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 11] {
+    fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
+        of.iter().copied().map(name).collect()
+    }
+    let mut refused = Outcome::NAMES.to_vec();
+    refused.retain(|name| !name.ends_with("granted"));
+    let ready = [
+        PartitionState::Ready,
+        PartitionState::Degraded,
+        PartitionState::NotReady,
+    ];
+    [
+        (
+            "Phase",
+            "Where a campaign is in its life.",
+            all(Phase::ALL, Phase::name),
+        ),
+        (
+            "AckLevel",
+            "What a grant survives before it is acknowledged.",
+            all(AckLevel::ALL, AckLevel::name),
+        ),
+        (
+            "SplitRuleName",
+            "How a total becomes shares.",
+            all(RuleName::ALL, RuleName::name),
+        ),
+        (
+            "OrderState",
+            "Where an order is in its life.",
+            all(OrderState::ALL, OrderState::name),
+        ),
+        (
+            "Requirement",
+            "What a claim needs beside a token.",
+            all(Requirement::ALL, Requirement::name),
+        ),
+        (
+            "AudienceKind",
+            "Who may take part.",
+            Audience::KINDS.to_vec(),
+        ),
+        (
+            "PlaceState",
+            "What became of a place in line. All but `waiting` and `granted` are said in streams alone.",
+            places::STATES.to_vec(),
+        ),
+        (
+            "PaymentOutcome",
+            "What became of a payment.",
+            all(PaymentOutcome::ALL, PaymentOutcome::name),
+        ),
+        (
+            "RefusedOutcome",
+            "What a claim that was not granted ended in.",
+            refused,
+        ),
+        (
+            "ReadinessStatus",
+            "How ready a service or a partition is.",
+            all(&ready, PartitionState::name),
+        ),
+        (
+            "ProblemType",
+            "Which problem it is. Stable: switch on it.",
+            all(ProblemKind::ALL, ProblemKind::urn),
+        ),
+    ]
+}
+
+pub(super) fn complete(schemas: &mut Map<String, Value>) {
+    for (name, schema) in &mut *schemas {
+        complete_properties(name, schema);
+        for part in schema["allOf"].as_array_mut().into_iter().flatten() {
+            complete_properties(name, part);
+        }
+        object(schema).retain(|_, value| !value.is_null());
+    }
+    for (name, description, words) in enums() {
+        let schema = json!({"type": "string", "description": description, "enum": words});
+        schemas.insert(name.to_owned(), schema);
+    }
+}
+
+fn complete_properties(schema: &str, value: &mut Value) {
+    let Some(properties) = value.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for (property, value) in properties {
+        complete_number(value);
+        if let Some(words) = words_of(schema, property) {
+            name_words(value, words);
+        }
+        if is_text(value) {
+            complete_text(property, object(value));
+        }
+        if property == "users" {
+            complete_text("user", object(&mut value["items"]));
+        }
+        let new = schema.starts_with("New");
+        if new && property == "amount" && value["type"] == "integer" {
+            value["maximum"] = json!(AMOUNT_MINOR_MAX);
+        }
+    }
+}
+
+fn words_of(schema: &str, property: &str) -> Option<&'static str> {
+    let fits =
+        |row: &&(&str, &str, &str)| (row.0.is_empty() || row.0 == schema) && row.1 == property;
+    WORDS.iter().find(fits).map(|row| row.2)
+}
+
+/// Puts a reference to an enum in place of a text, or of the texts of a list.
+fn name_words(value: &mut Value, words: &str) {
+    let reference = json!({"$ref": format!("#/components/schemas/{words}")});
+    if value.get("items").is_some() {
+        value["items"] = reference;
+    } else if value["type"] == "string" {
+        object(value).retain(|key, _| key == "description");
+        value["$ref"] = reference["$ref"].clone();
+    } else if is_text(value) {
+        object(value).retain(|key, _| key == "description");
+        value["oneOf"] = json!([reference, {"type": "null"}]);
+    }
+}
+
+/// Whether it is a text, or a text or null.
+fn is_text(value: &Value) -> bool {
+    value["type"] == "string" || value["type"] == json!(["string", "null"])
+}
+
+fn complete_text(property: &str, text: &mut Map<String, Value>) {
+    let mut set = |key: &str, value: Value| {
+        text.entry(key).or_insert(value);
+    };
+    let mut visible = |chars_max: usize| {
+        set("pattern", json!(VISIBLE));
+        set("maxLength", json!(chars_max));
+    };
+    match property {
+        "user" | "sender" | "seller" => visible(USER_ID_CHARS_MAX),
+        "reference" => visible(KEY_CHARS_MAX),
+        "currency" => {
+            set("format", json!("iso-4217"));
+            set("pattern", json!("^[A-Z]{3}$"));
+        }
+        "order" => set("pattern", json!(ORDER_ID)),
+        "commitment" | "seed" => set("pattern", json!(HASH)),
+        "title" if text.contains_key("maxLength") => {
+            text.insert("minLength".to_owned(), json!(1));
+            text.insert("maxLength".to_owned(), json!(TITLE_CHARS_MAX));
+        }
+        _ => {}
+    }
+}
+
+/// What is not negative has 32 bits in Rust, for which the document's own 32 bits are too few.
+pub(super) fn complete_number(value: &mut Value) {
+    if value["format"] == "int32" && value.get("minimum").is_some() {
+        value["format"] = json!("int64");
+        if value.get("maximum").is_none() {
+            value["maximum"] = json!(u32::MAX);
+        }
+    }
+}
