@@ -10,6 +10,13 @@ pub(crate) fn run(line: &str, directory: &Path) -> Result<()> {
     output(line, command(line, directory).stdout(Stdio::inherit())).map(drop)
 }
 
+/// Runs a command with these variables in its environment besides.
+pub(crate) fn run_with(line: &str, directory: &Path, env: &[(&str, &str)]) -> Result<()> {
+    let mut command = command(line, directory);
+    command.envs(env.iter().copied()).stdout(Stdio::inherit());
+    output(line, &mut command).map(drop)
+}
+
 /// Runs a command and returns what it writes to standard output.
 pub(crate) fn read(line: &str, directory: &Path) -> Result<String> {
     let output = output(line, &mut command(line, directory))?;

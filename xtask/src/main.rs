@@ -1,5 +1,6 @@
-//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`.
+//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`, `api`.
 
+mod api;
 mod command;
 mod deny;
 mod disk;
@@ -47,6 +48,8 @@ enum Task {
     Deny,
     /// Write the OpenAPI document to docs/openapi.json
     Openapi,
+    /// Hold a running service against the document: validator, schemathesis, generated clients in two languages
+    Api,
 }
 
 fn main() -> ExitCode {
@@ -66,6 +69,7 @@ fn run(root: &Path) -> Result<()> {
         Task::Tidy => tidy::run(root),
         Task::Deny => deny::run(root),
         Task::Openapi => openapi::write(root),
+        Task::Api => api::run(root),
     }
 }
 

@@ -13,7 +13,8 @@ use crate::steps::Done;
 #[derive(Debug)]
 struct Need {
     package: &'static str,
-    /// What shows that it is there: names of programs, and absolute paths of other files.
+    /// What shows that it is there: names of programs, absolute paths of other files, and modules of Python as
+    /// `program:module`.
     files: Vec<&'static str>,
     why: &'static str,
 }
@@ -37,6 +38,9 @@ const NEEDS: &str = "
     rabbitmq-server | rabbitmq-server | tests of the broker
     nginx-light | nginx | tests of deploy/nginx.conf
     prometheus | promtool | tests of the alarms
+    python3-venv | python3:ensurepip | the tools that check the API
+    nodejs | node | the client of the API in TypeScript
+    npm | npm | the same
 ";
 
 /// Installs the missing packages and asks nothing. Where that is not possible, the error says what to install.
@@ -77,6 +81,11 @@ impl Machine {
     fn find(&self, file: &str) -> Option<PathBuf> {
         if file.starts_with('/') {
             return Some(PathBuf::from(file)).filter(|file| file.exists());
+        }
+        if let Some((program, module)) = file.split_once(':') {
+            let python = self.find(program)?;
+            let line = format!("{} -m {module} --help", python.display());
+            return command::succeeds(&line, Path::new("/")).then_some(python);
         }
         let mut found = self.search.iter().map(|directory| directory.join(file));
         found.find(|file| {
@@ -238,6 +247,19 @@ mod tests {
         let bin = tempfile::tempdir().unwrap();
         fs::write(bin.path().join("qiang-test-tool"), "").unwrap();
         assert!(machine(bin.path(), true).find("qiang-test-tool").is_none());
+    }
+
+    #[test]
+    fn a_module_of_python_is_looked_for_with_that_python() {
+        let bin = tempfile::tempdir().unwrap();
+        let here = machine(bin.path(), true);
+        assert!(here.find("python3:ensurepip").is_none());
+        script(
+            &bin.path().join("python3"),
+            "test \"$1 $2\" = '-m ensurepip'",
+        );
+        assert!(here.find("python3:ensurepip").is_some());
+        assert!(here.find("python3:other").is_none());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{command, deny, disk, faults, needs, tidy, valkey};
+use crate::{api, command, deny, disk, faults, needs, tidy, valkey};
 
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
@@ -28,6 +28,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "unpack Valkey 8 from Debian's backports into the user's cache if it is missing",
             "cargo xtask test",
             valkey::install,
+        ));
+        steps.push(Step::new(
+            "api tools",
+            "install the tools that check the API below the target directory, from PyPI and npm, if they are missing",
+            "cargo xtask api",
+            || api::install(root),
         ));
     }
     steps.push(Step::new(
@@ -100,6 +106,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         root,
     ));
     if !embedded {
+        steps.push(Step::new(
+            "api",
+            "hold a running service against its document: validator, schemathesis, generated clients",
+            "cargo xtask api",
+            || api::run_built(root).map(|()| Done::Passed),
+        ));
         steps.push(Step::new(
             "faults",
             "make faults under load for a minute, with the programs that the tests were built with",

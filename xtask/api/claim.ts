@@ -1,0 +1,44 @@
+// Claims a share with openapi-fetch and the types that openapi-typescript made of the document. What is not as the
+// document says does not compile.
+
+import assert from "node:assert/strict";
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema.js";
+
+const { QIANG_URL: baseUrl, QIANG_TOKEN: token } = process.env;
+assert(baseUrl && token);
+const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${token}` } });
+
+const currency = "CNY";
+const deposit = await client.POST("/v1/accounts/{user}/deposits", {
+  params: { path: { user: "alice" }, header: { "Idempotency-Key": "typescript-deposit" } },
+  body: { amount: 1_000, currency },
+});
+assert.equal(deposit.response.status, 201, JSON.stringify(deposit.error));
+
+const packet = await client.POST("/v1/red-packets", {
+  body: { title: "TypeScript", total: { amount: 1_000, currency }, shares: 2, split: { rule: "equal" } },
+});
+assert(packet.data, JSON.stringify(packet.error));
+const phase: components["schemas"]["Phase"] = packet.data.state.phase;
+assert.equal(phase, "live");
+
+const params = { path: { id: packet.data.id } };
+const share = await client.POST("/v1/red-packets/{id}/claims", { params });
+// It could be a place in line, too.
+assert(share.data && "amount" in share.data, JSON.stringify(share));
+assert.equal(share.response.status, 201);
+assert.deepEqual(share.data.amount, { amount: 500, currency });
+
+const again = await client.POST("/v1/red-packets/{id}/claims", { params });
+assert.equal(again.response.status, 200);
+assert.deepEqual(again.data, share.data);
+
+const claims = await client.GET("/v1/red-packets/{id}/claims", { params });
+assert.deepEqual(claims.data?.claims.map((claim) => claim.user), ["alice"]);
+
+const unknown = { path: { id: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80" } };
+const refused = await client.POST("/v1/red-packets/{id}/claims", { params: unknown });
+const type: components["schemas"]["ProblemType"] | undefined = refused.error?.type;
+assert.equal(type, "urn:qiang:problem:unknown-campaign");
+console.log(`TypeScript: ${share.data.campaign} gave ${share.data.amount.amount}`);

@@ -1,0 +1,295 @@
+//! `cargo xtask api`: holds a running service against its OpenAPI document with tools that others made: a validator,
+//! schemathesis, and two generators of clients, with each of which a share is claimed. What they are given is in
+//! `xtask/api`; which versions they have is pinned there. They are installed below Cargo's target directory.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command;
+use crate::faults::target;
+use crate::steps::Done;
+
+const SOURCES: &str = "xtask/api";
+const DOCUMENT: &str = "docs/openapi.json";
+/// Schemathesis draws its requests from it, so that a run can be repeated.
+const SEED: u32 = 1;
+const MAX_EXAMPLES: u32 = 100;
+/// Ends whatever hangs, a registry that does not answer for example: minutes after which a tool is stopped.
+const MINUTES_MAX: &str = "timeout --kill-after=10 10m";
+
+/// Builds the program and checks its API.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    install(root)?;
+    command::run("cargo build -p qiang", root)?;
+    run_built(root)
+}
+
+/// Installs the tools, unless those that are there are of the pinned versions.
+pub(crate) fn install(root: &Path) -> Result<Done> {
+    let tools = Tools::new(root)?;
+    let requirements = tools.sources.join("requirements.txt");
+    install_once(&tools.python, &[&requirements], |folder| {
+        command::run(&format!("python3 -m venv {}", folder.display()), root)?;
+        let pip = folder.join("bin/pip");
+        let line = format!(
+            "{MINUTES_MAX} {} install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r {}",
+            pip.display(),
+            requirements.display()
+        );
+        command::run(&line, root).with_context(|| {
+            format!(
+                "pip must be allowed to install {SOURCES}/requirements.txt, from PyPI or what pip is configured to use"
+            )
+        })
+    })?;
+    let manifest = tools.sources.join("package.json");
+    let lock = tools.sources.join("package-lock.json");
+    install_once(&tools.node, &[&manifest, &lock], |folder| {
+        for name in ["package.json", "package-lock.json"] {
+            fs::copy(tools.sources.join(name), folder.join(name))?;
+        }
+        let line =
+            format!("{MINUTES_MAX} npm ci --ignore-scripts --no-audit --no-fund --loglevel=error");
+        command::run(&line, folder).with_context(|| {
+            format!(
+                "npm must be allowed to install {SOURCES}/package-lock.json, from the registry that it is configured \
+                 to use"
+            )
+        })
+    })?;
+    Ok(Done::Passed)
+}
+
+/// Checks the program that the tests' build has made.
+pub(crate) fn run_built(root: &Path) -> Result<()> {
+    let tools = Tools::new(root)?;
+    let bin = tools.python.join("bin");
+    let bin = bin.display();
+    command::run(
+        &format!("{bin}/openapi-spec-validator --schema 3.1 --validation-errors all {DOCUMENT}"),
+        root,
+    )?;
+    command::run(
+        &format!("{bin}/python {SOURCES}/examples.py {DOCUMENT}"),
+        root,
+    )?;
+
+    let run = tools.target.join("api");
+    drop(fs::remove_dir_all(&run));
+    fs::create_dir_all(&run)?;
+    let mut service = Service::start(&tools.target.join("debug/qiang"), &run)?;
+    let checked = tools
+        .claim_in_python(root, &run, &service)
+        .and_then(|()| tools.claim_in_typescript(root, &service))
+        .and_then(|()| tools.schemathesis(&run, &service));
+    let log = fs::read_to_string(run.join("service.log"))?;
+    if checked.is_err() || log.contains("panicked") {
+        println!("{log}");
+    }
+    checked?;
+    if log.contains("panicked") || service.process.try_wait()?.is_some() {
+        bail!("the service did not stay well under these requests");
+    }
+    drop(service);
+    fs::remove_dir_all(&run).context("remove what the run has left")
+}
+
+struct Tools {
+    target: PathBuf,
+    sources: PathBuf,
+    python: PathBuf,
+    node: PathBuf,
+}
+
+impl Tools {
+    fn new(root: &Path) -> Result<Self> {
+        let target = target(root)?;
+        Ok(Self {
+            sources: root.join(SOURCES),
+            python: target.join("api-tools/python"),
+            node: target.join("api-tools/node"),
+            target,
+        })
+    }
+
+    /// Generates a client, and claims a share with it.
+    fn claim_in_python(&self, root: &Path, run: &Path, service: &Service) -> Result<()> {
+        let bin = self.python.join("bin");
+        let package = run.join("qiang_client");
+        let line = format!(
+            "{}/openapi-python-client generate --path {DOCUMENT} --meta none --fail-on-warning --config {} \
+             --output-path {}",
+            bin.display(),
+            self.sources.join("python-client.json").display(),
+            package.display()
+        );
+        command::run(&line, root)?;
+        let script = self.sources.join("claim.py");
+        let line = format!("{}/python {}", bin.display(), script.display());
+        let packages = run.display().to_string();
+        service.call(&line, run, &[("PYTHONPATH", &packages)])
+    }
+
+    /// Generates types, checks the program that uses them, and claims a share with it.
+    fn claim_in_typescript(&self, root: &Path, service: &Service) -> Result<()> {
+        let node = &self.node;
+        for name in ["claim.ts", "tsconfig.json"] {
+            fs::copy(self.sources.join(name), node.join(name))?;
+        }
+        let document = root.join(DOCUMENT);
+        let programs = node.join("node_modules/.bin");
+        let programs = programs.display();
+        let line = format!(
+            "{programs}/openapi-typescript {} -o schema.d.ts",
+            document.display()
+        );
+        command::run(&line, node)?;
+        command::run(&format!("{programs}/tsc"), node)?;
+        service.call("node claim.js", node, &[])
+    }
+
+    fn schemathesis(&self, run: &Path, service: &Service) -> Result<()> {
+        let line = format!(
+            "{MINUTES_MAX} {} --config-file {} run {}/openapi.json --max-examples {MAX_EXAMPLES} --seed {SEED} \
+             --no-color",
+            self.python.join("bin/schemathesis").display(),
+            self.sources.join("schemathesis.toml").display(),
+            service.url
+        );
+        fs::copy(self.sources.join("hooks.py"), run.join("hooks.py"))?;
+        let folder = run.display().to_string();
+        let hooks = [
+            ("PYTHONPATH", folder.as_str()),
+            ("SCHEMATHESIS_HOOKS", "hooks"),
+        ];
+        service.call(&line, run, &hooks)
+    }
+}
+
+/// Fills a folder anew unless it was filled from these files.
+fn install_once(
+    folder: &Path,
+    pins: &[&Path],
+    install: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    let texts = pins
+        .iter()
+        .map(|pin| fs::read_to_string(pin).with_context(|| format!("read {}", pin.display())));
+    let pinned = texts.collect::<Result<String>>()?;
+    let stamp = folder.join("installed-from");
+    if fs::read_to_string(&stamp).is_ok_and(|from| from == pinned) {
+        return Ok(());
+    }
+    drop(fs::remove_dir_all(folder));
+    fs::create_dir_all(folder)?;
+    install(folder)?;
+    fs::write(stamp, pinned).context("write down what was installed")
+}
+
+/// A service on a free port, which ends with this value.
+struct Service {
+    process: Child,
+    url: String,
+    token: String,
+}
+
+impl Service {
+    fn start(program: &Path, folder: &Path) -> Result<Self> {
+        // Killed by the kernel when xtask dies.
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(program)
+            .args([
+                "serve",
+                "--dev",
+                "--listen",
+                "127.0.0.1:0",
+                "--data",
+                "qiang.db",
+            ])
+            .env("QIANG__LIMITS__BUYER_RETURN_MS", "600000")
+            .env("QIANG__LOG__LEVEL", "warn")
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(folder.join("service.log"))?)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let mut said = (None, None);
+        let out = process.stdout.take().context("its standard output")?;
+        for line in BufReader::new(out).lines() {
+            let line = line?;
+            let address = line
+                .split_whitespace()
+                .find(|word| word.starts_with("http://"));
+            said.0 = said.0.or_else(|| address.map(str::to_owned));
+            said.1 = line.strip_prefix("TOKEN=").map(str::to_owned);
+            if said.1.is_some() {
+                break;
+            }
+        }
+        let service = |url, token| Self {
+            process,
+            url,
+            token,
+        };
+        match said {
+            (Some(url), Some(token)) => Ok(service(url, token)),
+            _ => bail!(
+                "the service did not start: {}",
+                fs::read_to_string(folder.join("service.log"))?
+            ),
+        }
+    }
+
+    /// Runs a command that is told where the service is and how to call it.
+    fn call(&self, line: &str, directory: &Path, more: &[(&str, &str)]) -> Result<()> {
+        let mut env = vec![
+            ("QIANG_URL", self.url.as_str()),
+            ("QIANG_TOKEN", self.token.as_str()),
+        ];
+        env.extend_from_slice(more);
+        command::run_with(line, directory, &env)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_installed_once_and_again_when_their_pins_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pin, tools) = (folder.path().join("pin"), folder.path().join("tools"));
+        let pins = [pin.as_path()];
+        let installs = |expected: bool| {
+            let mut ran = false;
+            install_once(&tools, &pins, |folder| {
+                ran = true;
+                fs::write(folder.join("tool"), "")?;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(ran, expected);
+        };
+        fs::write(&pin, "a==1").unwrap();
+        installs(true);
+        installs(false);
+        fs::write(&pin, "a==2").unwrap();
+        // What was broken off is not taken for finished.
+        assert!(install_once(&tools, &pins, |_| bail!("no network")).is_err());
+        installs(true);
+        installs(false);
+    }
+}
