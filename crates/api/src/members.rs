@@ -61,12 +61,13 @@ impl App {
     }
 
     /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
-    /// not tell.
+    /// not tell. To say it with what is created `fresh` is no guess.
     pub(crate) async fn check_repeated(
         &self,
         id: CampaignId,
         caller: &Caller,
         request: Option<&AudienceRequest>,
+        fresh: bool,
     ) -> Result<(), Problem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         let meta = self.meta(id).await?;
@@ -76,10 +77,11 @@ impl App {
         else {
             return Ok(());
         };
-        match passphrase
-            .is(said, || self.guesses.check(&caller.user))
-            .await?
-        {
+        let guess = || match fresh {
+            true => Ok(()),
+            false => self.guesses.check(&caller.user),
+        };
+        match passphrase.is(said, guess).await? {
             true => Ok(()),
             false => Err(ProblemKind::KeyReused.into()),
         }

@@ -291,8 +291,10 @@ pub(crate) async fn create(
         .create(&caller, route, key.as_ref(), &request, draft)
         .await?;
     let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
-    let audience = request.audience.as_ref();
-    app.check_repeated(id, &caller, audience).await?;
+    if key.is_some() {
+        let (audience, fresh) = (request.audience.as_ref(), status == StatusCode::CREATED);
+        app.check_repeated(id, &caller, audience, fresh).await?;
+    }
     let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
     Ok((status, Json(body)))
 }

@@ -174,8 +174,10 @@ pub(crate) async fn create(
     let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
-    let audience = request.audience.as_ref();
-    app.check_repeated(id, &caller, audience).await?;
+    if key.is_some() {
+        let (audience, fresh) = (request.audience.as_ref(), status == StatusCode::CREATED);
+        app.check_repeated(id, &caller, audience, fresh).await?;
+    }
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
     Ok((status, Json(SaleBody::new(record, &tally, &app).await?)))
 }

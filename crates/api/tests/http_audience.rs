@@ -260,6 +260,29 @@ async fn a_packet_ends_with_its_last_share() {
 }
 
 #[tokio::test]
+async fn creating_is_no_guess() {
+    let service = Service::start().await;
+    service.deposit("sam", 100_000).await;
+    let token = service.token("sam", "send");
+    // More than may be guessed at once.
+    for n in 0..8 {
+        let mut body = common::packet(10_000, 3);
+        body["audience"] = json!({ "passphrase": format!("word {n}") });
+        let reply = match n % 2 {
+            0 => service.post("/v1/red-packets", &token, body).await,
+            _ => {
+                let key = format!("packet-{n}");
+                service
+                    .post_key("/v1/red-packets", &token, &key, body)
+                    .await
+            }
+        };
+        assert_eq!(reply.status, 201, "{n} {reply:?}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn an_audience_that_cannot_be_is_refused() {
     let service = Service::start().await;
     service.deposit("sam", 10_000).await;
