@@ -74,7 +74,10 @@ pub(crate) async fn deposit(
 ) -> Result<(StatusCode, Json<DepositBody>), Problem> {
     call.caller.require(Scope::Operate)?;
     if request.amount < 1 {
-        return Err(Problem::invalid("a deposit is at least 1 minor unit"));
+        return Err(Problem::invalid_at(
+            "#/amount",
+            "a deposit is at least 1 minor unit",
+        ));
     }
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";

@@ -129,7 +129,8 @@ impl AudienceRequest {
                 passphrase: None,
             }) => {
                 if users.is_empty() || users.len() > USERS_MAX {
-                    return Err(Problem::invalid("an audience names 1 to 5000 users"));
+                    let detail = "an audience names 1 to 5000 users";
+                    return Err(Problem::invalid_at("#/audience/users", detail));
                 }
                 kept.users = Some(users.iter().map(|user| user.0.to_string()).collect());
             }
@@ -145,7 +146,7 @@ impl AudienceRequest {
             }) => kept.passphrase = Some(KeptPassphrase::of(said).await?),
             Some(_) => {
                 let advice = "an audience is one of `users`, `invitation` and `passphrase`";
-                return Err(Problem::invalid(advice));
+                return Err(Problem::invalid_at("#/audience", advice));
             }
         }
         let text = serde_json::to_string(&kept);

@@ -129,7 +129,10 @@ pub(crate) async fn order_units(
     OptionalJson(request): OptionalJson<OrderRequest>,
 ) -> Result<Response, Problem> {
     if request.quantity == 0 {
-        return Err(Problem::invalid("an order is for at least 1 unit"));
+        return Err(Problem::invalid_at(
+            "#/quantity",
+            "an order is for at least 1 unit",
+        ));
     }
     let shown = Credentials {
         invitation: request.invitation,

@@ -50,10 +50,12 @@ impl Draft {
         let starts_at = self.starts_at.map_or(now, |when| when.0);
         let usual_end = starts_at.plus_millis(self.lasts_ms);
         let ends_at = self.ends_at.map_or(usual_end, |when| when.0);
-        let window =
-            Window::new(starts_at, ends_at).map_err(|error| Problem::invalid(error.to_string()))?;
+        let window = Window::new(starts_at, ends_at)?;
         if ends_at <= now {
-            return Err(Problem::invalid("the window is over already"));
+            return Err(Problem::invalid_at(
+                "#/ends_at",
+                "the window is over already",
+            ));
         }
         let campaign = Campaign {
             id,

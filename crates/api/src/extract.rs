@@ -189,12 +189,11 @@ async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem>
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    strict::from_slice(body).map_err(|error| {
-        let kind = if error.is_data() {
-            ProblemKind::Invalid
-        } else {
-            ProblemKind::BadRequest
-        };
-        Problem::new(kind, error.to_string())
+    strict::from_slice(body).map_err(|fault| {
+        let detail = fault.error.to_string();
+        match fault.error.is_data() {
+            true => Problem::invalid(detail).at(fault.pointer),
+            false => Problem::bad_request(detail),
+        }
     })
 }

@@ -71,7 +71,8 @@ pub(crate) async fn create(
     let usual = When(meta.window.ends_at());
     let expires_at = request.expires_at.unwrap_or(usual);
     if expires_at.0 <= app.ports.clock.now() {
-        return Err(Problem::invalid("an invitation expires in the future"));
+        let detail = "an invitation expires in the future";
+        return Err(Problem::invalid_at("#/expires_at", detail));
     }
     let body = InvitationBody {
         invitation: sign(key, id, expires_at.0),

@@ -58,7 +58,8 @@ impl KeptPassphrase {
     pub(crate) async fn of(said: &str) -> Result<Self, Problem> {
         let said = plain(said);
         if !is_possible(said) {
-            return Err(Problem::invalid("a passphrase has 1 to 128 characters"));
+            let detail = "a passphrase has 1 to 128 characters";
+            return Err(Problem::invalid_at("#/audience/passphrase", detail));
         }
         let salt: [u8; 16] = rand::random();
         let hash = hash(said.to_owned(), salt.into(), ROUNDS).await;

@@ -1,5 +1,7 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
+mod fields;
+
 use std::borrow::Cow;
 
 use axum::{
@@ -8,9 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use qiang_core::{
-    admission::BadAdmissionRatio,
     book::Refusal,
-    campaign::{AckLevel, CampaignError},
+    campaign::AckLevel,
     error::chain,
     id::CampaignId,
     outcome::Outcome,
@@ -19,6 +20,7 @@ use qiang_core::{
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
+use self::fields::FieldError;
 use crate::{failures::Cause, request_id::RequestId, wire::When};
 
 /// Whoever is answered 503 may come again after this long.
@@ -140,6 +142,10 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
     offered: Vec<&'static str>,
+    /// For `invalid`: which fields are wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<FieldError>>)]
+    errors: Vec<FieldError>,
     /// The request's id, as in the header `X-Request-Id`. Log lines about the request name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
@@ -426,18 +432,6 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::Damaged { .. } => Self::internal(chain(&error)),
         }
-    }
-}
-
-impl From<BadAdmissionRatio> for Problem {
-    fn from(error: BadAdmissionRatio) -> Self {
-        Self::new(ProblemKind::Invalid, error.to_string())
-    }
-}
-
-impl From<CampaignError> for Problem {
-    fn from(error: CampaignError) -> Self {
-        Self::new(ProblemKind::Invalid, error.to_string())
     }
 }
 

@@ -8,7 +8,7 @@ use qiang_core::{
     id::CampaignId,
     money::Currency,
     ports::{CampaignRecord, GrantRecord},
-    split::{RuleName, RulePartsError, Seed, Split, SplitRule, commit},
+    split::{RuleName, Seed, Split, SplitRule, commit},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -86,13 +86,7 @@ pub(crate) struct SplitBody {
 
 impl SplitBody {
     fn rule(self) -> Result<SplitRule, Problem> {
-        SplitRule::from_parts(self.rule.0, self.min, self.max).map_err(|wrong| {
-            Problem::invalid(match wrong {
-                RulePartsError::MaxMissing => "the rule `normal` needs `max`",
-                RulePartsError::MaxGiven { .. } => "only the rule `normal` has `max`",
-                RulePartsError::MinGiven => "the rule `equal` has no `min`",
-            })
-        })
+        Ok(SplitRule::from_parts(self.rule.0, self.min, self.max)?)
     }
 
     fn of(rule: SplitRule) -> Self {
@@ -265,10 +259,9 @@ pub(crate) async fn create(
     let shares_max = app.config.limits.shares_max;
     if request.shares > shares_max {
         let detail = format!("a red packet has at most {shares_max} shares here");
-        return Err(Problem::invalid(detail));
+        return Err(Problem::invalid_at("#/shares", detail));
     }
-    let split = Split::new(request.total.amount, request.shares, request.split.rule()?)
-        .map_err(|error| Problem::invalid(error.to_string()))?;
+    let split = Split::new(request.total.amount, request.shares, request.split.rule()?)?;
     let rules = Rules::RedPacket(RedPacket {
         split,
         currency: request.total.currency.0,

@@ -21,12 +21,14 @@ impl App {
         let asked: Requirements = asked.iter().map(|one| one.0).collect();
         let has_key = self.verifier.load().sealer.is_some();
         if asked.contains(Requirement::Ticket) && !has_key {
-            return Err(Problem::invalid(
+            return Err(Problem::invalid_at(
+                "#/requirements",
                 "no tickets are made here: auth.ticket_secret is not set",
             ));
         }
         if asked.contains(Requirement::OrderCheck) && self.order_check.is_none() {
-            return Err(Problem::invalid(
+            return Err(Problem::invalid_at(
+                "#/requirements",
                 "no orders are checked here: order_check.url is not set",
             ));
         }

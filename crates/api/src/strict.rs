@@ -1,19 +1,55 @@
 //! Reads JSON as the document describes it. serde would also take an object's values in a row, as an array; here an
-//! object is an object, at any depth, and messages do not name types of Rust.
+//! object is an object, at any depth. Messages do not name types of Rust, and say which field they are about.
 
 use std::fmt;
 
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
-    Visitor,
+    Unexpected, Visitor,
 };
+use serde_path_to_error::Segment;
+
+/// Why a body cannot be read.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) error: serde_json::Error,
+    /// The field that is wrong: a JSON pointer (RFC 6901) behind `#`.
+    pub(crate) pointer: String,
+}
 
 /// Reads one value that is all of `body`.
-pub(crate) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
+pub(crate) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let value = T::deserialize(Strict(&mut json))?;
-    json.end()?;
+    let value = serde_path_to_error::deserialize(Strict(&mut json)).map_err(located)?;
+    json.end().map_err(|error| Fault {
+        error,
+        pointer: "#".to_owned(),
+    })?;
     Ok(value)
+}
+
+fn located(error: serde_path_to_error::Error<serde_json::Error>) -> Fault {
+    let mut pointer = "#".to_owned();
+    let mut add = |name: &str| {
+        pointer.push('/');
+        pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+    };
+    for segment in error.path() {
+        match segment {
+            Segment::Seq { index } => add(&index.to_string()),
+            Segment::Map { key } => add(key),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let error = error.into_inner();
+    // They are found beside the field.
+    let text = error.to_string();
+    let beside = ["missing field `", "duplicate field `"];
+    let named = beside.iter().find_map(|it| text.strip_prefix(it));
+    if let Some((name, _)) = named.and_then(|rest| rest.split_once('`')) {
+        add(name);
+    }
+    Fault { error, pointer }
 }
 
 /// A part of reading that hands strictness on to the parts within.
@@ -32,6 +68,47 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Object<V> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
         self.0.visit_map(Strict(map))
     }
+}
+
+/// Takes a whole number of a range.
+struct Whole<V> {
+    visitor: V,
+    min: i128,
+    max: i128,
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Whole<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {} to {}", self.min, self.max)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<V::Value, E> {
+        match (self.min..=self.max).contains(&i128::from(value)) {
+            true => self.visitor.visit_i64(value),
+            false => Err(E::invalid_value(Unexpected::Signed(value), &self)),
+        }
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<V::Value, E> {
+        match (self.min..=self.max).contains(&i128::from(value)) {
+            true => self.visitor.visit_u64(value),
+            false => Err(E::invalid_value(Unexpected::Unsigned(value), &self)),
+        }
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($method:ident: $type:ty;)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.0.$method(Whole {
+                visitor,
+                min: <$type>::MIN.into(),
+                max: <$type>::MAX.into(),
+            })
+        })*
+    };
 }
 
 macro_rules! forward_deserialize {
@@ -58,17 +135,20 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         self.0.deserialize_map(Object(visitor))
     }
 
+    whole_numbers! {
+        deserialize_i8: i8;
+        deserialize_i16: i16;
+        deserialize_i32: i32;
+        deserialize_i64: i64;
+        deserialize_u8: u8;
+        deserialize_u16: u16;
+        deserialize_u32: u32;
+        deserialize_u64: u64;
+    }
+
     forward_deserialize! {
         deserialize_any();
         deserialize_bool();
-        deserialize_i8();
-        deserialize_i16();
-        deserialize_i32();
-        deserialize_i64();
-        deserialize_u8();
-        deserialize_u16();
-        deserialize_u32();
-        deserialize_u64();
         deserialize_f32();
         deserialize_f64();
         deserialize_char();
@@ -205,8 +285,8 @@ mod tests {
     fn an_object_is_no_array_of_its_values() {
         let check = |json: &str, refusal: &str| match from_slice::<Outer>(json.as_bytes()) {
             Ok(_) => assert_eq!(refusal, "", "{json}"),
-            Err(error) => {
-                let error = error.to_string();
+            Err(fault) => {
+                let error = fault.error.to_string();
                 assert!(
                     !refusal.is_empty() && error.starts_with(refusal),
                     "{json}: {error}"
@@ -228,5 +308,42 @@ mod tests {
         check(&format!(r#"{{"inner":{inner}}} x"#), "trailing characters");
         check(&format!(r#"{{"inner":{inner},"more":1}}"#), "unknown field");
         check(r#"{"inner":{"number":1,"number":1}}"#, "duplicate field");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_field_and_without_types() {
+        let check = |json: &str, pointer: &str, refusal: &str| {
+            let fault = from_slice::<Outer>(json.as_bytes()).unwrap_err();
+            let error = fault.error.to_string();
+            assert!(error.starts_with(refusal), "{json}: {error}");
+            assert_eq!(fault.pointer, pointer, "{json}");
+        };
+        let number = |number: &str| format!(r#"{{"inner":{{"number":{number},"text":"a"}}}}"#);
+        let whole = "a whole number from 0 to 4294967295";
+        for (wrong, what) in [
+            ("-1", "invalid value: integer `-1`"),
+            ("4294967296", "invalid value: integer `4294967296`"),
+            ("1.5", "invalid type: floating point `1.5`"),
+            ("\"1\"", "invalid type: string \"1\""),
+            ("null", "invalid type: null"),
+        ] {
+            let refusal = format!("{what}, expected {whole}");
+            check(&number(wrong), "#/inner/number", &refusal);
+        }
+        let text = r#"{"inner":{"number":1,"text":2}}"#;
+        check(
+            text,
+            "#/inner/text",
+            "invalid type: integer `2`, expected a string",
+        );
+        let inner = r#"{"number":1,"text":"a"}"#;
+        let many = format!(r#"{{"inner":{inner},"many":[{inner},{{"number":1}}]}}"#);
+        check(&many, "#/many/1/text", "missing field `text`");
+        check("{}", "#/inner", "missing field `inner`");
+        let twice = r#"{"inner":{"number":1,"number":1}}"#;
+        check(twice, "#/inner/number", "duplicate field");
+        let more = format!(r#"{{"inner":{inner},"a/b~c":1}}"#);
+        check(&more, "#/a~1b~0c", "unknown field");
+        check("[]", "#", "invalid type: sequence, expected an object");
     }
 }

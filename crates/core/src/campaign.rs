@@ -9,7 +9,7 @@ mod tally;
 use crate::{
     admission::AdmissionRatio,
     id::{CampaignId, UserId},
-    money::Currency,
+    money::{AMOUNT_MINOR_MAX, Currency},
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
     words::words,
@@ -57,11 +57,11 @@ pub enum CampaignError {
     #[error("a sale's per-user limit is 1 up to its stock")]
     Limit,
     /// Hold out of range.
-    #[error("a hold is 1 ms up to 30 days")]
+    #[error("a hold is at least 1 and at most 2592000 seconds (30 days)")]
     Hold,
     /// Price negative, or the whole stock's price does not fit.
     #[error(
-        "a unit price is 0 or more, and the price of the whole stock must fit in 64 bits of minor units"
+        "a unit price is 0 or more, and the whole stock costs at most {AMOUNT_MINOR_MAX} minor units"
     )]
     Price,
 }

@@ -31,10 +31,19 @@ impl Timestamp {
     }
 }
 
-/// A window that ends before it starts, or lies outside what a calendar can show.
+/// Why a window cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a window must end after it starts, between the years 1970 and 9998")]
-pub struct WindowError;
+pub enum WindowError {
+    /// It starts outside what a calendar can show.
+    #[error("a window starts in the years 1970 to 9998 (UTC)")]
+    Start,
+    /// It ends where it starts, or before.
+    #[error("a window ends after it starts")]
+    Empty,
+    /// It ends outside what a calendar can show.
+    #[error("a window ends before the year 9999 (UTC)")]
+    End,
+}
 
 /// When claims are accepted: from `starts_at` on, up to but without `ends_at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +56,18 @@ impl Window {
     /// A window that is not empty.
     ///
     /// # Errors
-    /// When it is empty or outside the calendar.
+    /// The first rule that does not hold.
     pub fn new(starts_at: Timestamp, ends_at: Timestamp) -> Result<Self, WindowError> {
-        let sound = Timestamp(0) <= starts_at && starts_at < ends_at && ends_at <= Timestamp::MAX;
-        sound
-            .then_some(Self { starts_at, ends_at })
-            .ok_or(WindowError)
+        if !(Timestamp(0)..=Timestamp::MAX).contains(&starts_at) {
+            return Err(WindowError::Start);
+        }
+        if ends_at <= starts_at {
+            return Err(WindowError::Empty);
+        }
+        if ends_at > Timestamp::MAX {
+            return Err(WindowError::End);
+        }
+        Ok(Self { starts_at, ends_at })
     }
 
     /// The first instant at which claims are accepted.
