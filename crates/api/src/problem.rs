@@ -76,7 +76,7 @@ kinds! {
     Paused = SERVICE_UNAVAILABLE, "paused", "The campaign is paused";
     NotStarted = CONFLICT, "not-started", "The campaign has not started";
     Ended = GONE, "ended", "The campaign has ended";
-    LimitReached = CONFLICT, "limit-reached", "The user has as much as the campaign allows";
+    LimitReached = CONFLICT, "limit-reached", "That is more than the campaign allows a user";
     SoldOut = CONFLICT, "sold-out", "Sold out";
     Throttled = TOO_MANY_REQUESTS, "throttled", "Too many claims";
     LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
@@ -309,7 +309,10 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
                 .retry_after(u32::try_from(seconds).unwrap_or(u32::MAX))
         }
         Outcome::Ended => ProblemKind::Ended.into(),
-        Outcome::LimitReached { .. } => ProblemKind::LimitReached.into(),
+        Outcome::LimitReached { limit, held } => {
+            let detail = format!("a user may have {limit} here, and this one has {held}");
+            Problem::new(ProblemKind::LimitReached, detail)
+        }
         Outcome::SoldOut { .. } => {
             let detail = "fewer units are left than were asked for";
             Problem::new(ProblemKind::SoldOut, detail)

@@ -342,11 +342,12 @@ pub(crate) async fn list(
     if !app.may_see_draws(id, &meta.owner, draws, &caller).await? {
         return Err(ProblemKind::DrawsHidden.into());
     }
-    let grants = app.ports.ledger.grants(id, page.after, limit).await?;
-    let next = grants
-        .last()
-        .filter(|_| grants.len() == limit as usize)
-        .map(|last| last.number);
+    // One more than the page has tells whether there is another page.
+    let ledger = &app.ports.ledger;
+    let mut grants = ledger.grants(id, page.after, limit + 1).await?;
+    let is_last = grants.len() <= limit as usize;
+    grants.truncate(limit as usize);
+    let next = grants.last().filter(|_| !is_last).map(|last| last.number);
     let claims = grants
         .into_iter()
         .map(|grant| ShareBody::new(grant, meta.currency));

@@ -44,11 +44,14 @@ words!(CampaignKind { RedPacket = "red_packet", Sale = "sale" });
 /// Why a campaign cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CampaignError {
-    /// Title empty or too long.
-    #[error("a title is 1 to {TITLE_CHARS_MAX} characters")]
+    /// Title blank or too long.
+    #[error("a title is 1 to {TITLE_CHARS_MAX} characters, and not all of them are blank")]
     Title,
-    /// A title that breaks lines or terminals; databases differ in which of these they take.
-    #[error("a title has no control characters, such as a line break or NUL")]
+    /// A title that breaks lines or terminals, or that turns the text around it; databases differ in which of these
+    /// they take.
+    #[error(
+        "a title has no control characters, such as a line break or NUL, and does not override the direction of text"
+    )]
     TitleControl,
     /// Stock out of range.
     #[error("a sale's stock is 1 to {STOCK_MAX} units")]
@@ -125,6 +128,24 @@ pub struct Campaign {
     pub rules: Rules,
 }
 
+/// Whether nothing of it is seen: white space, and characters without width.
+fn is_blank(character: char) -> bool {
+    let unseen = ['\u{ad}', '\u{180e}', '\u{2800}', '\u{3164}', '\u{feff}'];
+    character.is_whitespace()
+        || unseen.contains(&character)
+        || ('\u{200b}'..='\u{200f}').contains(&character)
+        || ('\u{2060}'..='\u{2064}').contains(&character)
+}
+
+/// Whether it breaks lines or terminals, or embeds, overrides or isolates a direction of text (Unicode Standard
+/// Annex 9). Marks of direction are none of these.
+fn is_control(character: char) -> bool {
+    character.is_control()
+        || ['\u{2028}', '\u{2029}'].contains(&character)
+        || ('\u{202a}'..='\u{202e}').contains(&character)
+        || ('\u{2066}'..='\u{2069}').contains(&character)
+}
+
 impl Campaign {
     /// Checks what no field's type can.
     ///
@@ -132,9 +153,9 @@ impl Campaign {
     /// [`CampaignError::Title`], [`CampaignError::TitleControl`].
     pub fn check(&self) -> Result<(), CampaignError> {
         let chars = self.title.chars().count();
-        if !(1..=TITLE_CHARS_MAX).contains(&chars) {
+        if chars > TITLE_CHARS_MAX || self.title.chars().all(is_blank) {
             Err(CampaignError::Title)
-        } else if self.title.chars().any(char::is_control) {
+        } else if self.title.chars().any(is_control) {
             Err(CampaignError::TitleControl)
         } else {
             Ok(())
