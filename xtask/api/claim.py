@@ -50,5 +50,5 @@ assert [claim.user for claim in claims] == ["alice"], claims
 
 refused = claim_share.sync("01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80", client=client)
 assert isinstance(refused, Problem), refused
-assert refused.type_ is ProblemType.URNQIANGPROBLEMUNKNOWN_CAMPAIGN, refused
+assert refused.type_ is ProblemType.UNKNOWN_CAMPAIGN, refused
 print(f"Python: {share.parsed.campaign} gave {share.parsed.amount.amount}")

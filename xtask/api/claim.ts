@@ -40,5 +40,5 @@ assert.deepEqual(claims.data?.claims.map((claim) => claim.user), ["alice"]);
 const unknown = { path: { id: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80" } };
 const refused = await client.POST("/v1/red-packets/{id}/claims", { params: unknown });
 const type: components["schemas"]["ProblemType"] | undefined = refused.error?.type;
-assert.equal(type, "urn:qiang:problem:unknown-campaign");
+assert.equal(type, "/problems/unknown-campaign");
 console.log(`TypeScript: ${share.data.campaign} gave ${share.data.amount.amount}`);

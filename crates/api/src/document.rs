@@ -9,6 +9,8 @@ mod schemas;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
 
+use crate::problem::ProblemKind;
+
 /// The header that names a request, so that repeating it is safe.
 const KEY: &str = "Idempotency-Key";
 const IF_NONE_MATCH: &str = "If-None-Match";
@@ -93,6 +95,10 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         }
         "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID}),
         "user" => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
+        "slug" => {
+            let slugs: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.slug()).collect();
+            json!({"type": "string", "enum": slugs})
+        }
         _ => {
             let schema = &mut parameter["schema"];
             schemas::complete_number(schema);
@@ -109,6 +115,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         IF_NONE_MATCH => json!("W/\"0d3f51a86f4b2c19\""),
         KEY => json!(examples::KEY),
         TICKET => json!(examples::TICKET),
+        "slug" => json!("sold-out"),
         _ => json!(examples::USER),
     };
 }
@@ -116,24 +123,24 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{problem::ProblemKind, router::document};
+    use crate::router::document;
 
     #[test]
     fn the_types_of_problems_are_those_that_are_answered() {
         let document = document();
         let types = &document["components"]["schemas"]["ProblemType"]["enum"];
         let named: Vec<_> = list(types).filter_map(Value::as_str).collect();
-        let kinds: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
+        let kinds: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.path()).collect();
         assert_eq!(named, kinds);
         let field = &document["components"]["schemas"]["Problem"]["properties"]["type"];
         assert_eq!(field["$ref"], "#/components/schemas/ProblemType");
         // Every problem is answered somewhere; this one where there is no operation.
         let text = document["paths"].to_string();
-        let elsewhere = ProblemKind::MethodNotAllowed.urn();
-        for urn in kinds.into_iter().filter(|urn| *urn != elsewhere) {
+        let elsewhere = ProblemKind::MethodNotAllowed.path();
+        for path in kinds.into_iter().filter(|path| *path != elsewhere) {
             assert!(
-                text.contains(&format!("\"{urn}\"")),
-                "no operation answers {urn}"
+                text.contains(&format!("\"{path}\"")),
+                "no operation answers {path}"
             );
         }
     }

@@ -23,6 +23,7 @@ mod members;
 mod metrics;
 mod order_check;
 mod orders;
+mod pages;
 mod passphrase;
 mod places;
 mod problem;

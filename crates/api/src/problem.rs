@@ -40,8 +40,9 @@ macro_rules! kinds {
                 match self { $(Self::$name => StatusCode::$status,)* }
             }
 
-            pub(crate) fn urn(self) -> &'static str {
-                match self { $(Self::$name => concat!("urn:qiang:problem:", $slug),)* }
+            /// The path of the page that explains it, which is the problem's type.
+            pub(crate) fn path(self) -> &'static str {
+                match self { $(Self::$name => concat!("/problems/", $slug),)* }
             }
 
             /// The last word of the type.
@@ -110,10 +111,10 @@ kinds! {
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemBody {
-    /// Which problem; stable.
+    /// Which problem; stable. It is also the path of a page of the service that says what to do.
     #[serde(rename = "type")]
-    #[schema(example = "urn:qiang:problem:sold-out")]
-    urn: &'static str,
+    #[schema(example = "/problems/sold-out")]
+    kind: &'static str,
     /// The problem in words, the same for all of its type.
     title: &'static str,
     /// The HTTP status.
@@ -173,7 +174,7 @@ struct Inner {
 impl Problem {
     pub(crate) fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
         let body = ProblemBody {
-            urn: kind.urn(),
+            kind: kind.path(),
             title: kind.title(),
             status: kind.status().as_u16(),
             detail: detail.into(),
@@ -337,7 +338,7 @@ pub(crate) fn outcome(outcome: &Outcome, ms_to_start: i64) -> Response {
 /// The most frequent answer under peak load; written once.
 fn sold_out() -> Response {
     const FIELDS: &str = concat!(
-        r#"{"type":"urn:qiang:problem:sold-out","title":"Sold out","status":409,"#,
+        r#"{"type":"/problems/sold-out","title":"Sold out","status":409,"#,
         r#""outcome":"sold_out","remaining":0"#,
     );
     let body = match RequestId::current() {
@@ -444,10 +445,10 @@ mod tests {
 
     #[test]
     fn types_are_distinct() {
-        let mut urns: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
-        urns.sort_unstable();
-        urns.dedup();
-        assert_eq!(urns.len(), ProblemKind::ALL.len());
+        let mut paths: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.path()).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), ProblemKind::ALL.len());
     }
 
     #[test]

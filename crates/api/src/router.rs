@@ -24,7 +24,7 @@ use crate::{
     campaigns, claims,
     document::complete,
     health::{self, Operation},
-    invitation, orders, places,
+    invitation, orders, pages, places,
     problem::{Problem, ProblemKind},
     red_packets, sales, tickets,
 };
@@ -32,9 +32,9 @@ use crate::{
 /// The document, before the routes are added.
 #[derive(OpenApi)]
 #[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
-    Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`. Every POST but \
-    those for tickets and invitations may carry an `Idempotency-Key`, and with another body the same key is \
-    refused with 422. \
+    Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`, the path of \
+    a page that explains it. Every POST but those for tickets and invitations may carry an `Idempotency-Key`, and \
+    with another body the same key is refused with 422. \
     Deposits, red packets, sales and orders have their effect once a key; payments once a reference; cancelling, \
     pausing, resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
     request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one."), security(("bearer" = [])))]
@@ -83,6 +83,8 @@ where
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))
+        .routes(routes!(pages::list))
+        .routes(routes!(pages::one))
 }
 
 /// The OpenAPI document.

@@ -75,7 +75,7 @@ async fn slow_bodies_are_cut_off() {
     stream.write_all(head.as_bytes()).await.unwrap();
     let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
     assert!(
-        answer.starts_with("HTTP/1.1 408 ") && answer.contains("urn:qiang:problem:body-timeout"),
+        answer.starts_with("HTTP/1.1 408 ") && answer.contains("/problems/body-timeout"),
         "{answer}"
     );
     assert!(closed);

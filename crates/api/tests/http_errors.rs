@@ -127,6 +127,28 @@ async fn problems_of_a_field_name_it_and_say_its_limits() {
 }
 
 #[tokio::test]
+async fn types_of_problems_lead_to_pages() {
+    let service = Service::start().await;
+    let problem = service.get("/v1/sales/x", "").await.text("type");
+    let page = service.get(&problem, "").await;
+    let text = String::from_utf8(page.body.to_vec()).unwrap();
+    assert_eq!(page.status, 200);
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    assert!(text.contains("<h1>A valid token is needed</h1>"), "{text}");
+    let all = service.get("/problems", "").await;
+    let all = String::from_utf8(all.body.to_vec()).unwrap();
+    let links: Vec<_> = all.split("href=\"").skip(1).collect();
+    assert!(links.len() > 40, "{all}");
+    for link in links {
+        let path = link.split('"').next().unwrap();
+        assert_eq!(service.get(path, "").await.status, 200, "{path}");
+    }
+    let unknown = service.get("/problems/x", "").await;
+    unknown.assert_problem(404, "not-found");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn titles_in_any_script_are_taken() {
     let service = Service::start().await;
     for title in ["恭喜发财", "تخفيضات\u{200f}!", "👨‍👩‍👧", " a "] {

@@ -74,6 +74,7 @@ impl Operation {
             _ => &ids.packet,
         };
         let path = self.path.replace("{id}", id).replace("{user}", "sam");
+        let path = path.replace("{slug}", "sold-out");
         call(service.addr, &self.method, &path, token, &[], self.body()).await
     }
 

@@ -305,8 +305,8 @@ fn read(response: &Response) -> Answer {
 
 /// The problem's type, without what all of them begin with.
 fn slug(body: &Value) -> &str {
-    let urn = body["type"].as_str().unwrap_or("?");
-    urn.rsplit(':').next().unwrap_or(urn)
+    let path = body["type"].as_str().unwrap_or("?");
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn success(body: &Value, fresh: bool) -> Option<Answer> {
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(answer(200, &sale), Answer::Stock(12));
         let paid = json!({"outcome": "paid", "order": grant});
         assert_eq!(answer(200, &paid), Answer::Payment("paid".to_owned()));
-        let problem = |name: &str| json!({"type": format!("urn:qiang:problem:{name}")});
+        let problem = |name: &str| json!({"type": format!("/problems/{name}")});
         let sold_out = answer(409, &problem("sold-out"));
         assert_eq!(sold_out, Answer::Refused("sold-out".to_owned()));
         assert!(!answer(503, &problem("uncertain")).is_final());

@@ -163,7 +163,7 @@ fn problem_content(path: &str, kinds: &[ProblemKind]) -> Value {
     let mut named = Map::new();
     for kind in kinds {
         let mut problem = json!({
-            "type": kind.urn(),
+            "type": kind.path(),
             "title": kind.title(),
             "status": kind.status().as_u16(),
             "request_id": examples::REQUEST_ID,
@@ -184,6 +184,7 @@ fn complete_content(operation: &Value, content: &mut Value, schemas: &Map<String
         let example = match media_type.as_str() {
             "application/json" => examples::of_schema(&content["schema"], schemas),
             "text/event-stream" => json!(STREAM),
+            "text/html" => json!("<!doctype html>\n<title>Sold out</title>\n"),
             _ if operation["operationId"] == "checkHealth" => json!("ok\n"),
             _ => json!("qiang_engine_stopped 0\n"),
         };

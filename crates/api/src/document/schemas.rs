@@ -105,7 +105,7 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 11] {
         (
             "ProblemType",
             "Which problem it is. Stable: switch on it.",
-            all(ProblemKind::ALL, ProblemKind::urn),
+            all(ProblemKind::ALL, ProblemKind::path),
         ),
     ]
 }
@@ -119,7 +119,13 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
         object(schema).retain(|_, value| !value.is_null());
     }
     for (name, description, words) in enums() {
-        let schema = json!({"type": "string", "description": description, "enum": words});
+        let mut schema = json!({"type": "string", "description": description, "enum": words});
+        if name == "ProblemType" {
+            // For generators of clients: a path makes no name.
+            let slugs = ProblemKind::ALL.iter().map(|kind| kind.slug());
+            let names = slugs.map(|slug| slug.to_uppercase().replace('-', "_"));
+            schema["x-enum-varnames"] = names.collect();
+        }
         schemas.insert(name.to_owned(), schema);
     }
 }

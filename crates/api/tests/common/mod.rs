@@ -255,7 +255,7 @@ impl Reply {
         );
         let body = self.json();
         assert_eq!(self.status, status, "{body}");
-        assert_eq!(body["type"], json!(format!("urn:qiang:problem:{kind}")));
+        assert_eq!(body["type"], json!(format!("/problems/{kind}")));
         assert_eq!(body["status"], json!(status));
         assert!(
             body["title"]

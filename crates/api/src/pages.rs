@@ -1,0 +1,194 @@
+//! What the types of problems lead to: a page for each, which explains it and says what to do.
+
+use axum::{
+    http::header,
+    response::{Html, IntoResponse as _, Response},
+};
+
+use crate::{
+    extract::Param,
+    problem::{Problem, ProblemBody, ProblemKind},
+};
+
+/// Pages change with releases alone.
+const CACHING: (header::HeaderName, &str) = (header::CACHE_CONTROL, "public, max-age=3600");
+
+/// All types of problems.
+#[utoipa::path(get, path = "/problems", tag = "problems", security(()),
+    operation_id = "listProblems",
+    responses((status = 200, description = "A page that names each", body = String, content_type = "text/html")))]
+pub(crate) async fn list() -> Response {
+    let rows = ProblemKind::ALL.iter().map(|kind| {
+        let (path, slug, title) = (kind.path(), kind.slug(), kind.title());
+        let status = kind.status().as_u16();
+        format!("<li><a href=\"{path}\">{slug}</a> ({status}): {title}</li>\n")
+    });
+    let rows: String = rows.collect();
+    page("Problems", &format!("<ul>\n{rows}</ul>\n"))
+}
+
+/// What a type of problems means, and what to do: where `type` leads.
+#[utoipa::path(get, path = "/problems/{slug}", tag = "problems", security(()),
+    operation_id = "explainProblem",
+    params(("slug" = String, Path, description = "The last part of the type")),
+    responses((status = 200, description = "A page for people", body = String, content_type = "text/html"),
+        (status = 404, body = ProblemBody)))]
+pub(crate) async fn one(Param(slug): Param<String>) -> Result<Response, Problem> {
+    let mut kinds = ProblemKind::ALL.iter();
+    let kind = kinds.find(|kind| kind.slug() == slug);
+    let kind = kind.ok_or(ProblemKind::NotFound)?;
+    let (status, advice) = (kind.status(), advice(*kind));
+    let body = format!(
+        "<p>Status {status}. Type <code>{}</code>.</p>\n<p>{advice}</p>\n\
+         <p><a href=\"/problems\">All problems</a></p>\n",
+        kind.path()
+    );
+    Ok(page(kind.title(), &body))
+}
+
+/// All texts are ours: there is nothing to escape.
+fn page(title: &str, body: &str) -> Response {
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <h1>{title}</h1>\n{body}</html>\n"
+    );
+    ([CACHING], Html(html)).into_response()
+}
+
+/// What it means, and what whoever is answered it can do.
+fn advice(kind: ProblemKind) -> &'static str {
+    use ProblemKind as Kind;
+    match kind {
+        Kind::BadRequest => {
+            "The path, the query, a header or the JSON has not the form that the document describes. Repeating it \
+             does not help; <code>detail</code> says what is wrong."
+        }
+        Kind::Unauthenticated => {
+            "Send <code>Authorization: Bearer</code> and a token that is signed with the installation's key and \
+             has not expired."
+        }
+        Kind::Forbidden => {
+            "The token has not the scope that <code>WWW-Authenticate</code> names, or the thing belongs to \
+             somebody else. Ask for a token with that scope."
+        }
+        Kind::NotFound => {
+            "The path or the thing is not there, or is not the caller's to see. Check the id."
+        }
+        Kind::MethodNotAllowed => "Use a method that the header <code>Allow</code> names.",
+        Kind::BodyTimeout => "The body came too slowly. Send the request again; nothing was done.",
+        Kind::TooLarge => "Send a smaller body; <code>detail</code> says how large it may be.",
+        Kind::MediaType => {
+            "Send JSON in UTF-8 with <code>Content-Type: application/json</code>, without compression."
+        }
+        Kind::Invalid => {
+            "The request is well formed and asks for something impossible. <code>errors</code> names the fields \
+             and says their limits. Change them; repeating it does not help."
+        }
+        Kind::AckUnavailable => {
+            "The installation does not offer this acknowledgement level. Choose one of <code>offered</code>, or \
+             none."
+        }
+        Kind::KeyReused => {
+            "An idempotency key stands for one request. Use a fresh key for another request, and the same key \
+             only to repeat the same one."
+        }
+        Kind::AmountMismatch => "Confirm the order's whole price, in its currency.",
+        Kind::InsufficientFunds => "Put money into the sender's account first, or send less.",
+        Kind::PhaseConflict => {
+            "A campaign that is over cannot be paused, resumed or changed. Look at its state first."
+        }
+        Kind::OrderConflict => {
+            "A paid order is returned and not cancelled, and only a paid one is returned. Look at the order \
+             first."
+        }
+        Kind::UnknownCampaign => {
+            "No campaign has this id, or it is of the other kind: claims of red packets and orders of sales have \
+             their own paths."
+        }
+        Kind::Paused => {
+            "An operator has paused the campaign. Come again after <code>Retry-After</code> seconds."
+        }
+        Kind::NotStarted => {
+            "Come again at <code>starts_at</code>, which is in <code>Retry-After</code> seconds."
+        }
+        Kind::Ended => {
+            "The campaign is over. Nothing is granted any more; who has a grant still gets it again."
+        }
+        Kind::LimitReached => {
+            "A user may have <code>limit</code>, and this one has <code>held</code>. Ask for no more than the \
+             difference. To hear of an order again, repeat its request with its idempotency key."
+        }
+        Kind::SoldOut => {
+            "Fewer are left than were asked for: <code>remaining</code>. In a sale some may come back when orders \
+             expire or are cancelled."
+        }
+        Kind::Throttled => "Wait for <code>Retry-After</code> seconds, then go on more slowly.",
+        Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
+        Kind::NoPlace => {
+            "The caller has no place in this line, or it was decided too long ago. Claim again to take a place at \
+             the end."
+        }
+        Kind::Overloaded => {
+            "More requests wait than can be answered in time. Nothing was decided; come again after <code>Retry- \
+             After</code> seconds, more slowly each time."
+        }
+        Kind::Unavailable => {
+            "What is needed for a decision cannot be reached. Nothing was decided; come again. Operators: see \
+             <code>/readyz</code> and the log."
+        }
+        Kind::Uncertain => {
+            "The request may have had its effect. Repeat it with the same idempotency key: it has its effect \
+             once."
+        }
+        Kind::LedgerIncomplete => {
+            "The ledger was restored to an earlier moment, or is another one. What was granted stays granted; \
+             repeat the request later. Operators: run <code>qiang reconcile</code>."
+        }
+        Kind::Stopping => "This node goes down. Send the request again; another node answers it.",
+        Kind::NotAdmitted => {
+            "More users ask than are admitted for the units that are left. Nothing was decided, and it is not \
+             sold out: come again."
+        }
+        Kind::StockGranted => "A sale's stock cannot be less than users have of it already.",
+        Kind::Internal => {
+            "This is a fault of the service. Operators find the cause in the log by <code>request_id</code>."
+        }
+        Kind::TicketMissing => {
+            "Get a ticket with <code>POST …/tickets</code> once the campaign has started, and send it as \
+             <code>Grab-Ticket</code>."
+        }
+        Kind::TicketInvalid => {
+            "The ticket was changed, or made by another installation. Get one here."
+        }
+        Kind::TicketExpired => "Tickets last a short time. Get another one.",
+        Kind::TicketOfAnotherUser => "Tickets cannot be handed on. Get one with your own token.",
+        Kind::TicketOfAnotherCampaign => "Get a ticket of this campaign.",
+        Kind::TicketNotNeeded => "Claim without a ticket.",
+        Kind::ChallengeFailed => {
+            "The solution is wrong or too late. Ask for another challenge, and solve it in time."
+        }
+        Kind::OrderCheckRefused => {
+            "The shop was asked, and refused the order. <code>detail</code> has its reason."
+        }
+        Kind::OrderCheckUnavailable => {
+            "The shop did not answer in time. Nothing was decided; come again."
+        }
+        Kind::NotNamed => {
+            "The campaign is for users that its owner has named, and the caller is none of them."
+        }
+        Kind::InvitationInvalid => {
+            "Send <code>invitation</code> as it was given, before it expires. It is for one campaign."
+        }
+        Kind::PassphraseWrong => {
+            "Send the campaign's <code>passphrase</code>. Guesses are limited."
+        }
+        Kind::DrawsHidden => "The sender shows the draws to those who have a share, or to nobody.",
+        Kind::NotByInvitation => {
+            "Invitations can only be signed for campaigns that were created with \
+             <code>audience.invitation</code>."
+        }
+        Kind::ReturnPeriodOver => {
+            "The buyer is too late. The seller can still take the order back."
+        }
+    }
+}
