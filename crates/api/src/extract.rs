@@ -176,13 +176,19 @@ fn is_json(content_type: &str) -> bool {
 
 async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem> {
     let bytes_max = config.body_bytes_max;
-    let body = Limited::new(request.into_body(), bytes_max).collect();
+    let too_large = || {
+        let detail = format!("a body has at most {bytes_max} bytes");
+        Problem::new(ProblemKind::TooLarge, detail)
+    };
+    let body = request.into_body();
+    // Nobody waits for what is announced as too much.
+    if hyper::body::Body::size_hint(&body).lower() > bytes_max as u64 {
+        return Err(too_large());
+    }
+    let body = Limited::new(body, bytes_max).collect();
     match tokio::time::timeout(config.request_timeout(), body).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
-            ProblemKind::TooLarge,
-            format!("a body has at most {bytes_max} bytes"),
-        )),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::bad_request("the body broke off")),
         Err(_) => Err(ProblemKind::BodyTimeout.into()),
     }

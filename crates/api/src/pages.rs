@@ -77,6 +77,8 @@ fn advice(kind: ProblemKind) -> &'static str {
         Kind::MethodNotAllowed => "Use a method that the header <code>Allow</code> names.",
         Kind::BodyTimeout => "The body came too slowly. Send the request again; nothing was done.",
         Kind::TooLarge => "Send a smaller body; <code>detail</code> says how large it may be.",
+        Kind::UriTooLong => "Send a shorter path and query.",
+        Kind::HeadTooLarge => "Send fewer and shorter headers; the connection is closed.",
         Kind::MediaType => {
             "Send JSON in UTF-8 with <code>Content-Type: application/json</code>, without compression."
         }

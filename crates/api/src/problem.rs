@@ -65,6 +65,8 @@ kinds! {
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "This path does not know the method";
     BodyTimeout = REQUEST_TIMEOUT, "body-timeout", "The body did not arrive in time";
     TooLarge = PAYLOAD_TOO_LARGE, "too-large", "The body is too large";
+    UriTooLong = URI_TOO_LONG, "uri-too-long", "The path and the query are too long";
+    HeadTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The headers are too large";
     MediaType = UNSUPPORTED_MEDIA_TYPE, "media-type", "The body must be JSON";
     Invalid = UNPROCESSABLE_ENTITY, "invalid", "The request asks for something impossible";
     AckUnavailable = UNPROCESSABLE_ENTITY, "ack-unavailable", "This engine cannot reach that acknowledgement level";
@@ -150,6 +152,15 @@ pub(crate) struct ProblemBody {
     /// The request's id, as in the header `X-Request-Id`. Log lines about the request name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
+}
+
+impl ProblemBody {
+    /// With the id of the request that is being answered.
+    fn into_json(mut self) -> Vec<u8> {
+        self.request_id = RequestId::current().map(|id| id.as_str().to_owned());
+        // A struct of texts and numbers always serialises.
+        serde_json::to_vec(&self).unwrap_or_default()
+    }
 }
 
 /// no answer of the engine or the ledger, or `ledger-incomplete`
@@ -293,6 +304,11 @@ impl Problem {
         Self::new(ProblemKind::Throttled, "").retry_after(wait_s.max(1))
     }
 
+    /// Its body alone.
+    pub(crate) fn into_json(self) -> Vec<u8> {
+        self.0.body.into_json()
+    }
+
     pub(crate) fn kind_status(&self) -> StatusCode {
         StatusCode::from_u16(self.0.body.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -356,13 +372,11 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.kind_status();
         let Inner {
-            mut body,
+            body,
             headers,
             cause,
         } = *self.0;
-        body.request_id = RequestId::current().map(|id| id.as_str().to_owned());
-        // A struct of texts and numbers always serialises.
-        let body = serde_json::to_vec(&body).unwrap_or_default();
+        let body = body.into_json();
         let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
         let mut response = (status, content_type, headers, Body::from(body)).into_response();
         if let Some(cause) = cause {

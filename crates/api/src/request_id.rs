@@ -33,6 +33,11 @@ impl RequestId {
         CURRENT.scope(self.clone(), answer).await
     }
 
+    /// Makes something about the request of this id.
+    pub(crate) fn scope_now<T>(&self, make: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self.clone(), make)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         // It has visible characters of ASCII alone.
         self.0.to_str().unwrap_or_default()

@@ -83,6 +83,68 @@ async fn slow_bodies_are_cut_off() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_announced_as_too_large_is_refused_at_once() {
+    let service = Service::start().await;
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let head = format!(
+        "POST /v1/accounts/sam/deposits HTTP/1.1\r\nhost: test\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: 10000000000\r\n\r\n{{",
+        service.operator()
+    );
+    let started = Instant::now();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(closed && started.elapsed() < Duration::from_secs(4));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn heads_that_the_parser_refuses_are_answered_with_problems() {
+    let service = Service::start().await;
+    // A head that has not ended with as much as a head may have. All of it is read, so that nothing is reset.
+    let mut long = "GET / HTTP/1.1\r\na: ".to_owned();
+    long.push_str(&"x".repeat(32 * 1024 - long.len()));
+    for (head, status, kind) in [
+        ("nonsense\r\n\r\n".to_owned(), 400, "bad-request"),
+        (
+            "GET / HTTP/1.1\r\na b: c\r\n\r\n".to_owned(),
+            400,
+            "bad-request",
+        ),
+        (
+            "GET / HTTP/1.1\r\ncontent-length: x\r\n\r\n".to_owned(),
+            400,
+            "bad-request",
+        ),
+        (long, 431, "head-too-large"),
+    ] {
+        let mut stream = TcpStream::connect(service.addr).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let (answer, closed) = read_to_end(&mut stream, Duration::from_secs(5)).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        assert!(
+            answer.contains("content-type: application/problem+json\r\n"),
+            "{answer}"
+        );
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains(&format!("content-length: {}\r\n", body.len())),
+            "{answer}"
+        );
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["type"], format!("/problems/{kind}"));
+        let id = body["request_id"].as_str().unwrap();
+        assert!(head.contains(&format!("x-request-id: {id}")), "{answer}");
+        assert!(closed);
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn connections_past_the_limit_wait() {
     let service = Service::start_with(|config, _| config.server.connections_max = 2).await;
     let first = TcpStream::connect(service.addr).await.unwrap();

@@ -22,6 +22,7 @@ use tokio_util::io::InspectReader;
 use tower::Service as _;
 
 use super::guard::{Guard, Progress, SWEEP_EVERY, Stage};
+use super::parser::Explained;
 use crate::{
     config::ServerConfig,
     failures::{Cause, Failure, FailureLog},
@@ -167,11 +168,14 @@ impl Connections {
 
     async fn one(&self, stream: TcpStream, progress: Arc<Progress>) {
         let service = service_fn(|request| self.answer(request, &progress));
-        let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
-            if !bytes.is_empty() {
-                progress.received();
-            }
-        }));
+        let io = TokioIo::new(InspectReader::new(
+            Explained::new(stream),
+            |bytes: &[u8]| {
+                if !bytes.is_empty() {
+                    progress.received();
+                }
+            },
+        ));
         let mut builder = http1::Builder::new();
         // The guard closes slow and idle connections: no timer for each request.
         builder
@@ -228,15 +232,22 @@ impl Connections {
     /// A claim is answered when the engine has decided it, anything else in a bounded time.
     async fn route(&self, request: Request, is_claim: bool) -> Result<Response, Infallible> {
         let mut router = self.router.clone();
+        let is_read = request.method().is_safe();
         let answer = router.call(request);
         if is_claim {
             return answer.await;
         }
         match tokio::time::timeout(self.request_timeout, answer).await {
             Ok(answered) => answered,
-            Err(_) => Ok(Problem::new(ProblemKind::Uncertain, "it took too long")
-                .caused_by("no answer within server.request_timeout_ms")
-                .into_response()),
+            Err(_) => {
+                let kind = match is_read {
+                    true => ProblemKind::Overloaded,
+                    false => ProblemKind::Uncertain,
+                };
+                Ok(Problem::new(kind, "it took too long")
+                    .caused_by("no answer within server.request_timeout_ms")
+                    .into_response())
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod connections;
 mod guard;
+mod parser;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

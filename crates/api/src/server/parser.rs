@@ -1,0 +1,162 @@
+//! Answers to heads that hyper's parser refuses. hyper writes them by itself, without a body; on their way they become
+//! problem details.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use axum::http::HeaderMap;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::{
+    problem::{Problem, ProblemKind},
+    request_id::{REQUEST_ID, RequestId},
+};
+
+/// The end of a head without a body.
+const EMPTY: &str = "content-length: 0\r\n";
+
+/// A connection whose parser's answers are exchanged as they are written.
+pub(super) struct Explained<S> {
+    stream: S,
+    /// What is written instead, as far as it is not written yet.
+    instead: Option<Vec<u8>>,
+}
+
+impl<S> Explained<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self {
+            stream,
+            instead: None,
+        }
+    }
+}
+
+/// What to write instead of an answer of the parser. Answers of handlers with these statuses have bodies.
+fn explained(answer: &[u8]) -> Option<Vec<u8>> {
+    let kind = match answer.get(9..12)? {
+        b"400" => ProblemKind::BadRequest,
+        b"414" => ProblemKind::UriTooLong,
+        b"431" => ProblemKind::HeadTooLarge,
+        _ => return None,
+    };
+    let head = str::from_utf8(answer).ok()?;
+    let head = head.strip_suffix("\r\n\r\n")?;
+    let head = format!("{head}\r\n");
+    if !head.contains(EMPTY) {
+        return None;
+    }
+    let id = RequestId::of(&HeaderMap::new());
+    let body = id.scope_now(|| Problem::from(kind).into_json());
+    let about = format!(
+        "content-type: application/problem+json\r\ncontent-length: {}\r\n{REQUEST_ID}: {}\r\n",
+        body.len(),
+        id.as_str()
+    );
+    let mut whole = head.replacen(EMPTY, &about, 1).into_bytes();
+    whole.extend_from_slice(b"\r\n");
+    whole.extend_from_slice(&body);
+    Some(whole)
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if this.instead.is_none() {
+            this.instead = explained(bytes);
+        }
+        let Some(instead) = &mut this.instead else {
+            return Pin::new(&mut this.stream).poll_write(context, bytes);
+        };
+        while !instead.is_empty() {
+            let written = ready!(Pin::new(&mut this.stream).poll_write(context, instead))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            instead.drain(..written);
+        }
+        this.instead = None;
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match parts {
+            [bytes] => self.poll_write(context, bytes),
+            _ => Pin::new(&mut self.stream).poll_write_vectored(context, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    const REFUSAL: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: x\r\n\r\n";
+
+    #[tokio::test]
+    async fn an_answer_is_whole_when_it_is_written_in_pieces() {
+        let (near, mut far) = tokio::io::duplex(7);
+        let writing = tokio::spawn(async move {
+            let mut near = Explained::new(near);
+            near.write_all(REFUSAL).await.unwrap();
+            near.write_all(b"HTTP/1.1 200 OK\r\n").await.unwrap();
+        });
+        let mut text = String::new();
+        far.read_to_string(&mut text).await.unwrap();
+        writing.await.unwrap();
+        let (head, rest) = text.split_once("\r\n\r\n").unwrap();
+        let (body, after) = rest.split_at(rest.len() - "HTTP/1.1 200 OK\r\n".len());
+        assert!(
+            head.contains(&format!("content-length: {}", body.len())),
+            "{text}"
+        );
+        assert!(body.contains("/problems/bad-request"), "{text}");
+        assert_eq!(after, "HTTP/1.1 200 OK\r\n");
+    }
+
+    #[test]
+    fn answers_with_bodies_stay() {
+        assert!(explained(REFUSAL).is_some());
+        for other in [
+            "",
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}",
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        ] {
+            assert_eq!(explained(other.as_bytes()), None, "{other}");
+        }
+    }
+}
