@@ -1,7 +1,5 @@
 //! Claims: the hot path. Authentication, the gate, the engine, a small answer, and nothing else.
 
-use std::time::Duration;
-
 use axum::{
     body::Body,
     http::{HeaderValue, StatusCode, header},
@@ -30,12 +28,6 @@ use crate::{
     wire::GrantBody,
 };
 
-/// When an engine that had no answer at hand is asked again, each after the one before.
-const PEEK_AGAIN: [Duration; 3] = [
-    Duration::from_millis(1),
-    Duration::from_millis(4),
-    Duration::from_millis(16),
-];
 /// Room for a grant's JSON.
 const GRANT_BYTES: usize = 384;
 
@@ -218,7 +210,11 @@ async fn decide(
         && let Err(problem) = app.check_requirements(&claim, &proof.ticket).await
     {
         let may_replay = problem.kind_status().is_client_error();
-        if !may_replay || !has_grant(app, &claim).await {
+        let known = match may_replay {
+            true => app.ports.engine.look(&claim).await.ok().flatten(),
+            false => None,
+        };
+        if known.is_none_or(|outcome| outcome.grant().is_none()) {
             count_unmet(app, &problem);
             return Err(problem);
         }
@@ -234,18 +230,6 @@ async fn decide(
         Outcome::AlreadyGranted(grant) => Ok(granted(StatusCode::OK, &grant, ack, &meta)),
         _ => refuse(app, id, kind, &outcome).await,
     }
-}
-
-/// Whether a claim has its grant already. An engine that is busy for a moment has no answer at hand: it is asked again
-/// before a claim is refused.
-async fn has_grant(app: &App, claim: &Claim) -> bool {
-    for pause in PEEK_AGAIN {
-        tokio::time::sleep(pause).await;
-        if let Some(outcome) = app.ports.engine.peek(claim) {
-            return outcome.grant().is_some();
-        }
-    }
-    false
 }
 
 /// Counts a claim that is not decided for want of what the campaign asks for, or because nobody can tell.

@@ -233,7 +233,7 @@ async fn refusal(
         quantity: 1,
         key: None,
     };
-    let known = app.ports.engine.peek(&claim);
+    let known = app.ports.engine.look(&claim).await?;
     Ok(known.filter(|outcome| outcome.grant().is_none()))
 }
 

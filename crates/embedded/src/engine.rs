@@ -3,7 +3,7 @@
 use qiang_core::{
     book::{Book, Claim, Command, OrderView, Reply},
     campaign::{AckLevel, Tally},
-    event::PartitionId,
+    event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
     ports::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
@@ -23,6 +23,13 @@ impl Embedded {
         if let Err((error, task)) = self.shared.queue.push(task) {
             task.refuse(&error.into());
         }
+    }
+
+    /// The last entry that is committed.
+    fn committed(&self) -> Seq {
+        self.shared
+            .committed
+            .load(std::sync::atomic::Ordering::Acquire)
     }
 
     /// Reads the book, unless granting has stopped.
@@ -48,11 +55,12 @@ impl Engine for Embedded {
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();
         let book = self.shared.book.try_read()?;
-        let committed = self
-            .shared
-            .committed
-            .load(std::sync::atomic::Ordering::Acquire);
-        book.peek(now, claim, committed)
+        book.peek(now, claim, self.committed())
+    }
+
+    fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
+        let now = self.clock.now();
+        self.read(|book| book.peek(now, claim, self.committed()))
     }
 
     fn gate_answers(&self) -> GateAnswers {

@@ -160,6 +160,12 @@ pub trait Engine: Send + Sync + 'static {
     /// be asked.
     fn peek(&self, claim: &Claim) -> Option<Outcome>;
 
+    /// The same, for whoever is refused something otherwise: it waits for an engine that is busy for a moment, where
+    /// [`Engine::peek`] has no answer.
+    fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
+        Ticket::ready(Ok(self.peek(claim)))
+    }
+
     /// How claims were answered that were submitted.
     fn gate_answers(&self) -> GateAnswers {
         GateAnswers::default()
