@@ -184,7 +184,6 @@ struct Inner {
     campaigns: BTreeMap<String, Campaign>,
     operations: Vec<Operation>,
     losses: Vec<LossWindow>,
-    halts: Vec<(Micros, Micros)>,
     /// Money that was deposited for packets, in minor units.
     deposited: i64,
 }
@@ -195,8 +194,6 @@ pub(crate) struct Evidence {
     pub(crate) campaigns: BTreeMap<String, Campaign>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) losses: Vec<LossWindow>,
-    /// From when to when a process was halted.
-    pub(crate) halts: Vec<(Micros, Micros)>,
     pub(crate) deposited: i64,
 }
 
@@ -242,10 +239,6 @@ impl History {
 
     pub(crate) fn may_lose(&self, window: LossWindow) {
         self.inner.lock().losses.push(window);
-    }
-
-    pub(crate) fn halted(&self, from: Micros, until: Micros) {
-        self.inner.lock().halts.push((from, until));
     }
 
     /// How many requests were answered for good.
@@ -297,7 +290,6 @@ impl History {
             campaigns: inner.campaigns,
             operations: inner.operations,
             losses: inner.losses,
-            halts: inner.halts,
             deposited: inner.deposited,
         }
     }

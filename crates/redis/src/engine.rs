@@ -113,6 +113,7 @@ impl RedisEngine {
         tasks.background.extend([
             self.runtime.spawn(tasks::listen(node())),
             self.runtime.spawn(tasks::poll(node())),
+            self.runtime.spawn(tasks::beat(node())),
             self.runtime.spawn(tasks::follow(node())),
             self.runtime.spawn(tasks::expire(node())),
             self.runtime.spawn(tasks::admit(node())),

@@ -4,12 +4,17 @@
 //! have a grant does not change either, so the node loads that set once, as fingerprints, and from then on refuses
 //! everybody who is not in it. Redis publishes an invalidation whenever a campaign's state changes in a way that
 //! matters here; a poll of the version stands behind it. What is loaded is bound to the versions of all parts before
-//! and after.
+//! and after. A node that has not run for a moment compares versions before it answers again.
 
 mod holders;
 mod known;
+mod pulse;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::{StreamExt as _, stream};
 use qiang_core::{
@@ -17,9 +22,11 @@ use qiang_core::{
     outcome::Outcome, ports::EngineError, time::Timestamp,
 };
 
+pub(crate) use self::pulse::BEAT_EVERY;
 use self::{
     holders::{Holders, KeptHolders},
     known::Known,
+    pulse::Pulse,
 };
 use crate::{
     admission::FromGate, meta::CampaignMeta, partitions::Partitions, places::Signal,
@@ -44,6 +51,7 @@ pub(crate) struct Gate {
     partitions: Arc<Partitions>,
     inactive: Known<CampaignId, Inactive>,
     holders: KeptHolders,
+    pulse: Pulse,
     /// Those who wait for a place may be answered when a load has ended.
     signal: Arc<Signal>,
 }
@@ -75,6 +83,7 @@ impl Gate {
             signal,
             inactive: Known::new(LOADS_MAX),
             holders: KeptHolders::default(),
+            pulse: Pulse::new(),
         }
     }
 
@@ -90,7 +99,7 @@ impl Gate {
             return None;
         }
         let inactive = self.inactive.get(&meta.id)?;
-        if inactive.holders.contain(claim.user.as_str()) {
+        if inactive.holders.contain(claim.user.as_str()) || !self.pulse.is_steady() {
             return None;
         }
         let clock = &partitions.clock;
@@ -145,6 +154,16 @@ impl Gate {
             gate.inactive.end(meta.id, loaded);
             gate.signal.notify();
         });
+    }
+
+    /// Takes the pulse. After a long pause invalidations may be unread, and all versions are compared before anything
+    /// is answered again.
+    pub(crate) async fn beat(&self) {
+        if !self.pulse.beat() {
+            let began = Instant::now();
+            self.poll().await;
+            self.pulse.compared(began);
+        }
     }
 
     /// Compares the versions of all inactive campaigns with Redis, in case invalidations are lost: each partition's

@@ -8,7 +8,7 @@ use redis::RedisError;
 
 use crate::{
     admission::LEASE_AGAIN,
-    gate::POLL_EVERY,
+    gate::{BEAT_EVERY, POLL_EVERY},
     node::{EXPIRE_EVERY, Node},
 };
 
@@ -50,6 +50,14 @@ pub(crate) async fn poll(node: Arc<Node>) {
     loop {
         tokio::time::sleep(POLL_EVERY).await;
         node.gate.poll().await;
+    }
+}
+
+/// Looks whether this process has not run for a moment.
+pub(crate) async fn beat(node: Arc<Node>) {
+    loop {
+        tokio::time::sleep(BEAT_EVERY).await;
+        node.gate.beat().await;
     }
 }
 

@@ -207,12 +207,7 @@ fn replays(evidence: &Evidence, operation: &Operation, findings: &mut Findings) 
         .filter(|attempt| attempt.start >= first.end);
     for attempt in later {
         if let Answer::Refused(why) = &attempt.answer {
-            // A node that was halted answers for a moment from what it knew before.
-            let was_halted = evidence
-                .halts
-                .iter()
-                .any(|(from, until)| attempt.start <= *until && attempt.end >= *from);
-            findings.judge(Breach::Changed, excused || was_halted, || {
+            findings.judge(Breach::Changed, excused, || {
                 format!(
                     "{}: granted ({level} at {} µs), then refused: {why}",
                     describe(operation),

@@ -207,7 +207,7 @@ fn who_claims_twice_may_have_two_orders_and_no_more() {
 }
 
 #[test]
-fn a_halted_node_and_a_second_claim_change_no_retry() {
+fn a_second_claim_changes_no_retry() {
     let refused = || Answer::Refused("sold-out".to_owned());
     let retry = |evidence: &mut Evidence, _: &mut Rows| {
         let claims = &mut evidence.operations[2];
@@ -216,11 +216,6 @@ fn a_halted_node_and_a_second_claim_change_no_retry() {
             .push(attempts(&[granted(2, 50, true), refused()])[1].clone());
     };
     check(retry, &[(Breach::Changed, 1)]);
-    let halted = |evidence: &mut Evidence, rows: &mut Rows| {
-        retry(evidence, rows);
-        evidence.halts.push((150, 205));
-    };
-    check(halted, &[]);
     // The user's order, for as long as it is one.
     let second = |evidence: &mut Evidence, _: &mut Rows| {
         let answers = [granted(2, 50, false), refused()];

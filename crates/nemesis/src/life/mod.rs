@@ -28,7 +28,7 @@ use crate::{
     faults::process,
     history::{Campaign, History, Window},
     installation::{Installation, Setup, ledger::LedgerKind},
-    plan::{Kind, NODES, Target, Topology},
+    plan::{Kind, NODES, Topology},
     round::final_rows,
     rows::Rows,
 };
@@ -312,9 +312,6 @@ async fn make_faults(
             other => bail!("{} is no fault of a life", other.name()),
         }
         let until = history.now();
-        if fault.kind == Kind::Stop && matches!(fault.target, Target::Node(_)) {
-            history.halted(since, until);
-        }
         made.lock().push(format!("{since} to {until} µs: {fault}"));
         tokio::time::sleep(fault.pause).await;
     }

@@ -99,9 +99,6 @@ impl Lived {
             self.took.as_secs_f64(),
             counts.join(", ")
         );
-        for (breach, count) in self.findings.allowed() {
-            text += &format!(", {count} {} of a halted node", breach.name());
-        }
         for (breach, what) in self.findings.texts() {
             text += &format!("\n  {}: {what}", breach.name());
         }

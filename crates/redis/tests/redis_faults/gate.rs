@@ -17,6 +17,7 @@ use qiang_testkit::{
     proxy::FaultProxy,
     servers::redis::{Options as ServerOptions, Server, Standalone},
 };
+use tokio::runtime::{Builder, Runtime};
 
 use crate::harness::{
     Answered, Harness, blocking, calls_of, grant_of, name, node, open_now, options, wait_for,
@@ -169,6 +170,63 @@ async fn losers_are_answered_by_their_node() {
     let pushed = took_each.iter().filter(|took| **took < PUSHED_MAX).count();
     assert!(pushed >= PUSHED_MIN, "news took {took_each:?}");
     harness.audit().await;
+}
+
+/// A node that did not run for a moment has not read what came meanwhile: whoever was granted something elsewhere is
+/// not refused by it.
+#[test]
+fn a_node_that_was_stopped_compares_before_it_answers() {
+    const PAUSE: Duration = Duration::from_millis(800);
+    let running = runtime(Builder::new_multi_thread().worker_threads(2));
+    let stopping = runtime(&mut Builder::new_current_thread());
+    let (server, harness, target, order) = running.block_on(running_sold_out());
+    let there = stopping.block_on(async {
+        let there = node(&harness.options, &[]).await;
+        know(&there, target).await;
+        there
+    });
+    // Nothing runs on the other runtime meanwhile.
+    let stopped = Instant::now();
+    let next = target.one("next");
+    running.block_on(async {
+        let cancelled = harness.submit(0, Command::Cancel { order }).await;
+        assert!(
+            matches!(cancelled, Ok(Reply::Cancelled(_))),
+            "{cancelled:?}"
+        );
+        let claimed = harness.record.ask(&harness.nodes[0], &next).await.unwrap();
+        assert!(
+            matches!(claimed.outcome, Outcome::Granted(_)),
+            "{claimed:?}"
+        );
+    });
+    std::thread::sleep(PAUSE.saturating_sub(stopped.elapsed()));
+    assert_eq!(there.peek(&next), None);
+    stopping.block_on(async {
+        let again = knock(&there, &next).await;
+        assert!(matches!(again, Outcome::AlreadyGranted(_)), "{again:?}");
+        // It answers by itself again, what is true.
+        know(&there, target).await;
+        assert_eq!(there.peek(&next), None);
+    });
+    running.block_on(harness.audit());
+    drop(server);
+}
+
+fn runtime(builder: &mut Builder) -> Runtime {
+    builder.enable_all().build().unwrap()
+}
+
+/// A sale that is sold out, and one of its orders.
+async fn running_sold_out() -> (Standalone, Harness, Target, OrderId) {
+    let server = blocking(|| Standalone::start(&ServerOptions::new()));
+    let mut harness = Harness::new(options(server.url())).await;
+    let (target, answers) = sold_out(&mut harness).await;
+    let order = answers
+        .iter()
+        .find_map(|(_, claimed)| Some(grant_of(claimed)?.order_id()))
+        .unwrap();
+    (server, harness, target, order)
 }
 
 /// The connection with the invalidations is half open: nothing arrives, and no error either.
