@@ -145,7 +145,8 @@ impl Writer {
         self.shared.gate_answers.decided(claims);
     }
 
-    /// Answers claims that were held back, from the front, for as long as the gate can. What stays is in its order.
+    /// Answers those claims that were held back which the gate can answer, up to the first command, which comes in its
+    /// turn. What stays is in its order.
     fn answer_from_gate(&self, held_back: &mut Vec<Task>) {
         if held_back.is_empty() {
             return;
@@ -157,18 +158,20 @@ impl Writer {
         let book = self.shared.book.read();
         let outcome_of = |task: &Task| match task {
             // A replayed grant has a level, which the writer knows.
-            Task::Claim(claim, _) => book
-                .peek(now, claim, committed)
-                .filter(|outcome| outcome.grant().is_none()),
+            Task::Claim(claim, _) => Some(
+                book.peek(now, claim, committed)
+                    .filter(|outcome| outcome.grant().is_none()),
+            ),
             _ => None,
         };
         let outcomes: Vec<_> = held_back.iter().map_while(outcome_of).collect();
         drop(book);
-        let answered = held_back.drain(..outcomes.len());
-        for (task, outcome) in answered.zip(outcomes) {
+        let mut is_answered = outcomes.iter().map(Option::is_some);
+        let answered = held_back.extract_if(..outcomes.len(), |_| is_answered.next() == Some(true));
+        for (task, outcome) in answered.zip(outcomes.iter().flatten()) {
             if let Task::Claim(_, answer) = task {
-                self.shared.gate_answers.answered(&outcome);
-                let ack = AckLevel::Fsync;
+                self.shared.gate_answers.answered(outcome);
+                let (outcome, ack) = (*outcome, AckLevel::Fsync);
                 answer.send(Ok(Claimed { outcome, ack }));
             }
         }
