@@ -36,6 +36,7 @@ use qiang_core::{
     ports::{EngineError, Ledger, LedgerError, RepairEngine, RepairState},
     reconcile::{Difference, compare},
 };
+use tokio::sync::Mutex;
 
 use self::journal::Journal;
 pub use self::sides::Inspection;
@@ -54,8 +55,8 @@ const APPEND_MAX: usize = 500;
 
 /// What is known of a partition's loss, beside rows.
 struct Evidence {
-    /// The log goes on behind this entry, and the ledger is there.
-    end: Seq,
+    /// The log goes on behind this entry, and the ledger is there. Whoever appends holds it.
+    end: Mutex<Seq>,
     /// By campaign.
     kept: BTreeMap<CampaignId, Vec<Entry>>,
     /// What was found when the repair began.
@@ -186,7 +187,7 @@ impl RedisEngine {
         let end = end.map_err(of_ledger)?;
         rebuild.move_end(end).await?;
         Ok(Evidence {
-            end,
+            end: Mutex::new(end),
             kept: by_campaign(kept),
             stock_changes: stock::in_quarantine(partition, ledger).await?,
             journal: Journal::read(ledger, partition, &noted.epoch).await?,

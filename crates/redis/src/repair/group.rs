@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use qiang_connect::PartitionState;
 use qiang_core::{
     event::PartitionId,
@@ -14,15 +14,14 @@ use qiang_core::{
     ports::{EngineError, Ledger, RepairEngine as _, RepairReport},
     reconcile::Repair,
 };
-use tokio::sync::{Semaphore, mpsc};
 
 use super::{REPAIRER_MS, of_ledger};
 use crate::{engine::RedisEngine, offer::Loss, rebuild::Rebuild};
 
 /// How often a repairer says that it is still at it.
 const RENEW_EVERY: Duration = Duration::from_millis(REPAIRER_MS / 5);
-/// Campaigns that are read at a time. All their rows are in memory.
-const READ_AHEAD: usize = 4;
+/// Campaigns that are repaired at a time: most of a repair is waiting for answers. All their rows are in memory.
+const CAMPAIGNS_AT_A_TIME: usize = 8;
 
 /// A partition that this process repairs.
 pub(super) struct Held<'a> {
@@ -167,38 +166,23 @@ impl RedisEngine {
                 ..RepairReport::default()
             })
             .collect();
-        // Campaigns are read while others are written: most of a repair is waiting for answers. A read that has begun
-        // is never kept from going on, because it may hold what a write waits for.
-        let (send, mut receive) = mpsc::unbounded_channel();
-        let in_memory = Semaphore::new(READ_AHEAD);
-        let reading = async {
-            let read = async |campaign| {
-                let permit = in_memory.acquire().await;
-                (permit, self.read_campaign(held, ledger, campaign).await)
-            };
-            let mut read = stream::iter(campaigns).map(read).buffered(READ_AHEAD);
-            while let Some(members) = read.next().await {
-                if send.send(members).is_err() {
-                    break; // A write has failed.
-                }
+        let evidence_now = &evidence[..];
+        let mut repairs = stream::iter(campaigns)
+            .map(async |campaign| {
+                let members = self.read_campaign(held, ledger, campaign).await?;
+                self.repair_campaign(held, ledger, members, evidence_now)
+                    .await
+            })
+            .buffered(CAMPAIGNS_AT_A_TIME);
+        while let Some(repaired) = repairs.try_next().await? {
+            for (place, repair) in repaired {
+                note(&repair, &mut reports[place]);
             }
-            drop(send);
-        };
-        let (evidence_now, reports_now) = (&mut evidence, &mut reports);
-        let writing = async move {
-            while let Some((_permit, members)) = receive.recv().await {
-                let repaired = self.repair_campaign(held, ledger, members?, evidence_now);
-                for (place, repair) in repaired.await? {
-                    note(&repair, &mut reports_now[place]);
-                }
-            }
-            Ok::<_, EngineError>(())
-        };
-        let ((), written) = tokio::join!(reading, writing);
-        written?;
+        }
+        drop(repairs);
         for ((held, report), evidence) in held.iter().zip(&reports).zip(&evidence) {
             let (partition, new) = (held.rebuild.partition, &evidence.noted.epoch);
-            let finished = ledger.finish_repair(partition, new, evidence.end);
+            let finished = ledger.finish_repair(partition, new, *evidence.end.lock().await);
             finished.await.map_err(of_ledger)?;
             let epoch = (new.as_str(), evidence.noted.accounted);
             held.rebuild.end(&held.loss, epoch, report).await?;

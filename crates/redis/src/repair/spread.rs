@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use qiang_connect::unavailable;
 use qiang_core::{
     campaign::CampaignKind,
-    event::{PartitionId, Seq},
+    event::PartitionId,
     id::CampaignId,
     ports::{EngineError, Ledger},
     reconcile::{PartFacts, Repair, SpreadSurvey, Survey},
@@ -64,10 +64,10 @@ impl RedisEngine {
         held: &[Held<'_>],
         ledger: &dyn Ledger,
         mut members: Vec<Member>,
-        evidence: &mut [Evidence],
+        evidence: &[Evidence],
     ) -> Result<Vec<(usize, Repair)>, EngineError> {
         let partitions = &self.node.partitions;
-        let Some((first, part)) = members.first() else {
+        let Some((first, part)) = members.first().map(|(place, part)| (*place, part)) else {
             return Ok(Vec::new());
         };
         let campaign = part.facts.campaign;
@@ -80,7 +80,7 @@ impl RedisEngine {
             if !has_happened {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
-            let own = &evidence[*first];
+            let own = &evidence[first];
             let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
             let part = &mut members[0].1;
             if let Some(stock) = stock {
@@ -92,18 +92,17 @@ impl RedisEngine {
                 stock.append(&mut repair, part.now);
             }
             journal_of(&members[0].1, &repair, own, ledger).await?;
-            let end = self.write(held, &members[0], &repair, &[], own).await?;
-            let place = members[0].0;
-            evidence[place].end = end;
-            return Ok(vec![(place, repair)]);
+            self.write(held, &members[0], &repair, &[], own).await?;
+            return Ok(vec![(first, repair)]);
         }
-        let rebuild = &held[*first].rebuild;
+        let rebuild = &held[first].rebuild;
         let parts = part.facts.parts;
-        let lost: Vec<Lost> = members
-            .iter()
+        let mut lost: Vec<Lost> = Vec::new();
+        for (place, _) in &members {
             // Each transfer that was begun is an entry: no number is behind the last one's.
-            .map(|(place, _)| (held[*place].rebuild.partition, evidence[*place].end))
-            .collect();
+            let end = *evidence[*place].end.lock().await;
+            lost.push((held[*place].rebuild.partition, end));
+        }
         let elsewhere = partitions
             .elsewhere(rebuild.token(), &part.campaign, parts, &lost)
             .await?;
@@ -125,7 +124,7 @@ impl RedisEngine {
         held: &[Held<'_>],
         ledger: &dyn Ledger,
         (mut members, lost, elsewhere): (Vec<Member>, &[Lost], &Elsewhere),
-        evidence: &mut [Evidence],
+        evidence: &[Evidence],
     ) -> Result<Vec<(usize, Repair)>, EngineError> {
         for ((place, part), (partition, _)) in members.iter_mut().zip(lost) {
             self.remember_all(*partition, part).await?;
@@ -182,11 +181,8 @@ impl RedisEngine {
         for ((member, fields), repair) in members.iter().zip(&given).zip(&repairs) {
             written.push(self.write(held, member, repair, fields, &evidence[member.0]));
         }
-        let ends = try_join_all(written).await?;
+        try_join_all(written).await?;
         let places = members.iter().map(|(place, _)| *place);
-        for (place, end) in places.clone().zip(ends) {
-            evidence[place].end = end;
-        }
         Ok(places.zip(repairs).collect())
     }
 
@@ -224,7 +220,7 @@ impl RedisEngine {
         Ok(())
     }
 
-    /// Writes a part, and appends what the log lacks; returns where the log ends then.
+    /// Writes a part, and appends what the log lacks.
     async fn write(
         &self,
         held: &[Held<'_>],
@@ -232,7 +228,7 @@ impl RedisEngine {
         repair: &Repair,
         fields: &[(String, String)],
         evidence: &Evidence,
-    ) -> Result<Seq, EngineError> {
+    ) -> Result<(), EngineError> {
         let rebuild = &held[*place].rebuild;
         let own = part.fields.iter();
         let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
@@ -245,12 +241,13 @@ impl RedisEngine {
         rebuild
             .part(&part.meta, &part.facts, before, &fields, repair)
             .await?;
-        let (id, mut end) = (part.facts.campaign.to_string(), evidence.end);
+        let id = part.facts.campaign.to_string();
         for events in repair.append.chunks(APPEND_MAX) {
             let records = records(&part.meta, events);
-            end = rebuild.append(&id, end, &records).await?;
+            let mut end = evidence.end.lock().await;
+            *end = rebuild.append(&id, *end, &records).await?;
         }
-        Ok(end)
+        Ok(())
     }
 }
 
