@@ -28,7 +28,7 @@ use qiang_testkit::{
 /// Claims that wait at a time.
 const WORKERS: usize = 48;
 /// For how long a user asks again before it counts as no answer.
-const INSIST_MAX: Duration = Duration::from_secs(60);
+pub(crate) const INSIST_MAX: Duration = Duration::from_secs(60);
 /// Between two attempts of one user.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Between two claims of one worker, where a load is to last for a while.

@@ -1,6 +1,9 @@
 //! The stock of a sale, where it is changed in steps, by nodes that die, and before a repair.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_control::settlement::settle_once;
 use qiang_core::{
@@ -19,7 +22,9 @@ use qiang_testkit::{
     campaign::{OPENS, Target, sale},
 };
 
-use crate::harness::{Harness, blocking, name, node, open_now, options, shared, winners};
+use crate::harness::{
+    Harness, INSIST_MAX, blocking, name, node, open_now, options, probe, shared, winners,
+};
 
 const SUPPLY: u32 = 20;
 const ENTRIES_MAX: usize = 4_096;
@@ -117,6 +122,12 @@ impl World {
             panic!("{united:?}");
         };
         assert_eq!((report.withheld, report.conflicts), (0, Vec::new()));
+        // The other node learns at its next look that the partition grants again.
+        let until = Instant::now() + INSIST_MAX;
+        while let Err(error) = probe(&self.harness.nodes[1]).await {
+            assert!(Instant::now() < until, "{error:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// The sides agree.
