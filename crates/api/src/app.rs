@@ -158,9 +158,14 @@ impl App {
     }
 
     pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
-        if let Some(meta) = self.campaigns.get(id) {
-            return Ok(Some(meta));
+        match self.campaigns.get(id) {
+            Some(meta) => Ok(Some(meta)),
+            // Boxed: it is rare, and the future of every claim has room for what it awaits.
+            None => Box::pin(self.read_meta(id)).await,
         }
+    }
+
+    async fn read_meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         let ledger = Arc::clone(&self.ports.ledger);
         let read = async move {
             let Some(record) = ledger.campaign(id).await? else {

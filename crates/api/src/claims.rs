@@ -207,7 +207,7 @@ async fn decide(
     }
     // Who is known to have a grant gets it again without.
     if known.is_none()
-        && let Err(problem) = app.check_requirements(&claim, &proof.ticket).await
+        && let Err(problem) = app.check_requirements(&meta, &claim, &proof.ticket).await
     {
         let may_replay = problem.kind_status().is_client_error();
         let known = match may_replay {

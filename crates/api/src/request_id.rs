@@ -28,9 +28,13 @@ impl RequestId {
         CURRENT.try_with(Clone::clone).ok()
     }
 
-    /// Answers the request of this id.
-    pub(crate) async fn scope<F: Future>(&self, answer: F) -> F::Output {
-        CURRENT.scope(self.clone(), answer).await
+    /// Answers the request of this id, and gives the id back.
+    pub(crate) async fn scope<F: Future>(self, answer: F) -> (F::Output, Self) {
+        let mut scoped = std::pin::pin!(CURRENT.scope(self, answer));
+        let answered = scoped.as_mut().await;
+        // It is there until it is taken.
+        let id = scoped.take_value().unwrap_or_else(|| Self(fresh()));
+        (answered, id)
     }
 
     /// Makes something about the request of this id.
@@ -43,8 +47,8 @@ impl RequestId {
         self.0.to_str().unwrap_or_default()
     }
 
-    pub(crate) fn header(&self) -> HeaderValue {
-        self.0.clone()
+    pub(crate) fn into_header(self) -> HeaderValue {
+        self.0
     }
 }
 

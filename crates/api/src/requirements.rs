@@ -5,7 +5,9 @@ use qiang_core::{
     campaign::{Requirement, Requirements},
 };
 
-use crate::{app::App, problem::Problem, tickets::GrabTicket, wire::Text};
+use crate::{
+    app::App, campaign_cache::CampaignMeta, problem::Problem, tickets::GrabTicket, wire::Text,
+};
 
 /// What requests and answers name.
 pub(crate) type RequirementList = Vec<Text<Requirement>>;
@@ -35,20 +37,13 @@ impl App {
         Ok(asked)
     }
 
-    /// Whether a claim has what its campaign asks for. The ledger is read once a campaign, and not for each claim. A
-    /// campaign that the ledger does not have is not known to ask for nothing; one that nobody has, or of the other
-    /// kind, is left to the engine, which says so.
+    /// Whether a claim has what its campaign asks for. A claim of the other kind is left to the engine, which says so.
     pub(crate) async fn check_requirements(
         &self,
+        meta: &CampaignMeta,
         claim: &Claim,
         ticket: &GrabTicket,
     ) -> Result<(), Problem> {
-        let Some(meta) = self.meta(claim.campaign).await? else {
-            return match self.ports.engine.tally(claim.campaign).await? {
-                Some(_) => Err(Problem::ledger_incomplete(claim.campaign)),
-                None => Ok(()),
-            };
-        };
         if meta.kind != claim.kind {
             return Ok(());
         }
@@ -63,7 +58,8 @@ impl App {
                 )
             };
             let check = self.order_check.as_ref().ok_or_else(unset)?;
-            check.check(claim, self.ports.clock.now()).await?;
+            // Boxed, as what few claims await.
+            Box::pin(check.check(claim, self.ports.clock.now())).await?;
         }
         Ok(())
     }

@@ -212,7 +212,8 @@ impl Connections {
         let id = RequestId::of(request.headers());
         let request = Request::from(request.map(axum::body::Body::new));
         let answered = self.route(request, metrics.is_claim(route));
-        let mut response = id.scope(answered).await?;
+        let (answered, id) = id.scope(answered).await;
+        let mut response = answered?;
         let now = Instant::now();
         progress.enter(Stage::Idle, now);
         metrics.answered(route, response.status(), now - started);
@@ -225,7 +226,7 @@ impl Connections {
                 cause: response.extensions().get::<Cause>(),
             });
         }
-        response.headers_mut().insert(REQUEST_ID, id.header());
+        response.headers_mut().insert(REQUEST_ID, id.into_header());
         Ok(response)
     }
 
