@@ -268,7 +268,8 @@ fn examine(ledger: &Ledger, engine: Option<&engine::State>) -> anyhow::Result<Re
 
 /// How many entries are quarantined, if any.
 fn count_quarantined(conn: &Connection) -> anyhow::Result<Option<QuarantineCount>> {
-    let sql = "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside";
+    let sql =
+        "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE discard < 2";
     let counted: (i64, i64) = conn
         .query_row(sql, [], |row| row.try_into())
         .context("cannot count what is quarantined")?;

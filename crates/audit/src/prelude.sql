@@ -1,7 +1,8 @@
 -- What several checks need, made once from the rows, in temporary tables: nothing is written to the file.
 
 -- Quarantined entries, with the fields of their text: `seq at campaign event …`. Fields end at the next space. They are
--- not settled, though the position is past them.
+-- not settled, though the position is past them. From 2 on `discard` says that an entry is discarded: it is never
+-- settled, and nobody waits for it.
 CREATE TEMP TABLE aside AS
 WITH events AS (
     SELECT *, substr(entry, instr(entry, campaign) + length(campaign) + 1) AS told FROM set_aside
@@ -11,19 +12,35 @@ WITH events AS (
     SELECT *, substr(told, length(kind) + 2) AS fields FROM kinds
 ), users AS (
     SELECT *, substr(fields, instr(fields || ' ', ' ') + 1) AS behind_number FROM fields
+), units AS (
+    SELECT *, substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS behind_user FROM users
 )
 SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS kind,
        -- Of the grant or the order; closed: units returned.
        CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%' AND kind <> 'stock_changed'
             THEN CAST(fields AS INTEGER)
        END AS number,
-       CASE kind WHEN 'granted' THEN CAST(substr(behind_number, instr(behind_number || ' ', ' ') + 1) AS INTEGER)
+       CASE kind WHEN 'granted' THEN CAST(behind_user AS INTEGER)
                  WHEN 'stock_changed' THEN CAST(fields AS INTEGER)
        END AS quantity,
-       reason, waits_for
-FROM users;
+       CASE kind WHEN 'granted' THEN substr(behind_number, 1, instr(behind_number || ' ', ' ') - 1) END AS user,
+       CASE kind WHEN 'granted' THEN CAST(substr(behind_user, instr(behind_user || ' ', ' ') + 1) AS INTEGER)
+       END AS amount,
+       reason, waits_for, discard
+FROM units;
 
 CREATE INDEX temp.aside_of ON aside (campaign, kind, number);
+
+-- What arrived for orders that are discarded, each payment once: it is owed to the buyer. An order that a repair has
+-- made anew, and that was discarded again, has nothing of its own.
+CREATE TEMP TABLE owed AS
+SELECT s.partition, s.seq, s.campaign, s.number, g.user, g.amount
+FROM temp.aside s
+JOIN temp.aside g ON g.campaign = s.campaign AND g.kind = 'granted' AND g.number = s.number
+                 AND g.partition = s.partition AND g.seq < s.seq AND g.discard >= 2
+WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
+GROUP BY s.partition, s.seq
+HAVING count(*) = 1 AND g.amount > 0;
 
 -- Every grant, where its number leads to it.
 CREATE TEMP TABLE grants (
@@ -59,6 +76,7 @@ CREATE TEMP TABLE log (
     note     TEXT,
     units    INTEGER NOT NULL,
     settled  INTEGER NOT NULL,
+    discarded INTEGER NOT NULL,
     PRIMARY KEY (campaign, seq)
 ) WITHOUT ROWID;
 
@@ -74,7 +92,8 @@ SELECT e.campaign, e.seq, e.at,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
                             WHEN 4 THEN -g.quantity WHEN 16 THEN -g.quantity END, 0),
        e.seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
-           AND e.seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0)
+           AND e.seq NOT IN (SELECT seq FROM temp.aside WHERE partition = 0),
+       e.seq IN (SELECT seq FROM temp.aside WHERE partition = 0 AND discard >= 2)
 FROM events e
 LEFT JOIN temp.grants g ON (e.kind BETWEEN 2 AND 6 OR e.kind = 16) AND g.campaign = e.campaign AND g.number = e.number
 ORDER BY e.campaign, e.seq;
@@ -121,9 +140,9 @@ SELECT c.ref AS campaign,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'closed'), 0) AS closed_amount,
        coalesce(sum(l.amount) FILTER (WHERE l.kind = 'granted' AND c.kind = 'red_packet'), 0) AS claimed,
        coalesce(sum(l.units) FILTER (WHERE l.settled), 0) AS settled_units,
-       -- Given back by the close, and by orders after it.
+       -- Given back by the close, and by orders after it, those that are discarded included.
        coalesce(sum(l.quantity) FILTER (WHERE l.settled AND l.kind = 'closed'), 0)
-           - coalesce(sum(l.units) FILTER (WHERE l.settled AND l.units < 0 AND l.seq > p.since), 0)
+           - coalesce(sum(l.units) FILTER (WHERE (l.settled OR l.discarded) AND l.units < 0 AND l.seq > p.since), 0)
            AS settled_returned,
        coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'closed'), 0) AS settled_refunded,
        coalesce(sum(l.amount) FILTER (WHERE l.settled AND l.kind = 'granted' AND c.kind = 'red_packet'), 0)

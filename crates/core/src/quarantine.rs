@@ -6,6 +6,10 @@
 //! came back are not granted to somebody else, or to the same user again, before they have come back. Such entries go
 //! into quarantine behind it, and the rest is settled. The ledger's rows are then those of a history in which the
 //! entries in quarantine have not happened yet, and such a history conserves units and money.
+//!
+//! A grant in quarantine may be *discarded*: the engine takes its units back, and the grant and all steps of its order
+//! are taken out of the way together. What they did to units adds up to nothing, so what waited for them is settled as
+//! in a history in which they never happened. They are kept, and their number is never settled.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +30,8 @@ pub struct Blockers {
     /// The first that gives units back: whoever is granted some later may have these, or may have some because of that;
     /// and a seller who takes units out of the stock may take these.
     given_back: Option<Seq>,
+    /// Grants that were discarded: the same number is not settled after all.
+    discarded: BTreeMap<u32, Seq>,
 }
 
 impl Blockers {
@@ -56,10 +62,21 @@ impl Blockers {
         }
     }
 
+    /// Adds an entry that was discarded.
+    pub fn add_discarded(&mut self, entry: &Entry) {
+        if let Event::Granted { number, .. } = entry.event {
+            self.discarded.insert(number, entry.seq);
+        }
+    }
+
     /// The entry that a later one has to wait for, if there is one.
     pub fn before(&self, entry: &Entry) -> Option<Seq> {
         let own = entry.event.number();
         let same = own.and_then(|number| self.numbers.get(&number)).copied();
+        let again = match entry.event {
+            Event::Granted { number, .. } => self.discarded.get(&number).copied(),
+            _ => None,
+        };
         let closing = matches!(entry.event, Event::Closed { .. });
         let taking = matches!(
             entry.event,
@@ -67,7 +84,7 @@ impl Blockers {
         );
         let given_back = self.given_back.filter(|_| taking);
         let all = self.first.filter(|_| closing);
-        self.whole.or(same).or(given_back).or(all)
+        self.whole.or(same).or(again).or(given_back).or(all)
     }
 
     /// The first entry of all.
@@ -123,5 +140,18 @@ mod tests {
         check(&["3 opened 1"], "9 granted 8 bob 1 100", Some(3));
         check(&["3 paused"], "9 resumed", Some(3));
         check(&["3 closed 0 0"], "9 expired 7", Some(3));
+    }
+
+    #[test]
+    fn only_the_same_grant_waits_for_a_discarded_one() {
+        let mut blockers = Blockers::default();
+        for text in ["3 granted 7 alice 1 100", "4 cancelled 7"] {
+            blockers.add_discarded(&entry(text));
+        }
+        let before = |later: &str| blockers.before(&entry(later));
+        assert_eq!(before("9 granted 7 alice 1 100"), Some(3));
+        assert_eq!(before("9 granted 8 bob 1 100"), None);
+        assert_eq!(before("9 closed 0 0"), None);
+        assert_eq!(blockers.first(), None);
     }
 }

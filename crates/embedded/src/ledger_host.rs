@@ -59,7 +59,7 @@ macro_rules! impl_ledger {
                 id::{CampaignId, IdempotencyKey, UserId},
                 money::Money,
                 ports::{
-                    AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore,
+                    AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Discard,
                     GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
                     QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
                     SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
@@ -69,8 +69,8 @@ macro_rules! impl_ledger {
             use uuid::Uuid;
             use $crate::{
                 ledger::{
-                    accounts, audiences, campaigns, keys, quarantine, reconcile, repairs, settle,
-                    waiting_rooms,
+                    accounts, audiences, campaigns, discards, keys, quarantine, reconcile, repairs,
+                    settle, waiting_rooms,
                 },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
@@ -333,6 +333,43 @@ macro_rules! impl_ledger {
                         settle::redrive(context.conn, partition, seq)
                     };
                     job(self, 1, redrive).await
+                }
+
+                async fn ask_discard(
+                    &self,
+                    partition: PartitionId,
+                    seq: Seq,
+                ) -> Result<bool, LedgerError> {
+                    let ask = move |context: &mut $crate::task::JobContext<'_>| {
+                        discards::ask(context.conn, partition, seq)
+                    };
+                    job(self, 1, ask).await
+                }
+
+                async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError> {
+                    query(self.readers(), move |conn| discards::list(conn, limit)).await
+                }
+
+                async fn discard(
+                    &self,
+                    partition: PartitionId,
+                    seq: Seq,
+                ) -> Result<bool, LedgerError> {
+                    let discard = move |context: &mut $crate::task::JobContext<'_>| {
+                        discards::discard(context.conn, partition, seq)
+                    };
+                    job(self, 1, discard).await
+                }
+
+                async fn end_discard(
+                    &self,
+                    partition: PartitionId,
+                    seq: Seq,
+                ) -> Result<(), LedgerError> {
+                    let end = move |context: &mut $crate::task::JobContext<'_>| {
+                        discards::end(context.conn, partition, seq)
+                    };
+                    job(self, 1, end).await
                 }
             }
 

@@ -184,7 +184,7 @@ async fn a_grant_in_quarantine_is_not_acknowledged() {
 async fn a_full_quarantine_is_an_alarm() {
     let (_folder, path, embedded, packet) = with_packet(AckLevel::Fsync).await;
     settled(&embedded).await;
-    let fill = "INSERT INTO set_aside \
+    let fill = "INSERT INTO set_aside (partition, seq, campaign, entry, reason, waits_for, at) \
                 WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1000) \
                 SELECT 0, 1000000 + n, 'x', 'x', 'no', NULL, 0 FROM n";
     assert_eq!(run(&path, fill), 1_000);

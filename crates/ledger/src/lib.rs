@@ -11,6 +11,7 @@ mod accounts;
 mod audiences;
 mod campaigns;
 mod dialect;
+mod discards;
 mod error;
 mod keys;
 mod mysql;

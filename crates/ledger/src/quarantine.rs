@@ -7,7 +7,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
     quarantine::Blockers,
-    rows::{QuarantineRow, Value, entry_of, like_grant},
+    rows::{DiscardState, QuarantineRow, Value, entry_of, like_grant},
     settlement::KnownCampaign,
 };
 
@@ -21,7 +21,7 @@ const ANY_QUARANTINED: Statement =
 const FIRST_QUARANTINED: Statement = sql!("first_quarantined");
 const QUARANTINED_OF: Statement = sql!(both include_str!("sql/quarantined_of.sql"));
 const QUARANTINED_AT: Statement =
-    sql!(both r#"SELECT entry FROM set_aside WHERE "partition" = $1 AND seq = $2"#);
+    sql!(both r#"SELECT entry FROM set_aside WHERE "partition" = $1 AND seq = $2 AND discard < 2"#);
 const GRANT_QUARANTINED: Statement = sql!(both include_str!("sql/grant_quarantined.sql"));
 const PUT_QUARANTINED: Statement = sql!("put_quarantined");
 const DELETE_QUARANTINED: Statement =
@@ -67,10 +67,23 @@ pub(crate) async fn blockers_before<D: Dialect>(
 ) -> Result<Blockers, StoreError> {
     let values = [partition.into(), campaign.into(), before.into()];
     let mut blockers = Blockers::default();
-    for (seq, text) in fetch::<D, (i64, String)>(conn, &QUARANTINED_OF, &values).await? {
-        blockers.add(&entry_of(seq, &text)?);
+    for (entry, discard) in kept_of::<D>(conn, &values).await? {
+        match DiscardState::is_over(discard) {
+            true => blockers.add_discarded(&entry),
+            false => blockers.add(&entry),
+        }
     }
     Ok(blockers)
+}
+
+/// What is kept of a campaign in a partition before a place, and how far each entry is discarded.
+pub(crate) async fn kept_of<D: Dialect>(
+    conn: &mut D::Connection,
+    values: &[Value<'_>; 3],
+) -> Result<Vec<(Entry, i64)>, StoreError> {
+    let rows = fetch::<D, (i64, String, i64)>(conn, &QUARANTINED_OF, values).await?;
+    let kept = |(seq, text, discard): (i64, String, i64)| Ok((entry_of(seq, &text)?, discard));
+    rows.into_iter().map(kept).collect()
 }
 
 /// Puts entries into quarantine.
@@ -143,7 +156,7 @@ pub(crate) async fn list<D: Dialect>(
     after: Option<(PartitionId, Seq)>,
     limit: u32,
 ) -> Result<Vec<QuarantinedEntry>, StoreError> {
-    type Columns = (i64, i64, String, String, Option<i64>, i64);
+    type Columns = (i64, i64, String, String, Option<i64>, i64, i64);
     let (partition, seq) = after.map_or((-1, 0), |(partition, seq)| {
         (i64::from(partition.0), seq as i64)
     });
@@ -154,7 +167,7 @@ pub(crate) async fn list<D: Dialect>(
         i64::from(limit).into(),
     ];
     let rows = fetch::<D, Columns>(conn, &LIST_QUARANTINED, &page).await?;
-    let listed = |(partition, seq, entry, reason, waits_for, at): Columns| {
+    let listed = |(partition, seq, entry, reason, waits_for, at, discard): Columns| {
         let row = QuarantineRow {
             seq,
             campaign: String::new(),
@@ -162,6 +175,7 @@ pub(crate) async fn list<D: Dialect>(
             reason,
             waits_for,
             at,
+            discard,
         };
         Ok(row.listed(partition)?)
     };

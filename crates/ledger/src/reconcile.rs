@@ -4,11 +4,13 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
+    rows::{discarded_orders, with_discarded, with_discarded_payments},
 };
 
 use crate::{
     campaigns::{campaign_id, campaign_row, numbered_rows},
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    discards,
     error::StoreError,
 };
 
@@ -57,7 +59,9 @@ pub(crate) async fn settled_rows<D: Dialect>(
     after: u32,
     limit: u32,
 ) -> Result<Vec<SettledRow>, StoreError> {
-    numbered_rows::<D>(conn, id, (after, limit), &SETTLED_SHARES).await
+    let rows = numbered_rows::<D>(conn, id, (after, limit), &SETTLED_SHARES).await?;
+    let discarded = discards::discarded::<D>(conn, id).await?;
+    Ok(with_discarded(rows, &discarded, (after, limit)))
 }
 
 /// The highest number of a campaign's orders.
@@ -65,10 +69,14 @@ pub(crate) async fn last_order<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
 ) -> Result<u32, StoreError> {
+    let discarded = discarded_orders(&discards::discarded::<D>(conn, id).await?);
+    let discarded = discarded.last().map_or(0, |(row, _)| row.number);
     let id = id.to_string();
     let last = fetch_one::<D, (i64,)>(conn, &LAST_ORDER, &[id.as_str().into()]).await?;
     let (last,) = last.unwrap_or_default();
-    u32::try_from(last).map_err(|_| StoreError::damaged(format!("order {last} of campaign {id}")))
+    let last = u32::try_from(last);
+    let bad = |_| StoreError::damaged(format!("an order of campaign {id} has a bad number"));
+    Ok(last.map_err(bad)?.max(discarded))
 }
 
 /// The payments of orders with numbers in this range.
@@ -78,6 +86,7 @@ pub(crate) async fn settled_payments<D: Dialect>(
     after: u32,
     upto: u32,
 ) -> Result<Vec<SettledPayment>, StoreError> {
+    let discarded = discards::discarded::<D>(conn, id).await?;
     let id = id.to_string();
     let values = [
         id.as_str().into(),
@@ -86,5 +95,7 @@ pub(crate) async fn settled_payments<D: Dialect>(
     ];
     let payments = fetch::<D, (i64, String, String)>(conn, &SETTLED_PAYMENTS, &values).await?;
     let of = |payment| Ok(SettledPayment::of(payment)?);
-    payments.into_iter().map(of).collect()
+    let payments = payments.into_iter().map(of);
+    let payments = payments.collect::<Result<_, StoreError>>()?;
+    Ok(with_discarded_payments(payments, &discarded, (after, upto)))
 }

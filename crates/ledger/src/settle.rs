@@ -72,7 +72,7 @@ pub(crate) async fn position<D: Dialect>(
 }
 
 /// The position of a partition, which nobody else settles until the transaction ends.
-async fn lock_position<D: Dialect>(
+pub(crate) async fn lock_position<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
 ) -> Result<Seq, StoreError> {
@@ -210,7 +210,7 @@ pub(crate) async fn redrive<D: Dialect>(
     Ok(true)
 }
 
-async fn known_campaigns<D: Dialect>(
+pub(crate) async fn known_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     partition: i64,
     ids: &[String],
@@ -241,7 +241,7 @@ async fn settle_known<D: Dialect>(
     write::<D>(conn, partition, plan).await
 }
 
-async fn write<D: Dialect>(
+pub(crate) async fn write<D: Dialect>(
     conn: &mut D::Connection,
     partition: PartitionId,
     mut plan: Plan<'_>,

@@ -9,10 +9,10 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Clock, GrantRecord,
-        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
-        SettlementStore, WaitingRoomStore, WithheldRecord,
+        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Clock, Discard,
+        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::{
     accounts, audiences, campaigns,
     dialect::Dialect,
-    keys,
+    discards, keys,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
     quarantine, reconcile, repairs, settle, waiting_rooms,
@@ -283,6 +283,32 @@ impl<D: Dialect> QuarantineStore for SqlLedger<D> {
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
         self.run(Mode::Write, (), move |conn, ()| {
             Box::pin(settle::redrive::<D>(conn, partition, seq))
+        })
+        .await
+    }
+
+    async fn ask_discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(discards::ask::<D>(conn, partition, seq))
+        })
+        .await
+    }
+
+    async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError> {
+        self.read(move |conn| Box::pin(discards::list::<D>(conn, limit)))
+            .await
+    }
+
+    async fn discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(discards::discard::<D>(conn, partition, seq))
+        })
+        .await
+    }
+
+    async fn end_discard(&self, partition: PartitionId, seq: Seq) -> Result<(), LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(discards::end::<D>(conn, partition, seq))
         })
         .await
     }

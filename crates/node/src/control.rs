@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use anyhow::{Context as _, bail, ensure};
 use qiang_api::UsageError;
 use qiang_control::{
+    discards::Discarder,
     drafts::DraftOpener,
     packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
@@ -15,7 +16,9 @@ use qiang_control::{
 };
 use qiang_core::{
     book::{Command, Reply},
-    ports::{Clock, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom},
+    ports::{
+        Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom,
+    },
     reconcile::DifferenceKind,
     waiting::WaitingLimits,
 };
@@ -43,6 +46,8 @@ pub enum Reconciler {
     Due,
     /// Settles the logs into the ledger.
     Settlement,
+    /// Discards grants that the ledger refused.
+    Discards,
     /// Repairs partitions that have lost something.
     Repair,
     /// Decides those who wait in line.
@@ -53,12 +58,13 @@ pub enum Reconciler {
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,
         Self::Waiting,
         Self::Settlement,
+        Self::Discards,
         Self::Packets,
         Self::Reconciliation,
     ];
@@ -71,6 +77,7 @@ impl Reconciler {
             Self::Packets => "packets",
             Self::Due => "due",
             Self::Settlement => "settlement",
+            Self::Discards => "discards",
             Self::Repair => "repair",
             Self::Waiting => "waiting",
             Self::Reconciliation => "reconciliation",
@@ -87,6 +94,7 @@ impl Reconciler {
             Self::Packets => "closes packets whose shares are all claimed",
             Self::Due => "ends windows, closes and refunds what is over, expires holds",
             Self::Settlement => "settles the log of every partition into the ledger",
+            Self::Discards => "gives back what was refused and is to be discarded",
             Self::Waiting => "decides those who wait in line, as far as they can be decided now",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
             Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
@@ -184,6 +192,7 @@ impl ByHand {
             (Reconciler::Due, _) => self.due().await,
             (Reconciler::Waiting, _) => self.waiting(config.waiting.limits()).await,
             (Reconciler::Settlement, _) => self.settlement(dry).await,
+            (Reconciler::Discards, _) => self.discards(dry).await,
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {
@@ -235,6 +244,27 @@ impl ByHand {
             true => Ok(RunReport::list(closer.found().await?)),
             false => Ok(RunReport::all(closer.close_all().await? as u64)),
         }
+    }
+
+    async fn discards(&self, dry: bool) -> anyhow::Result<RunReport> {
+        let discarder = Discarder::new(self.ledger(), self.engine());
+        let found = discarder.found().await?;
+        let line = |discard: &Discard| {
+            let (partition, seq) = (discard.partition.0, discard.entry.seq);
+            format!("partition {partition}, entry {seq}")
+        };
+        let mut report = RunReport::list(found.iter().map(line).collect());
+        if dry || found.is_empty() {
+            return Ok(report);
+        }
+        discarder.discard_all().await?;
+        // The steps by which units come back are settled first.
+        self.settlement(false).await?;
+        discarder.discard_all().await?;
+        let left: Vec<_> = discarder.found().await?.iter().map(line).collect();
+        report.done = report.found - left.len() as u64;
+        report.lines = left;
+        Ok(report)
     }
 
     async fn due(&self) -> anyhow::Result<RunReport> {

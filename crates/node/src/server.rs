@@ -4,7 +4,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use qiang_control::{
+    discards::Discarder,
     drafts::DraftOpener,
+    host::Host,
     packets::PacketCloser,
     waiting::{self, WaitingPorts},
 };
@@ -46,6 +48,7 @@ impl Server {
             Err(_) => tracing::error!("drafts take long to open: trying on while serving"),
         }
         let closer = PacketCloser::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
+        let discarder = Discarder::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let in_line = WaitingPorts {
             room: Arc::clone(&ports.waiting_room),
             engine: Arc::clone(&ports.engine),
@@ -59,9 +62,13 @@ impl Server {
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
         waiting::start_all(upkeep, &in_line);
+        // A host of its own: a discard that does not get on makes no node unready.
+        let discarding = Host::new("quarantine");
+        discarding.start("discards", Discarder::SCHEDULE, discarder);
         Ok(Running {
             api,
             backend,
+            discarding,
             close_timeout,
         })
     }
@@ -71,6 +78,8 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
+    /// Discards what was refused.
+    discarding: Host,
     close_timeout: Duration,
 }
 
@@ -101,6 +110,7 @@ impl Running {
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
+            self.discarding.abort();
             self.backend.upkeep.abort();
             // The engine answers everything that it has accepted before it closes.
             tokio::time::timeout(self.close_timeout, self.backend.close())

@@ -1,4 +1,4 @@
-//! `qiang settlement`: what the ledger refused, and settling it later.
+//! `qiang settlement`: what the ledger refused, and settling or discarding it later.
 
 use std::{
     collections::BTreeSet,
@@ -33,6 +33,8 @@ pub(crate) enum Settlement {
     List(ListArgs),
     /// Settle what is quarantined, once the cause is repaired.
     Redrive(RedriveArgs),
+    /// Take grants back that cannot be settled: their units are sold again.
+    Discard(DiscardArgs),
 }
 
 /// List what is quarantined, in the order of partitions and entries.
@@ -76,14 +78,36 @@ pub(crate) struct RedriveArgs {
     json: bool,
 }
 
+/// Ask for quarantined grants of sales to be discarded, where the cause cannot be corrected: the buyer loses the order,
+/// and its units are sold again. What was paid for it is owed to the buyer.
+///
+/// This command writes the request down. A node carries it out as soon as one runs, or `qiang control run discards`:
+/// it has the engine give the units back, and settles what waited for the grant. A ledger in a file is open in one
+/// process at a time: stop the node that has it first. In a database, nodes and workers may go on meanwhile.
+///
+/// Exits 0 when all is written down, and 1 when something is left.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiscardArgs {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// These grants, each by its partition and its place: `3 17 3 20`.
+    #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2.., required = true)]
+    places: Vec<u64>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
 pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
     let backend = match command {
         Settlement::List(args) => &args.backend,
         Settlement::Redrive(args) => &args.backend,
+        Settlement::Discard(args) => &args.backend,
     };
     let config = backend.load(&backend.overrides())?;
     let asked = match command {
         Settlement::Redrive(args) if !args.all => Some(places(&args.places)?),
+        Settlement::Discard(args) => Some(places(&args.places)?),
         _ => None,
     };
     block_on(async {
@@ -92,6 +116,9 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
         let done = match command {
             Settlement::List(args) => list(&*ledger, args).await,
             Settlement::Redrive(args) => redrive(&*ledger, asked, args.json).await,
+            Settlement::Discard(args) => {
+                discard(&*ledger, asked.unwrap_or_default(), args.json).await
+            }
         };
         let closed = ledger_backend.close().await;
         let done = done?;
@@ -146,6 +173,8 @@ struct Row {
     at: String,
     reason: String,
     waits_for: Option<Seq>,
+    /// Whether somebody has asked for it to be discarded.
+    discard: bool,
 }
 
 impl Row {
@@ -162,6 +191,7 @@ impl Row {
             ),
             reason: quarantined.reason.clone(),
             waits_for: quarantined.waits_for,
+            discard: quarantined.is_discarded,
         }
     }
 }
@@ -212,6 +242,7 @@ async fn list(ledger: &dyn Ledger, args: &ListArgs) -> anyhow::Result<ExitCode> 
     for row in &listed.entries {
         let (partition, seq, campaign, event) = (row.partition, row.seq, &row.campaign, &row.event);
         let why = match row.waits_for {
+            _ if row.discard => format!("is being discarded: {}", row.reason),
             Some(_) => row.reason.clone(),
             None => format!("refused {}: {}", row.at, row.reason),
         };
@@ -318,6 +349,57 @@ async fn redrive(
     }
     ended?;
     Ok(match driven.left.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(LEFT),
+    })
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Asked {
+    /// Partitions and places of what will be discarded.
+    asked: Vec<(u16, Seq)>,
+    left: Vec<Left>,
+}
+
+async fn discard(
+    ledger: &dyn Ledger,
+    places: BTreeSet<(PartitionId, Seq)>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut done = Asked::default();
+    for (partition, seq) in places {
+        let why = match ledger.ask_discard(partition, seq).await {
+            Ok(true) => {
+                done.asked.push((partition.0, seq));
+                continue;
+            }
+            Ok(false) => "it is not set aside".to_owned(),
+            Err(LedgerError::Damaged { reason }) => reason,
+            Err(error) => return Err(error.into()),
+        };
+        let partition = partition.0;
+        done.left.push(Left {
+            partition,
+            seq,
+            why,
+        });
+    }
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&done)?)?;
+    } else {
+        for (partition, seq) in &done.asked {
+            writeln!(
+                out,
+                "partition {partition}, entry {seq}: is being discarded"
+            )?;
+        }
+        for left in &done.left {
+            let (partition, seq, why) = (left.partition, left.seq, &left.why);
+            writeln!(out, "partition {partition}, entry {seq}: left: {why}")?;
+        }
+    }
+    Ok(match done.left.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(LEFT),
     })

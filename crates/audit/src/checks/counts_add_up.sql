@@ -1,6 +1,6 @@
 -- supply = granted + remaining + returned: what is granted is what people have, what is closed has nothing left, and
 -- nothing goes back before. Units that one part of a spread sale took back and another sold again may be seen with
--- both, as long as not all is closed.
+-- both, as long as not all is closed. Of a discarded order they may go back before a close that is quarantined.
 SELECT campaigns FROM temp.totals;
 
 SELECT format('campaign #%d (%s): of %d units, %d are granted and %d returned, and people have %d',
@@ -18,6 +18,7 @@ WHERE c.granted <> h.held
    OR c.phase = 'closed' AND c.granted + c.returned <> c.supply
    OR c.granted + c.returned > c.supply AND NOT (c.kind = 'sale' AND c.parts > 1)
    OR c.parts = 1 AND c.phase <> 'closed' AND (c.returned, c.refunded) <> (0, 0)
+      AND NOT EXISTS (SELECT 1 FROM temp.aside a WHERE a.campaign = c.id AND a.kind = 'closed')
    OR c.parts = 1 AND c.phase = 'draft' AND h.held > 0
 UNION ALL
 SELECT format('campaign #%d: of %d funded, %d were claimed, %d refunded, and %d sent home', c.ref, coalesce(c.total, 0),

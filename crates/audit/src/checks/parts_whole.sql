@@ -34,5 +34,7 @@ WHERE campaign NOT IN (SELECT ref FROM campaigns)
 UNION ALL
 SELECT format('campaign #%d: its part in partition %d gave back %d and %d, and is %s',
               campaign, partition, returned, refunded, phase)
-FROM parts
-WHERE phase <> 'closed' AND (returned, refunded) <> (0, 0);
+FROM parts p
+WHERE phase <> 'closed' AND (returned, refunded) <> (0, 0)
+  AND NOT EXISTS (SELECT 1 FROM temp.aside a JOIN campaigns c ON c.id = a.campaign
+                  WHERE c.ref = p.campaign AND a.partition = p.partition AND a.kind = 'closed');

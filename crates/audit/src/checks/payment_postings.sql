@@ -1,5 +1,6 @@
 -- Every settled payment moves the order's price from outside to the seller, or to what the buyer is owed back, and
--- every return from the seller to what the buyer is owed back.
+-- every return from the seller to what the buyer is owed back. What was paid for a discarded order is owed to its
+-- buyer.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: the posting of %s of order %d (entry %d) is missing or wrong',
@@ -17,4 +18,15 @@ WHERE s.kind IN ('paid', 'reinstated', 'refund_due', 'returned') AND s.settled A
                   CASE s.kind WHEN 'returned' THEN 'user' ELSE 'outside' END, c.currency)
        OR (k.owner, k.purpose, k.currency)
           IS NOT (CASE WHEN s.kind IN ('refund_due', 'returned') THEN s.user ELSE c.owner END,
-                  CASE WHEN s.kind IN ('refund_due', 'returned') THEN 'refunds_due' ELSE 'user' END, c.currency));
+                  CASE WHEN s.kind IN ('refund_due', 'returned') THEN 'refunds_due' ELSE 'user' END, c.currency))
+UNION ALL
+SELECT format('campaign #%d: the payment for the discarded order %d (entry %d) is not owed as it should be', c.ref,
+              w.number, w.seq)
+FROM temp.owed w
+JOIN campaigns c ON c.id = w.campaign
+LEFT JOIN postings p ON p.source = w.partition AND p.seq = w.seq
+LEFT JOIN accounts d ON d.id = p.debit
+LEFT JOIN accounts k ON k.id = p.credit
+WHERE (p.kind, p.amount, p.campaign, p.number) IS NOT ('refund_due', w.amount, c.ref, w.number)
+   OR (d.owner, d.purpose, d.currency) IS NOT ('outside', 'outside', c.currency)
+   OR (k.owner, k.purpose, k.currency) IS NOT (w.user, 'refunds_due', c.currency);

@@ -1,5 +1,6 @@
 -- Every payment moved the order's price from outside to the seller, or to what the buyer is owed back; every return
--- moved it from the seller to what the buyer is owed back; no other posting is a payment or a return.
+-- moved it from the seller to what the buyer is owed back; no other posting is a payment or a return. What was paid for
+-- a discarded order is owed to its buyer.
 SELECT payments FROM temp.totals;
 
 SELECT format('campaign #%d: order %d has %d movements of the kind %s, and %d postings as they should be',
@@ -23,6 +24,18 @@ FROM (
     LEFT JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
     LEFT JOIN campaigns c ON c.ref = p.campaign
     WHERE p.kind IN ('payment', 'refund_due', 'return')
+      AND NOT EXISTS (SELECT 1 FROM temp.owed w WHERE w.partition = p.source AND w.seq = p.seq)
 )
 GROUP BY campaign, number, kind, at
-HAVING sum(paid) <> sum(posted) OR sum(paid) = 0;
+HAVING sum(paid) <> sum(posted) OR sum(paid) = 0
+UNION ALL
+SELECT format('campaign #%d: the payment for the discarded order %d (entry %d) is not owed as it should be', c.ref,
+              w.number, w.seq)
+FROM temp.owed w
+JOIN campaigns c ON c.id = w.campaign
+LEFT JOIN postings p ON p.source = w.partition AND p.seq = w.seq
+LEFT JOIN accounts d ON d.id = p.debit
+LEFT JOIN accounts k ON k.id = p.credit
+WHERE (p.kind, p.amount, p.campaign, p.number) IS NOT ('refund_due', w.amount, c.ref, w.number)
+   OR (d.owner, d.purpose, d.currency) IS NOT ('outside', 'outside', c.currency)
+   OR (k.owner, k.purpose, k.currency) IS NOT (w.user, 'refunds_due', c.currency);

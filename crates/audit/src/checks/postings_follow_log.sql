@@ -1,4 +1,5 @@
--- A posting that carries a place in the log follows from the settled entry at that place.
+-- A posting that carries a place in the log follows from the settled entry at that place, or from a payment for an
+-- order that is discarded.
 SELECT postings - direct FROM temp.totals;
 
 SELECT format('posting %d/%d (%s) follows from no settled entry', p.source, p.seq, p.kind)
@@ -9,7 +10,9 @@ WHERE p.source <> -1
        OR e.seq IS NULL
        OR e.seq > (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = 0)
        OR e.seq IN (SELECT seq FROM temp.aside WHERE partition = 0)
-       OR NOT CASE e.kind
+          AND NOT EXISTS (SELECT 1 FROM temp.owed w WHERE w.partition = 0 AND w.seq = p.seq)
+       OR NOT CASE WHEN e.seq IN (SELECT seq FROM temp.owed WHERE partition = 0) THEN p.kind = 'refund_due'
+       ELSE CASE e.kind
            WHEN 1 THEN p.kind = 'grant' AND e.campaign IN (SELECT ref FROM campaigns WHERE kind = 'red_packet')
            WHEN 2 THEN p.kind = 'payment'
            WHEN 5 THEN p.kind = 'payment'
@@ -17,4 +20,4 @@ WHERE p.source <> -1
            WHEN 10 THEN p.kind = 'refund'
            WHEN 16 THEN p.kind = 'return'
            ELSE 0
-       END);
+       END END);

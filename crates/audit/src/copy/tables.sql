@@ -28,7 +28,8 @@ CREATE TABLE deposits (id TEXT, posting INTEGER);
 CREATE TABLE idempotency_keys (scope TEXT, key TEXT, fingerprint BLOB, id TEXT, at INTEGER);
 CREATE TABLE settled (partition INTEGER, seq INTEGER);
 CREATE TABLE set_aside (
-    partition INTEGER, seq INTEGER, campaign TEXT, entry TEXT, reason TEXT, waits_for INTEGER, at INTEGER
+    partition INTEGER, seq INTEGER, campaign TEXT, entry TEXT, reason TEXT, waits_for INTEGER, at INTEGER,
+    discard INTEGER
 );
 CREATE TABLE repairs (
     partition INTEGER, epoch TEXT, follows TEXT, at INTEGER, lost_from INTEGER, lost_to INTEGER, unnamed INTEGER,

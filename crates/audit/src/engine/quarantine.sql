@@ -1,7 +1,8 @@
--- Quarantined entries, as if they were in flight: the engine has done them, and the ledger has not.
+-- Quarantined entries that are not discarded, as if they were in flight: the engine has done them, and the ledger has
+-- not.
 INSERT OR IGNORE INTO temp.flight
 SELECT partition, seq, campaign, kind,
        CASE WHEN kind NOT IN ('closed', 'opened') AND kind NOT LIKE 'transfer%' THEN number END,
        CASE kind WHEN 'granted' THEN quantity WHEN 'stock_changed' THEN quantity WHEN 'closed' THEN number END
 FROM temp.aside
-WHERE kind IS NOT NULL;
+WHERE kind IS NOT NULL AND discard < 2;

@@ -390,7 +390,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             "an entry in quarantine",
             &["nothing_aside"],
             sql("INSERT INTO set_aside
-                 SELECT 0, @head + 1, id, format('%d 0 %s ended', @head + 1, id), 'no', NULL, 0
+                 SELECT 0, @head + 1, id, format('%d 0 %s ended', @head + 1, id), 'no', NULL, 0, 0
                  FROM campaigns WHERE ref = @rush"),
         ),
         // the splits

@@ -83,7 +83,7 @@ fn an_engine_with_a_quarantine_breaks_nothing_else() {
          FROM events e JOIN campaigns c ON c.ref = e.campaign AND c.title = 'lazy'
          WHERE e.kind = 1 ORDER BY e.seq DESC LIMIT 1;
          INSERT INTO set_aside
-         SELECT 0, seq, id, format('%d %d %s granted %d %s 1 %d', seq, at, id, number, user, amount), 'no', NULL, at
+         SELECT 0, seq, id, format('%d %d %s granted %d %s 1 %d', seq, at, id, number, user, amount), 'no', NULL, at, 0
          FROM g;
          UPDATE shares SET user = NULL, granted_at = NULL, amount = NULL
          WHERE (campaign, number) = (SELECT ref, number FROM g);
@@ -157,9 +157,9 @@ fn what_is_no_ledger_is_reported_in_one_line() {
     check(&path("empty.db"), "not a ledger");
     let newer = rusqlite::Connection::open(path("newer.db")).unwrap();
     newer
-        .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 11")
+        .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 12")
         .unwrap();
-    check(&path("newer.db"), "schema version 11");
+    check(&path("newer.db"), "schema version 12");
     assert_eq!(
         fs::read_dir(folder.path()).unwrap().count(),
         3,

@@ -6,13 +6,13 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
         (
             "an entry set aside",
             &["nothing_aside"],
-            "INSERT INTO set_aside SELECT 8, 3, id, format('3 0 %s granted 99 zoe 1 5', id), 'no', NULL, 0
+            "INSERT INTO set_aside SELECT 8, 3, id, format('3 0 %s granted 99 zoe 1 5', id), 'no', NULL, 0, 0
                  FROM campaigns WHERE ref = @2",
         ),
         (
             "an entry set aside beyond what is settled",
             &["nothing_aside", "positions_known"],
-            "INSERT INTO set_aside SELECT 8, 99999, id, format('99999 0 %s ended', id), 'no', NULL, 0
+            "INSERT INTO set_aside SELECT 8, 99999, id, format('99999 0 %s ended', id), 'no', NULL, 0, 0
                  FROM campaigns WHERE ref = @2",
         ),
         (

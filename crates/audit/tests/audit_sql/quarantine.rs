@@ -1,7 +1,7 @@
 //! Ledgers with entries set aside: the audit names them, and nothing else is broken by them.
 
 use qiang_core::{
-    book::Command,
+    book::{CampaignAction, Command},
     event::{Event, PartitionId},
     id::PaymentRef,
     split::SplitRule,
@@ -79,5 +79,82 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
             assert_eq!(world.runtime.block_on(driven), Ok(true));
         }
         assert!(assert_sound(&url).get("set_aside").is_none());
+    }
+}
+
+/// A discarded order with its payments and its return, before and behind the close: the ledger is sound, and what was
+/// paid is looked for.
+#[test]
+fn what_is_discarded_is_proved() {
+    for kind in KINDS {
+        let url = kind.database();
+        let mut world = World::new(async |clock| opened(&url, clock).await);
+        let two = sale(2).price(7).window(OPENS, 100 * OPEN_MS);
+        let sales = [world.open(0, 1, &two), world.open(0, 2, &two)];
+        let orders = sales.map(|sale| world.granted(0, sale, "u1"));
+        for (n, order) in orders.iter().enumerate() {
+            let (order, payment) = (*order, PaymentRef::new(&format!("p-{n}")).unwrap());
+            world.play(0, Command::Pay { order, payment });
+        }
+        let act = |campaign, action| Command::Act { campaign, action };
+        world.play(0, Command::Return { order: orders[0] });
+        for sale in sales {
+            world.granted(0, sale, "u2");
+            world.play(0, act(sale.id, CampaignAction::Close));
+        }
+        world.play(0, Command::Return { order: orders[1] });
+        let log = world.books[0].logs()[0].to_vec();
+        // Opened twice, granted twice.
+        for seq in [3, 4] {
+            world.runtime.block_on(async {
+                let before = &log[..seq - 1];
+                world.ledger.settle(PARTITION, before).await.unwrap();
+                let entry = &log[seq - 1];
+                let aside = world.ledger.quarantine(PARTITION, entry, "asked for");
+                assert_eq!(aside.await, Ok(seq as u64));
+            });
+        }
+        world.settle(0);
+        let ledger = &world.ledger;
+        world.runtime.block_on(async {
+            for seq in [3, 4] {
+                assert_eq!(ledger.ask_discard(PARTITION, seq).await, Ok(true));
+            }
+        });
+        let (found, report) = broken(&url);
+        assert_eq!(Vec::from_iter(found), ["nothing_aside"], "{report:#}");
+        world.runtime.block_on(async {
+            for seq in [3, 4] {
+                assert_eq!(ledger.discard(PARTITION, seq).await, Ok(true));
+            }
+        });
+        let (found, report) = broken(&url);
+        assert_eq!(Vec::from_iter(found), ["nothing_aside"], "{report:#}");
+        world.runtime.block_on(async {
+            let waiting = ledger.list_quarantined(None, 100).await.unwrap();
+            for row in waiting {
+                let driven = ledger.redrive(PARTITION, row.entry.seq).await;
+                assert_eq!(driven, Ok(true), "{row:?}");
+            }
+        });
+        assert_sound(&url);
+
+        drop(world);
+        for (breach, expected) in [
+            (
+                "UPDATE postings SET number = 2 WHERE kind = 'refund_due'",
+                "payments_posted",
+            ),
+            ("UPDATE set_aside SET discard = 0", "nothing_aside"),
+            (
+                "UPDATE campaigns SET returned = returned - 1 WHERE granted = 1 AND returned = 1",
+                "counts_add_up",
+            ),
+        ] {
+            let copy = kind.bare_copy(&url);
+            kind.run(&copy, breach);
+            let (found, report) = broken(&copy);
+            assert!(found.contains(expected), "{breach}: {report:#}");
+        }
     }
 }

@@ -13,10 +13,10 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, EventLog, GrantRecord,
-        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
-        SettlementStore, WaitingRoomStore, WithheldRecord,
+        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Discard, EventLog,
+        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -382,6 +382,22 @@ impl QuarantineStore for FakeLedger {
     }
 
     async fn redrive(&self, _: PartitionId, _: Seq) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn ask_discard(&self, _: PartitionId, _: Seq) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn discards(&self, _: u32) -> Result<Vec<Discard>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn discard(&self, _: PartitionId, _: Seq) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn end_discard(&self, _: PartitionId, _: Seq) -> Result<(), LedgerError> {
         Err(broken())
     }
 }

@@ -151,6 +151,17 @@ pub struct QuarantinedEntry {
     pub waits_for: Option<Seq>,
     /// When it was refused, or when it was decided if it waits.
     pub at: Timestamp,
+    /// Whether it is a grant that is being discarded.
+    pub is_discarded: bool,
+}
+
+/// A quarantined grant that is being discarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discard {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The grant's entry.
+    pub entry: Entry,
 }
 
 /// How many entries are in quarantine.
@@ -292,4 +303,24 @@ pub trait QuarantineStore: Send + Sync + 'static {
     /// Settles an entry that is in quarantine; false if there is none. It stays there if it is still refused, or has
     /// to wait for another one: that is the error.
     async fn redrive(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
+
+    /// Writes down that a quarantined grant of a sale is to be discarded; false if it is not in quarantine. From then
+    /// on [`QuarantineStore::discards`] names it. Asked again, it changes nothing.
+    ///
+    /// # Errors
+    /// [`LedgerError::Damaged`] if it is not the grant of an order, was not refused itself, or the ledger does not have
+    /// its campaign.
+    async fn ask_discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
+
+    /// Up to `limit` grants that are being discarded, by partition and place.
+    async fn discards(&self, limit: u32) -> Result<Vec<Discard>, LedgerError>;
+
+    /// Takes a grant whose units are back, with every step of its order, out of the way of what waits for them, in one
+    /// transaction: nothing waits for them any more, and what was paid is owed to the buyer. They stay in the table as
+    /// discarded. False while the last step in quarantine leaves the units with the order. One that is discarded, or of
+    /// which nobody asked it, stays as it is.
+    async fn discard(&self, partition: PartitionId, seq: Seq) -> Result<bool, LedgerError>;
+
+    /// What waited for a discarded grant has been redriven: [`QuarantineStore::discards`] names it no more.
+    async fn end_discard(&self, partition: PartitionId, seq: Seq) -> Result<(), LedgerError>;
 }

@@ -16,8 +16,8 @@ pub use self::{
     audience::AudienceStore,
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     ledger::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, GrantRecord, KeyBinding, KeyStore,
-        LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+        AccountStore, Balance, CampaignRecord, CampaignStore, Discard, GrantRecord, KeyBinding,
+        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
     },
     log::EventLog,
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},

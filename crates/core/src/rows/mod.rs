@@ -12,7 +12,10 @@ pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
-    quarantine::{QuarantineRow, entry_of, like_grant},
+    quarantine::{
+        DiscardState, QuarantineRow, discarded_orders, entry_of, like_grant, with_discarded,
+        with_discarded_payments,
+    },
     repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settled::SettledRowColumns,
     value::Value,

@@ -1,10 +1,14 @@
 //! Entries in quarantine, as rows of `set_aside`.
 
+use std::collections::BTreeMap;
+
 use super::{Contradiction, Value};
 use crate::{
-    event::{Entry, PartitionId, Seq},
+    book::PaymentOutcome::{Paid, RefundDue, Reinstated},
+    event::{Entry, Event, PartitionId, Seq},
     id::CampaignId,
-    ports::QuarantinedEntry,
+    order::OrderState,
+    ports::{QuarantinedEntry, SettledPayment, SettledRow},
     time::Timestamp,
 };
 
@@ -26,6 +30,30 @@ pub struct QuarantineRow {
     pub waits_for: Option<i64>,
     /// When, in milliseconds.
     pub at: i64,
+    /// How far it is discarded: see [`DiscardState`].
+    pub discard: i64,
+}
+
+/// How far an entry in quarantine is discarded: the column `discard`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i64)]
+pub enum DiscardState {
+    /// It is not: it may be settled yet.
+    Not = 0,
+    /// It is a grant whose units are to come back.
+    Asked = 1,
+    /// It is a grant whose units are back; what waited for it is to be redriven.
+    Freed = 2,
+    /// Nothing is left to do.
+    Done = 3,
+}
+
+impl DiscardState {
+    /// Whether a column says that the entry is discarded: then it is in nobody's way.
+    #[must_use]
+    pub fn is_over(column: i64) -> bool {
+        column >= Self::Freed as i64
+    }
 }
 
 impl QuarantineRow {
@@ -43,6 +71,7 @@ impl QuarantineRow {
                 .collect(),
             waits_for: None,
             at: now.as_millis(),
+            discard: DiscardState::Not as i64,
         }
     }
 
@@ -79,6 +108,7 @@ impl QuarantineRow {
             reason: self.reason,
             waits_for: self.waits_for.map(|seq| seq as Seq),
             at: Timestamp::from_millis(self.at),
+            is_discarded: self.discard == DiscardState::Asked as i64,
         })
     }
 }
@@ -87,6 +117,88 @@ impl QuarantineRow {
 #[must_use]
 pub fn like_grant(campaign: CampaignId, number: u32) -> String {
     format!("% {campaign} granted {number} %")
+}
+
+/// The orders of discarded entries, in the order of their numbers, as orders that gave their units back: that is what
+/// an engine has of them. With the payments that arrived for them.
+#[must_use]
+pub fn discarded_orders(entries: &[Entry]) -> Vec<(SettledRow, Vec<SettledPayment>)> {
+    let mut orders: BTreeMap<u32, (SettledRow, Vec<SettledPayment>)> = BTreeMap::new();
+    for Entry { at, event, .. } in entries {
+        if let Event::Granted {
+            number,
+            user,
+            quantity,
+            amount_minor,
+            key,
+        } = event
+        {
+            let row = SettledRow {
+                number: *number,
+                amount_minor: Some(*amount_minor),
+                granted: Some((user.clone(), *at)),
+                quantity: *quantity,
+                state: OrderState::Held,
+                key: key.clone(),
+            };
+            orders.entry(*number).or_insert((row, Vec::new()));
+            continue;
+        }
+        let Some((row, payments)) = event.number().and_then(|number| orders.get_mut(&number))
+        else {
+            continue;
+        };
+        let (state, paid) = match event {
+            Event::Paid { payment, .. } => (OrderState::Paid, Some((payment, Paid))),
+            Event::Reinstated { payment, .. } => (OrderState::Paid, Some((payment, Reinstated))),
+            Event::RefundDue { payment, .. } => (row.state, Some((payment, RefundDue))),
+            Event::Cancelled { .. } => (OrderState::Cancelled, None),
+            Event::Expired { .. } => (OrderState::Expired, None),
+            Event::Returned { .. } => (OrderState::Returned, None),
+            _ => (row.state, None),
+        };
+        row.state = state;
+        payments.extend(paid.map(|(payment, outcome)| SettledPayment {
+            number: row.number,
+            payment: payment.clone(),
+            outcome,
+        }));
+    }
+    orders.into_values().collect()
+}
+
+/// Up to `limit` settled rows behind a number, with the orders of discarded entries among them.
+#[must_use]
+pub fn with_discarded(
+    mut rows: Vec<SettledRow>,
+    discarded: &[Entry],
+    (after, limit): (u32, u32),
+) -> Vec<SettledRow> {
+    let limit = limit as usize;
+    let full = rows.last().filter(|_| rows.len() >= limit);
+    let end = full.map_or(u32::MAX, |last| last.number);
+    for (row, _) in discarded_orders(discarded) {
+        let behind = rows.binary_search_by_key(&row.number, |known| known.number);
+        if let (true, Err(place)) = (row.number > after && row.number <= end, behind) {
+            rows.insert(place, row);
+        }
+    }
+    rows.truncate(limit);
+    rows
+}
+
+/// The settled payments of orders with numbers above `after` up to and with `upto`, with those of discarded entries.
+#[must_use]
+pub fn with_discarded_payments(
+    mut payments: Vec<SettledPayment>,
+    discarded: &[Entry],
+    (after, upto): (u32, u32),
+) -> Vec<SettledPayment> {
+    let orders = discarded_orders(discarded).into_iter();
+    let orders = orders.filter(|(row, _)| row.number > after && row.number <= upto);
+    payments.extend(orders.flat_map(|(_, payments)| payments));
+    payments.sort_by_key(|payment| payment.number);
+    payments
 }
 
 /// The entry that was kept as text.

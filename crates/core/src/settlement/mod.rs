@@ -11,6 +11,7 @@
 //! refused.
 
 mod bisect;
+mod discard;
 mod life;
 mod orders;
 mod plan;
@@ -23,6 +24,7 @@ use std::collections::BTreeSet;
 
 pub use self::{
     bisect::{Bisect, REFUSED_MAX, check_refused},
+    discard::{Discarded, NOT_AN_ORDER},
     life::SpreadCampaign,
     orders::wanted_orders,
     plan::{Close, Plan},

@@ -72,20 +72,20 @@ pub struct Close<'a> {
 
 /// What happens to one campaign.
 #[derive(Debug)]
-struct CampaignPlan<'a> {
-    known: &'a KnownCampaign,
-    life: Life,
+pub(super) struct CampaignPlan<'a> {
+    pub(super) known: &'a KnownCampaign,
+    pub(super) life: Life,
     /// Its counts; its phase follows from `life` in the end.
-    change: CampaignChange,
-    touched: bool,
+    pub(super) change: CampaignChange,
+    pub(super) touched: bool,
     close: Option<Close<'a>>,
 }
 
-struct Planner<'a> {
+pub(super) struct Planner<'a> {
     source: i64,
     plan: Plan<'a>,
     account_places: HashMap<AccountKey<'a>, usize>,
-    campaigns: Vec<CampaignPlan<'a>>,
+    pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
     orders: Orders<'a>,
 }
@@ -101,14 +101,7 @@ impl<'a> Plan<'a> {
         campaigns: &'a [KnownCampaign],
         orders: &'a [KnownOrder],
     ) -> Result<Self, Contradiction> {
-        let mut planner = Planner {
-            source: i64::from(partition.0),
-            plan: Self::default(),
-            account_places: HashMap::with_capacity(entries.len()),
-            campaigns: campaigns.iter().map(CampaignPlan::of).collect(),
-            campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
-            orders: Orders::of(orders, campaigns),
-        };
+        let mut planner = Planner::new(partition, campaigns, orders);
         for entry in entries {
             planner.settle(entry)?;
         }
@@ -173,7 +166,22 @@ impl<'a> CampaignPlan<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn into_plan(mut self) -> Plan<'a> {
+    pub(super) fn new(
+        partition: PartitionId,
+        campaigns: &'a [KnownCampaign],
+        orders: &'a [KnownOrder],
+    ) -> Self {
+        Self {
+            source: i64::from(partition.0),
+            plan: Plan::default(),
+            account_places: HashMap::new(),
+            campaigns: campaigns.iter().map(CampaignPlan::of).collect(),
+            campaign_places: campaigns.iter().map(|known| known.id).zip(0..).collect(),
+            orders: Orders::of(orders, campaigns),
+        }
+    }
+
+    pub(super) fn into_plan(mut self) -> Plan<'a> {
         let mut plan = self.plan;
         let (new_orders, changed) = self.orders.into_rows();
         plan.new_orders = new_orders;
@@ -396,7 +404,12 @@ impl<'a> Planner<'a> {
     }
 
     /// The place of an account among those that are moved.
-    fn account(&mut self, known: &KnownCampaign, owner: &'a str, purpose: Purpose) -> usize {
+    pub(super) fn account(
+        &mut self,
+        known: &KnownCampaign,
+        owner: &'a str,
+        purpose: Purpose,
+    ) -> usize {
         let key = AccountKey::new(owner, purpose, known.currency);
         *self.account_places.entry(key).or_insert_with(|| {
             self.plan.accounts.push((key, 0));
@@ -405,7 +418,7 @@ impl<'a> Planner<'a> {
     }
 
     /// A movement of money that follows from an entry.
-    fn post(
+    pub(super) fn post(
         &mut self,
         known: &KnownCampaign,
         entry: &Entry,

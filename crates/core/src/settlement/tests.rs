@@ -420,3 +420,41 @@ fn a_changed_stock_is_the_campaigns_and_no_parts() {
     }];
     assert!(Plan::of(PartitionId(0), &changed, &unopened, &[]).is_err());
 }
+
+#[test]
+fn a_discarded_order_leaves_its_payments_owed() {
+    let campaigns = [known(3, SALE, CampaignKind::Sale)];
+    // The steps of order 1; the place of the close; units that go to the owner, and what is owed. None: not yet.
+    let check = |events: &[&str], closed: Option<u64>, expected: Option<(i64, i64)>| {
+        let texts: Vec<_> = events.iter().map(|event| (SALE, *event)).collect();
+        let steps = entries(&texts);
+        let plan = Plan::of_discard(PartitionId(0), &steps, &campaigns, closed).unwrap();
+        let found = plan.map(|plan| {
+            let returned = plan.campaigns.iter().map(|change| {
+                assert_eq!((change.granted, change.refunded, change.supply), (0, 0, 0));
+                change.returned
+            });
+            let owed = plan
+                .accounts
+                .iter()
+                .filter(|(key, _)| key.purpose == Purpose::RefundsDue);
+            (returned.sum(), owed.map(|(_, amount)| amount).sum())
+        });
+        assert_eq!(found, expected, "{events:?} {closed:?}");
+    };
+    const GRANT: &str = "granted 1 ann 2 50";
+    check(&[GRANT], None, None);
+    check(&[GRANT, "paid 1 p"], None, None);
+    check(&[GRANT, "cancelled 1"], None, Some((0, 0)));
+    check(&[GRANT, "expired 1"], Some(9), Some((0, 0)));
+    check(&[GRANT, "expired 1"], Some(1), Some((2, 0)));
+    check(&[GRANT, "expired 1", "reinstated 1 p"], None, None);
+    check(
+        &[GRANT, "paid 1 p", "refund_due 1 q", "returned 1"],
+        None,
+        Some((0, 100)),
+    );
+    let steps = entries(&[(SALE, "paid 1 p")]);
+    assert!(Plan::of_discard(PartitionId(0), &steps, &campaigns, None).is_err());
+    assert!(Plan::of_discard(PartitionId(0), &entries(&[(SALE, GRANT)]), &[], None).is_err());
+}

@@ -4,6 +4,7 @@ pub(crate) mod accounts;
 pub(crate) mod audiences;
 mod bound;
 pub(crate) mod campaigns;
+pub(crate) mod discards;
 pub(crate) mod keys;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;

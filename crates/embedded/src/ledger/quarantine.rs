@@ -7,7 +7,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{QuarantineCount, QuarantinedEntry},
     quarantine::Blockers,
-    rows::{QuarantineRow, entry_of, like_grant},
+    rows::{DiscardState, QuarantineRow, entry_of, like_grant},
     settlement::KnownCampaign,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
@@ -47,13 +47,17 @@ pub(super) fn blockers_before(
     before: Seq,
 ) -> Result<Blockers, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT seq, entry FROM set_aside WHERE campaign = ?1 AND partition = ?2 AND seq < ?3 ORDER BY seq",
+        "SELECT seq, entry, discard FROM set_aside WHERE campaign = ?1 AND partition = ?2 AND seq < ?3 ORDER BY seq",
     )?;
     let before = i64::try_from(before).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![campaign.to_string(), partition.0, before])?;
     let mut blockers = Blockers::default();
     while let Some(row) = rows.next()? {
-        blockers.add(&entry_of(row.get(0)?, &row.get::<_, String>(1)?)?);
+        let entry = entry_of(row.get(0)?, &row.get::<_, String>(1)?)?;
+        match DiscardState::is_over(row.get(2)?) {
+            true => blockers.add_discarded(&entry),
+            false => blockers.add(&entry),
+        }
     }
     Ok(blockers)
 }
@@ -73,8 +77,9 @@ pub(super) fn get(
     partition: PartitionId,
     seq: Seq,
 ) -> Result<Option<Entry>, StoreError> {
-    let mut statement =
-        conn.prepare_cached("SELECT entry FROM set_aside WHERE partition = ?1 AND seq = ?2")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT entry FROM set_aside WHERE partition = ?1 AND seq = ?2 AND discard < 2",
+    )?;
     let place = params![partition.0, seq as i64];
     let found: Option<String> = statement.query_row(place, |row| row.get(0)).optional()?;
     Ok(found.map(|text| entry_of(seq as i64, &text)).transpose()?)
@@ -111,7 +116,7 @@ pub(crate) fn count(
     partition: PartitionId,
 ) -> Result<QuarantineCount, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE partition = ?1",
+        "SELECT count(*) - count(waits_for), count(waits_for) FROM set_aside WHERE partition = ?1 AND discard < 2",
     )?;
     let counted = statement.query_row([partition.0], |row| {
         let (refused, waiting): (i64, i64) = row.try_into()?;
@@ -131,8 +136,8 @@ pub(crate) fn list(
 ) -> Result<Vec<QuarantinedEntry>, StoreError> {
     let (partition, seq) = after.map_or((-1, 0), |(p, seq)| (i64::from(p.0), seq as i64));
     let mut statement = conn.prepare_cached(
-        "SELECT partition, seq, campaign, entry, reason, waits_for, at FROM set_aside \
-         WHERE (partition, seq) > (?1, ?2) ORDER BY partition, seq LIMIT ?3",
+        "SELECT partition, seq, campaign, entry, reason, waits_for, at, discard FROM set_aside \
+         WHERE (partition, seq) > (?1, ?2) AND discard < 2 ORDER BY partition, seq LIMIT ?3",
     )?;
     let rows = statement.query_map(params![partition, seq, limit], row_of)?;
     let listed = |row: rusqlite::Result<(i64, QuarantineRow)>| {
@@ -150,6 +155,7 @@ fn row_of(row: &Row<'_>) -> rusqlite::Result<(i64, QuarantineRow)> {
         reason: row.get(4)?,
         waits_for: row.get(5)?,
         at: row.get(6)?,
+        discard: row.get(7)?,
     };
     Ok((row.get(0)?, found))
 }

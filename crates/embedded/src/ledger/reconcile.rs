@@ -4,10 +4,11 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::{SettledPart, SettledPayment, SettledRow},
+    rows::{discarded_orders, with_discarded, with_discarded_payments},
 };
 use rusqlite::{Connection, Row, params};
 
-use super::campaigns;
+use super::{campaigns, discards};
 use crate::error::StoreError;
 
 /// Campaigns to which something may still happen.
@@ -62,7 +63,9 @@ pub(crate) fn settled_rows(
 ) -> Result<Vec<SettledRow>, StoreError> {
     let shares = "SELECT number, amount, user, granted_at, 1, 'held', NULL FROM shares \
                   WHERE campaign = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
-    campaigns::numbered_rows(conn, id, (after, limit), shares)
+    let rows = campaigns::numbered_rows(conn, id, (after, limit), shares)?;
+    let discarded = discards::discarded(conn, id)?;
+    Ok(with_discarded(rows, &discarded, (after, limit)))
 }
 
 /// The highest number of a campaign's orders.
@@ -71,7 +74,11 @@ pub(crate) fn last_order(conn: &Connection, id: CampaignId) -> Result<u32, Store
         "SELECT COALESCE(MAX(number), 0) FROM orders \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?1)",
     )?;
-    Ok(statement.query_row([id.to_string()], |row| row.get(0))?)
+    let last: u32 = statement.query_row([id.to_string()], |row| row.get(0))?;
+    let discarded = discarded_orders(&discards::discarded(conn, id)?);
+    Ok(discarded
+        .last()
+        .map_or(last, |(row, _)| row.number.max(last)))
 }
 
 /// The payments of orders with numbers in this range.
@@ -87,6 +94,8 @@ pub(crate) fn settled_payments(
     )?;
     let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let rows = statement.query_map(params![id.to_string(), after, upto], columns)?;
-    rows.map(|columns| Ok(SettledPayment::of(columns?)?))
-        .collect()
+    let payments = rows.map(|columns| Ok(SettledPayment::of(columns?)?));
+    let payments = payments.collect::<Result<_, StoreError>>()?;
+    let discarded = discards::discarded(conn, id)?;
+    Ok(with_discarded_payments(payments, &discarded, (after, upto)))
 }

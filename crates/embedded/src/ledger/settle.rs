@@ -144,7 +144,7 @@ pub(crate) fn redrive(
     Ok(true)
 }
 
-fn known_campaigns(
+pub(super) fn known_campaigns(
     conn: &Connection,
     partition: PartitionId,
     ids: &[CampaignId],
@@ -185,7 +185,17 @@ fn settle_known(
     campaigns: &[KnownCampaign],
 ) -> Result<(), StoreError> {
     let orders = known_orders(conn, &settlement::wanted_orders(entries, campaigns))?;
-    let mut plan = Plan::of(partition, entries, campaigns, &orders)?;
+    let plan = Plan::of(partition, entries, campaigns, &orders)?;
+    write(conn, partition, plan, campaigns)
+}
+
+/// Writes what a plan says.
+pub(super) fn write(
+    conn: &Connection,
+    partition: PartitionId,
+    mut plan: Plan<'_>,
+    campaigns: &[KnownCampaign],
+) -> Result<(), StoreError> {
     assign_shares(conn, &plan, campaigns)?;
     change_orders(conn, &plan.leaving_orders)?;
     let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \

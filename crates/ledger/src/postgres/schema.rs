@@ -21,6 +21,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0007_admission.sql"),
         include_str!("../../migrations/postgres/0008_audiences.sql"),
         include_str!("../../migrations/postgres/0009_waiting_rooms.sql"),
+        include_str!("../../migrations/postgres/0010_discards.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -18,12 +18,13 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "repair",
     "drafts",
     "due",
     "waiting",
     "settlement",
+    "discards",
     "packets",
     "reconciliation",
 ];

@@ -1,10 +1,11 @@
 //! Entries that the ledger refuse, from end to end: a node on Redis under load, a ledger whose rows were changed by
 //! hand, an entry that somebody wrote into a log by hand. The rest goes on; what is refused is counted, listed by the
-//! program, and settled by it once the rows are mended; then the audit finds nothing.
+//! program, and settled by it once the rows are mended, or discarded; then the audit finds nothing.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
 mod common;
+mod discard;
 mod engine_file;
 mod node;
 mod reconcile;

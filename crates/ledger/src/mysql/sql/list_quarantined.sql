@@ -1,5 +1,5 @@
-SELECT `partition`, seq, entry, reason, waits_for, at
+SELECT `partition`, seq, entry, reason, waits_for, at, discard
 FROM set_aside
-WHERE `partition` >= ? AND (`partition` > ? OR seq > ?)
+WHERE `partition` >= ? AND (`partition` > ? OR seq > ?) AND discard < 2
 ORDER BY `partition`, seq
 LIMIT ?

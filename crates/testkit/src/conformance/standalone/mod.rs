@@ -160,6 +160,9 @@ macro_rules! quarantine_conformance {
             a_part_waits_for_its_opening,
             units_sold_again_wait_for_their_return,
             quarantined_entries_are_kept,
+            a_discarded_grant_gives_its_units_back,
+            a_discarded_payment_is_owed,
+            only_refused_orders_are_discarded,
             a_refused_entry_stays_quarantined,
             an_unknown_campaign_holds_up_no_other,
         }

@@ -1,14 +1,16 @@
 //! Entries that a ledger refuses: they are quarantined with what depends on them; the rest is settled.
 
 use qiang_core::{
-    book::CampaignAction,
+    book::{CampaignAction, Command},
+    campaign::Phase,
     event::{Entry, Event, Seq},
+    order::OrderState,
     ports::{LedgerError, QuarantineCount},
     split::SplitRule,
 };
 
 use super::{Fixture, LedgerSubject};
-use crate::campaign::{id, red_packet, sale};
+use crate::campaign::{id, red_packet, sale, user};
 
 const WHY: &str = "a case has asked for it";
 
@@ -142,6 +144,171 @@ pub async fn units_sold_again_wait_for_their_return<L: LedgerSubject>(case: &mut
     }
     case.settle_all(1).await;
     case.settle_all(2).await;
+    case.compare().await;
+}
+
+async fn discards<L: LedgerSubject>(case: &Fixture<L>) -> Vec<Seq> {
+    let found = case.ledger().discards(10).await.unwrap();
+    found.iter().map(|discard| discard.entry.seq).collect()
+}
+
+/// A discarded grant and the steps of its order are out of the way of what waited for them, once its units are back,
+/// whatever happens between the steps, and however often each is made.
+pub async fn a_discarded_grant_gives_its_units_back<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(3)).await;
+    let users = [0, 1].map(|n| case.somebody(0, n));
+    let order = case.granted(sale.one(&users[0])).order_id();
+    // Opened, granted.
+    quarantine(case, 0, 2).await;
+    let partition = case.partition(0);
+    for _ in 0..2 {
+        assert_eq!(case.ledger().ask_discard(partition, 2).await, Ok(true));
+        case.restart().await;
+    }
+    assert_eq!(discards(case).await, [2]);
+    let listed = case.ledger().list_quarantined(None, 10).await.unwrap();
+    assert!(listed[0].is_discarded, "{listed:?}");
+    let not_yet = case.ledger().discard(partition, 2).await;
+    assert_eq!(not_yet, Ok(false), "the order has its units");
+
+    // Cancelled; then granted to somebody else, and the parts close.
+    case.cancel(order);
+    let again = case.granted(sale.one(&users[1])).order_id();
+    assert_eq!(case.ledger().discard(partition, 2).await, Ok(false));
+    case.settle_all(0).await;
+    case.restart().await;
+    assert_eq!(case.counts(sale.id).await, (0, 0, 0), "the other one waits");
+    for _ in 0..3 {
+        assert_eq!(case.ledger().discard(partition, 2).await, Ok(true));
+        case.restart().await;
+        assert_eq!(discards(case).await, [2], "what waited is not settled yet");
+    }
+    let left = case.ledger().count_quarantined(partition).await;
+    assert_eq!(left, Ok(count(0, 1)));
+    for gone in [2, 3] {
+        assert_eq!(redrive(case, 0, gone).await, Ok(false), "it is discarded");
+    }
+    assert_eq!(redrive(case, 0, 4).await, Ok(true));
+    for _ in 0..2 {
+        case.ledger().end_discard(partition, 2).await.unwrap();
+        case.restart().await;
+    }
+    assert_eq!(discards(case).await, []);
+    assert_eq!(case.ledger().ask_discard(partition, 2).await, Ok(false));
+    let left = case.ledger().count_quarantined(partition).await;
+    assert_eq!(left, Ok(count(0, 0)));
+
+    case.pay(again, "p");
+    case.act(sale.id, CampaignAction::Close);
+    for part in [0, 1, 2] {
+        case.settle_all(part).await;
+    }
+    assert_eq!(case.counts(sale.id).await, (1, 2, 0));
+    assert_eq!(case.balance("owner").await, 100);
+    // What an engine is held against: the order, and that it gave its units back.
+    let rows = case.ledger().settled_rows(sale.id, 0, 10).await.unwrap();
+    let rows = rows.iter().map(|row| (row.number, row.state));
+    let expected = [
+        (order.number, OrderState::Cancelled),
+        (again.number, OrderState::Paid),
+    ];
+    assert!(rows.eq(expected));
+    let last = case.ledger().last_order(sale.id).await;
+    assert_eq!(last, Ok(again.number));
+}
+
+/// What was paid for a discarded order is owed to its buyer, once; and units that came back after the close are the
+/// owner's.
+pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(3)).await;
+    let buyer = case.somebody(0, 0);
+    let order = case.granted(sale.one(&buyer)).order_id();
+    case.pay(order, "p");
+    case.pay(order, "q");
+    case.act(sale.id, CampaignAction::Close);
+    // Opened, granted, paid, refund due, ended, closed.
+    quarantine(case, 0, 2).await;
+    let partition = case.partition(0);
+    assert_eq!(case.ledger().ask_discard(partition, 2).await, Ok(true));
+    case.play(Command::Return { order });
+    for part in [0, 1, 2] {
+        case.settle_all(part).await;
+    }
+    for _ in 0..2 {
+        assert_eq!(case.ledger().discard(partition, 2).await, Ok(true));
+    }
+    assert_eq!(redrive(case, 0, 6).await, Ok(true));
+    case.ledger().end_discard(partition, 2).await.unwrap();
+    assert_eq!(case.counts(sale.id).await, (0, 3, 0));
+    assert_eq!(case.phase(sale.id).await, Phase::Closed);
+    let balances = case.ledger().balances(&user(&buyer)).await.unwrap();
+    assert_eq!(balances[0].refunds_due_minor, 200);
+    assert_eq!(case.balance("owner").await, 0);
+    let paid = case
+        .ledger()
+        .settled_payments(sale.id, 0, 10)
+        .await
+        .unwrap();
+    assert_eq!(paid.len(), 2);
+
+    // A repair of the engine has made the grant anew: it is not settled, and discarded again it adds nothing.
+    let mut again = case.log(0)[1].clone();
+    again.seq = case.log(0).len() as Seq + 1;
+    let cancelled = Entry {
+        seq: again.seq + 1,
+        event: Event::Cancelled {
+            number: order.number,
+        },
+        ..again.clone()
+    };
+    let seq = again.seq;
+    let ledger = case.ledger();
+    let settled = ledger.settle(partition, &[again, cancelled]).await;
+    assert_eq!(settled, Ok(seq + 1));
+    assert_eq!(case.counts(sale.id).await, (0, 3, 0));
+    assert!(redrive(case, 0, seq).await.is_err());
+    assert_eq!(ledger.ask_discard(partition, seq).await, Ok(true));
+    assert_eq!(ledger.discard(partition, seq).await, Ok(true));
+    assert_eq!(case.counts(sale.id).await, (0, 3, 0));
+    let left = ledger.count_quarantined(partition).await;
+    assert_eq!(left, Ok(count(0, 0)));
+}
+
+/// Steps, shares, what waits for another entry, and what is not there are not discarded.
+pub async fn only_refused_orders_are_discarded<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let sale = case.open(&sale(9)).await;
+    let packet = case.open(&red_packet(900, 9, SplitRule::Equal)).await;
+    let users = [0, 1].map(|n| case.somebody(0, n));
+    let order = case.granted(sale.one(&users[0])).order_id();
+    case.pay(order, "p");
+    case.granted(packet.one(&users[0]));
+    case.granted(packet.one(&users[1]));
+    // Opened twice, granted, paid, granted twice.
+    quarantine(case, 0, 3).await;
+    quarantine(case, 0, 5).await;
+    case.settle_all(0).await;
+    let partition = case.partition(0);
+    for seq in [4, 5] {
+        let refused = case.ledger().ask_discard(partition, seq).await;
+        assert!(
+            matches!(refused, Err(LedgerError::Damaged { .. })),
+            "{seq}: {refused:?}"
+        );
+    }
+    for seq in [6, 99] {
+        assert_eq!(case.ledger().ask_discard(partition, seq).await, Ok(false));
+    }
+    assert_eq!(discards(case).await, []);
+    // One that nobody has asked for stays as it is, and one that is settled after all is forgotten.
+    assert_eq!(case.ledger().discard(partition, 3).await, Ok(true));
+    assert_eq!(case.ledger().ask_discard(partition, 3).await, Ok(true));
+    for seq in [3, 4, 5] {
+        assert_eq!(redrive(case, 0, seq).await, Ok(true));
+    }
+    assert_eq!(discards(case).await, []);
+    for part in [1, 2] {
+        case.settle_all(part).await;
+    }
     case.compare().await;
 }
 

@@ -1,0 +1,141 @@
+//! What it changes that a quarantined grant is discarded.
+
+use super::{
+    plan::{Plan, Planner},
+    rows::KnownCampaign,
+};
+use crate::{
+    campaign::CampaignKind,
+    event::{Entry, Event, PartitionId, Seq},
+    ports::Discard,
+    rows::{Contradiction, DiscardState, OUTSIDE, Purpose},
+};
+
+/// Why an entry cannot be discarded.
+pub const NOT_AN_ORDER: &str = "only the grant of a sale that the ledger has can be discarded";
+
+impl<'a> Plan<'a> {
+    /// Works out what it changes that the grant of an order is discarded, and all that became of the order with it:
+    /// `steps`, by their places, from the grant on. None of it has changed a row. `closed` is the place of the
+    /// campaign's close, if that is in quarantine as well.
+    ///
+    /// What the units went through adds up to nothing, unless they came back after the close: then the owner has them.
+    /// Money that arrived is owed to the buyer. None while the units are with the order.
+    ///
+    /// # Errors
+    /// When it is not the grant of an order, or its campaign is not known.
+    pub fn of_discard(
+        partition: PartitionId,
+        steps: &'a [Entry],
+        known: &'a [KnownCampaign],
+        closed: Option<Seq>,
+    ) -> Result<Option<Self>, Contradiction> {
+        let ([known], [grant, steps @ ..]) = (known, steps) else {
+            return Err(Contradiction::new(NOT_AN_ORDER));
+        };
+        let (
+            Event::Granted {
+                number,
+                user,
+                quantity,
+                amount_minor,
+                ..
+            },
+            CampaignKind::Sale,
+        ) = (&grant.event, known.kind)
+        else {
+            return Err(Contradiction::new(NOT_AN_ORDER));
+        };
+        let mut back = None;
+        for step in steps {
+            match step.event {
+                Event::Cancelled { .. } | Event::Expired { .. } | Event::Returned { .. } => {
+                    back = Some(step.seq);
+                }
+                Event::Reinstated { .. } => back = None,
+                _ => {}
+            }
+        }
+        let Some(back) = back else {
+            return Ok(None);
+        };
+        let mut planner = Planner::new(partition, std::slice::from_ref(known), &[]);
+        let campaign = &mut planner.campaigns[0];
+        campaign.touched = true;
+        if campaign.life.is_closed() || closed.is_some_and(|closed| closed < back) {
+            campaign.change.returned += i64::from(*quantity);
+        }
+        for step in steps {
+            let is_payment = matches!(
+                step.event,
+                Event::Paid { .. } | Event::Reinstated { .. } | Event::RefundDue { .. }
+            );
+            if is_payment && *amount_minor > 0 {
+                let debit = planner.account(known, OUTSIDE, Purpose::Outside);
+                let credit = planner.account(known, user.as_str(), Purpose::RefundsDue);
+                let (accounts, number) = ((debit, credit), Some(i64::from(*number)));
+                planner.post(known, step, "refund_due", accounts, *amount_minor, number)?;
+            }
+        }
+        Ok(Some(planner.into_plan()))
+    }
+}
+
+impl Discard {
+    /// Refuses to discard what is not the refused grant of a sale in the ledger. `waits_for` is the entry that it waits
+    /// for, and how far that one is discarded: who waits for one that is, can have no other end.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub fn check(
+        entry: &Entry,
+        known: &[KnownCampaign],
+        waits_for: Option<(i64, i64)>,
+    ) -> Result<(), Contradiction> {
+        let is_sale = matches!(known, [known] if known.kind == CampaignKind::Sale);
+        if !is_sale || !matches!(entry.event, Event::Granted { .. }) {
+            return Err(Contradiction::new(NOT_AN_ORDER));
+        }
+        match waits_for.filter(|(_, discard)| !DiscardState::is_over(*discard)) {
+            None => Ok(()),
+            Some((before, _)) => Err(Contradiction::new(format!(
+                "entry {} was not refused itself: it waits for entry {before}",
+                entry.seq
+            ))),
+        }
+    }
+
+    /// Finds what belongs to the grant at a place among all that is kept of its campaign in its partition, by place,
+    /// and how far each is discarded; none if the grant is not there.
+    #[must_use]
+    pub fn sort(seq: Seq, kept: &[(Entry, i64)]) -> Option<Discarded> {
+        let grant = kept.iter().find(|(entry, _)| entry.seq == seq)?;
+        let number = grant.0.event.number()?;
+        let is_own = |entry: &Entry| entry.event.number() == Some(number);
+        let (over, live): (Vec<_>, Vec<_>) = kept
+            .iter()
+            .partition(|(_, discard)| DiscardState::is_over(*discard));
+        let live = || live.iter().map(|(entry, _)| entry);
+        let closes = |entry: &&Entry| matches!(entry.event, Event::Closed { .. });
+        Some(Discarded {
+            steps: live()
+                .filter(|entry| entry.seq >= seq && is_own(entry))
+                .cloned()
+                .collect(),
+            closed: live().find(closes).map(|entry| entry.seq),
+            again: over.iter().any(|(entry, _)| is_own(entry)),
+        })
+    }
+}
+
+/// What belongs to a grant that is being discarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discarded {
+    /// The grant, and what became of its order.
+    pub steps: Vec<Entry>,
+    /// The place of the campaign's close, if it is in quarantine.
+    pub closed: Option<Seq>,
+    /// Whether the same order was discarded before: a repair of the engine has made it anew, and the ledger has what
+    /// follows from it.
+    pub again: bool,
+}

@@ -1,0 +1,151 @@
+//! Quarantined grants that are discarded.
+
+use qiang_core::{
+    event::{Entry, PartitionId, Seq},
+    id::CampaignId,
+    ports::Discard,
+    rows::{Contradiction, DiscardState, entry_of},
+    settlement::{NOT_AN_ORDER, Plan},
+};
+
+use crate::{
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    error::StoreError,
+    quarantine::kept_of,
+    settle,
+};
+
+const DISCARD_AT: Statement = sql!(both include_str!("sql/discard_at.sql"));
+const DISCARDS: Statement = sql!(both include_str!("sql/discards.sql"));
+const DISCARDED_OF: Statement = sql!(both include_str!("sql/discarded_of.sql"));
+const MARK: Statement =
+    sql!(both r#"UPDATE set_aside SET discard = $1 WHERE "partition" = $2 AND seq = $3"#);
+const END: Statement = sql!(both
+    r#"UPDATE set_aside SET discard = 3 WHERE "partition" = $1 AND seq = $2 AND discard = 2"#);
+
+/// An entry that is kept: its text, how far it is discarded, the entry that it waits for, and how far that one is.
+type Kept = (String, i64, Option<i64>, Option<i64>);
+
+async fn kept_at<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    seq: i64,
+) -> Result<Option<Kept>, StoreError> {
+    let values = [partition.into(), seq.into()];
+    Ok(fetch_one::<D, Kept>(conn, &DISCARD_AT, &values).await?)
+}
+
+/// Writes down that a grant is to be discarded; false if it is not in quarantine.
+pub(crate) async fn ask<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, StoreError> {
+    let (source, at) = (i64::from(partition.0), seq as i64);
+    if kept_at::<D>(conn, source, at).await?.is_none() {
+        return Ok(false);
+    }
+    // From here on nobody else settles this partition, or redrives its entries.
+    settle::lock_position::<D>(conn, source).await?;
+    let Some((text, discard, waits_for, before)) = kept_at::<D>(conn, source, at).await? else {
+        return Ok(false);
+    };
+    if discard != DiscardState::Not as i64 {
+        return Ok(!DiscardState::is_over(discard));
+    }
+    let entry = entry_of(at, &text)?;
+    let campaign = [entry.campaign.to_string()];
+    let known = settle::known_campaigns::<D>(conn, source, &campaign).await?;
+    Discard::check(&entry, &known, waits_for.zip(before))?;
+    mark::<D>(conn, source, &entry, DiscardState::Asked).await?;
+    Ok(true)
+}
+
+/// Grants that are being discarded, by partition and place.
+pub(crate) async fn list<D: Dialect>(
+    conn: &mut D::Connection,
+    limit: u32,
+) -> Result<Vec<Discard>, StoreError> {
+    let limit = [i64::from(limit).into()];
+    let rows = fetch::<D, (i64, i64, String)>(conn, &DISCARDS, &limit).await?;
+    let discard = |(partition, seq, text): (i64, i64, String)| {
+        let bad = |_| StoreError::damaged(format!("entry {seq} is in partition {partition}"));
+        Ok(Discard {
+            partition: PartitionId(partition.try_into().map_err(bad)?),
+            entry: entry_of(seq, &text)?,
+        })
+    };
+    rows.into_iter().map(discard).collect()
+}
+
+/// Takes a grant whose units are back, with every step of its order, out of the way; false if they are not back.
+pub(crate) async fn discard<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<bool, StoreError> {
+    let (source, at) = (i64::from(partition.0), seq as i64);
+    if kept_at::<D>(conn, source, at).await?.is_none() {
+        return Ok(true);
+    }
+    // Whoever is here first is done when the other one reads the row.
+    settle::lock_position::<D>(conn, source).await?;
+    let kept = kept_at::<D>(conn, source, at).await?;
+    let asked = kept.filter(|(_, discard, _, _)| *discard == DiscardState::Asked as i64);
+    let Some((text, ..)) = asked else {
+        return Ok(true);
+    };
+    let campaign = [entry_of(at, &text)?.campaign.to_string()];
+    let values = [source.into(), campaign[0].as_str().into(), i64::MAX.into()];
+    let rows = kept_of::<D>(conn, &values).await?;
+    let found = Discard::sort(seq, &rows).ok_or_else(|| Contradiction::new(NOT_AN_ORDER))?;
+    let known = settle::known_campaigns::<D>(conn, source, &campaign).await?;
+    let Some(plan) = Plan::of_discard(partition, &found.steps, &known, found.closed)? else {
+        return Ok(false);
+    };
+    if !found.again {
+        settle::write::<D>(conn, partition, plan).await?;
+    }
+    for step in &found.steps[1..] {
+        mark::<D>(conn, source, step, DiscardState::Done).await?;
+    }
+    mark::<D>(conn, source, &found.steps[0], DiscardState::Freed).await?;
+    Ok(true)
+}
+
+/// What waited for a discarded grant has been redriven.
+pub(crate) async fn end<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: PartitionId,
+    seq: Seq,
+) -> Result<(), StoreError> {
+    let values = [i64::from(partition.0).into(), (seq as i64).into()];
+    D::execute(conn, &END, &values).await?;
+    Ok(())
+}
+
+/// The discarded entries of a campaign, in all partitions.
+pub(crate) async fn discarded<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+) -> Result<Vec<Entry>, StoreError> {
+    let id = id.to_string();
+    let rows = fetch::<D, (i64, String)>(conn, &DISCARDED_OF, &[id.as_str().into()]).await?;
+    let entry = |(seq, text): (i64, String)| Ok(entry_of(seq, &text)?);
+    rows.into_iter().map(entry).collect()
+}
+
+async fn mark<D: Dialect>(
+    conn: &mut D::Connection,
+    partition: i64,
+    entry: &Entry,
+    state: DiscardState,
+) -> Result<(), StoreError> {
+    let values = [
+        (state as i64).into(),
+        partition.into(),
+        (entry.seq as i64).into(),
+    ];
+    D::execute(conn, &MARK, &values).await?;
+    Ok(())
+}
