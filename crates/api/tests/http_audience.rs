@@ -184,6 +184,11 @@ async fn an_invitation_is_for_one_campaign() {
 #[tokio::test]
 async fn draws_are_seen_by_those_who_may() {
     let service = Service::start().await;
+    // A share of another packet lets nobody look.
+    let other = service
+        .red_packet(9, |body| body["draws"] = json!("grabbers"))
+        .await;
+    assert_eq!(claim(&service, &other, "eve", json!({})).await.status, 201);
     for (draws, grabber, stranger) in [
         ("everybody", 200, 200),
         ("grabbers", 200, 403),

@@ -10,6 +10,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Reply, Service, call, read_to_end};
+use qiang_node::config::ChallengeKind;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -156,6 +157,52 @@ async fn a_claim_takes_a_place_and_is_decided() {
         assert!(metrics.contains(wanted), "{wanted}: {metrics}");
     }
     line.service.stop().await;
+}
+
+/// A line is no way around what its campaign asks for.
+#[tokio::test]
+async fn a_place_needs_what_a_claim_needs() {
+    let service =
+        Service::start_with(|config, _| config.tickets.challenge = ChallengeKind::None).await;
+    let asking = |sale: &mut Value| {
+        sale["waiting_room"] = json!(true);
+        sale["requirements"] = json!(["ticket"]);
+        sale["audience"] = json!({ "users": ["ann", "bob"] });
+    };
+    let id = service.sale(9, asking).await;
+    let (orders, tickets) = (
+        format!("/v1/sales/{id}/orders"),
+        format!("/v1/sales/{id}/tickets"),
+    );
+    let token = |user: &str| service.token(user, "claim");
+    let ticket = async |user: &str| {
+        let made = service.act(&tickets, &token(user)).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        made.text("ticket")
+    };
+    let enter = async |user: &str, ticket: Option<&str>| {
+        let header = ticket.map(|ticket| ("grab-ticket", ticket));
+        let (token, header) = (token(user), header.as_slice());
+        call(service.addr, "POST", &orders, Some(&token), header, None).await
+    };
+    let anns = ticket("ann").await;
+    let eves = ticket("eve").await;
+    enter("ann", None)
+        .await
+        .assert_problem(403, "ticket-missing");
+    enter("bob", Some(&anns))
+        .await
+        .assert_problem(403, "ticket-of-another-user");
+    enter("eve", Some(&eves))
+        .await
+        .assert_problem(403, "not-named");
+    let place = format!("/v1/campaigns/{id}/place");
+    for user in ["ann", "bob", "eve"] {
+        let reply = service.get(&place, &token(user)).await;
+        reply.assert_problem(404, "no-place");
+    }
+    assert_eq!(enter("ann", Some(&anns)).await.status, 202);
+    service.stop().await;
 }
 
 #[tokio::test]

@@ -67,6 +67,14 @@ pub async fn the_luckiest_has_the_largest_share<S: Subject>(case: &mut Scenario<
         let expected = grants.iter().max_by_key(largest).cloned();
         assert!(expected.is_some());
         assert_eq!(case.ledger().luckiest(target.id).await, Ok(expected));
+        // A share of another packet is no share of this one.
+        let other = case.open(red_packet(100, 1, rule)).await;
+        case.granted(other.one("e")).await;
+        case.settle().await;
+        assert_eq!(
+            case.ledger().has_share(other.id, &user("e")).await,
+            Ok(true)
+        );
         for (name, has) in [("a", true), ("d", true), ("e", false)] {
             let found = case.ledger().has_share(target.id, &user(name)).await;
             assert_eq!(found, Ok(has), "{name}");
