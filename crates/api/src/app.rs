@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use qiang_core::{
-    book::{Command, Setup},
+    book::{Claim, Command, Setup},
     campaign::{CampaignKind, Phase, Tally},
     id::{CampaignId, IdempotencyKey},
     outcome::Outcome,
@@ -182,14 +182,19 @@ impl App {
             .map_err(Problem::from)
     }
 
-    /// Whether claims of this kind of a campaign wait in line.
-    pub(crate) async fn has_line(
+    /// What is known of a claim before anything is decided, given what the engine has at hand: while a campaign is
+    /// paused its line goes on growing.
+    pub(crate) async fn known(
         &self,
-        id: CampaignId,
-        kind: CampaignKind,
-    ) -> Result<bool, Problem> {
-        let meta = self.meta(id).await?;
-        Ok(meta.is_some_and(|meta| meta.waiting_room && meta.kind == kind))
+        claim: &Claim,
+        at_hand: Option<Outcome>,
+    ) -> Result<Option<Outcome>, Problem> {
+        if !matches!(at_hand, Some(Outcome::Paused)) {
+            return Ok(at_hand);
+        }
+        let meta = self.meta(claim.campaign).await?;
+        let has_line = meta.is_some_and(|meta| meta.waiting_room && meta.kind == claim.kind);
+        Ok(at_hand.filter(|_| !has_line))
     }
 
     /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.

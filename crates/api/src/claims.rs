@@ -179,11 +179,7 @@ async fn decide(
         quantity,
         key: call.key,
     };
-    let known = match app.ports.engine.peek(&claim) {
-        // While a campaign is paused its line goes on growing.
-        Some(Outcome::Paused) if app.has_line(id, kind).await? => None,
-        known => known,
-    };
+    let known = app.known(&claim, app.ports.engine.peek(&claim)).await?;
     if let Some(outcome) = known.filter(|outcome| outcome.grant().is_none()) {
         let response = refuse(app, id, kind, &outcome).await?;
         app.metrics.answered_by_gate(&outcome);

@@ -233,7 +233,8 @@ async fn refusal(
         quantity: 1,
         key: None,
     };
-    let known = app.ports.engine.look(&claim).await?;
+    let at_hand = app.ports.engine.look(&claim).await?;
+    let known = app.known(&claim, at_hand).await?;
     Ok(known.filter(|outcome| outcome.grant().is_none()))
 }
 

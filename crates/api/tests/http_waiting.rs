@@ -27,9 +27,15 @@ struct Line {
 
 impl Line {
     async fn start(service: Service, stock: u32) -> Self {
-        let id = service
-            .sale(stock, |sale| sale["waiting_room"] = json!(true))
-            .await;
+        Self::with(service, stock, |_| ()).await
+    }
+
+    async fn with(service: Service, stock: u32, adjust: impl FnOnce(&mut Value)) -> Self {
+        let has_line = |sale: &mut Value| {
+            sale["waiting_room"] = json!(true);
+            adjust(sale);
+        };
+        let id = service.sale(stock, has_line).await;
         Self {
             service,
             orders: format!("/v1/sales/{id}/orders"),
@@ -246,6 +252,45 @@ async fn a_packet_has_a_line_too_and_a_restart_keeps_it() {
     }
     assert_eq!(total, 10_000);
     service.stop().await;
+}
+
+/// Users are gathered while the campaign is paused: whoever has a ticket takes a place.
+#[tokio::test]
+async fn a_paused_line_takes_who_has_a_ticket() {
+    let service = Service::start_with(|config, _| {
+        config.tickets.challenge = ChallengeKind::None;
+    });
+    let needs_ticket = |sale: &mut Value| sale["requirements"] = json!(["ticket"]);
+    let line = Line::with(service.await, 1, needs_ticket).await;
+    line.act("pause").await;
+    line.order("ann")
+        .await
+        .assert_problem(403, "ticket-missing");
+    let tickets = format!("/v1/sales/{}/tickets", line.id);
+    let (service, ann) = (&line.service, line.token("ann"));
+    let ticket = service.act(&tickets, &ann).await;
+    assert_eq!(ticket.status, 201, "{ticket:?}");
+    let ticket = ticket.text("ticket");
+    let header = [("grab-ticket", ticket.as_str())];
+    let entered = call(
+        service.addr,
+        "POST",
+        &line.orders,
+        Some(&ann),
+        &header,
+        None,
+    )
+    .await;
+    assert_eq!(entered.status, 202, "{entered:?}");
+    line.act("resume").await;
+    assert_eq!(line.decided("ann").await.json()["state"], json!("granted"));
+    // There is none for a paused campaign without a line.
+    let id = service.sale(1, needs_ticket).await;
+    let pause = format!("/v1/campaigns/{id}/pause");
+    assert_eq!(service.act(&pause, &service.operator()).await.status, 200);
+    let refused = service.act(&format!("/v1/sales/{id}/tickets"), &ann).await;
+    refused.assert_problem(503, "paused");
+    line.service.stop().await;
 }
 
 #[tokio::test]
