@@ -219,7 +219,7 @@ pub struct OrderCheckConfig {
     pub policy: OrderCheckPolicy,
 }
 
-/// What becomes of orders that the shop does not check.
+/// What becomes of orders that the shop does not check while it does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderCheckPolicy {

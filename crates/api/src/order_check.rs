@@ -123,6 +123,8 @@ impl OrderCheck {
                 let reason = reason.as_deref().map(shown).unwrap_or_default();
                 Err(Problem::new(ProblemKind::OrderCheckRefused, reason))
             }
+            // Too many ask, and the shop may be well.
+            Err(Outcome::Busy) => Err(Problem::order_check_unavailable()),
             Err(_) if self.policy == OrderCheckPolicy::Allow => Ok(()),
             Err(_) => Err(Problem::order_check_unavailable()),
         }
@@ -199,7 +201,47 @@ fn shown(reason: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use qiang_core::{campaign::CampaignKind, id::UserId};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::{config::Secret, metrics::Metrics};
+
+    /// All turns are taken, and stay so: the shop hears nothing, and nobody is let through, whatever the policy is.
+    #[tokio::test]
+    async fn who_gets_no_turn_is_neither_asked_about_nor_let_through() {
+        let shop = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for policy in [OrderCheckPolicy::Refuse, OrderCheckPolicy::Allow] {
+            let config = OrderCheckConfig {
+                url: format!("http://{}/", shop.local_addr().unwrap()),
+                secret: Secret::new(format!("whsec_{}", "a".repeat(32))),
+                secret_file: std::path::PathBuf::new(),
+                timeout_ms: 20,
+                concurrent_max: 2,
+                breaker_failures: 1,
+                breaker_open_ms: 1,
+                policy,
+            };
+            let metrics = Metrics::new(&utoipa::openapi::OpenApi::default());
+            let counted = || OrderCheckMetrics::new(&metrics);
+            let check = OrderCheck::new(&config, counted).unwrap().unwrap();
+            let turns = Arc::clone(&check.turns);
+            let turns = turns.acquire_many_owned(config.concurrent_max).await;
+            let claim = Claim {
+                campaign: "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".parse().unwrap(),
+                kind: CampaignKind::Sale,
+                user: UserId::new("ann").unwrap(),
+                quantity: 1,
+                key: None,
+            };
+            let asked = check.check(&claim, Timestamp::from_millis(0)).await;
+            let status = asked.map_err(|problem| problem.kind_status());
+            assert_eq!(status, Err(StatusCode::SERVICE_UNAVAILABLE), "{policy:?}");
+            drop(turns);
+        }
+        let asked = timeout(Duration::from_millis(100), shop.accept()).await;
+        assert!(asked.is_err(), "the shop was asked");
+    }
 
     #[test]
     fn a_reason_is_bounded_and_has_no_control_characters() {
