@@ -298,14 +298,16 @@ async fn what_is_no_answer_is_no_yes() {
             "x".repeat(5_000)
         )),
     ];
-    let expected = moods.len() as f64;
+    let expected = moods.len();
     for mood in moods {
         shop.feels(mood);
         let refused = order(&service, &sale, "ann").await;
         refused.assert_problem(503, "order-check-unavailable");
         assert_eq!(refused.header("retry-after"), "1");
     }
-    assert_eq!(count(&service, "failed").await, expected);
+    assert_eq!(count(&service, "failed").await, expected as f64);
+    // Once each, also on a connection that was kept.
+    assert_eq!(shop.asked(), expected);
     let elsewhere = |asked: &Asked| asked.uri.path() == "/elsewhere";
     assert!(!shop.inside.asked.lock().iter().any(elsewhere));
 

@@ -3,6 +3,11 @@
 //! Requests are signed as Standard Webhooks has it: HMAC-SHA256 over id, timestamp and body, with dots between.
 //! Redirects are not followed, and a reply is read up to a bound.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -15,6 +20,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
+use tokio_util::io::InspectReader;
 
 use crate::config::{Secret, UsageError};
 
@@ -25,7 +31,6 @@ const SECRET_PREFIX: &str = "whsec_";
 /// Shorter secrets can be guessed; Standard Webhooks asks for as many.
 const SECRET_BYTES_MIN: usize = 24;
 
-type Connection = SendRequest<Full<Bytes>>;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where the shop is, and what requests to it are signed with.
@@ -36,6 +41,12 @@ pub(super) struct Shop {
     key: hmac::Key,
     idle: Mutex<Vec<Connection>>,
     idle_max: usize,
+}
+
+struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// Whether anything has come since the last question was sent.
+    answered: Arc<AtomicBool>,
 }
 
 /// A question to the shop.
@@ -80,14 +91,16 @@ impl Shop {
         })
     }
 
-    /// Asks the shop; its reply. A kept connection that turns out to be closed is replaced once: asking twice changes
-    /// nothing.
+    /// Asks the shop; its reply. A kept connection on which nothing comes before it fails was closed meanwhile, and is
+    /// replaced once: asking twice changes nothing.
     pub(super) async fn ask(&self, question: &Question) -> Result<(StatusCode, Bytes), Failure> {
         let kept = self.idle.lock().pop();
-        if let Some(connection) = kept.filter(|connection| !connection.is_closed())
-            && let Ok(reply) = self.exchange(connection, question).await
-        {
-            return Ok(reply);
+        if let Some(connection) = kept.filter(|connection| !connection.sender.is_closed()) {
+            let answered = Arc::clone(&connection.answered);
+            let asked = self.exchange(connection, question).await;
+            if asked.is_ok() || answered.load(Ordering::Relaxed) {
+                return asked;
+            }
         }
         let connection = self.connect().await?;
         self.exchange(connection, question).await
@@ -96,10 +109,15 @@ impl Shop {
     async fn connect(&self) -> Result<Connection, Failure> {
         let stream = TcpStream::connect((self.place.0.as_str(), self.place.1)).await?;
         stream.set_nodelay(true)?;
-        let (connection, wire) = http1::handshake(TokioIo::new(stream)).await?;
+        let answered = Arc::<AtomicBool>::default();
+        let seen = Arc::clone(&answered);
+        let stream = InspectReader::new(stream, move |bytes: &[u8]| {
+            seen.fetch_or(!bytes.is_empty(), Ordering::Relaxed);
+        });
+        let (sender, wire) = http1::handshake(TokioIo::new(stream)).await?;
         // It ends with the connection, whose errors are seen by whoever sends on it.
         tokio::spawn(async move { drop(wire.await) });
-        Ok(connection)
+        Ok(Connection { sender, answered })
     }
 
     async fn exchange(
@@ -107,11 +125,13 @@ impl Shop {
         mut connection: Connection,
         question: &Question,
     ) -> Result<(StatusCode, Bytes), Failure> {
-        let response = connection.send_request(self.request(question)?).await?;
+        connection.answered.store(false, Ordering::Relaxed);
+        let request = self.request(question)?;
+        let response = connection.sender.send_request(request).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), REPLY_BYTES_MAX).collect();
         let body = body.await?.to_bytes();
-        if connection.ready().await.is_ok() {
+        if connection.sender.ready().await.is_ok() {
             let mut idle = self.idle.lock();
             if idle.len() < self.idle_max {
                 idle.push(connection);
@@ -144,5 +164,83 @@ impl Shop {
             .header("webhook-timestamp", *timestamp)
             .header("webhook-signature", format!("v1,{signature}"));
         Ok(request.body(Full::new(body.clone()))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        time::timeout,
+    };
+
+    use super::*;
+
+    /// Reads a question to its end; false where there is none any more.
+    async fn heard(stream: &mut TcpStream) -> bool {
+        let mut text = Vec::new();
+        while !text.ends_with(b"\r\n\r\n{}") {
+            match stream.read_buf(&mut text).await {
+                Ok(0) | Err(_) => return false,
+                Ok(_) => {}
+            }
+        }
+        true
+    }
+
+    /// A shop answers the first question on each connection, and the second with these bytes before it hangs up.
+    async fn asked_in_all(second: &'static str) -> (bool, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let secret = Secret::new(format!("{SECRET_PREFIX}{}", "a".repeat(32)));
+        let shop = Shop::new(&url, &secret, 1).unwrap();
+        let serving = tokio::spawn(async move {
+            let mut asked = 0;
+            // Nobody connects again once all is over.
+            while let Ok(Ok((mut stream, _))) =
+                timeout(Duration::from_millis(500), listener.accept()).await
+            {
+                let first = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                for reply in [first, second] {
+                    if !heard(&mut stream).await {
+                        break;
+                    }
+                    asked += 1;
+                    drop(stream.write_all(reply.as_bytes()).await);
+                }
+            }
+            asked
+        });
+        let question = Question {
+            id: "msg_1".to_owned(),
+            timestamp: 0,
+            body: Bytes::from_static(b"{}"),
+        };
+        shop.ask(&question).await.unwrap();
+        let again = shop.ask(&question).await;
+        drop(shop);
+        (again.is_ok(), serving.await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_question_is_asked_again_only_if_nothing_came() {
+        let long = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n{}",
+            "x".repeat(5_000)
+        );
+        for (second, is_asked_again) in [
+            ("", true),
+            ("H", false),
+            ("HTTP/1.1 200 OK\r\ncont", false),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", false),
+            ("no HTTP\r\n\r\n", false),
+            (String::leak(long), false),
+        ] {
+            let expected = (is_asked_again, 2 + usize::from(is_asked_again));
+            assert_eq!(asked_in_all(second).await, expected, "{second}");
+        }
     }
 }
