@@ -7,10 +7,10 @@ use qiang_core::{
     campaign::{AckLevel, Campaign, CampaignKind, Requirements},
     id::{CampaignId, UserId},
     money::Currency,
-    ports::LedgerError,
+    ports::{GrantRecord, LedgerError},
     time::Window,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 use crate::audience::Audience;
 
@@ -32,6 +32,8 @@ pub(crate) struct CampaignMeta {
     pub(crate) audience: Option<Audience>,
     /// Whether claims wait in line.
     pub(crate) waiting_room: bool,
+    /// The largest share of a packet that is over, once somebody has asked for it.
+    luckiest: OnceCell<Option<GrantRecord>>,
 }
 
 impl CampaignMeta {
@@ -45,7 +47,18 @@ impl CampaignMeta {
             owner: campaign.owner.clone(),
             audience,
             waiting_room,
+            luckiest: OnceCell::new(),
         }
+    }
+
+    /// The largest share of a packet that is over: nobody gets another one. It is read once, because it takes a sort
+    /// of all shares.
+    pub(crate) async fn luckiest(
+        &self,
+        read: impl Future<Output = Result<Option<GrantRecord>, LedgerError>>,
+    ) -> Result<Option<GrantRecord>, LedgerError> {
+        let read = self.luckiest.get_or_try_init(|| read).await;
+        read.cloned()
     }
 }
 
@@ -145,6 +158,8 @@ impl Drop for Reading<'_> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use qiang_core::time::Timestamp;
+
     use super::*;
 
     fn id() -> CampaignId {
@@ -184,5 +199,36 @@ mod tests {
                     .is_none()
             );
         }
+    }
+
+    #[tokio::test]
+    async fn the_luckiest_is_read_until_it_is_known() {
+        let meta = CampaignMeta {
+            kind: CampaignKind::RedPacket,
+            currency: "CNY".parse().unwrap(),
+            ack: AckLevel::Fsync,
+            window: Window::new(Timestamp::from_millis(0), Timestamp::from_millis(1)).unwrap(),
+            requirements: Requirements::default(),
+            owner: UserId::new("sam").unwrap(),
+            audience: None,
+            waiting_room: false,
+            luckiest: OnceCell::new(),
+        };
+        let share = Some(GrantRecord {
+            number: 1,
+            user: UserId::new("ann").unwrap(),
+            quantity: 1,
+            amount_minor: 100,
+            granted_at: Timestamp::from_millis(0),
+        });
+        let failed = LedgerError::Unavailable {
+            reason: "planned".to_owned(),
+        };
+        let found = meta.luckiest(async { Err(failed.clone()) }).await;
+        assert_eq!(found, Err(failed));
+        let found = meta.luckiest(async { Ok(share.clone()) }).await;
+        assert_eq!(found, Ok(share.clone()));
+        let unread = async { panic!("it is known") };
+        assert_eq!(meta.luckiest(unread).await, Ok(share));
     }
 }

@@ -156,9 +156,11 @@ impl RedPacketBody {
         let audience = meta.as_ref().and_then(|meta| meta.audience.as_ref());
         let draws = audience.map_or_else(Draws::default, |kept| kept.draws);
         let (id, owner) = (campaign.id, &campaign.owner);
-        let luckiest = match is_over && app.may_see_draws(id, owner, draws, caller).await? {
-            true => app.ports.ledger.luckiest(id).await?,
-            false => None,
+        let luckiest = match &meta {
+            Some(meta) if is_over && app.may_see_draws(id, owner, draws, caller).await? => {
+                meta.luckiest(app.ports.ledger.luckiest(id)).await?
+            }
+            _ => None,
         };
         let mut state = StateBody::new(tally, campaign.window, app.ports.clock.now());
         if is_over && tally.phase != Phase::Closed {
