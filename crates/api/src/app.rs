@@ -238,7 +238,6 @@ impl App {
         if record.campaign.kind() != kind {
             return Err(ProblemKind::UnknownCampaign.into());
         }
-        self.meta(id).await?;
         let tally = self
             .ports
             .engine
