@@ -62,13 +62,11 @@ impl App {
     }
 
     /// Refuses the repetition of a request under its idempotency key that says another passphrase: the fingerprint does
-    /// not tell. To say it with what is created `fresh` is no guess.
+    /// not tell. It is no guess, because the key's owner has chosen the passphrase.
     pub(crate) async fn check_repeated(
         &self,
         id: CampaignId,
-        caller: &Caller,
         request: Option<&AudienceRequest>,
-        fresh: bool,
     ) -> Result<(), Problem> {
         let said = request.and_then(|request| request.passphrase.as_deref());
         let meta = self.meta(id).await?;
@@ -78,11 +76,7 @@ impl App {
         else {
             return Ok(());
         };
-        let guess = || match fresh {
-            true => Ok(()),
-            false => self.guesses.check(&caller.user),
-        };
-        match passphrase.is(said, guess).await? {
+        match passphrase.is(said, || Ok(())).await? {
             true => Ok(()),
             false => Err(ProblemKind::KeyReused.into()),
         }

@@ -287,8 +287,8 @@ pub(crate) async fn create(
         .await?;
     let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     if key.is_some() {
-        let (audience, fresh) = (request.audience.as_ref(), status == StatusCode::CREATED);
-        app.check_repeated(id, &caller, audience, fresh).await?;
+        let audience = request.audience.as_ref();
+        app.check_repeated(id, audience).await?;
     }
     let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
     Ok((status, Json(body)))

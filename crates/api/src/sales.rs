@@ -175,8 +175,8 @@ pub(crate) async fn create(
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;
     if key.is_some() {
-        let (audience, fresh) = (request.audience.as_ref(), status == StatusCode::CREATED);
-        app.check_repeated(id, &caller, audience, fresh).await?;
+        let audience = request.audience.as_ref();
+        app.check_repeated(id, audience).await?;
     }
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
     Ok((status, Json(SaleBody::new(record, &tally, &app).await?)))

@@ -267,23 +267,36 @@ async fn a_packet_ends_with_its_last_share() {
 #[tokio::test]
 async fn creating_is_no_guess() {
     let service = Service::start().await;
-    service.deposit("sam", 100_000).await;
+    service.deposit("sam", 120_000).await;
     let token = service.token("sam", "send");
-    // More than may be guessed at once.
-    for n in 0..8 {
+    let body = |n: u32| {
         let mut body = common::packet(10_000, 3);
         body["audience"] = json!({ "passphrase": format!("word {n}") });
-        let reply = match n % 2 {
-            0 => service.post("/v1/red-packets", &token, body).await,
-            _ => {
-                let key = format!("packet-{n}");
-                service
-                    .post_key("/v1/red-packets", &token, &key, body)
-                    .await
-            }
-        };
+        body
+    };
+    // More than may be guessed at once.
+    for n in 0..6 {
+        let reply = service.post("/v1/red-packets", &token, body(n)).await;
         assert_eq!(reply.status, 201, "{n} {reply:?}");
     }
+    let send = async |service: &Service, n: u32| {
+        let (path, key) = ("/v1/red-packets", format!("packet-{n}"));
+        let reply = service.post_key(path, &token, &key, body(n)).await;
+        (reply.status, reply.text("id"))
+    };
+    let mut sent = Vec::new();
+    for n in 0..6 {
+        let (status, id) = send(&service, n).await;
+        assert_eq!(status, 201, "{n}");
+        sent.push(id);
+    }
+    assert_eq!(service.balance("sam").await, 0);
+    // Nor is a repetition, where nobody has said the passphrase yet.
+    let service = service.restart().await;
+    for (n, id) in (0..).zip(sent) {
+        assert_eq!(send(&service, n).await, (200, id), "{n}");
+    }
+    assert_eq!(service.balance("sam").await, 0);
     service.stop().await;
 }
 
