@@ -51,7 +51,7 @@ pub trait Gauges: Send + Sync + 'static {
     }
 
     /// What this process should have done by now and tries again, if there is anything: drafts that are not open, lines
-    /// that are not decided.
+    /// that are not decided, packets that are not closed.
     fn upkeep_stuck(&self) -> Option<String> {
         None
     }

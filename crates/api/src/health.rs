@@ -69,7 +69,7 @@ pub(crate) struct ReadyBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     settlement_set_aside: Option<QuarantineBody>,
     /// What should be done by now and is tried again, if anything: campaigns that are not open yet, lines that are not
-    /// decided.
+    /// decided, packets that are claimed and not closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep_stuck: Option<String>,
 }

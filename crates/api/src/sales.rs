@@ -44,7 +44,8 @@ pub(crate) struct SaleRequest {
     /// How long an unpaid order keeps its units; default 900.
     hold_seconds: Option<u32>,
     /// How many users may be on their way to a decision for each unit that is left, in percent: 100 to 10000, or 0 for
-    /// all; default 150. Others wait, most of them until they are answered that it is sold out.
+    /// all; default 150. Others wait, most of them until they are answered that it is sold out. A sale that is spread
+    /// over partitions admits all, whatever it says here.
     #[schema(maximum = 10_000)]
     // Keys that were bound before the field was there stand for the same requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +87,7 @@ pub(crate) struct SaleBody {
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
+    /// What it was opened with. A sale that is spread over partitions admits all.
     admission_percent: u32,
     ack: &'static str,
     /// What a claim needs before it is decided.
