@@ -17,7 +17,7 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     outcome::Outcome,
-    ports::{Clock, Engine, EngineError, Ledger, LedgerError, WaitingMonitor, WaitingRoom},
+    ports::{Clock, Engine, EngineError, Ledger, LedgerError, Lines, WaitingMonitor, WaitingRoom},
     time::Timestamp,
     waiting::{Decision, Place, WaitingLimits},
 };
@@ -73,6 +73,17 @@ pub enum WaitingError {
 /// How many wait in a line, and since when the first of them does, if it can be decided.
 type Head = (u64, Option<Timestamp>);
 
+/// A line in which somebody waits.
+#[derive(Debug)]
+pub struct LineLeft {
+    /// Whose line it is.
+    pub campaign: CampaignId,
+    /// How many wait.
+    pub waiting: u64,
+    /// Why they are not decided.
+    pub why: &'static str,
+}
+
 /// Decides the lines of one partition.
 pub struct LineDecider {
     ports: WaitingPorts,
@@ -116,9 +127,9 @@ impl LineDecider {
     /// # Errors
     /// The first that was met; the other lines are decided.
     pub async fn decide_all(&self) -> Result<u64, WaitingError> {
-        let WaitingPorts { room, monitor, .. } = &self.ports;
-        let lines = room.lines(self.partition, LEASE).await;
-        let lines = lines.map_err(WaitingError::Lines)?.unwrap_or_default();
+        let Lines { campaigns, own } = self.lines().await?;
+        // Another process decides them otherwise.
+        let lines: Vec<CampaignId> = campaigns.into_iter().filter(|_| own).collect();
         let waits = |campaign: &CampaignId, _: &mut Head| lines.contains(campaign);
         self.heads.lock().retain(waits);
         let (mut deciding, mut campaigns) = (JoinSet::new(), HashMap::new());
@@ -148,8 +159,40 @@ impl LineDecider {
         let heads = self.heads.lock();
         let oldest = heads.values().filter_map(|(_, at)| *at).min();
         let waiting = heads.values().map(|(waiting, _)| waiting).sum();
-        monitor.show(self.partition, waiting, oldest);
+        self.ports.monitor.show(self.partition, waiting, oldest);
         failed.map_or(Ok(decided), Err)
+    }
+
+    /// The lines of this partition in which somebody waits still. It decides nothing.
+    ///
+    /// # Errors
+    /// When the lines cannot be read.
+    pub async fn left(&self) -> Result<Vec<LineLeft>, WaitingError> {
+        let Lines { campaigns, own } = self.lines().await?;
+        let mut left = Vec::new();
+        for campaign in campaigns {
+            let failed = |error| WaitingError::Engine(campaign, error);
+            let head = self.ports.room.head(campaign, 1).await.map_err(failed)?;
+            let tally = self.ports.engine.tally(campaign).await.map_err(failed)?;
+            let why = match tally.map(|tally| tally.phase) {
+                _ if !own => "another process decides them",
+                None => "the engine does not have the campaign",
+                Some(Phase::Paused) => "the campaign is paused",
+                Some(Phase::Draft | Phase::Scheduled) => "the campaign has not started",
+                Some(Phase::Live | Phase::Ended | Phase::Closed) => "they came meanwhile",
+            };
+            left.extend((head.waiting > 0).then_some(LineLeft {
+                campaign,
+                waiting: head.waiting,
+                why,
+            }));
+        }
+        Ok(left)
+    }
+
+    async fn lines(&self) -> Result<Lines, WaitingError> {
+        let lines = self.ports.room.lines(self.partition, LEASE).await;
+        lines.map_err(WaitingError::Lines)
     }
 }
 

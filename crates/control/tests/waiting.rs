@@ -20,7 +20,7 @@ use qiang_core::{
     book::{Claim, Command},
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{Engine as _, EngineError, LineHead, WaitingMonitor, WaitingRoom},
+    ports::{Engine as _, EngineError, LineHead, Lines, WaitingMonitor, WaitingRoom},
     time::Timestamp,
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
@@ -72,13 +72,12 @@ impl WaitingRoom for FakeRoom {
         Err(EngineError::Stopping)
     }
 
-    async fn lines(
-        &self,
-        _: PartitionId,
-        _: Duration,
-    ) -> Result<Option<Vec<CampaignId>>, EngineError> {
+    async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
         let places = self.places.lock().unwrap();
-        Ok(Some(places.iter().map(|it| it.claim.campaign).collect()))
+        Ok(Lines {
+            campaigns: places.iter().map(|it| it.claim.campaign).collect(),
+            own: true,
+        })
     }
 
     async fn head(&self, campaign: CampaignId, _: usize) -> Result<LineHead, EngineError> {

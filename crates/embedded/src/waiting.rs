@@ -8,7 +8,7 @@ use qiang_core::{
     book::Claim,
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{EngineError, LedgerError, LineHead, WaitingRoom},
+    ports::{EngineError, LedgerError, LineHead, Lines, WaitingRoom},
     time::Timestamp,
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
@@ -51,21 +51,20 @@ impl WaitingRoom for Embedded {
     }
 
     /// No other process has the file. Forgets results whose time is over.
-    async fn lines(
-        &self,
-        _: PartitionId,
-        _: Duration,
-    ) -> Result<Option<Vec<CampaignId>>, EngineError> {
+    async fn lines(&self, _: PartitionId, _: Duration) -> Result<Lines, EngineError> {
         let now = self.clock.now();
         let read = query(&self.readers, move |conn| {
             Ok((lines(conn)?, is_over(conn, now)?))
         });
-        let (lines, over) = read.await.map_err(engine_error)?;
+        let (campaigns, over) = read.await.map_err(engine_error)?;
         if over {
             let forgotten = job(self, 0, move |context| forget(context.conn, now));
             forgotten.await.map_err(engine_error)?;
         }
-        Ok(Some(lines))
+        Ok(Lines {
+            campaigns,
+            own: true,
+        })
     }
 
     async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {

@@ -12,7 +12,7 @@ use qiang_control::{
     drafts::DraftOpener,
     packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
-    waiting::{LineDecider, WaitingPorts},
+    waiting::{LineDecider, LineLeft, WaitingPorts},
 };
 use qiang_core::{
     book::{Command, Reply},
@@ -293,17 +293,28 @@ impl ByHand {
             monitor: Arc::default(),
             limits,
         };
-        let mut decided = 0;
+        let mut report = RunReport::default();
         for partition in room.partitions() {
             let decider = LineDecider::new(ports.clone(), partition);
             loop {
                 match decider.decide_all().await? {
                     0 => break,
-                    count => decided += count,
+                    count => report.done += count,
                 }
             }
+            for left in decider.left().await? {
+                let LineLeft {
+                    campaign,
+                    waiting,
+                    why,
+                } = left;
+                report.found += waiting;
+                let line = format!("campaign {campaign}: {waiting} wait: {why}");
+                report.lines.push(line);
+            }
         }
-        Ok(RunReport::all(decided))
+        report.found += report.done;
+        Ok(report)
     }
 
     async fn settlement(&self, dry: bool) -> anyhow::Result<RunReport> {

@@ -7,7 +7,7 @@ use qiang_core::{
     book::Claim,
     event::PartitionId,
     id::{CampaignId, UserId},
-    ports::{EngineError, LineHead, WaitingRoom},
+    ports::{EngineError, LineHead, Lines, WaitingRoom},
     time::Timestamp,
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
@@ -69,11 +69,7 @@ impl WaitingRoom for RedisEngine {
         self.visit(campaign, user, Wish::Look).await
     }
 
-    async fn lines(
-        &self,
-        partition: PartitionId,
-        lease: Duration,
-    ) -> Result<Option<Vec<CampaignId>>, EngineError> {
+    async fn lines(&self, partition: PartitionId, lease: Duration) -> Result<Lines, EngineError> {
         let (lines, context) = (&self.lines, &self.node.partitions.context);
         let keys = lines.keys();
         let keys = [keys.waiting(partition), keys.decider(partition)];
@@ -81,14 +77,13 @@ impl WaitingRoom for RedisEngine {
         let lease_ms = lease.as_millis().max(1) as u64;
         command.arg(&context.node).arg(lease_ms);
         let replies: Vec<String> = lines.query(partition, &command).await?;
-        match replies.split_first() {
-            Some((own, campaigns)) if own == "own" => {
-                let ids = campaigns.iter().map(|id| id.parse());
-                let ids = ids.collect::<Result<_, _>>();
-                ids.map(Some).map_err(|_| unreadable())
-            }
-            _ => Ok(None),
-        }
+        let (whose, campaigns) = replies.split_first().ok_or_else(unreadable)?;
+        let ids = campaigns.iter().map(|id| id.parse());
+        let ids = ids.collect::<Result<_, _>>();
+        Ok(Lines {
+            campaigns: ids.map_err(|_| unreadable())?,
+            own: whose == "own",
+        })
     }
 
     async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError> {

@@ -25,7 +25,7 @@ pub use self::{
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
-    waiting::{LineHead, WaitingMonitor, WaitingRoom, WaitingRoomStore},
+    waiting::{LineHead, Lines, WaitingMonitor, WaitingRoom, WaitingRoomStore},
     whole_ledger::Ledger,
 };
 pub use crate::time::Clock;

@@ -25,6 +25,15 @@ use crate::{
     waiting::{Decision, Place, Standing, WaitingLimits},
 };
 
+/// The lines of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lines {
+    /// The campaigns in whose lines somebody waits.
+    pub campaigns: Vec<CampaignId>,
+    /// Whether this process decides them.
+    pub own: bool,
+}
+
 /// The head of a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineHead {
@@ -57,13 +66,9 @@ pub trait WaitingRoom: Send + Sync + 'static {
         user: &UserId,
     ) -> Result<Option<Standing>, EngineError>;
 
-    /// The campaigns of a partition in whose lines somebody waits. None where another process decides them: it was
-    /// heard of within the `lease`. From then on this one does.
-    async fn lines(
-        &self,
-        partition: PartitionId,
-        lease: Duration,
-    ) -> Result<Option<Vec<CampaignId>>, EngineError>;
+    /// The lines of a partition. From then on this process decides them, unless another one does: it was heard of
+    /// within the `lease`.
+    async fn lines(&self, partition: PartitionId, lease: Duration) -> Result<Lines, EngineError>;
 
     /// The first `limit` places of a line.
     async fn head(&self, campaign: CampaignId, limit: usize) -> Result<LineHead, EngineError>;

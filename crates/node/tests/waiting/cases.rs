@@ -131,7 +131,7 @@ impl<G: Ground> Line<G> {
     async fn lines(&self) -> Vec<CampaignId> {
         let (room, mut lines) = (self.ground.room(), Vec::new());
         for partition in room.partitions() {
-            lines.extend(room.lines(partition, LEASE).await.unwrap().unwrap());
+            lines.extend(room.lines(partition, LEASE).await.unwrap().campaigns);
         }
         lines
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use qiang_core::{
     campaign::AckLevel,
     outcome::{Grant, Outcome},
-    ports::{EngineError, WaitingRoom as _},
+    ports::{EngineError, Lines, WaitingRoom as _},
     waiting::{Decision, Standing},
 };
 use qiang_redis::Options;
@@ -34,10 +34,14 @@ async fn one_node_decides_at_a_time() {
         led
     };
     let (first, second) = (led(&line.ground.redis).await, led(&other).await);
-    assert_eq!(first.iter().flatten().flatten().count(), 1);
-    assert_eq!(second.iter().filter(|it| it.is_none()).count(), 1);
+    let lines = |of: &[Lines], own| {
+        let mine = of.iter().filter(|lines| lines.own == own);
+        mine.map(|lines| lines.campaigns.len()).sum::<usize>()
+    };
+    assert_eq!((lines(&first, true), lines(&first, false)), (1, 0));
+    assert_eq!((lines(&second, true), lines(&second, false)), (0, 1));
     tokio::time::sleep(lease + Duration::from_millis(100)).await;
-    assert_eq!(led(&other).await.iter().flatten().flatten().count(), 1);
+    assert_eq!(lines(&led(&other).await, true), 1);
     other.close().await;
 }
 

@@ -3,9 +3,11 @@
 use std::{fs, path::Path, sync::Arc};
 
 use qiang_core::{
+    book::{CampaignAction, Command},
     campaign::Phase,
-    ports::{CampaignStore as _, Engine as _},
+    ports::{CampaignStore as _, Engine as _, WaitingRoom as _, WaitingRoomStore as _},
     time::Timestamp,
+    waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_testkit::campaign::{Target, sale};
@@ -28,6 +30,16 @@ const NAMES: [&str; 8] = [
     "packets",
     "reconciliation",
 ];
+
+impl Ended {
+    /// Two wait in the line of a campaign, for this reason.
+    fn left_in_line(&self, campaign: &str, why: &str) {
+        assert_eq!(self.code, Some(1), "{}{}", self.printed, self.said);
+        let line = format!("campaign {campaign}: 2 wait: {why}");
+        let expected = format!("{line}\nwaiting: 2 found, 0 done\n");
+        assert_eq!(self.printed, expected);
+    }
+}
 
 /// Runs a command on the embedded engine.
 fn embedded(folder: &Path, args: &[&str]) -> Ended {
@@ -165,6 +177,77 @@ async fn redis_and_its_ledger_are_brought_up_to_date_by_hand() {
         "{}",
         found.printed
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_in_a_file_is_decided_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("qiang.db");
+    let open = || Embedded::open(&path, Arc::new(SystemClock)).unwrap();
+    let past = Timestamp::from_millis(1_577_836_800_000);
+    let setup = sale(7).window(past, 631_152_000_000).setup(1);
+    let target = Target::of(&setup);
+    let campaign = target.id;
+    let act = |action| Command::Act { campaign, action };
+    let engine = open();
+    engine.add_waiting_room(campaign).await.unwrap();
+    engine.create(&setup).await.unwrap();
+    let opened = engine.submit(Command::Open(Box::new(setup))).await;
+    opened.unwrap();
+    engine.submit(act(CampaignAction::Pause)).await.unwrap();
+    let limits = WaitingLimits {
+        places_max: 9,
+        partition_max: 9,
+        kept_ms: 600_000,
+    };
+    for user in ["ann", "bob"] {
+        let entered = engine.enter(&target.one(user), past, limits).await;
+        assert!(entered.unwrap().is_some());
+    }
+    engine.close();
+    let run = || {
+        let args = ["control", "run", "waiting", "--data", "qiang.db"];
+        embedded(folder.path(), &args)
+    };
+    run().left_in_line(&campaign.to_string(), "the campaign is paused");
+    let engine = open();
+    engine.submit(act(CampaignAction::Resume)).await.unwrap();
+    engine.close();
+    run().did("waiting: 2 found, 2 done");
+    run().did("waiting: 0 found, 0 done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_another_process_decides_is_left_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = [("engine.data", "ledger.db")];
+    let mut node = Program::on_redis(folder.path(), "serve", "line", &keys);
+    node.ready(200).await;
+    let mut sale = common::sale(9);
+    sale["waiting_room"] = json!(true);
+    let id = node.post("/v1/sales", Some(sale)).await.text("id");
+    let pause = format!("/v1/campaigns/{id}/pause");
+    assert_eq!(node.post(&pause, None).await.status, 200);
+    for user in ["ann", "bob"] {
+        let (addr, path) = (node.addr().await, format!("/v1/sales/{id}/orders"));
+        let reply = common::call(addr, "POST", &path, Some(&token(user)), &[], None).await;
+        assert_eq!(reply.status, 202, "{reply:?}");
+    }
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    let run = || {
+        let args = ["control", "run", "waiting", "--data", "ledger.db"];
+        maintain(folder.path(), "line", &args)
+    };
+    let deciders = [0, 1].map(|n| format!("line:{{p{n:02}}}:decider"));
+    for decider in &deciders {
+        call(&["SET", decider, "another", "PX", "600000"]);
+    }
+    run().left_in_line(&id, "another process decides them");
+    for decider in &deciders {
+        call(&["DEL", decider]);
+    }
+    run().left_in_line(&id, "the campaign is paused");
 }
 
 /// `qiang sale set-stock` on both engines. On Redis the ledger has the stock when it is answered, whatever becomes of

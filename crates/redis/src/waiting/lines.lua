@@ -2,14 +2,11 @@
 -- written.
 -- KEYS[1] waiting, KEYS[2] decider
 -- ARGV[1] the process, ARGV[2] milliseconds for which it decides
--- Replies: "other" where another process decides; "own" and the campaigns
+-- Replies: "own", or "other" where another process decides; and the campaigns
 local lines = redis.call('HKEYS', KEYS[1])
-if #lines > 0 then
-  local owner = redis.call('GET', KEYS[2])
-  if owner and owner ~= ARGV[1] then
-    return {'other'}
-  end
+local owner = #lines > 0 and redis.call('GET', KEYS[2]) or ARGV[1]
+if #lines > 0 and owner == ARGV[1] then
   redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 end
-table.insert(lines, 1, 'own')
+table.insert(lines, 1, owner == ARGV[1] and 'own' or 'other')
 return lines
