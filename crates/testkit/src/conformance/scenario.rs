@@ -202,10 +202,19 @@ impl<S: Subject> Scenario<S> {
         self.claim(claim).await.name()
     }
 
-    /// Claims from several threads at once; the outcomes are in the order of the claims.
+    /// Claims from several threads at once; the outcomes are in the order of the claims. Whoever is not admitted, on a
+    /// machine that is busy, asks again.
     pub async fn claim_all(&mut self, claims: Vec<Claim>) -> Vec<Outcome> {
         let engine = self.engine();
-        let answers = at_once(&claims, |claim| engine.claim(claim.clone())).await;
+        let mut answers = at_once(&claims, |claim| engine.claim(claim.clone())).await;
+        let is_away = |answer: &Result<_, _>| matches!(answer, Err(EngineError::NotAdmitted));
+        while answers.iter().any(is_away) {
+            for (claim, answer) in claims.iter().zip(&mut answers) {
+                if is_away(answer) {
+                    *answer = engine.claim(claim.clone()).await;
+                }
+            }
+        }
         let mut outcomes = Vec::with_capacity(claims.len());
         for (claim, claimed) in claims.into_iter().zip(answers) {
             let outcome = claimed.expect("a claim is answered").outcome;
@@ -373,15 +382,22 @@ impl<S: Subject> Scenario<S> {
         }
     }
 
-    /// Settles the logs and returns them. Engines do by themselves what the time has made due, so this is repeated
-    /// until nothing was appended meanwhile.
-    async fn settled_logs(&self) -> Vec<Vec<Entry>> {
+    /// Settles the logs, and reads them and the numbers of all campaigns. Engines do by themselves what the time has
+    /// made due, so this is repeated until nothing was appended meanwhile.
+    async fn read_at_rest(&mut self) {
         let mut before = self.logs().await;
         loop {
             self.settle().await;
+            let mut tallies = Vec::new();
+            for setup in &self.history.setups {
+                let id = setup.campaign.id;
+                let tally = self.engine().tally(id).await.unwrap();
+                tallies.extend(tally.map(|tally| (id, tally)));
+            }
             let logs = self.logs().await;
             if logs == before {
-                return logs;
+                (self.history.logs, self.history.tallies) = (logs, tallies);
+                return;
             }
             before = logs;
         }
@@ -389,12 +405,7 @@ impl<S: Subject> Scenario<S> {
 
     /// Settles, audits the history, and compares the ledger with the log.
     pub(super) async fn finish(mut self) {
-        self.history.logs = self.settled_logs().await;
-        for setup in self.history.setups.clone() {
-            let id = setup.campaign.id;
-            let tally = self.engine().tally(id).await.unwrap();
-            self.history.tallies.extend(tally.map(|tally| (id, tally)));
-        }
+        self.read_at_rest().await;
         let expected = assert_sound(&self.history);
         settled::compare(self.ledger(), &expected).await;
         self.subject.take().expect("the subject is up").stop().await;
