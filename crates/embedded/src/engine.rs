@@ -58,9 +58,21 @@ impl Engine for Embedded {
         book.peek(now, claim, self.committed())
     }
 
+    /// Reads the book. Where it is ahead of the file, the writer answers behind its commit.
     fn look(&self, claim: &Claim) -> Ticket<Option<Outcome>> {
+        if let Some(reason) = self.shared.stopped.read().clone() {
+            return Ticket::ready(Err(EngineError::Unavailable { reason }));
+        }
         let now = self.clock.now();
-        self.read(|book| book.peek(now, claim, self.committed()))
+        let book = self.shared.book.read();
+        let committed = self.committed();
+        let outcome = book.peek(now, claim, committed);
+        let is_committed = book.head() <= committed;
+        drop(book);
+        if outcome.is_some() || is_committed {
+            return Ticket::ready(Ok(outcome));
+        }
+        self.enqueue(|answer| Task::Look(claim.clone(), answer))
     }
 
     fn gate_answers(&self) -> GateAnswers {

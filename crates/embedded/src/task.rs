@@ -3,6 +3,7 @@
 use qiang_core::{
     book::{Claim, Command, Reply},
     event::{PartitionId, Seq},
+    outcome::Outcome,
     ports::{Answer, Claimed, EngineError, LedgerError, Probed},
     time::Timestamp,
 };
@@ -14,6 +15,8 @@ use crate::error::StoreError;
 pub(crate) enum Task {
     Claim(Claim, Answer<Claimed>),
     Command(Command, Answer<Reply>),
+    /// What a claim would be answered; none where it may be granted.
+    Look(Claim, Answer<Option<Outcome>>),
     /// A commit that changes nothing but the probe's row.
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
@@ -24,6 +27,7 @@ impl Task {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
             Self::Command(_, answer) => answer.send(Err(error.clone())),
+            Self::Look(_, answer) => answer.send(Err(error.clone())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
         }

@@ -404,6 +404,36 @@ fn losers_between_replays_are_answered_without_a_decision() {
     embedded.close();
 }
 
+/// Whoever looks while the last unit's grant is being committed is told what the commit makes of it.
+#[test]
+fn a_look_waits_for_the_commit_under_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    let embedded = open(&path);
+    let mut history = History::default();
+    let target = enter(&embedded, 1, sale(1), &mut history);
+    let look = |user: &str| embedded.look(&target.one(user));
+    assert_eq!(block_on(look("loser")).unwrap(), None);
+    let other = hold_up(&path, &embedded);
+    let winner = embedded.claim(target.one("winner"));
+    let remaining = || {
+        block_on(embedded.tally(target.id))
+            .unwrap()
+            .unwrap()
+            .remaining
+    };
+    while remaining() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let looked = look("loser");
+    let_go(&other);
+    assert_eq!(block_on(winner).unwrap().outcome.name(), "granted");
+    let looked = block_on(looked).unwrap();
+    assert_eq!(looked, Some(Outcome::SoldOut { remaining: 0 }));
+    audit(&embedded, history);
+    embedded.close();
+}
+
 #[test]
 fn close_answers_what_was_accepted_and_refuses_the_rest() {
     let directory = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::atomic::Ordering, time::Instant};
 
 use qiang_core::{
-    book::{Book, Command, Refusal, Reply},
+    book::{Book, Claim, Command, Refusal, Reply},
     campaign::AckLevel,
     id::CampaignId,
     outcome::Outcome,
@@ -44,7 +44,7 @@ impl BatchAdmission {
                 self.holds_all |= self.holds_back;
                 self.holds_all
             }
-            Task::Probe(_) | Task::Ledger(_) => false,
+            Task::Look(..) | Task::Probe(_) | Task::Ledger(_) => false,
         };
         self.holds_back |= holds;
         holds
@@ -65,6 +65,7 @@ impl BatchAdmission {
 pub(super) enum Decided {
     Claim(Result<Outcome, Refusal>, Answer<Claimed>),
     Command(Result<Reply, Refusal>, Answer<Reply>),
+    Look(Claim, Answer<Option<Outcome>>),
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
 }
@@ -138,6 +139,7 @@ impl Writer {
                 Task::Command(command, answer) => {
                     Decided::Command(book.apply(now, &command, &mut self.entries), answer)
                 }
+                Task::Look(claim, answer) => Decided::Look(claim, answer),
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
             });
@@ -198,7 +200,7 @@ impl Writer {
                     run_job(job.as_mut(), &mut context)?;
                 }
                 Decided::Probe(_) => probe = true,
-                Decided::Claim(..) | Decided::Command(..) => {}
+                Decided::Claim(..) | Decided::Command(..) | Decided::Look(..) => {}
             }
         }
         if probe {
@@ -237,6 +239,10 @@ impl Writer {
                     }
                 }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
+                Decided::Look(claim, answer) => {
+                    let book = self.shared.book.read();
+                    answer.send(Ok(book.peek(self.clock.now(), &claim, head)));
+                }
                 Decided::Probe(answer) => answer.send(Ok(Probed::Ready)),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
@@ -277,6 +283,7 @@ impl Decided {
         match self {
             Self::Claim(_, answer) => answer.send(Err(error.clone())),
             Self::Command(_, answer) => answer.send(Err(error.clone())),
+            Self::Look(_, answer) => answer.send(Err(error.clone())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
         }
