@@ -134,7 +134,7 @@ pub(crate) struct ProblemBody {
     starts_at: Option<When>,
     /// For `sold-out`: units left, fewer than were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    remaining: Option<u32>,
+    remaining: Option<u64>,
     /// For `limit-reached`: units that a user may have.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u32>,

@@ -35,9 +35,9 @@ pub(crate) struct SaleRequest {
     /// Who sells; default: the caller.
     #[schema(value_type = Option<String>)]
     seller: Option<Text<UserId>>,
-    /// Units for sale.
-    #[schema(minimum = 1)]
-    stock: u32,
+    /// Units for sale. All together cost at most 9007199254740991 minor units.
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+    stock: u64,
     /// Units that one user may have; default 1.
     per_user_limit: Option<u32>,
     unit_price: MoneyBody,
@@ -83,7 +83,7 @@ pub(crate) struct SaleBody {
     id: Text<CampaignId>,
     title: String,
     seller: String,
-    stock: u32,
+    stock: u64,
     per_user_limit: u32,
     unit_price: MoneyBody,
     hold_seconds: i64,
@@ -204,8 +204,8 @@ pub(crate) async fn get(
 #[schema(as = SaleChange)]
 pub(crate) struct SaleChange {
     /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
-    #[schema(minimum = 1)]
-    stock: u32,
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
+    stock: u64,
 }
 
 /// Raises or lowers the stock of a sale that is not over. The same stock again changes nothing.

@@ -187,13 +187,13 @@ pub(crate) struct StateBody {
     /// draft, scheduled, live, paused, ended or closed.
     pub(crate) phase: &'static str,
     /// Shares or units there ever were.
-    pub(crate) supply: u32,
+    pub(crate) supply: u64,
     /// Shares or units that users have.
-    pub(crate) granted: u32,
+    pub(crate) granted: u64,
     /// Shares or units that can still be had.
-    pub(crate) remaining: u32,
+    pub(crate) remaining: u64,
     /// Shares or units that went back at the close.
-    pub(crate) returned: u32,
+    pub(crate) returned: u64,
     /// The first instant at which claims are accepted.
     #[schema(value_type = String, format = DateTime)]
     pub(crate) starts_at: When,

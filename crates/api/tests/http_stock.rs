@@ -7,8 +7,8 @@
 
 mod common;
 
-use common::Service;
-use serde_json::json;
+use common::{Service, sale};
+use serde_json::{Value, json};
 
 #[tokio::test]
 async fn the_stock_of_a_sale_is_changed() {
@@ -52,5 +52,52 @@ async fn the_stock_of_a_sale_is_changed() {
         .act(&format!("/v1/campaigns/{id}/close"), &operator)
         .await;
     change(9).await.assert_problem(409, "phase-conflict");
+    service.stop().await;
+}
+
+/// 2^53 − 1 is the largest whole number that JavaScript counts to one by one.
+#[tokio::test]
+async fn the_largest_stock_is_exact_in_json() {
+    const MOST: u64 = 9_007_199_254_740_991;
+    let service = Service::start().await;
+    let operator = service.operator();
+    let with = |stock: u64, price: i64| {
+        let mut body = sale(1);
+        (body["stock"], body["unit_price"]["amount"]) = (json!(stock), json!(price));
+        body
+    };
+    for (stock, price) in [(MOST + 1, 0), (MOST, 2), (MOST / 2 + 1, 2)] {
+        let refused = service
+            .post("/v1/sales", &operator, with(stock, price))
+            .await;
+        refused.assert_problem(422, "invalid");
+        let field = if price == 0 { "stock" } else { "unit price" };
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains(field), "{detail}");
+    }
+    let made = service.post("/v1/sales", &operator, with(MOST, 1)).await;
+    assert_eq!((made.status, &made.json()["stock"]), (201, &json!(MOST)));
+    let path = format!("/v1/sales/{}", made.text("id"));
+    let claim = json!({ "quantity": 1 });
+    let token = service.token("ann", "claim");
+    let order = service.post(&format!("{path}/orders"), &token, claim).await;
+    assert_eq!(order.status, 201);
+    let numbers = async || {
+        let state = service.get(&path, &operator).await.json()["state"].clone();
+        [&state["supply"], &state["granted"], &state["remaining"]].map(Value::as_u64)
+    };
+    assert_eq!(numbers().await, [MOST, 1, MOST - 1].map(Some));
+    let changed = service
+        .patch(&path, &operator, json!({ "stock": MOST - 1 }))
+        .await;
+    assert_eq!(
+        (changed.status, changed.json()["stock"].as_u64()),
+        (200, Some(MOST - 1))
+    );
+    assert_eq!(numbers().await, [MOST - 1, 1, MOST - 2].map(Some));
+    let refused = service
+        .patch(&path, &operator, json!({ "stock": MOST + 1 }))
+        .await;
+    refused.assert_problem(422, "invalid");
     service.stop().await;
 }

@@ -110,7 +110,7 @@ pub(crate) async fn sale(
     ack: AckLevel,
 ) -> anyhow::Result<CampaignId> {
     let rules = Rules::Sale(Sale::new(
-        units,
+        units.into(),
         1,
         Money::new(100, "CNY".parse()?),
         3_600_000,
@@ -127,7 +127,7 @@ pub(crate) async fn sale_with(
     admission: Option<AdmissionRatio>,
 ) -> anyhow::Result<CampaignId> {
     let price = Money::new(100, "CNY".parse()?);
-    let sale = Sale::new(units, 1, price, 3_600_000)?.with_admission(admission);
+    let sale = Sale::new(units.into(), 1, price, 3_600_000)?.with_admission(admission);
     open(
         engine,
         ledger,

@@ -293,9 +293,9 @@ impl Line {
                 decided.push((place, Decision::Claimed(outcome, ack)));
                 continue;
             }
-            match free.checked_sub(claim.quantity) {
+            match free.checked_sub(claim.quantity.into()) {
                 Some(left) => free = left,
-                None if claim.quantity > remaining => {}
+                None if u64::from(claim.quantity) > remaining => {}
                 None => break,
             }
             flight.push((place, engine.claim(claim)));

@@ -39,8 +39,8 @@ impl AdmissionRatio {
 
     /// How many users may be on their way while so many units are left: rounded up, and at least one, so that no unit
     /// is left because nobody is let in.
-    pub fn users(self, remaining: u32) -> u32 {
-        let users = (u64::from(remaining) * u64::from(self.0)).div_ceil(100);
+    pub fn users(self, remaining: u64) -> u32 {
+        let users = remaining.saturating_mul(self.0.into()).div_ceil(100);
         u32::try_from(users).unwrap_or(u32::MAX).max(1)
     }
 }
@@ -54,6 +54,7 @@ impl fmt::Display for AdmissionRatio {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::campaign::STOCK_MAX;
 
     #[test]
     fn users_are_rounded_up_and_never_none() {
@@ -63,7 +64,8 @@ mod tests {
             (150, 3, 5),
             (150, 0, 1),
             (100, 7, 7),
-            (10_000, u32::MAX, u32::MAX),
+            (10_000, u32::MAX.into(), u32::MAX),
+            (10_000, STOCK_MAX, u32::MAX),
         ] {
             let ratio = AdmissionRatio::of_percent(percent).unwrap().unwrap();
             assert_eq!(ratio.users(remaining), users, "{percent} % of {remaining}");

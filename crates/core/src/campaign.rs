@@ -23,8 +23,12 @@ pub use self::{
     tally::Tally,
 };
 
-/// The largest stock of a sale, in units; it keeps every sum far inside 64 bits and a book inside memory.
-pub const STOCK_MAX: u32 = 100_000_000;
+/// The largest stock of a sale, in units: the largest whole number that Lua and JavaScript count to one by one. Sums of
+/// a campaign's units stay far inside 64 bits.
+pub const STOCK_MAX: u64 = (1 << 53) - 1;
+/// The largest price of a sale's whole stock, in minor units, for the same reason. A thousand such sums still fit in an
+/// account.
+pub const STOCK_PRICE_MINOR_MAX: i64 = (1 << 53) - 1;
 /// The longest title, in characters.
 pub const TITLE_CHARS_MAX: usize = 200;
 /// The longest hold of an unpaid order: 30 days.
@@ -62,9 +66,9 @@ pub enum CampaignError {
     /// Hold out of range.
     #[error("a hold is at least 1 and at most 2592000 seconds (30 days)")]
     Hold,
-    /// Price negative, or the whole stock's price does not fit.
+    /// Price negative, or the whole stock's price above [`STOCK_PRICE_MINOR_MAX`].
     #[error(
-        "a unit price is 0 or more, and the whole stock costs at most {AMOUNT_MINOR_MAX} minor units"
+        "a unit price is 0 or more, and the whole stock costs at most {STOCK_PRICE_MINOR_MAX} minor units"
     )]
     Price,
 }
@@ -171,9 +175,9 @@ impl Campaign {
     }
 
     /// Shares or units to hand out.
-    pub fn supply(&self) -> u32 {
+    pub fn supply(&self) -> u64 {
         match &self.rules {
-            Rules::RedPacket(packet) => packet.split.count(),
+            Rules::RedPacket(packet) => packet.split.count().into(),
             Rules::Sale(sale) => sale.stock(),
         }
     }

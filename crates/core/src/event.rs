@@ -90,7 +90,7 @@ pub enum Event {
         /// The partition that they go to.
         to: PartitionId,
         /// How many.
-        units: u32,
+        units: u64,
         /// What they are worth, where they are shares.
         amount_minor: i64,
     },
@@ -99,7 +99,7 @@ pub enum Event {
         /// The partition that they come from.
         from: PartitionId,
         /// How many.
-        units: u32,
+        units: u64,
         /// What they are worth, where they are shares.
         amount_minor: i64,
     },
@@ -108,7 +108,7 @@ pub enum Event {
         /// The partition that they did not go to.
         to: PartitionId,
         /// How many.
-        units: u32,
+        units: u64,
         /// What they are worth, where they are shares.
         amount_minor: i64,
     },
@@ -117,7 +117,7 @@ pub enum Event {
     /// What was left went back to the owner.
     Closed {
         /// Shares or units that went back.
-        returned: u32,
+        returned: u64,
         /// Minor units that went back.
         refunded_minor: i64,
     },

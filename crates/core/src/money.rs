@@ -2,8 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// The largest single amount that Qiang takes: a deposit, a packet's total, the price of a sale's whole stock. Ten
-/// trillion units of a currency with two digits; thousands of such amounts still fit in an account.
+/// The largest single amount that Qiang takes: a deposit, a packet's total. Ten trillion units
+/// of a currency with two digits; thousands of such amounts still fit in an account.
 pub const AMOUNT_MINOR_MAX: i64 = 1_000_000_000_000_000;
 
 /// Not an ISO 4217 code.

@@ -73,7 +73,7 @@ pub enum Outcome {
     /// Fewer units are left than were asked for.
     SoldOut {
         /// Units left.
-        remaining: u32,
+        remaining: u64,
     },
     /// Granted now.
     Granted(Grant),

@@ -158,7 +158,7 @@ impl Bind<'_, '_> {
 struct Columns<'a> {
     number: Option<u32>,
     user: Option<&'a str>,
-    quantity: Option<u32>,
+    quantity: Option<i64>,
     amount: Option<i64>,
     note: Option<&'a str>,
 }
@@ -176,7 +176,7 @@ impl<'a> Columns<'a> {
             } => Self {
                 number,
                 user: Some(user.as_str()),
-                quantity: Some(*quantity),
+                quantity: Some(i64::from(*quantity)),
                 amount: Some(*amount_minor),
                 note: key.as_ref().map(IdempotencyKey::as_str),
             },
@@ -191,7 +191,7 @@ impl<'a> Columns<'a> {
                 returned,
                 refunded_minor,
             } => Self {
-                quantity: Some(*returned),
+                quantity: Some(*returned as i64),
                 amount: Some(*refunded_minor),
                 ..Self::default()
             },
@@ -319,7 +319,7 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
         8 => Event::Resumed,
         9 => Event::Ended,
         10 => Event::Closed {
-            returned: row.get(6)?,
+            returned: row.get::<_, i64>(6)?.try_into().map_err(|_| bad("count"))?,
             refunded_minor: row.get(7)?,
         },
         16 => Event::Returned { number: number()? },

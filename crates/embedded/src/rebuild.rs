@@ -75,7 +75,7 @@ fn take_out_of_stock(setup: &mut Setup, units: i64) -> bool {
     let Rules::Sale(sale) = &mut setup.campaign.rules else {
         return false;
     };
-    let before = u32::try_from(i64::from(sale.stock()) - units).ok();
+    let before = u64::try_from(sale.stock() as i64 - units).ok();
     let before = before.and_then(|stock| sale.with_stock(stock).ok());
     before.map(|before| *sale = before).is_some()
 }
@@ -93,7 +93,7 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
             if *number != tally.grants + 1 {
                 return Some("its number is not the next one");
             }
-            (*quantity > tally.remaining).then_some("it grants more than was left")
+            (u64::from(*quantity) > tally.remaining).then_some("it grants more than was left")
         }
         Event::Closed {
             returned,
@@ -121,7 +121,7 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
         | Event::TransferReturned { .. } => Some("this engine spreads nothing"),
         Event::StockChanged { units } => {
             let taken = u64::try_from(-units).unwrap_or(0);
-            (taken > u64::from(tally.remaining)).then_some("it takes more than was left")
+            (taken > tally.remaining).then_some("it takes more than was left")
         }
         Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
     }

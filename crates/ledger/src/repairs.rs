@@ -82,7 +82,7 @@ pub(crate) async fn withhold<D: Dialect>(
         partition,
         epoch,
         campaign,
-        i64::from(units).into(),
+        (units as i64).into(),
         amount.into(),
     ];
     D::execute(conn, &ENTER_WITHHELD, &values).await?;

@@ -234,7 +234,7 @@ impl Distributed {
 
     /// Waits for the ledger to have the stock of a sale. A loss of entries that nobody has been told of may undo a
     /// change of it.
-    async fn confirm_stock(&self, campaign: CampaignId, stock: u32) -> Result<(), EngineError> {
+    async fn confirm_stock(&self, campaign: CampaignId, stock: u64) -> Result<(), EngineError> {
         let place = self.engine.home_position(campaign);
         if let Some(settlement) = &self.settlement {
             settlement.wake(place.0);

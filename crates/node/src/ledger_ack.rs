@@ -51,7 +51,7 @@ pub(crate) async fn confirm(
 /// whether the ledger has this stock. A repair gives out no unit that it has seen taken out.
 pub(crate) async fn confirm_stock(
     ledger: &dyn Ledger,
-    (campaign, stock): (CampaignId, u32),
+    (campaign, stock): (CampaignId, u64),
     (partition, seq): (PartitionId, Seq),
     wait_max: Duration,
 ) -> Result<(), EngineError> {

@@ -76,7 +76,7 @@ struct Withheld {
     partition: u16,
     epoch: String,
     campaign: String,
-    units: u32,
+    units: u64,
     amount_minor: i64,
     #[serde(skip)]
     text: String,

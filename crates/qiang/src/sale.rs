@@ -17,7 +17,7 @@ pub(crate) enum Sale {
         /// The sale's id.
         sale: CampaignId,
         /// Units for sale in all, those that users have included. Not less than users have.
-        stock: u32,
+        stock: u64,
         #[command(flatten)]
         node: NodeArgs,
     },

@@ -115,7 +115,7 @@ async fn round(grants: u32) -> Duration {
     // Whoever was answered before keeps his grant: all are in the ledger in the end.
     settle(&nodes[1], &ledger).await;
     let record = ledger.campaign(target.id).await.unwrap().unwrap();
-    assert_eq!(record.granted, grants + LOST + 1);
+    assert_eq!(record.granted, u64::from(grants + LOST + 1));
     for host in repairs {
         host.stop().await;
     }

@@ -109,7 +109,7 @@ impl WaitingRooms {
     }
 
     /// A call has granted so many, and so many units are left.
-    pub(crate) fn granted(&self, campaign: CampaignId, grants: u32, left: u32) {
+    pub(crate) fn granted(&self, campaign: CampaignId, grants: u32, left: u64) {
         if let Some(room) = self.rooms.lock().get_mut(&campaign) {
             room.granted(grants, left, Instant::now());
         }

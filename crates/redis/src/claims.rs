@@ -173,8 +173,12 @@ async fn pull(
     if short.is_empty() {
         return;
     }
-    let quantities = || short.iter().map(|pending| pending.claim.quantity);
-    let wanted = quantities().fold(0, u32::saturating_add);
+    let quantities = || {
+        short
+            .iter()
+            .map(|pending| u64::from(pending.claim.quantity))
+    };
+    let wanted = quantities().sum();
     let min = quantities().min().unwrap_or(1);
     let pulled = node
         .pulls

@@ -6,10 +6,12 @@ use futures_util::future::join_all;
 use qiang_connect::{memory_full, unavailable, unreadable};
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
-    campaign::{AckLevel, CampaignError, Phase, STOCK_MAX, Tally, Transition, TransitionError},
+    campaign::{
+        AckLevel, CampaignError, Phase, STOCK_MAX, STOCK_PRICE_MINOR_MAX, Tally, Transition,
+        TransitionError,
+    },
     event::PartitionId,
     id::CampaignId,
-    money::AMOUNT_MINOR_MAX,
     ports::{EngineError, Probed},
     time::Timestamp,
 };
@@ -61,7 +63,7 @@ impl Node {
     }
 
     /// Raises or lowers the stock of a sale in its first part; what that part lacks for it comes from the others first.
-    async fn set_stock(&self, campaign: CampaignId, stock: u32) -> Result<Tally, EngineError> {
+    async fn set_stock(&self, campaign: CampaignId, stock: u64) -> Result<Tally, EngineError> {
         let meta = self.partitions.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         if meta.parts > 1 {
@@ -80,7 +82,7 @@ impl Node {
             let reply = self
                 .partitions
                 .change(home, &SET_STOCK, (campaign, ack), &|command| {
-                    command.arg(stock).arg(STOCK_MAX).arg(AMOUNT_MINOR_MAX)
+                    command.arg(stock).arg(STOCK_MAX).arg(STOCK_PRICE_MINOR_MAX)
                 })
                 .await;
             self.invalidate(campaign);
@@ -97,7 +99,7 @@ impl Node {
                 ("old", _) => return Err(unavailable(OPENED_BEFORE)),
                 ("short", text) => {
                     let words = text.split_once(' ').ok_or_else(unreadable)?;
-                    let number = |word: &str| word.parse::<u32>().map_err(|_| unreadable());
+                    let number = |word: &str| word.parse::<u64>().map_err(|_| unreadable());
                     let (units, before) = (number(words.0)?, number(words.1)?);
                     // If the stock is another one by now, somebody else has taken units out meanwhile.
                     if let Some((_, remaining)) = dry.filter(|(stock, _)| *stock == before) {

@@ -174,7 +174,7 @@ impl Partitions {
         let options = self.options();
         // The amounts of a lazy packet follow one from another: they cannot be drawn in two places.
         let is_lazy = campaign.rules.red_packet().is_some() && !has_fixed_shares(campaign);
-        match !is_lazy && campaign.supply() >= options.spread_from {
+        match !is_lazy && campaign.supply() >= u64::from(options.spread_from) {
             true => options.spread_over.min(options.partitions).max(1),
             false => 1,
         }

@@ -28,7 +28,7 @@ const SUM_EVERY: usize = 1_000;
 struct Part {
     index: u16,
     parts: u16,
-    supply: u32,
+    supply: u64,
     funded_minor: i64,
     /// Numbers and amounts of its shares, in the order in which they are handed out.
     shares: Vec<(u32, i64)>,
@@ -36,8 +36,7 @@ struct Part {
 
 impl Part {
     fn of(setup: &Setup, index: u16, parts: u16) -> Self {
-        let (every, supply) = (u32::from(parts), setup.campaign.supply());
-        let more = u32::from(u32::from(index) < supply % every);
+        let supply = setup.campaign.supply();
         let shares: Vec<(u32, i64)> = (1..)
             .zip(setup.shares.iter().copied())
             .skip(usize::from(index))
@@ -51,7 +50,7 @@ impl Part {
         Self {
             index,
             parts,
-            supply: supply / every + more,
+            supply: first_of(supply, parts, index),
             funded_minor,
             shares,
         }
@@ -139,6 +138,12 @@ impl Node {
     }
 }
 
+/// How many of a campaign's units a part of this place among so many gets when it opens.
+pub(crate) fn first_of(supply: u64, parts: u16, index: u16) -> u64 {
+    let parts = u64::from(parts);
+    supply / parts + u64::from(u64::from(index) < supply % parts)
+}
+
 /// The sums of the last 1000, 2000, … shares: the offset at which each run begins, its number, its sum.
 pub(crate) fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
     let mut sums = Vec::new();
@@ -158,7 +163,7 @@ pub(crate) fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
 pub(crate) fn fields_of(
     campaign: &Campaign,
     (parts, index): (u16, u16),
-    supply: u32,
+    supply: u64,
     funded_minor: i64,
 ) -> Vec<(&'static str, String)> {
     let window = campaign.window;

@@ -299,9 +299,9 @@ impl<'a> Rebuild<'a> {
             ("supply", repair.supply),
             ("remaining", repair.remaining),
             ("granted", repair.granted),
-            ("grants", repair.numbered),
+            ("grants", repair.numbered.into()),
             ("returned", repair.returned),
-            ("first", first),
+            ("first", first.into()),
         ] {
             all.insert(field, value.to_string());
         }

@@ -32,7 +32,7 @@ use crate::meta::CampaignMeta;
 /// The reply to a batch of claims: its first line, and the lines to come.
 pub(crate) struct Claims<'a> {
     pub(crate) now: Timestamp,
-    pub(crate) left: u32,
+    pub(crate) left: u64,
     all_granted: bool,
     lines: std::str::Split<'a, char>,
 }

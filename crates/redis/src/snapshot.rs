@@ -39,12 +39,12 @@ pub(crate) struct PartSnapshot {
     pub(crate) facts: PartFacts,
     pub(crate) part: EnginePart,
     /// Units withheld earlier, and their minor units.
-    pub(crate) withheld: (u32, i64),
+    pub(crate) withheld: (u64, i64),
     /// Shares withheld earlier.
     pub(crate) withheld_shares: String,
     /// The stock of a sale, as its first part has it: units in all, those that are withheld included. None of another
     /// part, and where an earlier release has opened a spread sale.
-    pub(crate) stock: Option<u32>,
+    pub(crate) stock: Option<u64>,
     /// The epoch of the last repair that has written its numbers.
     pub(crate) repaired: Option<String>,
 }
@@ -234,13 +234,13 @@ pub(crate) struct Head {
     pub(crate) meta: CampaignMeta,
     pub(crate) facts: PartFacts,
     phase: Phase,
-    supply: u32,
+    supply: u64,
     funded_minor: i64,
     /// How many orders the part has numbered.
     pub(crate) numbered: u32,
-    withheld: (u32, i64),
+    withheld: (u64, i64),
     withheld_shares: String,
-    stock: Option<u32>,
+    stock: Option<u64>,
     repaired: Option<String>,
 }
 
@@ -250,7 +250,7 @@ impl Head {
         let meta = CampaignMeta::read(id, &values)?;
         let get = |name: &str| fields.get(name).map(String::as_str);
         let number = |name: &str| get(name)?.parse::<i64>().ok();
-        let unit = |name: &str| u32::try_from(number(name)?).ok();
+        let unit = |name: &str| u64::try_from(number(name)?).ok();
         Some(Self {
             facts: PartFacts {
                 campaign: id,
@@ -264,7 +264,7 @@ impl Head {
             phase: tally::phase(get("phase")?)?,
             supply: unit("supply")?,
             funded_minor: number("funded")?,
-            numbered: unit("grants")?,
+            numbered: number("grants")?.try_into().ok()?,
             withheld: (
                 unit("withheld").unwrap_or(0),
                 number("withheld_minor").unwrap_or(0),

@@ -27,7 +27,7 @@ impl PartTally {
         let mut words = text.split(' ');
         let phase = phase(words.next()?)?;
         let mut next = || words.next()?.parse::<i64>().ok();
-        let mut unit = || u32::try_from(next()?).ok();
+        let mut unit = || u64::try_from(next()?).ok();
         let (supply, granted, remaining, returned) = (unit()?, unit()?, unit()?, unit()?);
         let (funded_minor, claimed_minor, remaining_minor, refunded_minor) =
             (next()?, next()?, next()?, next()?);

@@ -20,10 +20,15 @@ use crate::{
 };
 use parking_lot::Mutex;
 use qiang_connect::{Arguments, Script, ScriptReply, unavailable};
-use qiang_core::{campaign::AckLevel, event::PartitionId, id::CampaignId, ports::EngineError};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, STOCK_MAX},
+    event::PartitionId,
+    id::CampaignId,
+    ports::EngineError,
+};
 
-/// Units that a transfer moves at most: the number of a script's arguments is limited.
-const UNITS_MAX: u32 = 2_000;
+/// Shares that a transfer moves at most: the number of a script's arguments is limited. Units of a sale need none.
+const SHARES_MAX: u64 = 2_000;
 /// How often a pull looks at all parts while units are moving between them.
 const LOOKS_MAX: usize = 50;
 /// Claims that wait for a pull of one part, at most; further ones are turned away as overload.
@@ -40,7 +45,7 @@ type Transfer = Vec<String>;
 #[derive(PartialEq, Eq)]
 struct Stock {
     partition: PartitionId,
-    remaining: u32,
+    remaining: u64,
     phase: String,
     /// Claims change the units and the number of grants, transfers the version.
     stamp: [String; 3],
@@ -63,7 +68,7 @@ pub(crate) enum Pulled {
     /// The part has units, or there is another reason to decide the claims again.
     Some,
     /// All parts together have this much, which is less than a claim asks for.
-    Dry { remaining: u32 },
+    Dry { remaining: u64 },
 }
 
 /// Pulls under way on this node: one a part at a time. Further claims of the part wait for it, so many and no more.
@@ -100,7 +105,7 @@ impl Pulls {
         &self,
         meta: &CampaignMeta,
         taker: PartitionId,
-        (wanted, min): (u32, u32),
+        (wanted, min): (u64, u64),
         claims: usize,
     ) -> Result<Pulled, EngineError> {
         let key = (meta.id, taker);
@@ -146,8 +151,8 @@ impl Partitions {
         &self,
         meta: &CampaignMeta,
         taker: PartitionId,
-        wanted: u32,
-        min: u32,
+        wanted: u64,
+        min: u64,
     ) -> Result<Pulled, EngineError> {
         for _ in 0..LOOKS_MAX {
             let serving: Vec<_> = self
@@ -206,14 +211,14 @@ impl Partitions {
         &self,
         meta: &CampaignMeta,
         taker: PartitionId,
-        min: u32,
-    ) -> Result<Option<u32>, EngineError> {
+        min: u64,
+    ) -> Result<Option<u64>, EngineError> {
         let all: Vec<_> = self.of_campaign(meta).collect();
         for _ in 0..LOOKS_MAX {
             let before = self.stocks(meta, &all).await?;
             let (own, others): (Vec<_>, Vec<_>) =
                 before.iter().partition(|part| part.partition == taker);
-            let here: u32 = own.iter().map(|part| part.remaining).sum();
+            let here: u64 = own.iter().map(|part| part.remaining).sum();
             if here >= min {
                 return Ok(None);
             }
@@ -222,9 +227,8 @@ impl Partitions {
             }
             let giver = others.into_iter().max_by_key(|part| part.remaining);
             if let Some(giver) = giver.filter(|part| part.remaining > 0) {
-                // Units of a sale need no argument each.
-                let (giver, wanted) = (giver.partition, (min - here, u32::MAX));
-                if let Some(transfer) = self.transfer_out(meta, giver, taker, wanted).await? {
+                let (giver, wanted) = (giver.partition, min - here);
+                if let Some(transfer) = self.begin_transfer(meta, giver, taker, wanted).await? {
                     self.finish_transfer(meta, giver, taker, transfer).await?;
                     continue;
                 }
@@ -312,23 +316,19 @@ impl Partitions {
         meta: &CampaignMeta,
         giver: PartitionId,
         taker: PartitionId,
-        wanted: u32,
+        wanted: u64,
     ) -> Result<Option<Transfer>, EngineError> {
-        let units_max = if wanted == 0 { 0 } else { UNITS_MAX };
-        let units = (wanted.min(UNITS_MAX), units_max);
-        self.transfer_out(meta, giver, taker, units).await
-    }
-
-    async fn transfer_out(
-        &self,
-        meta: &CampaignMeta,
-        giver: PartitionId,
-        taker: PartitionId,
-        (wanted, units_max): (u32, u32),
-    ) -> Result<Option<Transfer>, EngineError> {
+        let units_max = match meta.kind {
+            _ if wanted == 0 => 0,
+            CampaignKind::RedPacket => SHARES_MAX,
+            CampaignKind::Sale => STOCK_MAX,
+        };
         let reply = self
             .step(meta, giver, &TRANSFER_OUT, &|command| {
-                command.arg(taker.0).arg(wanted).arg(units_max)
+                command
+                    .arg(taker.0)
+                    .arg(wanted.min(units_max))
+                    .arg(units_max)
             })
             .await?;
         let lines = || reply.text().split('\n').map(str::to_owned).collect();

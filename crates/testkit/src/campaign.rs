@@ -62,7 +62,7 @@ pub fn red_packet(total: i64, count: u32, rule: SplitRule) -> Builder {
 #[must_use]
 pub fn sale(stock: u32) -> Builder {
     Builder::new(Draft::Sale {
-        stock,
+        stock: stock.into(),
         limit: 1,
         price: 100,
         hold_ms: HOLD_MS,
@@ -74,7 +74,7 @@ pub fn sale(stock: u32) -> Builder {
 enum Draft {
     RedPacket(Split),
     Sale {
-        stock: u32,
+        stock: u64,
         limit: u32,
         price: i64,
         hold_ms: i64,
@@ -103,6 +103,15 @@ impl Builder {
             ack: AckLevel::Memory,
             seed: [7; 32],
         }
+    }
+
+    /// Units for sale, where they are more than 32 bits have; for sales.
+    #[must_use]
+    pub fn stock(mut self, units: u64) -> Self {
+        if let Draft::Sale { stock, .. } = &mut self.draft {
+            *stock = units;
+        }
+        self
     }
 
     /// Units that one user may have; for sales.

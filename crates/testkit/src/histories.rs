@@ -202,7 +202,7 @@ impl CommandDraft {
             },
             Self::SetStock { campaign, stock } => Command::SetStock {
                 campaign: target(campaign).id,
-                stock,
+                stock: stock.into(),
             },
         })
     }

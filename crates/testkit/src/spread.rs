@@ -59,13 +59,19 @@ impl Spread {
     }
 
     /// What each part gives back at the close: what is left, dealt out one by one.
-    fn returns(&self, returned: u32, refunded_minor: i64) -> Vec<(u32, i64)> {
+    fn returns(&self, returned: u64, refunded_minor: i64) -> Vec<(u64, i64)> {
         let parts = self.of_part.len();
+        if self.setup.campaign.kind() == CampaignKind::Sale {
+            let (all, more) = (returned / parts as u64, returned % parts as u64);
+            return (0..parts as u64)
+                .map(|place| (all + u64::from(place < more), 0))
+                .collect();
+        }
         let mut returns = vec![(0, 0); parts];
         let mut left = refunded_minor;
         for n in 0..returned {
             let share = self.setup.shares.get(self.grants.len() + n as usize);
-            let average = left / i64::from(returned - n);
+            let average = left / (returned - n) as i64;
             let minor = share.copied().unwrap_or(average);
             let part = &mut returns[n as usize % parts];
             *part = (part.0 + 1, part.1 + minor);

@@ -170,7 +170,7 @@ impl World {
         self.open(
             title,
             window,
-            Rules::Sale(Sale::new(stock, limit, price, 60_000).unwrap()),
+            Rules::Sale(Sale::new(stock.into(), limit, price, 60_000).unwrap()),
         )
     }
 
@@ -229,7 +229,7 @@ impl World {
         self.submit(Command::Return { order }).unwrap();
     }
 
-    fn set_stock(&self, campaign: CampaignId, stock: u32) {
+    fn set_stock(&self, campaign: CampaignId, stock: u64) {
         self.submit(Command::SetStock { campaign, stock }).unwrap();
     }
 

@@ -160,7 +160,7 @@ impl World {
             .order_id()
     }
 
-    pub(super) fn set_stock(&self, target: Target, stock: u32) {
+    pub(super) fn set_stock(&self, target: Target, stock: u64) {
         let campaign = target.id;
         self.submit(Command::SetStock { campaign, stock });
     }

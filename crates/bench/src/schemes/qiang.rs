@@ -124,7 +124,7 @@ impl Scheme for Qiang {
             .await?
             .context("the engine has lost the packet")?;
         let mut recount = Recount {
-            left: i64::from(tally.remaining),
+            left: tally.remaining as i64,
             ..Recount::default()
         };
         for partition in self.log.partitions() {

@@ -83,7 +83,7 @@ pub enum Command {
         /// The sale.
         campaign: CampaignId,
         /// Units for sale in all, those that users have included.
-        stock: u32,
+        stock: u64,
     },
 }
 
@@ -156,7 +156,7 @@ pub enum Refusal {
     )]
     StockGranted {
         /// The smallest stock at that moment.
-        least: u32,
+        least: u64,
     },
     /// The campaign's rules do not allow it.
     #[error(transparent)]

@@ -58,8 +58,9 @@ pub(super) struct Grants {
 }
 
 impl Grants {
-    pub(super) fn for_supply(supply: u32) -> Self {
-        let expected = (supply as usize).min(RESERVE_MAX);
+    pub(super) fn for_supply(supply: u64) -> Self {
+        let expected =
+            usize::try_from(supply).map_or(RESERVE_MAX, |supply| supply.min(RESERVE_MAX));
         Self {
             rows: Vec::with_capacity(expected),
             names: Vec::with_capacity(expected * NAME_BYTES_EXPECTED),
@@ -69,7 +70,7 @@ impl Grants {
     }
 
     pub(super) fn len(&self) -> u32 {
-        // Grants are numbered in u32 and `push` keeps the count below its end.
+        // Grants are numbered in u32: `has_room` is asked before one is added.
         self.rows.len() as u32
     }
 
@@ -125,8 +126,7 @@ impl Grants {
 
     pub(super) fn push(&mut self, found: Found, grant: &NewGrant<'_>) -> u32 {
         let name = grant.user.as_str().as_bytes();
-        // The arena is addressed in 32 bits: STOCK_MAX names of the usual length fit; a later grant of one user
-        // shares the name of the first.
+        // The arena is addressed in 32 bits, see `has_room`. A later grant of one user shares the name of the first.
         let name_at = match self.get(found.newest) {
             Some(before) => before.name_at,
             None => {
@@ -171,8 +171,9 @@ impl Grants {
         &self.names[row.name_at as usize..][..usize::from(row.name_len)]
     }
 
-    /// Whether another name may be added without leaving 32-bit addresses.
+    /// Whether another grant may be added without leaving 32-bit numbers and addresses of names.
     pub(super) fn has_room(&self) -> bool {
-        self.names.len() < (u32::MAX as usize) - crate::id::USER_ID_CHARS_MAX
+        self.rows.len() < u32::MAX as usize
+            && self.names.len() < (u32::MAX as usize) - crate::id::USER_ID_CHARS_MAX
     }
 }

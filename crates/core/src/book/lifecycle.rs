@@ -54,7 +54,7 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: CampaignId,
-        stock: u32,
+        stock: u64,
         log: &mut Vec<Entry>,
     ) -> Result<Tally, Refusal> {
         let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
@@ -72,7 +72,8 @@ impl Book {
             if stock < least {
                 return Err(Refusal::StockGranted { least });
             }
-            let units = i64::from(stock) - i64::from(sale.stock());
+            // Both are far inside 64 bits.
+            let units = stock as i64 - sale.stock() as i64;
             self.record(now, id, Event::StockChanged { units }, log);
         }
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)

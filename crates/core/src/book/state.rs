@@ -30,9 +30,9 @@ pub(super) struct State {
     pub(super) campaign: Campaign,
     /// As recorded; [`State::phase_at`] adds what follows from the time.
     phase: Phase,
-    remaining: u32,
-    granted: u32,
-    returned: u32,
+    remaining: u64,
+    granted: u64,
+    returned: u64,
     claimed_minor: i64,
     refunded_minor: i64,
     /// Amounts in the order of grants; empty for lazy packets and sales.
@@ -77,7 +77,7 @@ impl State {
         self.phase == Phase::Paused
     }
 
-    pub(super) fn remaining(&self) -> u32 {
+    pub(super) fn remaining(&self) -> u64 {
         self.remaining
     }
 
@@ -181,7 +181,7 @@ impl State {
                     &packet.seed,
                     u64::from(number),
                     self.remaining_minor(),
-                    self.remaining,
+                    self.remaining as u32, // not more than the split's count
                     min,
                 ),
                 _ => self.shares[number as usize - 1],
@@ -192,8 +192,8 @@ impl State {
     /// Records a grant: takes its units and its money.
     pub(super) fn record_grant(&mut self, found: Found, grant: &NewGrant<'_>) -> Grant {
         let number = self.grants.push(found, grant);
-        self.remaining -= grant.quantity;
-        self.granted += grant.quantity;
+        self.remaining -= u64::from(grant.quantity);
+        self.granted += u64::from(grant.quantity);
         if self.campaign.kind() == CampaignKind::RedPacket {
             self.claimed_minor += grant.amount_minor;
         }
@@ -271,7 +271,8 @@ impl State {
         let held = self.holding(self.grants.find(user)).units;
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
         let limit = self.campaign.per_user_limit();
-        open && row.quantity <= self.remaining && row.quantity <= limit.saturating_sub(held)
+        open && u64::from(row.quantity) <= self.remaining
+            && row.quantity <= limit.saturating_sub(held)
     }
 
     /// When the last grant was made; long ago if none was.

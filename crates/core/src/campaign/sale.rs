@@ -1,15 +1,12 @@
 //! The rules of a flash sale.
 
-use super::{CampaignError, HOLD_MS_MAX, STOCK_MAX};
-use crate::{
-    admission::AdmissionRatio,
-    money::{AMOUNT_MINOR_MAX, Money},
-};
+use super::{CampaignError, HOLD_MS_MAX, STOCK_MAX, STOCK_PRICE_MINOR_MAX};
+use crate::{admission::AdmissionRatio, money::Money};
 
 /// A flash sale's rules. Made by [`Sale::new`], which keeps the numbers sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sale {
-    stock: u32,
+    stock: u64,
     per_user_limit: u32,
     unit_price: Money,
     hold_ms: i64,
@@ -22,7 +19,7 @@ impl Sale {
     /// # Errors
     /// The first rule that does not hold.
     pub fn new(
-        stock: u32,
+        stock: u64,
         per_user_limit: u32,
         unit_price: Money,
         hold_ms: i64,
@@ -30,11 +27,12 @@ impl Sale {
         if !(1..=STOCK_MAX).contains(&stock) {
             return Err(CampaignError::Stock);
         }
-        if !(1..=stock).contains(&per_user_limit) {
+        if !(1..=stock).contains(&u64::from(per_user_limit)) {
             return Err(CampaignError::Limit);
         }
-        let whole = unit_price.minor.saturating_mul(i64::from(stock));
-        if !(0..=AMOUNT_MINOR_MAX).contains(&whole) {
+        // The stock is in range, so that it fits.
+        let whole = unit_price.minor.saturating_mul(stock as i64);
+        if !(0..=STOCK_PRICE_MINOR_MAX).contains(&whole) {
             return Err(CampaignError::Price);
         }
         if !(1..=HOLD_MS_MAX).contains(&hold_ms) {
@@ -64,13 +62,13 @@ impl Sale {
     ///
     /// # Errors
     /// As [`Sale::new`]: the limit, or the price of the whole stock, may not fit any more.
-    pub fn with_stock(self, stock: u32) -> Result<Self, CampaignError> {
+    pub fn with_stock(self, stock: u64) -> Result<Self, CampaignError> {
         let sale = Self::new(stock, self.per_user_limit, self.unit_price, self.hold_ms)?;
         Ok(sale.with_admission(self.admission))
     }
 
     /// Units for sale.
-    pub fn stock(&self) -> u32 {
+    pub fn stock(&self) -> u64 {
         self.stock
     }
 
@@ -111,6 +109,13 @@ mod tests {
             Err(CampaignError::Price)
         );
         assert_eq!(Sale::new(10, 1, cny(1), 0), Err(CampaignError::Hold));
+        // The largest stock at the largest price that it can have, and one more of either.
+        assert!(Sale::new(STOCK_MAX, u32::MAX, cny(1), 1).is_ok());
+        for (stock, minor) in [(STOCK_MAX, 2), (1 << 52, 2), (STOCK_MAX / 3 + 1, 3)] {
+            let dear = Sale::new(stock, 1, cny(minor), 1);
+            assert_eq!(dear, Err(CampaignError::Price), "{stock} at {minor}");
+        }
+        assert!(Sale::new(STOCK_MAX / 3, 1, cny(3), 1).is_ok());
         let sale = Sale::new(10, 4, cny(1), 1).unwrap();
         assert_eq!(sale.with_stock(4).map(|sale| sale.stock()), Ok(4));
         assert_eq!(sale.with_stock(3), Err(CampaignError::Limit));

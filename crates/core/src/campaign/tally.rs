@@ -9,13 +9,13 @@ pub struct Tally {
     /// Where the campaign stands.
     pub phase: Phase,
     /// Shares or units there ever were.
-    pub supply: u32,
+    pub supply: u64,
     /// Shares or units that users have: shares granted, orders held and paid.
-    pub granted: u32,
+    pub granted: u64,
     /// Shares or units that can still be had.
-    pub remaining: u32,
+    pub remaining: u64,
     /// Shares or units that went back to the owner at the close.
-    pub returned: u32,
+    pub returned: u64,
     /// Minor units put into escrow; 0 for a sale.
     pub funded_minor: i64,
     /// Minor units granted from escrow.
@@ -32,11 +32,11 @@ impl Tally {
     /// Whether nothing was created or lost (invariant 3).
     #[must_use]
     pub fn conserves(&self) -> bool {
-        let units = u64::from(self.granted) + u64::from(self.remaining) + u64::from(self.returned);
+        let units = [self.granted, self.remaining, self.returned].map(u128::from);
         let money = self
             .claimed_minor
             .checked_add(self.remaining_minor)
             .and_then(|m| m.checked_add(self.refunded_minor));
-        units == u64::from(self.supply) && money == Some(self.funded_minor)
+        units.iter().sum::<u128>() == u128::from(self.supply) && money == Some(self.funded_minor)
     }
 }

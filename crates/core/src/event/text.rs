@@ -202,9 +202,11 @@ mod tests {
             "resumed",
             "ended",
             "closed 3 99",
+            "closed 9007199254740991 0",
+            "transferred_in 0 9007199254740991 0",
             "returned 7",
             "stock_changed 50",
-            "stock_changed -99999999",
+            "stock_changed -9007199254740990",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

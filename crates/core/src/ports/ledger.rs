@@ -116,9 +116,9 @@ pub struct CampaignRecord {
     /// parts have opened, then paused while a part that has not ended is, ended when all have, and closed when all are.
     pub phase: Phase,
     /// Units that users have, as settled.
-    pub granted: u32,
+    pub granted: u64,
     /// Units returned at the close.
-    pub returned: u32,
+    pub returned: u64,
     /// Minor units refunded at the close.
     pub refunded_minor: i64,
 }

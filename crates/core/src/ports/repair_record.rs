@@ -77,7 +77,7 @@ pub struct WithheldRecord {
     /// The campaign.
     pub campaign: CampaignId,
     /// Units that are not handed out.
-    pub units: u32,
+    pub units: u64,
     /// What they are worth, where they are shares.
     pub amount_minor: i64,
     /// Numbers of grants that nobody can name: of an order, they are never given again.

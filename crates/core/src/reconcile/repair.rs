@@ -63,7 +63,7 @@ pub struct EnginePart {
     /// Number and amount of the shares to come, in their order; empty for sales and lazy packets.
     pub shares: Vec<(u32, i64)>,
     /// Units that the part has handed out or can hand out. Units withheld earlier are not among them.
-    pub supply: u32,
+    pub supply: u64,
     /// Minor units of the same; 0 for a sale.
     pub funded_minor: i64,
     /// How many orders, or grants of a lazy packet, the part has numbered; 0 for shares that wait in a list.
@@ -92,7 +92,7 @@ pub struct Survey<'a> {
     /// Numbers whose grants nobody could name in earlier repairs: what was withheld for them then is accounted for.
     pub accounted: BTreeSet<u32>,
     /// Of the units that can still be had, so many are withheld as before. Shares are the first ones.
-    pub withheld: u32,
+    pub withheld: u64,
     /// The time, for what is decided now.
     pub now: Timestamp,
 }
@@ -101,7 +101,7 @@ pub struct Survey<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Withheld {
     /// So many.
-    pub units: u32,
+    pub units: u64,
     /// Their minor units; 0 for a sale.
     pub amount_minor: i64,
     /// The shares; empty for sales and lazy packets.
@@ -124,15 +124,15 @@ pub struct Repair {
     /// What is withheld from now on, beside what was before.
     pub withheld: Withheld,
     /// Units that the part has handed out or can hand out, without the withheld ones.
-    pub supply: u32,
+    pub supply: u64,
     /// Minor units of the same; 0 for a sale.
     pub funded_minor: i64,
     /// Units that users have.
-    pub granted: u32,
+    pub granted: u64,
     /// Units that can still be had.
-    pub remaining: u32,
+    pub remaining: u64,
     /// Units that went back to the owner.
-    pub returned: u32,
+    pub returned: u64,
     /// Minor units that went back to the owner.
     pub refunded_minor: i64,
     /// How many orders, or grants of a lazy packet, are numbered; the next one follows. 0 for shares in a list.
@@ -144,7 +144,7 @@ pub struct Repair {
 impl Survey<'_> {
     /// Units and minor units that a part has which the ledger has closed: what users have, and what has gone back. No
     /// unit comes to it or leaves it any more, whatever the engine remembers.
-    pub(super) fn closed_with(&self) -> Option<(u32, i64)> {
+    pub(super) fn closed_with(&self) -> Option<(u64, i64)> {
         let closed = self.closed?;
         let claimed = match self.facts.kind {
             CampaignKind::RedPacket => self.ledger.amount_minor(),

@@ -43,7 +43,7 @@ pub struct PartRows {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoneBack {
     /// Units.
-    pub units: u32,
+    pub units: u64,
     /// Minor units of a packet; 0 for a sale.
     pub amount_minor: i64,
 }
@@ -107,9 +107,9 @@ impl PartRows {
 
     /// Units that users have.
     #[must_use]
-    pub fn granted(&self) -> u32 {
+    pub fn granted(&self) -> u64 {
         let keeping = self.grants.values().filter(|row| row.state.keeps_units());
-        keeping.map(|row| row.quantity).sum()
+        keeping.map(|row| u64::from(row.quantity)).sum()
     }
 
     /// Minor units of all grants.

@@ -13,9 +13,9 @@ use crate::campaign::CampaignKind;
 #[derive(Debug)]
 pub struct SpreadSurvey<'a> {
     /// Units of the whole campaign.
-    pub supply: u32,
+    pub supply: u64,
     /// Units that the other parts have handed out, returned, can hand out, withhold, or are sending to each other.
-    pub elsewhere: u32,
+    pub elsewhere: u64,
     /// Numbers of the shares among them; empty for a sale.
     pub elsewhere_shares: BTreeSet<u32>,
     /// Number and amount of the shares, of all parts, that nobody has in the ledger; empty for a sale.
@@ -27,8 +27,8 @@ pub struct SpreadSurvey<'a> {
 
 /// What a part of a sale remembers, and what it must have at least.
 struct Claim {
-    remembered: u32,
-    granted: u32,
+    remembered: u64,
+    granted: u64,
 }
 
 impl SpreadSurvey<'_> {
@@ -54,7 +54,7 @@ impl SpreadSurvey<'_> {
         };
         // What the ledger has closed has what it had then.
         let closed = self.parts.iter().filter_map(Survey::closed_with);
-        let apart = closed.map(|(units, _)| units).sum::<u32>() + self.elsewhere;
+        let apart = closed.map(|(units, _)| units).sum::<u64>() + self.elsewhere;
         let is_open = |part: &&Survey<'_>| part.closed.is_none();
         let claims: Vec<Claim> = self.parts.iter().filter(is_open).map(claim).collect();
         let mut units = divide(self.supply.saturating_sub(apart), &claims).into_iter();
@@ -88,7 +88,7 @@ impl SpreadSurvey<'_> {
             own.push(taken);
         }
         let closed = self.parts.iter().filter_map(|part| part.closed);
-        let apart = closed.map(|closed| closed.units).sum::<u32>() + self.elsewhere;
+        let apart = closed.map(|closed| closed.units).sum::<u64>() + self.elsewhere;
         let left = self.supply.saturating_sub(apart) as usize;
         keep_cheapest(&mut free, left.saturating_sub(granted));
         for (part, own) in self.parts.iter().zip(&mut own) {
@@ -129,7 +129,7 @@ impl Survey<'_> {
         });
         Self {
             engine: EnginePart {
-                supply: rows.grants.len() as u32 + count,
+                supply: rows.grants.len() as u64 + count,
                 funded_minor: rows.amount_minor() + money,
                 shares,
                 rows,
@@ -156,28 +156,51 @@ fn keep_cheapest(free: &mut BTreeMap<u32, i64>, count: usize) {
 
 /// Divides units among parts: each gets what it remembers, and what its users have in any case. What is left over goes
 /// to all alike; what is too little is taken from those that have units which nobody has.
-fn divide(units: u32, parts: &[Claim]) -> Vec<u32> {
+fn divide(units: u64, parts: &[Claim]) -> Vec<u64> {
     let wanted = parts.iter().map(|part| part.remembered.max(part.granted));
-    let mut given: Vec<u32> = wanted.collect();
-    let sum: u64 = given.iter().copied().map(u64::from).sum();
-    let count = parts.len().max(1) as u32;
-    if let Some(more) = u64::from(units).checked_sub(sum) {
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
+    let mut given: Vec<u64> = wanted.collect();
+    let sum: u64 = given.iter().sum();
+    let count = parts.len().max(1) as u64;
+    if let Some(more) = units.checked_sub(sum) {
         for (place, given) in (0..).zip(&mut given) {
-            *given += more / count + u32::from(place < more % count);
+            *given += more / count + u64::from(place < more % count);
         }
         return given;
     }
-    let mut over = sum - u64::from(units);
+    let mut over = sum - units;
     // Where users of all parts have more than there is, that is told as conflicts.
     let floors = [true, false];
     for keeps_granted in floors {
         for (given, part) in given.iter_mut().zip(parts) {
             let floor = if keeps_granted { part.granted } else { 0 };
-            let spare = u64::from(given.saturating_sub(floor)).min(over);
-            *given -= spare as u32;
+            let spare = given.saturating_sub(floor).min(over);
+            *given -= spare;
             over -= spare;
         }
     }
     given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::STOCK_MAX;
+
+    #[test]
+    fn units_are_divided_to_the_last_one() {
+        let check = |units: u64, parts: &[(u64, u64)], expected: &[u64]| {
+            let claim = |(remembered, granted): &(u64, u64)| Claim {
+                remembered: *remembered,
+                granted: *granted,
+            };
+            let claims: Vec<_> = parts.iter().map(claim).collect();
+            assert_eq!(divide(units, &claims), expected);
+        };
+        check(10, &[(3, 1), (4, 4)], &[5, 5]);
+        check(7, &[(5, 1), (5, 4)], &[2, 5]);
+        let half = STOCK_MAX / 2;
+        check(STOCK_MAX, &[(0, 0), (0, 0)], &[half + 1, half]);
+        check(STOCK_MAX, &[(half, 7), (half + 1, 0)], &[half, half + 1]);
+        check(STOCK_MAX - 1, &[(half, half), (half + 1, 9)], &[half, half]);
+    }
 }

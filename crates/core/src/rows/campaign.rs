@@ -55,14 +55,17 @@ impl CampaignRow {
     pub fn record(&self) -> Result<CampaignRecord, Contradiction> {
         let bad = |what: &str| self.bad(what);
         let currency: Currency = self.currency.parse().map_err(|_| bad("currency"))?;
-        let supply = self.supply.try_into().map_err(|_| bad("supply"))?;
         let rules = match CampaignKind::of_name(&self.kind).ok_or_else(|| bad("kind"))? {
-            CampaignKind::RedPacket => Rules::RedPacket(self.packet(supply, currency)?),
+            CampaignKind::RedPacket => {
+                let count = self.supply.try_into().map_err(|_| bad("supply"))?;
+                Rules::RedPacket(self.packet(count, currency)?)
+            }
             CampaignKind::Sale => {
+                let stock = self.supply.try_into().map_err(|_| bad("supply"))?;
                 let limit = self.per_user_limit.try_into().map_err(|_| bad("limit"))?;
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
-                let sale = Sale::new(supply, limit, Money::new(price, currency), hold_ms);
+                let sale = Sale::new(stock, limit, Money::new(price, currency), hold_ms);
                 let admission = self
                     .admission
                     .map_or(Ok(Some(AdmissionRatio::DEFAULT)), |it| {
@@ -159,7 +162,7 @@ impl<'a> NewCampaign<'a> {
             campaign.window.starts_at().as_millis().into(),
             campaign.window.ends_at().as_millis().into(),
             campaign.created_at.as_millis().into(),
-            i64::from(campaign.supply()).into(),
+            (campaign.supply() as i64).into(),
             i64::from(campaign.per_user_limit()).into(),
             packet.map(|packet| packet.split.total()).into(),
             rule.map(|(name, ..)| name.name()).into(),

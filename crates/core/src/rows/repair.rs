@@ -71,7 +71,7 @@ impl WithheldRecord {
             Ok(Self {
                 partition: PartitionId(partition.try_into().map_err(|_| bad())?),
                 campaign: campaign(&id)?,
-                units: unit(units)?,
+                units: units.try_into().map_err(|_| bad())?,
                 amount_minor,
                 numbers: Vec::new(),
                 released_at: released_at.map(Timestamp::from_millis),

@@ -95,11 +95,7 @@ impl SettledPart {
         let id = record.campaign.id;
         let bad = |what: &str| Contradiction::new(format!("campaign {id} has a bad {what}"));
         let parts = u16::try_from(parts).map_err(|_| bad("number of parts"))?;
-        let own = (
-            record.phase,
-            i64::from(record.returned),
-            record.refunded_minor,
-        );
+        let own = (record.phase, record.returned as i64, record.refunded_minor);
         let (phase, returned, amount_minor) = match part.filter(|_| parts > 1) {
             Some((phase, returned, refunded)) => {
                 let phase = phase_of(phase).ok_or_else(|| bad("part"))?;
@@ -108,7 +104,7 @@ impl SettledPart {
             None if parts > 1 => (Phase::Draft, 0, 0),
             None => own,
         };
-        let units = u32::try_from(returned).map_err(|_| bad("part"))?;
+        let units = u64::try_from(returned).map_err(|_| bad("part"))?;
         let gone_back = GoneBack {
             units,
             amount_minor,

@@ -273,7 +273,7 @@ impl<'a> Planner<'a> {
             Event::Closed {
                 returned,
                 refunded_minor,
-            } => self.close(place, entry, i64::from(*returned), *refunded_minor),
+            } => self.close(place, entry, *returned as i64, *refunded_minor),
             Event::Returned { number } => self.take_back(place, entry, *number),
             Event::StockChanged { units } => {
                 campaign.life.check_opened()?;

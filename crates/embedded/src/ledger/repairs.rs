@@ -61,7 +61,7 @@ pub(crate) fn withhold(conn: &Connection, withheld: &WithheldRecord) -> Result<(
         conn.prepare_cached(&delete)?
             .execute(params![partition, epoch, campaign])?;
     }
-    let (units, amount) = (withheld.units, withheld.amount_minor);
+    let (units, amount) = (withheld.units as i64, withheld.amount_minor);
     conn.prepare_cached(
         "INSERT INTO withheld (partition, epoch, campaign, units, amount) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?

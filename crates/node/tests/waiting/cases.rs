@@ -167,7 +167,7 @@ impl<G: Ground> Line<G> {
         self.ground.engine().submit(command).await.unwrap();
     }
 
-    async fn granted(&self) -> u32 {
+    async fn granted(&self) -> u64 {
         let tally = self.ground.engine().tally(self.id()).await.unwrap();
         tally.unwrap().granted
     }
@@ -313,11 +313,11 @@ pub(crate) async fn who_came_first_is_decided_first<G: Ground>() {
         assert!(decided > 0, "{count} are decided");
         count += decided;
     }
-    let mut left = 500_u32;
+    let mut left = 500_u64;
     for n in 0..USERS {
         let quantity = [1, 3, 2, 1, 1][n % 5];
         match (
-            left.checked_sub(quantity),
+            left.checked_sub(quantity.into()),
             line.outcome(&format!("u{n}")).await,
         ) {
             (Some(rest), Outcome::Granted(grant)) => {

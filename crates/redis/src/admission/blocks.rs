@@ -54,7 +54,7 @@ impl Sale {
             .unwrap();
         assert!(reply.is_ok(), "{}", reply.text());
         let block = Block::parse(&reply.text()).unwrap();
-        assert_eq!(block.left, STOCK);
+        assert_eq!(block.left, u64::from(STOCK));
         block.users
     }
 }

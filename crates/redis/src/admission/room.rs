@@ -36,19 +36,18 @@ pub(crate) struct Block {
     /// Users who may be on their way.
     pub(super) users: u32,
     /// Units that are left.
-    pub(crate) left: u32,
+    pub(crate) left: u64,
     grants: u32,
 }
 
 impl Block {
     /// From the text of `admit.lua`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split(' ').map(str::parse);
-        let mut next = || words.next()?.ok();
+        let mut words = text.split(' ');
         Some(Self {
-            users: next()?,
-            left: next()?,
-            grants: next()?,
+            users: words.next()?.parse().ok()?,
+            left: words.next()?.parse().ok()?,
+            grants: words.next()?.parse().ok()?,
         })
     }
 }
@@ -69,7 +68,7 @@ impl WaitingClaim {
 /// How many units were left, and when Redis had answered that.
 #[derive(Debug, Clone, Copy)]
 struct Left {
-    units: u32,
+    units: u64,
     answered_at: Instant,
 }
 
@@ -278,7 +277,7 @@ impl Room {
     }
 
     /// A call has granted so many, and so many units are left.
-    pub(super) fn granted(&mut self, grants: u32, units: u32, now: Instant) {
+    pub(super) fn granted(&mut self, grants: u32, units: u64, now: Instant) {
         self.block = self.block.saturating_sub(grants);
         self.sold_out_at = (units == 0).then_some(now);
         self.left = Some(Left {

@@ -16,6 +16,7 @@ local starts, left, grants, limit = tonumber(c[3]), tonumber(c[5]), tonumber(c[9
 local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
 local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
 local KEYS_BYTES_MAX = 1024
+local NUMBER_MAX = 4294967295 -- orders are numbered in 32 bits
 local refusal = refusal_of(c[2], starts, tonumber(c[4]))
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local at = math.max(now, tonumber(c[7]))
@@ -78,7 +79,7 @@ for i = 1, n do
   outcome = outcome or refusal
   if not outcome then
     local own = buyer and buyer[1] or 0
-    if quantity > limit - own or buyer and buyer[2] >= returned_max then
+    if quantity > limit - own or buyer and buyer[2] >= returned_max or index + 1 + parts * grants > NUMBER_MAX then
       outcome = 'L' .. int(own)
     elseif quantity > left then
       outcome = 'S' .. int(left)

@@ -203,6 +203,6 @@ fn note(repair: &Repair, report: &mut RepairReport) {
     report.campaigns += 1;
     report.restored += repair.changed.len() as u64;
     report.appended += repair.append.len() as u64;
-    report.withheld += u64::from(repair.withheld.units);
+    report.withheld += repair.withheld.units;
     report.conflicts.extend(repair.conflicts.iter().cloned());
 }

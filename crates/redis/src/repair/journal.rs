@@ -77,10 +77,10 @@ impl Journal {
             let is_held = |number: &u32| numbers.contains(number) && !granted.contains_key(number);
             let all = std::mem::take(&mut engine.shares).into_iter();
             (again.shares, engine.shares) = all.partition(|(number, _)| is_held(number));
-            again.units = again.shares.len() as u32;
+            again.units = again.shares.len() as u64;
             again.amount_minor = again.shares.iter().map(|(_, amount)| amount).sum();
         } else {
-            let all: u32 = held().map(|record| record.units).sum();
+            let all: u64 = held().map(|record| record.units).sum();
             let free = engine.supply.saturating_sub(part.ledger.granted());
             again.units = all.saturating_sub(units).min(free);
             if again.units > 0 {
@@ -93,7 +93,7 @@ impl Journal {
                 let numbers = part
                     .campaign
                     .supply()
-                    .saturating_sub(engine.numbered.max(last));
+                    .saturating_sub(engine.numbered.max(last).into());
                 again.units = again.units.max(free.saturating_sub(numbers));
             }
         }
@@ -124,7 +124,7 @@ impl Journal {
             return;
         }
         let held = || self.held(part.facts.campaign);
-        let units: u32 = held().map(|record| record.units).sum();
+        let units: u64 = held().map(|record| record.units).sum();
         part.withheld = part.withheld.max(units);
         if part.facts.fixed_shares {
             let numbers = numbers_of(held());
@@ -151,7 +151,7 @@ impl Journal {
         &self,
         facts: &PartFacts,
         repair: &Repair,
-        before: u32,
+        before: u64,
     ) -> Option<WithheldRecord> {
         let known = self.numbers(facts.campaign);
         let (mut units, mut amount_minor) = (repair.withheld.units, repair.withheld.amount_minor);
@@ -168,7 +168,7 @@ impl Journal {
                 let new: Vec<_> = shares
                     .filter(|(number, _)| !known.contains(number))
                     .collect();
-                units = new.len() as u32;
+                units = new.len() as u64;
                 amount_minor = new.iter().map(|(_, amount)| amount).sum();
                 let numbers: BTreeSet<u32> = new.iter().map(|(number, _)| *number).collect();
                 NumberRange::of(numbers, 1)

@@ -50,7 +50,7 @@ impl RedisEngine {
             units
                 .arg(keys.campaign(partition, campaign))
                 .arg("withheld");
-            let units: Option<u32> = partitions.query_unfenced(partition, &units).await?;
+            let units: Option<u64> = partitions.query_unfenced(partition, &units).await?;
             withheld.extend(units.map(|units| (campaign, units)));
         }
         Ok(Inspection {

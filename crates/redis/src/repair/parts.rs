@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::of_ledger;
 use crate::{
+    open::first_of,
     partitions::Partitions,
     reply::{Row, share},
     scripts::TRANSFER_SHUT,
@@ -38,9 +39,9 @@ pub(super) type Lost = (PartitionId, Seq);
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
     /// Units that they have handed out, returned, can hand out, withhold, or are sending to each other.
-    pub(super) units: u32,
+    pub(super) units: u64,
     /// The stock of a sale, if its first part is among them and says it.
-    pub(super) stock: Option<u32>,
+    pub(super) stock: Option<u64>,
     /// Numbers of the shares among them.
     pub(super) shares: BTreeSet<u32>,
     /// The last transfer that each of them has begun.
@@ -63,7 +64,7 @@ struct Standing {
     giver: PartitionId,
     taker: PartitionId,
     number: u64,
-    units: u32,
+    units: u64,
     shares: Vec<u32>,
 }
 
@@ -144,10 +145,12 @@ impl Partitions {
             if status != "ok" {
                 // It is opened later, with what it was to have at first.
                 found.unopened += 1;
-                let first = first_of(campaign, parts, *index);
+                let first = first_of(campaign.supply(), parts, *index);
                 found.units += first;
-                let numbers = (0..first).map(|n| n * u32::from(parts) + u32::from(*index) + 1);
-                found.shares.extend(numbers);
+                if campaign.kind() == CampaignKind::RedPacket {
+                    let numbers = 1 + u32::from(*index)..=campaign.supply() as u32;
+                    found.shares.extend(numbers.step_by(usize::from(parts)));
+                }
                 continue;
             }
             if held.is_empty() || since.elapsed() > READ_MAX {
@@ -161,10 +164,10 @@ impl Partitions {
                 let value = fields.get(name).map_or("0", String::as_str);
                 value.parse::<u64>().map_err(|_| bad())
             };
-            found.units += (number("supply")? + number("withheld")?) as u32;
+            found.units += number("supply")? + number("withheld")?;
             found.sent.insert(*partition, number("sent")?);
             if *index == 0 && fields.contains_key("stock") {
-                found.stock = Some(number("stock")? as u32);
+                found.stock = Some(number("stock")?);
             }
             for (_, giver) in &others {
                 let last = number(&format!("from:{}", giver.0))?;
@@ -270,12 +273,6 @@ impl Partitions {
             cursor = next;
         }
     }
-}
-
-/// How many units a part of a spread campaign gets when it opens.
-pub(super) fn first_of(campaign: &Campaign, parts: u16, index: u16) -> u32 {
-    let (supply, parts) = (campaign.supply(), u32::from(parts));
-    supply / parts + u32::from(u32::from(index) < supply % parts)
 }
 
 /// What a journal has for one part.

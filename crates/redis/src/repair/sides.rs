@@ -12,11 +12,11 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{of_ledger, parts::first_of};
+use super::of_ledger;
 use crate::{
     engine::RedisEngine,
     meta::CampaignMeta,
-    open::fields_of,
+    open::{fields_of, first_of},
     snapshot::{PartSnapshot, SettledRows, SettledSnapshot, facts_of, settled},
 };
 
@@ -30,7 +30,7 @@ pub struct Inspection {
     /// What repairs have done, oldest first.
     pub repairs: Vec<String>,
     /// Units that are withheld, by campaign.
-    pub withheld: BTreeMap<CampaignId, u32>,
+    pub withheld: BTreeMap<CampaignId, u64>,
 }
 
 /// A part of a campaign from both sides.
@@ -49,7 +49,7 @@ pub(super) struct BothSides {
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) snapshot: Option<PartSnapshot>,
     /// Units of a spread campaign's part that are withheld as before.
-    pub(super) withheld: u32,
+    pub(super) withheld: u64,
     pub(super) now: Timestamp,
 }
 
@@ -160,7 +160,7 @@ fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp)
     let mut engine = EnginePart {
         rows,
         shares: Vec::new(),
-        supply: first_of(&campaign, parts, index),
+        supply: first_of(campaign.supply(), parts, index),
         funded_minor: campaign.funded_minor(),
         numbered: 0,
     };

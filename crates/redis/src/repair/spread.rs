@@ -210,7 +210,7 @@ impl RedisEngine {
         shares.append(&mut part.engine.shares);
         for transfer in &moving {
             let mut lines = transfer.split('\n').skip(1);
-            let units = lines.next().and_then(|units| units.parse::<u32>().ok());
+            let units = lines.next().and_then(|units| units.parse::<u64>().ok());
             part.engine.supply += units.ok_or_else(unreadable)?;
             for text in lines {
                 shares.push(share(text).ok_or_else(unreadable)?);

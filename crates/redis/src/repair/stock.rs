@@ -52,7 +52,7 @@ pub(super) async fn in_quarantine(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stock {
     /// Units in all, those that are withheld included.
-    pub(super) units: u32,
+    pub(super) units: u64,
     /// What neither the log nor the ledger has of it.
     beyond: i64,
 }
@@ -63,15 +63,15 @@ impl Stock {
         let remembered = first.snapshot.as_ref().and_then(|it| it.stock);
         let quarantined = evidence.stock_changes.get(&first.facts.campaign);
         Self::known(
-            i64::from(first.campaign.supply()) + quarantined.copied().unwrap_or(0),
+            first.campaign.supply() as i64 + quarantined.copied().unwrap_or(0),
             remembered.filter(|_| !evidence.noted.ledger_is_ahead),
         )
     }
 
-    fn known(settled: i64, remembered: Option<u32>) -> Self {
-        let units = remembered.map_or(settled, i64::from).max(0);
+    fn known(settled: i64, remembered: Option<u64>) -> Self {
+        let units = remembered.map_or(settled, |units| units as i64).max(0);
         Self {
-            units: u32::try_from(units).unwrap_or(u32::MAX),
+            units: units as u64,
             beyond: units - settled,
         }
     }
@@ -83,11 +83,11 @@ impl Stock {
     }
 
     /// The other parts of a spread sale have so many units: what nobody knows any more has brought them there.
-    pub(super) fn at_least(self, elsewhere: u32) -> Self {
+    pub(super) fn at_least(self, elsewhere: u64) -> Self {
         let more = elsewhere.saturating_sub(self.units);
         Self {
             units: self.units + more,
-            beyond: self.beyond + i64::from(more),
+            beyond: self.beyond + more as i64,
         }
     }
 

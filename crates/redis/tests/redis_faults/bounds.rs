@@ -161,7 +161,7 @@ async fn the_oldest_hold_expires_without_a_walk_past_all_orders() {
     }
     // Nobody else's hold ran out, and the unit can be had again.
     let tally = long.harness.nodes[0].tally(long.target.id).await.unwrap();
-    assert_eq!(tally.unwrap().granted, ORDERS - 1);
+    assert_eq!(tally.unwrap().granted, u64::from(ORDERS - 1));
     claim_all(&long.harness, &[long.target.one("next")]).await;
 }
 

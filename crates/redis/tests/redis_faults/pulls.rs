@@ -68,6 +68,6 @@ async fn claims_that_wait_for_a_silent_part_are_bounded() {
         assert_eq!(overloaded, 0, "that is not too many");
     }
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
-    assert_eq!((tally.granted, tally.remaining), (STOCK, 0));
+    assert_eq!((tally.granted, tally.remaining), (STOCK.into(), 0));
     harness.audit().await;
 }

@@ -75,7 +75,7 @@ impl World {
         let total = qiang_core::money::Money::new(100 * i64::from(SUPPLY), currency());
         let id = uuid::Uuid::from_u128(1);
         ledger.deposit(id, &user(OWNER), total).await.unwrap();
-        let sale = open_now(sale(SUPPLY)).hold_ms(3_600_000);
+        let sale = open_now(sale(SUPPLY)).price(1).hold_ms(3_600_000);
         let packet = open_now(red_packet(
             total.minor,
             SUPPLY,
@@ -195,7 +195,7 @@ impl World {
                     continue;
                 }
                 if record.released_at.is_none() {
-                    units += i64::from(record.units);
+                    units += record.units as i64;
                 }
                 numbers.extend(record.numbers.iter().copied().flat_map(NumberRange::iter));
             }
@@ -227,7 +227,7 @@ impl World {
                 .unwrap()
                 .unwrap();
             assert!(tally.conserves(), "{tally:?}");
-            let supply = i64::from(tally.supply) + self.withheld(target);
+            let supply = tally.supply as i64 + self.withheld(target);
             assert_eq!(supply, i64::from(SUPPLY));
             let record = self.ledger.campaign(target.id).await.unwrap().unwrap();
             assert_eq!(
@@ -258,7 +258,7 @@ impl World {
             self.settle().await;
             let record = self.ledger.campaign(campaign).await.unwrap().unwrap();
             assert_eq!(record.phase, Phase::Closed);
-            assert_eq!(record.granted + record.returned, SUPPLY);
+            assert_eq!(record.granted + record.returned, u64::from(SUPPLY));
             assert_eq!(self.withheld(target), 0);
         }
         let balances = self.ledger.balances(&user(OWNER)).await.unwrap();

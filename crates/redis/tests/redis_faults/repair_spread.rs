@@ -131,14 +131,15 @@ impl World {
             .await
             .unwrap()
             .unwrap();
-        let withheld = FEW - tally.supply;
+        let few = u64::from(FEW);
+        let withheld = few - tally.supply;
         assert!(withholds || withheld == 0, "{tally:?}");
         let all = users.iter().flat_map(|users| &users[..FEW as usize]);
         let answers = self
             .harness
             .ask_all(all.map(|user| target.one(user)).collect())
             .await;
-        assert_eq!(winners(&answers), (FEW - withheld) as usize);
+        assert_eq!(winners(&answers), (few - withheld) as usize);
         let tally = self.harness.nodes[0]
             .tally(target.id)
             .await
@@ -146,7 +147,7 @@ impl World {
             .unwrap();
         assert_eq!(
             (tally.supply, tally.remaining),
-            (FEW - withheld, 0),
+            (few - withheld, 0),
             "{tally:?}"
         );
         self.harness.replay(&answers).await;
@@ -171,7 +172,7 @@ impl World {
         assert_eq!(record.phase, Phase::Closed);
         assert_eq!(
             (record.granted, record.returned),
-            (FEW - withheld, withheld)
+            (few - withheld, withheld)
         );
         let balances = self.ledger.balances(&user(OWNER)).await.unwrap();
         let is_packet = balances[0].available.minor != SHARE_MINOR * i64::from(FEW);

@@ -248,7 +248,7 @@ async fn a_close_returns_what_was_on_its_way() {
                 .ask_all((0..FEW as usize).map(|n| target.one(&name(n))).collect())
                 .await;
             let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
-            assert_eq!(tally.granted + tally.returned, FEW, "{tally:?}");
+            assert_eq!(tally.granted + tally.returned, u64::from(FEW), "{tally:?}");
             assert_eq!(tally.granted as usize, winners(&answers), "{tally:?}");
             harness.audit().await;
         }
@@ -263,7 +263,7 @@ async fn a_pause_keeps_what_is_on_its_way() {
         Phase::Paused
     );
     let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
-    assert_eq!(tally.supply, FEW, "{tally:?}");
+    assert_eq!(tally.supply, u64::from(FEW), "{tally:?}");
     let late = harness.ask_all(vec![target.one("late")]).await;
     assert_eq!(winners(&late), 0);
     assert_eq!(
@@ -290,7 +290,11 @@ async fn acting_while_units_move_loses_none() {
     load.more(200).await;
     let answers = load.stop().await;
     let tally = harness.nodes[1].tally(target.id).await.unwrap().unwrap();
-    assert_eq!(tally.granted + tally.returned, SUPPLY, "{tally:?}");
+    assert_eq!(
+        tally.granted + tally.returned,
+        u64::from(SUPPLY),
+        "{tally:?}"
+    );
     assert_eq!(tally.granted as usize, winners(&answers));
     harness.replay(&answers).await;
     harness.audit().await;
@@ -353,7 +357,11 @@ async fn never_left(ack: AckLevel) {
     let answers = harness.ask_all(all).await;
     assert_eq!(winners(&answers), FEW as usize);
     let tally = harness.nodes[0].tally(target.id).await.unwrap().unwrap();
-    assert_eq!((tally.supply, tally.remaining), (FEW, 0), "{tally:?}");
+    assert_eq!(
+        (tally.supply, tally.remaining),
+        (FEW.into(), 0),
+        "{tally:?}"
+    );
     harness.replay(&answers).await;
     harness.audit().await;
 }

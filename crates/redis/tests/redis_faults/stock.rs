@@ -8,7 +8,7 @@ use std::{
 use qiang_control::settlement::settle_once;
 use qiang_core::{
     book::{Command, Refusal, Reply},
-    campaign::Tally,
+    campaign::{STOCK_MAX, Tally},
     event::{Event, PartitionId},
     ports::{
         CampaignStore as _, Engine as _, EngineError, EventLog as _, RepairEngine as _,
@@ -55,7 +55,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
         let ledger = Arc::new(SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap());
-        let builder = open_now(sale(SUPPLY)).hold_ms(3_600_000);
+        let builder = open_now(sale(SUPPLY)).price(1).hold_ms(3_600_000);
         ledger.create(&builder.setup(1)).await.unwrap();
         let target = harness.open(builder).await;
         Self {
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    async fn set(&self, stock: u32) -> Result<Tally, Refusal> {
+    async fn set(&self, stock: u64) -> Result<Tally, Refusal> {
         set(&self.harness.nodes[0], self.target, stock).await
     }
 
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// The ledger's stock.
-    async fn settled(&self) -> u32 {
+    async fn settled(&self) -> u64 {
         self.settle().await;
         let record = self.ledger.campaign(self.target.id).await;
         record.unwrap().unwrap().campaign.supply()
@@ -144,7 +144,7 @@ impl World {
     }
 }
 
-async fn set(node: &RedisEngine, target: Target, stock: u32) -> Result<Tally, Refusal> {
+async fn set(node: &RedisEngine, target: Target, stock: u64) -> Result<Tally, Refusal> {
     let campaign = target.id;
     for _ in 0..ATTEMPTS_MAX {
         match node.submit(Command::SetStock { campaign, stock }).await {
@@ -170,6 +170,8 @@ async fn a_part_is_repaired_by_the_stock_of_the_first_one() {
         (30, second),
         (6, first),
         (12, first),
+        (STOCK_MAX, second),
+        (STOCK_MAX - 1, first),
         (9, second),
     ] {
         assert_eq!(world.set(stock).await.unwrap().supply, stock);
@@ -184,14 +186,14 @@ async fn a_part_is_repaired_by_the_stock_of_the_first_one() {
 }
 
 /// The log has lost the entry, and the first part's hash has the stock: the repair says it again.
-async fn is_said_again(parts: u16, stock: u32) {
+async fn is_said_again(parts: u16, stock: u64) {
     let world = World::new(parts).await;
     assert_eq!(world.grant(0, 4).await, 4);
     world.settle().await;
     let (first, _) = world.partitions();
     world.set(stock).await.unwrap();
     // More than there were before, if there are more now.
-    let granted = 4 + world.grant(4, 60).await as u32;
+    let granted = 4 + world.grant(4, 60).await as u64;
     assert_eq!(granted, stock);
     let node = &world.harness.nodes[0];
     let after = world.ledger.settled(first).await.unwrap();
@@ -243,8 +245,9 @@ async fn a_node_dies_while_it_changes_the_stock() {
         assert_eq!((tally.supply, tally.remaining), (3, 1), "{n}");
         let least = Refusal::StockGranted { least: 2 };
         assert_eq!(world.set(1).await, Err(least));
-        let tally = world.set(SUPPLY).await.unwrap();
-        assert_eq!((tally.supply, tally.remaining), (SUPPLY, SUPPLY - 2));
+        let supply = u64::from(SUPPLY);
+        let tally = world.set(supply).await.unwrap();
+        assert_eq!((tally.supply, tally.remaining), (supply, supply - 2));
         world.check().await;
         assert_eq!(world.grant(2, 60).await, SUPPLY as usize - 2);
         world.check().await;

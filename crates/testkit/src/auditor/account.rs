@@ -99,7 +99,7 @@ fn check(holds: bool, otherwise: &str) -> Checked {
 
 impl Account {
     pub(super) fn new(setup: Setup) -> Self {
-        let units = [i64::from(setup.campaign.supply()), 0, 0];
+        let units = [setup.campaign.supply() as i64, 0, 0];
         let money = [setup.campaign.funded_minor(), 0, 0];
         Self {
             setup,
@@ -287,7 +287,7 @@ impl Account {
                     "closed twice, or before the end",
                 )?;
                 part.closed = true;
-                transfer(&mut self.units, 0, 2, i64::from(*returned));
+                transfer(&mut self.units, 0, 2, *returned as i64);
                 transfer(&mut self.money, 0, 2, *refunded_minor);
             }
             Event::StockChanged { units } => {
@@ -312,7 +312,7 @@ impl Account {
         let Rules::Sale(sale) = &mut self.setup.campaign.rules else {
             return Err("a packet has no stock to change".to_owned());
         };
-        let stock = u32::try_from(i64::from(sale.stock()) + units).unwrap_or(0);
+        let stock = sale.stock().saturating_add_signed(units);
         *sale = sale.with_stock(stock).map_err(|error| error.to_string())?;
         self.units[0] += units;
         Ok(())
@@ -359,7 +359,7 @@ impl Account {
                     SplitRule::Lazy { min } => {
                         let last = self.units[0] == 1;
                         check(minor >= min, "a share below the smallest")?;
-                        check(number <= campaign.supply(), "a share that is none")?;
+                        check(number <= packet.split.count(), "a share that is none")?;
                         check(
                             !last || minor == self.money[0],
                             "the last share leaves money",
@@ -389,9 +389,9 @@ impl Account {
     fn within_limit(&self, number: u32) -> Checked {
         let user = &self.row(number)?.user;
         let own = self.of(user).filter(|row| row.has_units());
-        let held: u32 = own.map(|row| row.quantity).sum();
+        let held: u64 = own.map(|row| u64::from(row.quantity)).sum();
         let limit = self.setup.campaign.per_user_limit();
-        check(held <= limit, "one user has more than the limit")
+        check(held <= u64::from(limit), "one user has more than the limit")
     }
 
     /// An order lives in the log that it was granted in.
@@ -444,9 +444,9 @@ impl Account {
     }
 
     /// Units, and the money in them, leave one part for another (sign 1), or are on their way no more (sign -1).
-    fn transfer(&mut self, from: usize, to: usize, sign: i64, (units, amount_minor): (u32, i64)) {
+    fn transfer(&mut self, from: usize, to: usize, sign: i64, (units, amount_minor): (u64, i64)) {
         let moving = self.moving.entry((from, to)).or_default();
-        moving[0] += sign * i64::from(units);
+        moving[0] += sign * units as i64;
         moving[1] += sign * amount_minor;
     }
 
@@ -455,7 +455,7 @@ impl Account {
         let sound = |parts: &[i64; 3], whole: i64| {
             parts.iter().all(|part| *part >= 0) && parts.iter().sum::<i64>() == whole
         };
-        let supply = i64::from(self.setup.campaign.supply());
+        let supply = self.setup.campaign.supply() as i64;
         check(sound(&self.units, supply), "more units than there are")?;
         let funded = self.setup.campaign.funded_minor();
         check(sound(&self.money, funded), "more money than there is")
@@ -464,10 +464,10 @@ impl Account {
     /// How a tally differs from what the log says, if it does.
     pub(super) fn differs(&self, tally: &Tally) -> Option<String> {
         let answered = [
-            i64::from(tally.supply),
-            i64::from(tally.remaining),
-            i64::from(tally.granted),
-            i64::from(tally.returned),
+            tally.supply as i64,
+            tally.remaining as i64,
+            tally.granted as i64,
+            tally.returned as i64,
             tally.funded_minor,
             tally.remaining_minor,
             tally.claimed_minor,
@@ -478,7 +478,7 @@ impl Account {
         let [money_free, money_had, money_back] = self.money;
         let campaign = &self.setup.campaign;
         let found = [
-            i64::from(campaign.supply()),
+            campaign.supply() as i64,
             free,
             had,
             back,

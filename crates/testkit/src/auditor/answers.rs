@@ -102,7 +102,9 @@ fn claimed(expected: &ExpectedLedger, claim: &Claim, outcome: &Outcome) -> Resul
             same("limit", answered, &limit)?;
             same("holding within the limit", &(*held <= limit), &true)
         }
-        Outcome::SoldOut { remaining } => same("shortage", &(claim.quantity > *remaining), &true),
+        Outcome::SoldOut { remaining } => {
+            same("shortage", &(u64::from(claim.quantity) > *remaining), &true)
+        }
         Outcome::NotStarted { starts_at } => same("start", starts_at, &campaign.window.starts_at()),
         Outcome::UnknownCampaign | Outcome::Paused | Outcome::Ended => Ok(()),
     }

@@ -143,6 +143,7 @@ macro_rules! engine_conformance {
             stock::the_last_unit_is_sold_once,
             stock::asking_for_too_much_is_no_ones_loss,
             stock::the_stock_is_changed_while_a_sale_is_live,
+            stock::the_largest_stock_is_counted_to_the_unit,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_hold_ends_on_its_millisecond,
             orders::a_late_payment_reinstates_while_units_are_left,
@@ -210,6 +211,7 @@ macro_rules! engine_conformance {
         $crate::engine_conformance! { $subject:
             stock::concurrent_quantities_get_the_stock_and_no_more,
             stock::the_stock_is_changed_while_a_sale_is_live,
+            stock::the_largest_stock_is_counted_to_the_unit,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_late_payment_reinstates_while_units_are_left,
             orders::a_late_payment_above_the_limit_is_owed_back,

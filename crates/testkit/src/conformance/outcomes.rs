@@ -114,11 +114,11 @@ async fn prepare<S: Subject>(
     if row.sold_out {
         let mut left = case.tally(target.id).await.remaining;
         for other in ["v", "w"] {
-            let quantity = left.min(2);
+            let quantity = left.min(2) as u32;
             if quantity > 0 {
                 case.granted(target.units(other, quantity)).await;
             }
-            left -= quantity;
+            left -= u64::from(quantity);
         }
     }
     if row.paused {

@@ -120,7 +120,7 @@ pub async fn a_restart_with_answers_under_way_keeps_what_was_answered<S: Subject
         }
         assert_eq!(
             case.tally(target.id).await.granted,
-            200 * (round as u32 + 1)
+            200 * (round as u64 + 1)
         );
     }
 }

@@ -276,7 +276,7 @@ impl<S: Subject> Scenario<S> {
     }
 
     /// Sets the stock of a sale, or is refused.
-    pub async fn set_stock(&mut self, id: CampaignId, stock: u32) -> Result<Tally, Refusal> {
+    pub async fn set_stock(&mut self, id: CampaignId, stock: u64) -> Result<Tally, Refusal> {
         let campaign = id;
         match self.submit(Command::SetStock { campaign, stock }).await {
             Ok(Reply::Acted(tally)) => Ok(tally),

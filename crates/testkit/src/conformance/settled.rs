@@ -33,8 +33,8 @@ async fn compare_campaign(ledger: &dyn Ledger, account: &Account) {
     let record = ledger.campaign(id).await.unwrap();
     let record = record.expect("the campaign was entered");
     assert_eq!(record.campaign, account.setup.campaign);
-    assert_eq!(i64::from(record.granted), account.granted(), "{id}");
-    assert_eq!(i64::from(record.returned), account.returned(), "{id}");
+    assert_eq!(record.granted as i64, account.granted(), "{id}");
+    assert_eq!(record.returned as i64, account.returned(), "{id}");
     assert_eq!(record.refunded_minor, account.refunded_minor(), "{id}");
     assert_eq!(record.phase, account.phase(), "{id}");
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use qiang_core::{
     admission::AdmissionRatio,
-    book::{CampaignAction, Refusal},
+    book::{CampaignAction, PaymentOutcome, Refusal},
+    campaign::{CampaignError, STOCK_MAX},
     outcome::Outcome,
     split::SplitRule,
 };
@@ -43,11 +44,11 @@ pub async fn concurrent_quantities_get_the_stock_and_no_more<S: Subject>(case: &
         .map(|g| g.quantity)
         .sum();
     let left = case.tally(target.id).await.remaining;
-    assert_eq!(taken + left, 201);
+    assert_eq!(u64::from(taken) + left, 201);
     let rest = (0..60).map(|n| target.keyed(&format!("late{n}"), 1, "k"));
     let outcomes = case.claim_all(rest.collect()).await;
     let granted = outcomes.iter().filter(|o| o.name() == "granted").count();
-    assert_eq!(granted as u32, left.min(60));
+    assert_eq!(granted as u64, left.min(60));
 }
 
 /// The off-by-one: the last unit goes, and the next is not there; also when the stock is one.
@@ -55,7 +56,7 @@ pub async fn the_last_unit_is_sold_once<S: Subject>(case: &mut Scenario<S>) {
     for stock in 1..=3 {
         let target = case.open(sale(stock)).await;
         for n in 0..stock {
-            assert_eq!(case.tally(target.id).await.remaining, stock - n);
+            assert_eq!(case.tally(target.id).await.remaining, u64::from(stock - n));
             case.granted(target.one(&format!("u{n}"))).await;
         }
         let sold_out = Outcome::SoldOut { remaining: 0 };
@@ -147,4 +148,64 @@ pub async fn the_stock_is_changed_while_a_sale_is_live<S: Subject>(case: &mut Sc
     let packet = case.open(red_packet(100, 5, SplitRule::Equal)).await;
     let refused = case.set_stock(packet.id, 6).await;
     assert_eq!(refused, Err(Refusal::UnknownCampaign));
+}
+
+/// With the largest stock there is, every number is exact to the unit: what is granted, left, given back, taken out of
+/// the stock and returned at the close, in the engine and in the ledger. Half of its units lie beyond 32 bits anyway.
+pub async fn the_largest_stock_is_counted_to_the_unit<S: Subject>(case: &mut Scenario<S>) {
+    const BIG: u32 = 1 << 31;
+    const TWO: u64 = 2 * BIG as u64;
+    let target = case
+        .open(sale(1).stock(STOCK_MAX).limit(BIG).price(1))
+        .await;
+    case.granted(target.one("a")).await;
+    assert_eq!(case.tally(target.id).await.remaining, STOCK_MAX - 1);
+    for (n, user) in [(2, "b"), (3, "c")] {
+        let grant = case.granted(target.units(user, BIG)).await;
+        assert_eq!((grant.quantity, grant.amount_minor), (BIG, BIG.into()));
+        assert_eq!(case.outcome(target.one(user)).await, "limit_reached");
+        let (paid, _) = case.pay(case.nth(target, n), user).await;
+        assert_eq!(paid, PaymentOutcome::Paid);
+    }
+    case.try_cancel(case.nth(target, 1)).await.unwrap();
+    let tally = case.tally(target.id).await;
+    assert_eq!((tally.granted, tally.remaining), (TWO, STOCK_MAX - TWO));
+
+    let lower = case.set_stock(target.id, STOCK_MAX - 1).await.unwrap();
+    assert_eq!(lower.remaining, STOCK_MAX - 1 - TWO);
+    let least = Err(Refusal::StockGranted { least: TWO });
+    assert_eq!(case.set_stock(target.id, TWO - 1).await, least);
+    let above = Err(Refusal::Rules(CampaignError::Stock));
+    for stock in [STOCK_MAX + 1, STOCK_MAX + 2, u64::MAX] {
+        assert_eq!(case.set_stock(target.id, stock).await, above);
+    }
+    let sold = case.set_stock(target.id, TWO).await.unwrap();
+    assert_eq!((sold.supply, sold.remaining), (TWO, 0));
+    assert_eq!(case.outcome(target.one("d")).await, "sold_out");
+    let raised = case.set_stock(target.id, STOCK_MAX).await.unwrap();
+    assert_eq!(
+        (raised.supply, raised.remaining),
+        (STOCK_MAX, STOCK_MAX - TWO)
+    );
+    case.granted(target.one("d")).await;
+
+    case.restart().await;
+    assert_eq!(case.tally(target.id).await.remaining, STOCK_MAX - TWO - 1);
+    case.settle().await;
+    let closed = case.act(target.id, CampaignAction::Close).await;
+    assert_eq!(closed.returned, STOCK_MAX - TWO - 1);
+    case.settle().await;
+    let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
+    assert_eq!(record.campaign.supply(), STOCK_MAX);
+    assert_eq!(
+        (record.granted, record.returned),
+        (TWO + 1, closed.returned)
+    );
+
+    // The price of the whole stock has the same bound.
+    let dear = case.open(sale(5).price(2)).await;
+    let price = Err(Refusal::Rules(CampaignError::Price));
+    assert_eq!(case.set_stock(dear.id, STOCK_MAX / 2 + 1).await, price);
+    let most = case.set_stock(dear.id, STOCK_MAX / 2).await.unwrap();
+    assert_eq!(most.remaining, STOCK_MAX / 2);
 }

@@ -70,7 +70,7 @@ impl State {
 
     /// Adds units to the stock, or takes them out of it. That both are possible was checked when it was decided.
     fn change_stock(&mut self, units: i64) {
-        let changed = |count: u32| u32::try_from(i64::from(count) + units).unwrap_or(0);
+        let changed = |count: u64| count.saturating_add_signed(units);
         if let Rules::Sale(sale) = &mut self.campaign.rules
             && let Ok(after) = sale.with_stock(changed(sale.stock()))
         {
@@ -86,7 +86,10 @@ impl State {
         let Ok(after) = row.state.after(step) else {
             return;
         };
-        let (before, quantity) = (std::mem::replace(&mut row.state, after), row.quantity);
+        let (before, quantity) = (
+            std::mem::replace(&mut row.state, after),
+            u64::from(row.quantity),
+        );
         match (before.keeps_units(), after.keeps_units()) {
             (true, false) if closed => {
                 self.granted -= quantity;

@@ -108,6 +108,7 @@ proptest! {
                 }
                 Step::SetStock { campaign, stock } => {
                     let campaign = setups[campaign].campaign.id;
+                    let stock = stock.into();
                     drop(fixture.apply(Command::SetStock { campaign, stock }));
                 }
                 Step::Act { campaign, action } => drop(fixture.act(&setups[campaign], action)),

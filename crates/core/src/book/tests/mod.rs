@@ -63,7 +63,7 @@ fn sale(n: u128, stock: u32, limit: u32) -> Setup {
     let price = Money::new(250, "CNY".parse().unwrap());
     campaign(
         id(n),
-        Rules::Sale(Sale::new(stock, limit, price, HOLD).unwrap()),
+        Rules::Sale(Sale::new(stock.into(), limit, price, HOLD).unwrap()),
     )
 }
 

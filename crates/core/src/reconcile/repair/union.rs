@@ -9,9 +9,9 @@ pub(super) struct Union<'a> {
     survey: &'a Survey<'a>,
     rows: PartRows,
     /// Units that each user has.
-    held: HashMap<UserId, u32>,
-    granted: u32,
-    supply: u32,
+    held: HashMap<UserId, u64>,
+    granted: u64,
+    supply: u64,
     funded_minor: i64,
     /// Amounts of the shares that the engine could still hand out.
     amounts: BTreeMap<u32, i64>,
@@ -53,8 +53,8 @@ impl<'a> Union<'a> {
     /// Adds a row without asking whether there is room for it.
     fn insert(&mut self, number: u32, row: GrantRow) {
         if row.state.keeps_units() {
-            self.granted += row.quantity;
-            *self.held.entry(row.user.clone()).or_default() += row.quantity;
+            self.granted += u64::from(row.quantity);
+            *self.held.entry(row.user.clone()).or_default() += u64::from(row.quantity);
         }
         if self.facts().kind == CampaignKind::RedPacket {
             self.shares_of.insert(row.user.clone(), number);
@@ -245,7 +245,8 @@ impl<'a> Union<'a> {
             return true;
         }
         let own = self.held.get(&row.user).copied().unwrap_or(0);
-        self.granted + row.quantity <= self.supply && own + row.quantity <= self.facts().limit
+        let units = u64::from(row.quantity);
+        self.granted + units <= self.supply && own + units <= u64::from(self.facts().limit)
     }
 
     /// A grant that was made had room. Where it has none, orders have ended before it in entries that are lost: other
@@ -279,7 +280,7 @@ impl<'a> Union<'a> {
         let Some(row) = self.rows.grants.get(&number) else {
             return false;
         };
-        let (before, units) = (row.state, row.quantity);
+        let (before, units) = (row.state, u64::from(row.quantity));
         if rank(state) <= rank(before) {
             return state == before;
         }
@@ -390,7 +391,7 @@ impl<'a> Union<'a> {
     }
 
     /// How many of the units that are left are withheld: as many as the entries without a name can have taken.
-    fn units_withheld(&self, left: u32) -> u32 {
+    fn units_withheld(&self, left: u64) -> u64 {
         let facts = self.facts();
         let rows = &self.rows.grants;
         let has_gap = rows.last_key_value().is_some_and(|(last, _)| {
@@ -402,8 +403,8 @@ impl<'a> Union<'a> {
             return left;
         }
         let most = self.survey.unnamed.saturating_mul(u64::from(facts.limit));
-        let most = most.saturating_add(u64::from(self.survey.withheld));
-        left.min(u32::try_from(most).unwrap_or(u32::MAX))
+        let most = most.saturating_add(self.survey.withheld);
+        left.min(most)
     }
 }
 

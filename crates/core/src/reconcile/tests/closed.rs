@@ -13,11 +13,11 @@ fn closed(text: &str) -> PartRows {
 /// A part of which the ledger has closed what `ledger` says, and has given back so many units of 10 minor units each.
 fn survey<'a>(
     kind: CampaignKind,
-    (engine, supply): (&str, u32),
-    (ledger, returned): (&str, u32),
+    (engine, supply): (&str, u64),
+    (ledger, returned): (&str, u64),
 ) -> Survey<'a> {
     let is_packet = kind == CampaignKind::RedPacket;
-    let minor = |units: u32| if is_packet { 10 * i64::from(units) } else { 0 };
+    let minor = |units: u64| if is_packet { 10 * units as i64 } else { 0 };
     Survey {
         facts: facts(kind, 2),
         engine: EnginePart {
@@ -42,7 +42,7 @@ fn survey<'a>(
     }
 }
 
-fn numbers(repair: &Repair) -> (u32, u32, u32, i64, Phase) {
+fn numbers(repair: &Repair) -> (u64, u64, u64, i64, Phase) {
     let Repair {
         supply,
         granted,
@@ -122,7 +122,7 @@ fn orders_go_on_after_the_close() {
 #[test]
 fn parts_keep_what_they_closed_with() {
     for kind in [CampaignKind::Sale, CampaignKind::RedPacket] {
-        let part = |index: u16, engine: (&str, u32), ledger: (&str, u32)| {
+        let part = |index: u16, engine: (&str, u64), ledger: (&str, u64)| {
             let mut part = survey(kind, engine, ledger);
             (part.facts.parts, part.facts.index) = (3, index);
             part

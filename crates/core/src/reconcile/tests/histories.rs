@@ -45,7 +45,9 @@ fn packet(rule: SplitRule) -> Setup {
 
 fn sale(stock: u32, limit: u32) -> Setup {
     let price = Money::new(250, "CNY".parse().unwrap());
-    setup(Rules::Sale(Sale::new(stock, limit, price, HOLD).unwrap()))
+    setup(Rules::Sale(
+        Sale::new(stock.into(), limit, price, HOLD).unwrap(),
+    ))
 }
 
 #[derive(Debug, Clone)]
@@ -223,7 +225,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
             to_come + repair.rows.amount_minor() + repair.refunded_minor,
             repair.funded_minor
         );
-        assert_eq!(repair.shares.len() as u32, repair.remaining);
+        assert_eq!(repair.shares.len() as u64, repair.remaining);
     }
     // Everybody has at most the limit.
     let mut held: BTreeMap<&UserId, u32> = BTreeMap::new();
@@ -266,7 +268,7 @@ fn check(setup: &Setup, log: &[Entry], engine: usize, ledger: usize, kept: &[boo
     let taken = taken
         .filter(|entry| matches!(entry.event, Event::Granted { .. }))
         .count();
-    assert!(repair.remaining == 0 || taken as u32 <= repair.withheld.units);
+    assert!(repair.remaining == 0 || taken as u64 <= repair.withheld.units);
     // The entries that are appended lead from what will be settled to the rows, and say the same to an order at most
     // once.
     let mut rows = settled;

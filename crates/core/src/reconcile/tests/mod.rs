@@ -197,7 +197,7 @@ fn appended(repair: &Repair) -> String {
 #[test]
 fn what_is_known_is_united() {
     // Remaining, withheld, the last number, what is appended, conflicts.
-    let check = |case: &Case<'_>, expected: (u32, u32, u32, &str, usize)| {
+    let check = |case: &Case<'_>, expected: (u64, u64, u32, &str, usize)| {
         let found = repair(case);
         let what = format!("{:?} {:?} {:?}", case.engine, case.ledger, case.kept);
         let numbers = (found.remaining, found.withheld.units, found.numbered);

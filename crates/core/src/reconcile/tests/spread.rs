@@ -181,7 +181,7 @@ fn check(
     for part in (0..usize::from(PARTS)).filter(|part| !lost.contains(part)) {
         let state = history.now(part);
         // What it was sending to a part that is repaired is taken from it; here it never was to another one.
-        elsewhere += state.rows.granted() + state.units.len() as u32;
+        elsewhere += state.rows.granted() + state.units.len() as u64;
         elsewhere_shares.extend(state.units);
         elsewhere_shares.extend(state.rows.grants.keys());
     }
@@ -211,7 +211,7 @@ fn check(
         Survey {
             facts: facts(kind, *part as u16),
             engine: EnginePart {
-                supply: state.rows.granted() + own.len() as u32,
+                supply: state.rows.granted() + own.len() as u64,
                 funded_minor: 0,
                 shares: match is_packet {
                     true => own
@@ -235,7 +235,7 @@ fn check(
         }
     });
     let repairs = SpreadSurvey {
-        supply: SUPPLY,
+        supply: SUPPLY.into(),
         elsewhere,
         elsewhere_shares: elsewhere_shares.clone(),
         free: free.map(|number| (number, amount(number))).collect(),
@@ -249,8 +249,8 @@ fn check(
         .map(|repair| repair.supply + repair.withheld.units);
     if !lost.is_empty() {
         assert_eq!(
-            supplies.sum::<u32>() + elsewhere,
-            SUPPLY,
+            supplies.sum::<u64>() + elsewhere,
+            u64::from(SUPPLY),
             "no unit twice, none lost"
         );
     }
@@ -349,7 +349,7 @@ fn a_part_that_the_ledger_does_not_know_is_opened() {
         now: at(2_000),
     };
     let survey = SpreadSurvey {
-        supply: SUPPLY,
+        supply: SUPPLY.into(),
         elsewhere: 11,
         elsewhere_shares: BTreeSet::new(),
         free: Vec::new(),

@@ -62,7 +62,7 @@ fn enter(
 }
 
 /// Redis says, as fast as it can, that there is no block, and how many units are left.
-fn no_block(room: &mut Room, left: u32, asked_at: Instant) {
+fn no_block(room: &mut Room, left: u64, asked_at: Instant) {
     let block = Block {
         users: 0,
         left,

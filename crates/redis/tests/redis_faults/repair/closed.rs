@@ -36,10 +36,10 @@ async fn a_lost_close_has_given_back_what_was_withheld() {
     let record = world.ledger.campaign(campaign).await.unwrap().unwrap();
     let tally = node.tally(campaign).await.unwrap().unwrap();
     assert_eq!((record.phase, tally.phase), (Phase::Closed, Phase::Closed));
-    assert_eq!(record.returned, SUPPLY - CLAIMS as u32);
+    assert_eq!(record.returned, u64::from(SUPPLY) - CLAIMS as u64);
     assert_eq!(
         (tally.supply, tally.granted, tally.returned),
-        (SUPPLY, record.granted, record.returned)
+        (SUPPLY.into(), record.granted, record.returned)
     );
     for partition in node.partitions() {
         let found = node.differences(partition, campaign, &*world.ledger).await;

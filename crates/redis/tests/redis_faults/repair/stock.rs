@@ -2,6 +2,7 @@
 
 use qiang_core::{
     book::Reply,
+    campaign::STOCK_MAX,
     ports::{QuarantineStore as _, SettlementStore as _},
 };
 
@@ -20,7 +21,7 @@ enum Known {
 }
 
 /// Of a sale that has granted `CLAIMS` units the stock is set, and a failover loses it, with the grants that followed.
-async fn loses_a_change(known: Known, to: u32) {
+async fn loses_a_change(known: Known, to: u64) {
     let world = World::new().await;
     let campaign = world.sale.id;
     let mut answers = world.grant(0, CLAIMS).await;
@@ -37,7 +38,7 @@ async fn loses_a_change(known: Known, to: u32) {
     };
     assert_eq!(
         (changed.supply, changed.remaining),
-        (to, to - CLAIMS as u32)
+        (to, to - CLAIMS as u64)
     );
     if known == Known::Quarantined {
         let mut aside = 0;
@@ -61,7 +62,7 @@ async fn loses_a_change(known: Known, to: u32) {
     world.repaired(from).await;
     world.harness.replay(&answers).await;
     let stock = match known {
-        Known::Nothing => SUPPLY,
+        Known::Nothing => SUPPLY.into(),
         _ => to,
     };
     assert_eq!(world.withheld(world.sale), 0);
@@ -105,22 +106,22 @@ async fn redrive(world: &World) {
 /// An operator was told that the stock is smaller, so the ledger has it: no unit that was taken out is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lower_stock_that_the_ledger_has_stays_lower() {
-    loses_a_change(Known::Settled, CLAIMS as u32 + 40).await;
+    loses_a_change(Known::Settled, CLAIMS as u64 + 40).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_higher_stock_that_the_ledger_has_stays_higher() {
-    loses_a_change(Known::Settled, SUPPLY + 1_000).await;
+    loses_a_change(Known::Settled, STOCK_MAX).await;
 }
 
 /// The ledger has the entry in quarantine: that is as good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lower_stock_in_quarantine_stays_lower() {
-    loses_a_change(Known::Quarantined, CLAIMS as u32 + 40).await;
+    loses_a_change(Known::Quarantined, CLAIMS as u64 + 40).await;
 }
 
 /// Nobody was told of it: the stock is what it was, on both sides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stock_that_nobody_was_told_is_as_before() {
-    loses_a_change(Known::Nothing, CLAIMS as u32 + 40).await;
+    loses_a_change(Known::Nothing, CLAIMS as u64 + 40).await;
 }

@@ -201,7 +201,7 @@ impl<L: LedgerSubject> Fixture<L> {
     }
 
     /// A campaign's counts in the ledger: granted, returned, refunded.
-    pub async fn counts(&self, id: CampaignId) -> (u32, u32, i64) {
+    pub async fn counts(&self, id: CampaignId) -> (u64, u64, i64) {
         let record = self.record(id).await;
         (record.granted, record.returned, record.refunded_minor)
     }

@@ -416,7 +416,7 @@ pub async fn repairs_are_written_down<L: LedgerSubject>(case: &mut Fixture<L>) {
         partition: repair.partition,
         epoch: repair.epoch.clone(),
         campaign: sale.id,
-        units,
+        units: units.into(),
         amount_minor: i64::from(units) * 100,
         numbers: NumberRange::of(numbers.iter().copied(), 3),
         released_at: None,

@@ -70,7 +70,7 @@ impl Union<'_> {
     }
 
     /// Units that nobody has, and minor units of a packet.
-    pub(super) fn left(&self) -> (u32, i64) {
+    pub(super) fn left(&self) -> (u64, i64) {
         let claimed = match self.facts().kind {
             CampaignKind::RedPacket => self.rows.amount_minor(),
             CampaignKind::Sale => 0,
