@@ -9,7 +9,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use qiang_core::{
-    book::{CampaignAction, Command, Reply},
+    book::{CampaignAction, Command, Refusal, Reply},
+    campaign::{Phase, Transition},
     id::CampaignId,
 };
 
@@ -97,6 +98,41 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Pr
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
     act(&call, CampaignAction::Close).await
+}
+
+/// Archives a campaign that is closed: lists do not show it any more unless asked. Again changes nothing.
+#[utoipa::path(post, path = "/v1/campaigns/{id}/archive", tag = "campaigns",
+    operation_id = "archiveCampaign", security(("bearer" = ["operate"])),
+    params(("id" = String, Path, description = "The campaign's id")),
+    responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, body = ProblemBody), NoAnswer))]
+pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
+    call.caller.require(Scope::Operate)?;
+    call.bind("POST /v1/campaigns/{id}/archive", &()).await?;
+    let (app, id) = (&call.app, call.id);
+    let ledger = &app.ports.ledger;
+    let mut record = ledger.campaign(id).await?;
+    if record
+        .as_ref()
+        .is_some_and(|record| record.phase != Phase::Closed)
+    {
+        // Closed a moment ago: the ledger is about to know.
+        app.settled().await?;
+        record = ledger.campaign(id).await?;
+    }
+    let Some(record) = record else {
+        return Err(app.missing(id).await);
+    };
+    let now = app.ports.clock.now();
+    let (tally, window) = (record.settled_tally(now), record.campaign.window);
+    tally
+        .phase
+        .after(Transition::Archive)
+        .map_err(Refusal::from)?;
+    ledger.archive(id).await?;
+    tracing::info!(campaign = %id, "archived by an operator");
+    Ok(Json(StateBody::new(&tally, window, now)))
 }
 
 async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Json<StateBody>, Problem> {

@@ -8,7 +8,7 @@
 use axum::http::StatusCode;
 use qiang_core::{
     book::Setup,
-    campaign::{AckLevel, Campaign, Requirements, Rules},
+    campaign::{AckLevel, Campaign, Details, Requirements, Rules},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
     time::{Timestamp, Window},
 };
@@ -28,6 +28,7 @@ pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
 pub(crate) struct Draft {
     pub(crate) owner: UserId,
     pub(crate) title: String,
+    pub(crate) details: Details,
     pub(crate) starts_at: Option<When>,
     pub(crate) ends_at: Option<When>,
     /// Milliseconds from its start to its end where no end is named.
@@ -102,7 +103,7 @@ impl App {
         let internal = |error: IdError| Problem::internal(error.to_string());
         // Once for the checks: a key is not spent on what cannot be.
         let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
-        let audience = draft.audience.clone();
+        let (audience, details) = (draft.audience.clone(), draft.details.clone());
         let waiting_room = draft.waiting_room;
         let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
         let binding = match checked {
@@ -122,10 +123,9 @@ impl App {
                 // First: nobody who finds the campaign passes its line.
                 ledger.add_waiting_room(id).await?;
             }
-            match &audience {
-                Some(rules) => ledger.create_for(&setup, rules).await?,
-                None => ledger.create(&setup).await?,
-            }
+            ledger
+                .create_with(&setup, &details, audience.as_deref())
+                .await?;
             // Under a key, somebody else may have created it in the meantime: open what is stored.
             if key.is_some() {
                 let stored = ledger.campaign(id).await?;

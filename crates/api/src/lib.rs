@@ -19,6 +19,7 @@ mod failures;
 mod gauges;
 mod health;
 mod invitation;
+mod lists;
 mod members;
 mod metrics;
 mod order_check;

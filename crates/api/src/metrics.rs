@@ -400,7 +400,8 @@ mod tests {
         );
         check(Method::POST, "/v1/sales/x/orders", "/v1/sales/{id}/orders");
         check(Method::POST, "/v1/red-packets", "/v1/red-packets");
-        check(Method::GET, "/v1/red-packets", "other");
+        check(Method::GET, "/v1/red-packets", "/v1/red-packets");
+        check(Method::DELETE, "/v1/red-packets", "other");
         check(Method::GET, "/v1/red-packets/x/claims/y", "other");
         check(Method::GET, "/healthz", "/healthz");
         assert!(metrics.is_claim(metrics.route(&Method::POST, "/v1/sales/x/orders")));

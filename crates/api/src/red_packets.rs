@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind, Phase, RedPacket, Rules, Tally},
+    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally},
     id::CampaignId,
     money::Currency,
     ports::{CampaignRecord, GrantRecord},
@@ -34,7 +34,7 @@ const PAGE_MAX: u32 = 1_000;
 #[schema(as = NewRedPacket)]
 pub(crate) struct RedPacketRequest {
     /// What people see.
-    #[schema(max_length = 200)]
+    #[schema(max_length = 1024)]
     title: String,
     /// What is taken from the sender's account and shared out.
     total: MoneyBody,
@@ -131,6 +131,10 @@ pub(crate) struct RedPacketBody {
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
+    /// Since when lists do not show it unless asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<When>,
     state: StateBody,
     /// What users have.
     claimed: MoneyBody,
@@ -185,10 +189,51 @@ impl RedPacketBody {
             luckiest: luckiest.map(|share| ShareBody::new(share, packet.currency)),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
+            archived_at: record.archived_at.map(When),
             state,
             claimed: money(tally.claimed_minor),
             remaining: money(tally.remaining_minor),
             refunded: money(tally.refunded_minor),
+            title: campaign.title,
+        })
+    }
+}
+
+/// A red packet in a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ListedRedPacket {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<CampaignId>,
+    title: String,
+    sender: String,
+    total: MoneyBody,
+    shares: u32,
+    split: SplitBody,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: When,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<When>,
+    state: StateBody,
+}
+
+impl ListedRedPacket {
+    pub(crate) fn new(record: CampaignRecord, app: &App) -> Result<Self, Problem> {
+        let now = app.ports.clock.now();
+        let tally = record.settled_tally(now);
+        let campaign = record.campaign;
+        let Rules::RedPacket(packet) = &campaign.rules else {
+            return Err(ProblemKind::UnknownCampaign.into());
+        };
+        Ok(Self {
+            id: Text(campaign.id),
+            sender: campaign.owner.to_string(),
+            total: MoneyBody::new(packet.split.total(), packet.currency),
+            shares: packet.split.count(),
+            split: SplitBody::of(packet.split.rule()),
+            created_at: When(campaign.created_at),
+            archived_at: record.archived_at.map(When),
+            state: StateBody::new(&tally, campaign.window, now),
             title: campaign.title,
         })
     }
@@ -272,6 +317,7 @@ pub(crate) async fn create(
     let draft = Draft {
         owner: caller.user.clone(),
         title: request.title.clone(),
+        details: Details::default(),
         starts_at: request.starts_at,
         ends_at: request.ends_at,
         lasts_ms: app.config.packets.refund_after_ms,

@@ -24,7 +24,7 @@ use crate::{
     campaigns, claims,
     document::complete,
     health::{self, Operation},
-    invitation, orders, pages, places,
+    invitation, lists, orders, pages, places,
     problem::{Problem, ProblemKind},
     red_packets, sales, tickets,
 };
@@ -55,9 +55,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(claims::order_units))
         .routes(routes!(tickets::for_red_packet))
         .routes(routes!(tickets::for_sale))
-        .routes(routes!(red_packets::create))
+        .routes(routes!(lists::red_packets, red_packets::create))
         .routes(routes!(red_packets::get))
-        .routes(routes!(sales::create))
+        .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sales::change))
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
@@ -71,6 +71,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::resume))
         .routes(routes!(campaigns::close))
         .routes(routes!(invitation::create))
+        .routes(routes!(campaigns::archive))
         .merge(operation_routes())
 }
 

@@ -6,8 +6,11 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     admission::AdmissionRatio,
     book::{Command, Reply},
-    campaign::{AckLevel, CampaignKind, Phase, Rules, Sale, Tally},
-    id::{CampaignId, UserId},
+    campaign::{
+        AckLevel, CampaignKind, Description, Details, DetailsChange, ImageUrl, Phase, Rules, Sale,
+        Tally,
+    },
+    id::{CampaignId, ProductId, UserId},
     ports::CampaignRecord,
 };
 use serde::{Deserialize, Serialize};
@@ -21,7 +24,7 @@ use crate::{
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
-    wire::{MoneyBody, StateBody, Text, When},
+    wire::{MoneyBody, StateBody, Text, When, nullable},
 };
 
 /// A sale to open.
@@ -30,8 +33,20 @@ use crate::{
 #[schema(as = NewSale)]
 pub(crate) struct SaleRequest {
     /// What people see.
-    #[schema(max_length = 200)]
+    #[schema(max_length = 1024)]
     title: String,
+    /// The seller's id of the product: sales of one product are its rounds. Visible ASCII characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    product_id: Option<Text<ProductId>>,
+    /// What it is, in words; lines may break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 4096)]
+    description: Option<Text<Description>>,
+    /// Where its picture is: `https://…`, or a path of the shop's own site, which begins with `/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, max_length = 2048)]
+    image_url: Option<Text<ImageUrl>>,
     /// Who sells; default: the caller.
     #[schema(value_type = Option<String>)]
     seller: Option<Text<UserId>>,
@@ -82,6 +97,12 @@ pub(crate) struct SaleBody {
     #[schema(value_type = String, format = Uuid)]
     id: Text<CampaignId>,
     title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    product_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_url: Option<String>,
     seller: String,
     stock: u64,
     per_user_limit: u32,
@@ -100,12 +121,20 @@ pub(crate) struct SaleBody {
     waiting_room: bool,
     #[schema(value_type = String, format = DateTime)]
     created_at: When,
+    /// Since when lists do not show it unless asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    archived_at: Option<When>,
     state: StateBody,
 }
 
 impl SaleBody {
-    async fn new(record: CampaignRecord, tally: &Tally, app: &App) -> Result<Self, Problem> {
-        let campaign = record.campaign;
+    pub(crate) async fn new(
+        record: CampaignRecord,
+        tally: &Tally,
+        app: &App,
+    ) -> Result<Self, Problem> {
+        let (campaign, details) = (record.campaign, record.details);
         let meta = app.meta(campaign.id).await?;
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
@@ -130,6 +159,10 @@ impl SaleBody {
                 .and_then(|meta| meta.audience.as_ref()?.kind()),
             waiting_room: meta.as_ref().is_some_and(|meta| meta.waiting_room),
             created_at: When(campaign.created_at),
+            archived_at: record.archived_at.map(When),
+            product_id: details.product_id.map(|id| id.to_string()),
+            description: details.description.map(|text| text.to_string()),
+            image_url: details.image_url.map(|url| url.to_string()),
             state: StateBody::new(tally, campaign.window, app.ports.clock.now()),
             title: campaign.title,
         })
@@ -164,6 +197,11 @@ pub(crate) async fn create(
     let draft = Draft {
         owner: seller.map_or(&caller.user, |seller| &seller.0).clone(),
         title: request.title.clone(),
+        details: Details {
+            product_id: request.product_id.clone().map(|id| id.0),
+            description: request.description.clone().map(|text| text.0),
+            image_url: request.image_url.clone().map(|url| url.0),
+        },
         starts_at: request.starts_at,
         ends_at: request.ends_at,
         lasts_ms: SALE_LASTS_MS,
@@ -198,17 +236,63 @@ pub(crate) async fn get(
     Ok(Json(SaleBody::new(record, &tally, &app).await?))
 }
 
-/// What to change about a sale.
+/// What to change about a sale; what is absent stays.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SaleChange)]
 pub(crate) struct SaleChange {
     /// Units for sale in all, those that users have included. Not less than users have, and not less than the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
-    stock: u64,
+    stock: Option<u64>,
+    /// What people see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1024)]
+    title: Option<String>,
+    /// The seller's id of the product; null for none.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 128)]
+    product_id: Option<Option<Text<ProductId>>>,
+    /// What it is, in words; null for none.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 4096)]
+    description: Option<Option<Text<Description>>>,
+    /// Where its picture is; null for none.
+    #[serde(
+        default,
+        deserialize_with = "nullable",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<String>, max_length = 2048)]
+    image_url: Option<Option<Text<ImageUrl>>>,
 }
 
-/// Raises or lowers the stock of a sale that is not over. The same stock again changes nothing.
+impl SaleChange {
+    fn details(&self) -> Result<DetailsChange, Problem> {
+        fn inner<T: Clone>(change: Option<&Option<Text<T>>>) -> Option<Option<T>> {
+            change.map(|to| to.as_ref().map(|to| to.0.clone()))
+        }
+        let change = DetailsChange {
+            title: self.title.clone(),
+            product_id: inner(self.product_id.as_ref()),
+            description: inner(self.description.as_ref()),
+            image_url: inner(self.image_url.as_ref()),
+        };
+        change.check()?;
+        Ok(change)
+    }
+}
+
+/// Changes a sale. The stock is raised or lowered while it is not over; if that is refused, nothing changes. Title,
+/// product, description and picture may change at any time. What is so already stays.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The sale's id"),
@@ -225,17 +309,30 @@ pub(crate) async fn change(
     extract::Json(request): extract::Json<SaleChange>,
 ) -> Result<Json<SaleBody>, Problem> {
     call.caller.require(Scope::Operate)?;
-    call.bind("PATCH /v1/sales/{id}", &request).await?;
-    let (app, campaign, stock) = (&call.app, call.id, request.stock);
-    let (record, _) = app.record(campaign, CampaignKind::Sale).await?;
-    let command = Command::SetStock { campaign, stock };
-    match app.ports.engine.submit(command).await? {
-        Reply::Acted(tally) => {
-            tracing::info!(%campaign, stock, "the stock was changed by an operator");
-            // The parts of a spread sale are counted one after the other, while units move between them.
-            let body = SaleBody::new(record, &tally, app).await?;
-            Ok(Json(SaleBody { stock, ..body }))
-        }
-        _ => Err(Problem::unexpected_reply()),
+    let details = request.details()?;
+    let describes = details != DetailsChange::default();
+    if !describes && request.stock.is_none() {
+        return Err(Problem::invalid("there is nothing to change"));
     }
+    call.bind("PATCH /v1/sales/{id}", &request).await?;
+    let (app, campaign) = (&call.app, call.id);
+    let (mut record, mut tally) = app.record(campaign, CampaignKind::Sale).await?;
+    if let Some(stock) = request.stock {
+        let command = Command::SetStock { campaign, stock };
+        tally = match app.ports.engine.submit(command).await? {
+            Reply::Acted(tally) => tally,
+            _ => return Err(Problem::unexpected_reply()),
+        };
+        tracing::info!(%campaign, stock, "the stock was changed by an operator");
+    }
+    if describes {
+        app.ports.ledger.describe(campaign, &details).await?;
+        tracing::info!(%campaign, "the details were changed by an operator");
+        let now = app.ports.ledger.campaign(campaign).await?;
+        record = now.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
+    }
+    let body = SaleBody::new(record, &tally, app).await?;
+    // The parts of a spread sale are counted one after the other, while units move between them.
+    let stock = request.stock.unwrap_or(body.stock);
+    Ok(Json(SaleBody { stock, ..body }))
 }

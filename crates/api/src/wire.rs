@@ -68,6 +68,13 @@ fn serialize_text<S: Serializer>(
     }
 }
 
+/// Reads a field that may be absent, null or a value, which are three different things.
+pub(crate) fn nullable<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 /// An instant: RFC 3339 with milliseconds, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct When(pub(crate) Timestamp);

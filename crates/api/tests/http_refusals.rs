@@ -232,7 +232,7 @@ async fn input_that_cannot_be() {
         "invalid",
     )
     .await;
-    let long = "長".repeat(201);
+    let long = "長".repeat(1_025);
     let control = ["\0", "two\nlines", "a\u{1b}[2J", "\u{7f}", "\u{85}"];
     for title in ["", &long].iter().chain(&control) {
         for (path, body) in [(packets, packet(100, 2)), ("/v1/sales", sale(5))] {

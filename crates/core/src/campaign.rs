@@ -1,6 +1,7 @@
 //! A campaign: what is handed out, under which rules, and its life.
 
 mod ack;
+mod details;
 mod phase;
 mod requirements;
 mod sale;
@@ -9,7 +10,7 @@ mod tally;
 use crate::{
     admission::AdmissionRatio,
     id::{CampaignId, UserId},
-    money::{AMOUNT_MINOR_MAX, Currency},
+    money::Currency,
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
     words::words,
@@ -17,6 +18,9 @@ use crate::{
 
 pub use self::{
     ack::{AckLevel, UnknownAckLevel},
+    details::{
+        DESCRIPTION_CHARS_MAX, Description, Details, DetailsChange, IMAGE_URL_CHARS_MAX, ImageUrl,
+    },
     phase::{Phase, Transition, TransitionError},
     requirements::{Requirement, Requirements, UnknownRequirement},
     sale::Sale,
@@ -30,7 +34,7 @@ pub const STOCK_MAX: u64 = (1 << 53) - 1;
 /// account.
 pub const STOCK_PRICE_MINOR_MAX: i64 = (1 << 53) - 1;
 /// The longest title, in characters.
-pub const TITLE_CHARS_MAX: usize = 200;
+pub const TITLE_CHARS_MAX: usize = 1_024;
 /// The longest hold of an unpaid order: 30 days.
 pub const HOLD_MS_MAX: i64 = 30 * 24 * 3_600_000;
 
@@ -57,6 +61,16 @@ pub enum CampaignError {
         "a title has no control characters, such as a line break or NUL, and does not override the direction of text"
     )]
     TitleControl,
+    /// Description empty, too long, or with odd characters.
+    #[error(
+        "a description is 1 to {DESCRIPTION_CHARS_MAX} characters, without control characters but line breaks"
+    )]
+    Description,
+    /// Not where a picture may be.
+    #[error(
+        "an image URL is 1 to {IMAGE_URL_CHARS_MAX} characters: `https://` and a host, or a path that begins with `/`"
+    )]
+    ImageUrl,
     /// Stock out of range.
     #[error("a sale's stock is 1 to {STOCK_MAX} units")]
     Stock,
@@ -111,6 +125,16 @@ impl Rules {
     }
 }
 
+fn check_title(title: &str) -> Result<(), CampaignError> {
+    if title.chars().count() > TITLE_CHARS_MAX || title.chars().all(is_blank) {
+        Err(CampaignError::Title)
+    } else if title.chars().any(is_control) {
+        Err(CampaignError::TitleControl)
+    } else {
+        Ok(())
+    }
+}
+
 /// A campaign as it was created. What became of it stands in the log and the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Campaign {
@@ -156,14 +180,7 @@ impl Campaign {
     /// # Errors
     /// [`CampaignError::Title`], [`CampaignError::TitleControl`].
     pub fn check(&self) -> Result<(), CampaignError> {
-        let chars = self.title.chars().count();
-        if chars > TITLE_CHARS_MAX || self.title.chars().all(is_blank) {
-            Err(CampaignError::Title)
-        } else if self.title.chars().any(is_control) {
-            Err(CampaignError::TitleControl)
-        } else {
-            Ok(())
-        }
+        check_title(&self.title)
     }
 
     /// Which kind it is.

@@ -9,6 +9,8 @@ use uuid::Uuid;
 pub const USER_ID_CHARS_MAX: usize = 128;
 /// The longest idempotency key or payment reference, in characters.
 pub const KEY_CHARS_MAX: usize = 128;
+/// The longest product id, in characters.
+pub const PRODUCT_ID_CHARS_MAX: usize = 128;
 
 /// Why a text is not an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -164,6 +166,10 @@ visible_text! {
 visible_text! {
     /// The payment service's name for one payment; two payments of one order have two references.
     PaymentRef, "payment reference", KEY_CHARS_MAX
+}
+visible_text! {
+    /// A seller's id of a product: 1 to 128 visible ASCII characters, without spaces.
+    ProductId, "product id", PRODUCT_ID_CHARS_MAX
 }
 
 #[cfg(test)]

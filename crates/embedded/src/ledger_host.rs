@@ -55,22 +55,23 @@ macro_rules! impl_ledger {
             use async_trait::async_trait;
             use qiang_core::{
                 book::Setup,
+                campaign::{Details, DetailsChange},
                 event::{Entry, PartitionId, Seq},
                 id::{CampaignId, IdempotencyKey, UserId},
                 money::Money,
                 ports::{
-                    AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Discard,
-                    GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
-                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
-                    SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
-                    WithheldRecord,
+                    AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
+                    CampaignStore, Discard, GrantRecord, KeyBinding, KeyStore, LedgerError,
+                    QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
+                    RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+                    SettlementStore, WaitingRoomStore, WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
                 ledger::{
-                    accounts, audiences, campaigns, discards, keys, quarantine, reconcile, repairs,
-                    settle, waiting_rooms,
+                    accounts, audiences, campaigns, discards, keys, listing, quarantine, reconcile,
+                    repairs, settle, waiting_rooms,
                 },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
@@ -78,27 +79,6 @@ macro_rules! impl_ledger {
 
             /// How long a sender with too little money waits for what was just claimed to be settled.
             const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
-
-            async fn create(
-                host: &$host,
-                setup: &Setup,
-                audience: Option<&str>,
-            ) -> Result<(), LedgerError> {
-                let create = || {
-                    let (setup, audience) = (setup.clone(), audience.map(str::to_owned));
-                    job(host, 0, move |context| {
-                        audiences::create(context.conn, context.now, &setup, audience.as_deref())
-                    })
-                };
-                match create().await {
-                    Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
-                        let (partition, seq) = host.last_committed().ok_or(refusal)?;
-                        host.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
-                        create().await
-                    }
-                    result => result,
-                }
-            }
 
             #[async_trait]
             impl KeyStore for $host {
@@ -140,14 +120,6 @@ macro_rules! impl_ledger {
 
             #[async_trait]
             impl AudienceStore for $host {
-                async fn create_for(
-                    &self,
-                    setup: &Setup,
-                    audience: &str,
-                ) -> Result<(), LedgerError> {
-                    create(self, setup, Some(audience)).await
-                }
-
                 async fn audience(&self, id: CampaignId) -> Result<Option<String>, LedgerError> {
                     query(self.readers(), move |conn| audiences::audience(conn, id)).await
                 }
@@ -174,8 +146,55 @@ macro_rules! impl_ledger {
 
             #[async_trait]
             impl CampaignStore for $host {
-                async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-                    create(self, setup, None).await
+                async fn create_with(
+                    &self,
+                    setup: &Setup,
+                    details: &Details,
+                    audience: Option<&str>,
+                ) -> Result<(), LedgerError> {
+                    let create = || {
+                        let (setup, details) = (setup.clone(), details.clone());
+                        let audience = audience.map(str::to_owned);
+                        job(self, 0, move |context| {
+                            let (conn, audience) = (context.conn, audience.as_deref());
+                            campaigns::create(conn, context.now, (&setup, &details), audience)
+                        })
+                    };
+                    match create().await {
+                        Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
+                            let (partition, seq) = self.last_committed().ok_or(refusal)?;
+                            self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
+                            create().await
+                        }
+                        result => result,
+                    }
+                }
+
+                async fn describe(
+                    &self,
+                    id: CampaignId,
+                    change: &DetailsChange,
+                ) -> Result<(), LedgerError> {
+                    let change = change.clone();
+                    job(self, 0, move |context| {
+                        listing::describe(context.conn, id, &change)
+                    })
+                    .await
+                }
+
+                async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError> {
+                    job(self, 0, move |context| {
+                        listing::archive(context.conn, context.now, id)
+                    })
+                    .await
+                }
+
+                async fn list(
+                    &self,
+                    wanted: &CampaignQuery,
+                ) -> Result<Vec<CampaignRecord>, LedgerError> {
+                    let wanted = wanted.clone();
+                    query(self.readers(), move |conn| listing::list(conn, &wanted)).await
                 }
 
                 async fn campaign(

@@ -1,16 +1,14 @@
 //! Who may take part in campaigns, and what those who look at draws ask for.
 
 use qiang_core::{
-    book::Setup,
     id::{CampaignId, UserId},
     ports::GrantRecord,
     time::Timestamp,
 };
 
 use crate::{
-    campaigns::{self, HAS_CAMPAIGN},
     dialect::{Dialect, Statement, fetch_one, sql},
-    error::{StoreError, raced},
+    error::StoreError,
 };
 
 const ENTER: Statement = sql!(both "INSERT INTO audiences (campaign, rules) VALUES ($1, $2)");
@@ -20,22 +18,13 @@ const SHARE_OF: Statement = sql!(both r#"SELECT number FROM shares
     WHERE campaign = (SELECT ref FROM campaigns WHERE id = $1) AND "user" = $2"#);
 const LUCKIEST: Statement = sql!(both include_str!("sql/luckiest.sql"));
 
-/// Enters a campaign and its audience, once per id.
-pub(crate) async fn create<D: Dialect>(
+/// Enters the audience of a campaign that was just entered.
+pub(crate) async fn enter<D: Dialect>(
     conn: &mut D::Connection,
-    now: Timestamp,
-    setup: &Setup,
-    audience: &str,
+    campaign_ref: i64,
+    rules: &str,
 ) -> Result<(), StoreError> {
-    let id = setup.campaign.id.to_string();
-    if campaigns::has_campaign::<D>(conn, &id).await? {
-        return Ok(());
-    }
-    campaigns::create::<D>(conn, now, setup).await?;
-    let found = fetch_one::<D, (i64,)>(conn, &HAS_CAMPAIGN, &[id.as_str().into()]).await?;
-    let missing = || StoreError::damaged(format!("{id} is not there, and was entered just now"));
-    let (campaign_ref,) = found.ok_or_else(missing)?;
-    raced(D::execute(conn, &ENTER, &[campaign_ref.into(), audience.into()]).await)?;
+    D::execute(conn, &ENTER, &[campaign_ref.into(), rules.into()]).await?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{CampaignKind, Rules},
+    campaign::{CampaignKind, Details, Rules},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError, SettledRow},
@@ -15,15 +15,19 @@ use qiang_core::{
 
 use crate::{
     accounts::{adjust, credit, lock_account, post},
+    audiences,
     dialect::{Columns, Dialect, FromColumns, Statement, fetch, fetch_one, sql},
     error::{StoreError, raced},
+    listing,
 };
 
 pub(crate) const HAS_CAMPAIGN: Statement = sql!(both "SELECT ref FROM campaigns WHERE id = $1");
 const ENTER_CAMPAIGN: Statement = sql!("enter_campaign");
 const ENTER_SHARES: Statement = sql!("enter_shares");
-const CAMPAIGN: Statement = sql!("campaign");
-const DRAFTS: Statement = sql!("drafts");
+const CAMPAIGN: Statement = sql!(both concat!(include_str!("sql/campaigns.sql"), "WHERE id = $1"));
+const DRAFTS: Statement = sql!(
+    both concat!(include_str!("sql/campaigns.sql"), "WHERE phase = 'draft' ORDER BY ref")
+);
 const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
 const CLAIMED_PACKETS: Statement = sql!(both include_str!("sql/claimed_packets.sql"));
@@ -62,6 +66,10 @@ impl FromColumns for CampaignRow {
             granted: columns.next()?,
             returned: columns.next()?,
             refunded: columns.next()?,
+            product_id: columns.next()?,
+            description: columns.next()?,
+            image_url: columns.next()?,
+            archived_at: columns.next()?,
         })
     }
 }
@@ -83,11 +91,13 @@ pub(crate) async fn campaign_row<D: Dialect>(
     Ok(fetch_one::<D, _>(conn, &CAMPAIGN, &[id.into()]).await?)
 }
 
-/// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow.
+/// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
+/// from the sender into escrow.
 pub(crate) async fn create<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
-    setup: &Setup,
+    (setup, details): (&Setup, &Details),
+    audience: Option<&str>,
 ) -> Result<(), StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
@@ -100,6 +110,10 @@ pub(crate) async fn create<D: Dialect>(
     let row = NewCampaign::of(campaign);
     let enter = D::query(&ENTER_CAMPAIGN, &row.columns());
     let campaign_ref = raced(D::insert(conn, enter).await)?;
+    listing::enter::<D>(conn, campaign_ref, details).await?;
+    if let Some(rules) = audience {
+        audiences::enter::<D>(conn, campaign_ref, rules).await?;
+    }
     let Rules::RedPacket(packet) = &campaign.rules else {
         return Ok(());
     };

@@ -14,6 +14,7 @@ mod dialect;
 mod discards;
 mod error;
 mod keys;
+mod listing;
 mod mysql;
 mod pool;
 mod positions;

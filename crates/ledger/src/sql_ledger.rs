@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use qiang_core::{
     book::Setup,
+    campaign::{Details, DetailsChange},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Clock, Discard,
-        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
+        AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Clock,
+        Discard, GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
         QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
         SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     accounts, audiences, campaigns,
     dialect::Dialect,
-    discards, keys,
+    discards, keys, listing,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
     quarantine, reconcile, repairs, settle, waiting_rooms,
@@ -96,10 +97,42 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
 
 #[async_trait]
 impl<D: Dialect> CampaignStore for SqlLedger<D> {
-    async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
-        let args = (self.clock.now(), setup.clone());
-        self.run(Mode::Enter, args, |conn, (now, setup)| {
-            Box::pin(campaigns::create::<D>(conn, *now, setup))
+    async fn create_with(
+        &self,
+        setup: &Setup,
+        details: &Details,
+        audience: Option<&str>,
+    ) -> Result<(), LedgerError> {
+        let (now, audience) = (self.clock.now(), audience.map(str::to_owned));
+        let args = (setup.clone(), details.clone(), audience);
+        self.run(
+            Mode::Enter,
+            args,
+            move |conn, (setup, details, audience)| {
+                let (entered, audience) = ((&*setup, &*details), audience.as_deref());
+                Box::pin(campaigns::create::<D>(conn, now, entered, audience))
+            },
+        )
+        .await
+    }
+
+    async fn describe(&self, id: CampaignId, change: &DetailsChange) -> Result<(), LedgerError> {
+        self.run(Mode::Write, change.clone(), move |conn, change| {
+            Box::pin(listing::describe::<D>(conn, id, change))
+        })
+        .await
+    }
+
+    async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, self.clock.now(), move |conn, now| {
+            Box::pin(listing::archive::<D>(conn, *now, id))
+        })
+        .await
+    }
+
+    async fn list(&self, query: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError> {
+        self.run(Mode::Read, query.clone(), |conn, query| {
+            Box::pin(listing::list::<D>(conn, query))
         })
         .await
     }
@@ -136,14 +169,6 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
 
 #[async_trait]
 impl<D: Dialect> AudienceStore for SqlLedger<D> {
-    async fn create_for(&self, setup: &Setup, audience: &str) -> Result<(), LedgerError> {
-        let args = (self.clock.now(), setup.clone(), audience.to_owned());
-        self.run(Mode::Enter, args, |conn, (now, setup, audience)| {
-            Box::pin(audiences::create::<D>(conn, *now, setup, audience))
-        })
-        .await
-    }
-
     async fn audience(&self, id: CampaignId) -> Result<Option<String>, LedgerError> {
         self.read(move |conn| Box::pin(audiences::audience::<D>(conn, id)))
             .await

@@ -64,11 +64,14 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     drop(ledger);
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
                   ALTER TABLE campaigns DROP COLUMN admission; DROP TABLE audiences; DROP TABLE waiting_rooms; \
+                  DROP TABLE details; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
     let column = match S::COMMITS_EACH_STATEMENT {
         true => "ALTER TABLE orders DROP COLUMN `key`",
-        false => "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets",
+        false => {
+            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets; DROP INDEX campaigns_owner"
+        }
     };
     S::execute(&url, column).await;
     S::execute(&url, "ALTER TABLE campaigns DROP COLUMN requirements").await;

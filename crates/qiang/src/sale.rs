@@ -1,13 +1,14 @@
-//! `qiang sale`: changes a sale through a node that serves.
+//! `qiang sale`: changes sales, and lists them, through a node that serves.
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use qiang_core::id::CampaignId;
+use qiang_core::id::{CampaignId, ProductId, UserId};
 use qiang_load::client::Client;
 use qiang_node::UsageError;
+use serde_json::{Value, json};
 
 /// What to do to a sale.
 #[derive(Debug, clap::Subcommand)]
@@ -21,6 +22,64 @@ pub(crate) enum Sale {
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Change what people see: title, product, description, picture. An empty text takes away, but for the title.
+    Describe {
+        /// The sale's id.
+        sale: CampaignId,
+        #[command(flatten)]
+        texts: Texts,
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// List sales with their numbers as settled, by id; those of a product by their start.
+    List {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+    /// Have lists not show a closed sale any more unless asked.
+    Archive {
+        /// The sale's id.
+        sale: CampaignId,
+        #[command(flatten)]
+        node: NodeArgs,
+    },
+}
+
+/// What people see of a sale.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Texts {
+    /// At most 1,024 characters.
+    #[arg(long)]
+    title: Option<String>,
+    /// The seller's id of the product, at most 128 visible ASCII characters. Sales of one product are its rounds.
+    #[arg(long, value_name = "ID")]
+    product_id: Option<String>,
+    /// At most 4,096 characters.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// `https://…`, or a path that begins with `/`; at most 2,048 characters.
+    #[arg(long, value_name = "URL")]
+    image_url: Option<String>,
+}
+
+/// Which sales.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Which {
+    /// Those of this seller; default: everybody's.
+    #[arg(long, value_name = "USER")]
+    owner: Option<UserId>,
+    /// Rounds of this product.
+    #[arg(long, value_name = "ID")]
+    product_id: Option<ProductId>,
+    /// draft, scheduled, live, paused, ended or closed.
+    #[arg(long)]
+    phase: Option<String>,
+    /// Archived ones as well.
+    #[arg(long)]
+    archived: bool,
 }
 
 /// The node to ask, and the right to.
@@ -35,31 +94,122 @@ pub(crate) struct NodeArgs {
 }
 
 pub(crate) fn run(command: &Sale) -> anyhow::Result<ExitCode> {
-    let Sale::SetStock { sale, stock, node } = command;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let body = serde_json::json!({ "stock": stock });
-    let changed = runtime.block_on(patch(node, &format!("/v1/sales/{sale}"), &body))?;
-    let (stock, state) = (&changed["stock"], &changed["state"]);
-    println!(
-        "{sale}: stock {stock}, granted {}, remaining {}",
-        state["granted"], state["remaining"]
-    );
+    runtime.block_on(carry_out(command))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn patch(
-    args: &NodeArgs,
-    path: &str,
-    body: &serde_json::Value,
-) -> anyhow::Result<serde_json::Value> {
+async fn carry_out(command: &Sale) -> anyhow::Result<()> {
+    match command {
+        Sale::SetStock { sale, stock, node } => {
+            let changed = patch(node, sale, json!({ "stock": stock })).await?;
+            let (stock, state) = (&changed["stock"], &changed["state"]);
+            println!(
+                "{sale}: stock {stock}, granted {}, remaining {}",
+                state["granted"], state["remaining"]
+            );
+        }
+        Sale::Describe { sale, texts, node } => {
+            let given = [
+                ("product_id", &texts.product_id),
+                ("description", &texts.description),
+                ("image_url", &texts.image_url),
+            ];
+            let mut change = serde_json::Map::new();
+            for (field, text) in given {
+                if let Some(text) = text {
+                    let gone = text.is_empty();
+                    change.insert(
+                        field.to_owned(),
+                        if gone { Value::Null } else { json!(text) },
+                    );
+                }
+            }
+            if let Some(title) = &texts.title {
+                change.insert("title".to_owned(), json!(title));
+            }
+            let changed = patch(node, sale, change.into()).await?;
+            println!("{sale}: {}", word(&changed["title"]));
+        }
+        Sale::List { which, node } => list(which, node).await?,
+        Sale::Archive { sale, node } => {
+            let (mut client, bearer) = connect(node).await?;
+            let path = format!("/v1/campaigns/{sale}/archive");
+            client.post(&path, &bearer, Bytes::new()).await?.success()?;
+            println!("{sale}: archived");
+        }
+    }
+    Ok(())
+}
+
+/// Prints a line a sale, page after page.
+async fn list(which: &Which, node: &NodeArgs) -> anyhow::Result<()> {
+    let (mut client, bearer) = connect(node).await?;
+    let mut asked = vec![format!("archived={}", which.archived)];
+    asked.push(match &which.owner {
+        Some(owner) => format!("owner={}", encoded(owner.as_str())),
+        None => "all=true".to_owned(),
+    });
+    let product = which.product_id.as_ref();
+    asked.extend(product.map(|id| format!("product_id={}", encoded(id.as_str()))));
+    let phase = which.phase.as_ref();
+    asked.extend(phase.map(|phase| format!("phase={}", encoded(phase))));
+    let first = format!("/v1/sales?{}", asked.join("&"));
+    let mut path = first.clone();
+    println!(
+        "id                                    phase      starts                    stock  granted  title"
+    );
+    loop {
+        let page = client.get(&path, &bearer).await?.success()?;
+        for sale in page["sales"].as_array().into_iter().flatten() {
+            let state = &sale["state"];
+            println!(
+                "{}  {:<9}  {}  {:>5}  {:>7}  {}",
+                word(&sale["id"]),
+                word(&state["phase"]),
+                word(&state["starts_at"]),
+                sale["stock"],
+                state["granted"],
+                word(&sale["title"])
+            );
+        }
+        let Some(next) = page["next"].as_str() else {
+            return Ok(());
+        };
+        path = format!("{first}&after={next}");
+    }
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A text as a value in a query (RFC 3986).
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let one = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+async fn patch(args: &NodeArgs, sale: &CampaignId, change: Value) -> anyhow::Result<Value> {
+    let (mut client, bearer) = connect(args).await?;
+    let body = Bytes::from(change.to_string());
+    client
+        .patch(&format!("/v1/sales/{sale}"), &bearer, body)
+        .await?
+        .success()
+}
+
+async fn connect(args: &NodeArgs) -> anyhow::Result<(Client, HeaderValue)> {
     let file = args.token_file.display();
     let token = std::fs::read_to_string(&args.token_file)
         .map_err(|error| UsageError::new(format!("cannot read {file}: {error}")))?;
     let bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
     let bearer = bearer.with_context(|| format!("{file} holds no token"))?;
-    let mut client = Client::connect(args.node).await?;
-    let body = Bytes::from(body.to_string());
-    client.patch(path, &bearer, body).await?.success()
+    Ok((Client::connect(args.node).await?, bearer))
 }

@@ -20,6 +20,7 @@ fn of_one(schema: &str, property: &str) -> Option<Value> {
         ("Grant", "ack") => json!("fsync"),
         ("Grant", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
         ("Shares", "next") => json!(3),
+        ("SaleChange", "stock") => json!(20),
         ("NewOrder", "quantity") => json!(1),
         ("Credentials", "passphrase") => json!("芝麻开门"),
         ("NewInvitation", "expires_at") => json!("2026-11-22T12:00:00.000Z"),

@@ -239,6 +239,7 @@ pub(super) fn headers() -> Value {
     let text = || json!({"type": "string"});
     let seconds = || json!({"type": "integer", "minimum": 1});
     let place = format!("/v1/campaigns/{}/place", examples::CAMPAIGN);
+    let next = format!("</v1/sales?after={}>; rel=\"next\"", examples::CAMPAIGN);
     let challenge = "Bearer realm=\"qiang\"";
     let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"operate\"";
     json!({
@@ -251,6 +252,7 @@ pub(super) fn headers() -> Value {
         "Challenge": header("How to authenticate (RFC 6750)", true, text(), json!(challenge)),
         "ScopeChallenge": header("For `forbidden`: the scope that is needed", false, text(), json!(scope)),
         "EntityTag": header("Stands for everything but the time", true, text(), json!("W/\"0d3f51a86f4b2c19\"")),
+        "NextPage": header("The next page, if there is one (RFC 8288)", false, text(), json!(next)),
         "Caching": header("How long caches may keep it", true, text(), json!("public, max-age=1, s-maxage=1")),
     })
 }
@@ -276,6 +278,13 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         StatusCode::OK if path.ends_with("/place") => {
             add("Cache-Control", "Private");
             add("Retry-After", "AskAgain");
+        }
+        StatusCode::OK
+            if ["listSales", "listRedPackets"]
+                .iter()
+                .any(|id| operation["operationId"] == *id) =>
+        {
+            add("Link", "NextPage");
         }
         StatusCode::TOO_MANY_REQUESTS => add("Retry-After", "RetryAfter"),
         StatusCode::SERVICE_UNAVAILABLE if path != "/readyz" => add("Retry-After", "RetryAfter"),

@@ -3,7 +3,7 @@
 use qiang_core::{
     book::PaymentOutcome,
     campaign::{AckLevel, Phase, Requirement, TITLE_CHARS_MAX},
-    id::{KEY_CHARS_MAX, USER_ID_CHARS_MAX},
+    id::{KEY_CHARS_MAX, PRODUCT_ID_CHARS_MAX, USER_ID_CHARS_MAX},
     money::AMOUNT_MINOR_MAX,
     order::OrderState,
     outcome::Outcome,
@@ -188,6 +188,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
     match property {
         "user" | "sender" | "seller" => visible(USER_ID_CHARS_MAX),
         "reference" => visible(KEY_CHARS_MAX),
+        "product_id" => visible(PRODUCT_ID_CHARS_MAX),
         "currency" => {
             set("format", json!("iso-4217"));
             set("pattern", json!("^[A-Z]{3}$"));

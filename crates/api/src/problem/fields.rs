@@ -56,6 +56,8 @@ impl From<CampaignError> for Problem {
             CampaignError::Limit => "#/per_user_limit",
             CampaignError::Hold => "#/hold_seconds",
             CampaignError::Price => "#/unit_price/amount",
+            CampaignError::Description => "#/description",
+            CampaignError::ImageUrl => "#/image_url",
         };
         Self::invalid_at(pointer, error.to_string())
     }

@@ -9,14 +9,15 @@ use std::{
 use async_trait::async_trait;
 use qiang_core::{
     book::Setup,
+    campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, AudienceStore, Balance, CampaignRecord, CampaignStore, Discard, EventLog,
-        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
+        AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord, CampaignStore,
+        Discard, EventLog, GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
+        QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart,
+        SettledPayment, SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -236,7 +237,24 @@ impl AccountStore for FakeLedger {
 
 #[async_trait]
 impl CampaignStore for FakeLedger {
-    async fn create(&self, _: &Setup) -> Result<(), LedgerError> {
+    async fn create_with(
+        &self,
+        _: &Setup,
+        _: &Details,
+        _: Option<&str>,
+    ) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn describe(&self, _: CampaignId, _: &DetailsChange) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+
+    async fn archive(&self, _: CampaignId) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn list(&self, _: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError> {
         Err(broken())
     }
 
@@ -267,10 +285,6 @@ impl CampaignStore for FakeLedger {
 
 #[async_trait]
 impl AudienceStore for FakeLedger {
-    async fn create_for(&self, _: &Setup, _: &str) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-
     async fn audience(&self, _: CampaignId) -> Result<Option<String>, LedgerError> {
         Err(broken())
     }

@@ -42,6 +42,8 @@ pub enum Transition {
     Close,
     /// The seller raised or lowered the stock; the phase stays.
     ChangeStock,
+    /// Lists show it no more unless asked; the phase stays.
+    Archive,
 }
 
 /// A transition that the phase does not allow.
@@ -70,6 +72,7 @@ impl Phase {
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
             (Self::Scheduled | Self::Live | Self::Paused, Transition::ChangeStock) => Ok(self),
+            (Self::Closed, Transition::Archive) => Ok(self),
             (from, transition) => Err(TransitionError { from, transition }),
         }
     }
@@ -120,6 +123,7 @@ impl fmt::Display for Transition {
             Self::End => "end",
             Self::Close => "be closed",
             Self::ChangeStock => "have its stock changed",
+            Self::Archive => "be archived",
         })
     }
 }
@@ -130,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_transition_from_every_phase() {
-        use Transition::{ChangeStock, Close, End, Pause, Resume, Schedule, Start};
+        use Transition::{Archive, ChangeStock, Close, End, Pause, Resume, Schedule, Start};
         let allowed = [
             (Draft, Schedule, Scheduled),
             (Scheduled, Start, Live),
@@ -143,9 +147,19 @@ mod tests {
             (Scheduled, ChangeStock, Scheduled),
             (Live, ChangeStock, Live),
             (Paused, ChangeStock, Paused),
+            (Closed, Archive, Closed),
         ];
         for from in [Draft, Scheduled, Live, Paused, Ended, Closed] {
-            for transition in [Schedule, Start, Pause, Resume, End, Close, ChangeStock] {
+            for transition in [
+                Schedule,
+                Start,
+                Pause,
+                Resume,
+                End,
+                Close,
+                ChangeStock,
+                Archive,
+            ] {
                 let expected = allowed
                     .iter()
                     .find(|a| (a.0, a.1) == (from, transition))

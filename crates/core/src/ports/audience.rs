@@ -3,19 +3,12 @@
 use async_trait::async_trait;
 
 use super::{GrantRecord, LedgerError};
-use crate::{
-    book::Setup,
-    id::{CampaignId, UserId},
-};
+use crate::id::{CampaignId, UserId};
 
 /// The audiences of campaigns, and what those who look at a packet's draws ask for.
 #[async_trait]
 pub trait AudienceStore: Send + Sync + 'static {
-    /// Enters a campaign as [`CampaignStore::create`](super::CampaignStore::create) does, and in the same transaction
-    /// who may take part in it: a text that means nothing to the ledger. What was kept for the same id before stays.
-    async fn create_for(&self, setup: &Setup, audience: &str) -> Result<(), LedgerError>;
-
-    /// The text that was kept for a campaign; none for campaigns that are for everybody.
+    /// The text that was kept for a campaign when it was created; none for campaigns that are for everybody.
     async fn audience(&self, id: CampaignId) -> Result<Option<String>, LedgerError>;
 
     /// Whether a user has a settled share of a packet.

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use crate::{
     book::Setup,
-    campaign::{Campaign, Phase},
+    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::{CampaignId, IdempotencyKey, ProductId, UserId},
     money::Money,
     time::Timestamp,
 };
@@ -121,6 +121,48 @@ pub struct CampaignRecord {
     pub returned: u64,
     /// Minor units refunded at the close.
     pub refunded_minor: i64,
+    /// What people see beside the title.
+    pub details: Details,
+    /// Since when lists do not show it unless asked; none for a campaign that is not archived.
+    pub archived_at: Option<Timestamp>,
+}
+
+impl CampaignRecord {
+    /// The numbers at an instant, as settled: the engine may be ahead. Those in minor units are 0.
+    #[must_use]
+    pub fn settled_tally(&self, now: Timestamp) -> Tally {
+        let supply = self.campaign.supply();
+        Tally {
+            phase: self.phase.at(self.campaign.window, now),
+            supply,
+            granted: self.granted,
+            // Of a spread sale more may be granted for a while than there are: see the ledger's tables.
+            remaining: supply.saturating_sub(self.granted + self.returned),
+            returned: self.returned,
+            ..Tally::default()
+        }
+    }
+}
+
+/// Which campaigns to list, and where the page begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CampaignQuery {
+    /// Of this kind. Only sales have products.
+    pub kind: CampaignKind,
+    /// Of this sender or seller; of all if none.
+    pub owner: Option<UserId>,
+    /// Rounds of this product, in the order in which they open; otherwise campaigns are in the order of their ids.
+    pub product_id: Option<ProductId>,
+    /// In this phase, as settled and by this time.
+    pub phase: Option<Phase>,
+    /// See `phase`.
+    pub now: Timestamp,
+    /// Archived ones as well.
+    pub archived: bool,
+    /// Behind this one.
+    pub after: Option<CampaignId>,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// One settled grant.
@@ -200,9 +242,29 @@ pub trait AccountStore: Send + Sync + 'static {
 /// Campaigns, and what is settled of them.
 #[async_trait]
 pub trait CampaignStore: Send + Sync + 'static {
-    /// Enters a campaign, and moves a red packet's total from the sender into escrow, in one transaction. The same
-    /// id again changes nothing.
-    async fn create(&self, setup: &Setup) -> Result<(), LedgerError>;
+    /// Enters a campaign with its details and, if not everybody may, who may take part in it: a text that means nothing
+    /// to the ledger. A red packet's total moves from the sender into escrow, in the same transaction. The same id
+    /// again changes nothing.
+    async fn create_with(
+        &self,
+        setup: &Setup,
+        details: &Details,
+        audience: Option<&str>,
+    ) -> Result<(), LedgerError>;
+
+    /// The same without details, and for everybody.
+    async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
+        self.create_with(setup, &Details::default(), None).await
+    }
+
+    /// Changes what people see of a campaign; nothing if there is no such campaign.
+    async fn describe(&self, id: CampaignId, change: &DetailsChange) -> Result<(), LedgerError>;
+
+    /// Archives a campaign that is closed; tells whether it is archived now. Again changes nothing.
+    async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError>;
+
+    /// A page of campaigns.
+    async fn list(&self, query: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError>;
 
     /// A campaign, if the ledger has it.
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError>;

@@ -16,8 +16,9 @@ pub use self::{
     audience::AudienceStore,
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     ledger::{
-        AccountStore, Balance, CampaignRecord, CampaignStore, Discard, GrantRecord, KeyBinding,
-        KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry, SettlementStore,
+        AccountStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard, GrantRecord,
+        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        SettlementStore,
     },
     log::EventLog,
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},

@@ -1,10 +1,12 @@
 //! Campaigns as rows of `campaigns`.
 
+use std::str::FromStr;
+
 use super::{Contradiction, Value, phase_of};
 use crate::{
     admission::AdmissionRatio,
     book::Setup,
-    campaign::{Campaign, CampaignKind, RedPacket, Rules, Sale},
+    campaign::{Campaign, CampaignKind, Details, RedPacket, Rules, Sale},
     id::UserId,
     money::{Currency, Money},
     ports::CampaignRecord,
@@ -45,6 +47,10 @@ pub struct CampaignRow {
     pub granted: i64,
     pub returned: i64,
     pub refunded: i64,
+    pub product_id: Option<String>,
+    pub description: Option<String>,
+    pub image_url: Option<String>,
+    pub archived_at: Option<i64>,
 }
 
 impl CampaignRow {
@@ -96,7 +102,21 @@ impl CampaignRow {
             granted: count(self.granted, "count of grants")?,
             returned: count(self.returned, "count of returns")?,
             refunded_minor: self.refunded,
+            details: self.details(),
+            archived_at: self.archived_at.map(Timestamp::from_millis),
         })
+    }
+
+    /// Nothing is decided by details, so that one which cannot be read stops nothing.
+    fn details(&self) -> Details {
+        fn read<T: FromStr>(column: Option<&String>) -> Option<T> {
+            column.and_then(|text| text.parse().ok())
+        }
+        Details {
+            product_id: read(self.product_id.as_ref()),
+            description: read(self.description.as_ref()),
+            image_url: read(self.image_url.as_ref()),
+        }
     }
 
     fn packet(&self, count: u32, currency: Currency) -> Result<RedPacket, Contradiction> {

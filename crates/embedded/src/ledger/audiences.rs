@@ -1,28 +1,18 @@
 //! Who may take part in campaigns, and what those who look at draws ask for.
 
 use qiang_core::{
-    book::Setup,
     id::{CampaignId, UserId},
     ports::GrantRecord,
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::campaigns;
 use crate::error::StoreError;
 
-/// Enters a campaign, and its audience if it has one, once per id.
-pub(crate) fn create(
-    conn: &Connection,
-    now: Timestamp,
-    setup: &Setup,
-    audience: Option<&str>,
-) -> Result<(), StoreError> {
-    let entered = campaigns::create(conn, now, setup)?;
-    if let (Some(campaign_ref), Some(rules)) = (entered, audience) {
-        conn.prepare_cached("INSERT INTO audiences (campaign, rules) VALUES (?1, ?2)")?
-            .execute(params![campaign_ref, rules])?;
-    }
+/// Enters the audience of a campaign that was just entered.
+pub(super) fn enter(conn: &Connection, campaign_ref: i64, rules: &str) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT INTO audiences (campaign, rules) VALUES (?1, ?2)")?
+        .execute(params![campaign_ref, rules])?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     book::Setup,
-    campaign::{Campaign, CampaignKind, Rules},
+    campaign::{Campaign, CampaignKind, Details, Rules},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
     ports::{CampaignRecord, GrantRecord, LedgerError, SettledRow},
@@ -16,13 +16,16 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{
     accounts::{self, Accounts},
+    audiences,
     bound::Bound,
 };
 use crate::error::StoreError;
 
-const COLUMNS: &str = "ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
-                       per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, \
-                       hold_ms, requirements, admission, phase, granted, returned, refunded";
+/// What [`row_of`] reads.
+pub(super) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
+     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
+     requirements, admission, phase, granted, returned, refunded, product_id, description, image_url, archived_at \
+     FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -32,22 +35,27 @@ pub(crate) enum Which {
     Opened,
 }
 
-/// Enters a campaign once per id: its row, its shares, and the packet's total from the sender into escrow. Returns the
-/// new row's `ref`, or nothing if the campaign is there already.
+/// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
+/// from the sender into escrow.
 pub(crate) fn create(
     conn: &Connection,
     now: Timestamp,
-    setup: &Setup,
-) -> Result<Option<i64>, StoreError> {
+    (setup, details): (&Setup, &Details),
+    audience: Option<&str>,
+) -> Result<(), StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
     }
     let Some(campaign_ref) = insert(conn, campaign)? else {
-        return Ok(None);
+        return Ok(());
     };
+    enter_details(conn, campaign_ref, details)?;
+    if let Some(rules) = audience {
+        audiences::enter(conn, campaign_ref, rules)?;
+    }
     let Rules::RedPacket(packet) = &campaign.rules else {
-        return Ok(Some(campaign_ref));
+        return Ok(());
     };
 
     let mut share =
@@ -73,8 +81,25 @@ pub(crate) fn create(
     let credit = accounts.add(escrow, total)?;
     let (seq, ids) = (accounts::next_direct(conn)?, (debit, credit));
     let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
-    accounts::post(conn, &[posting])?;
-    Ok(Some(campaign_ref))
+    accounts::post(conn, &[posting])
+}
+
+/// Enters the details of a campaign that was just entered. Every campaign has a row of them.
+fn enter_details(
+    conn: &Connection,
+    campaign_ref: i64,
+    details: &Details,
+) -> Result<(), StoreError> {
+    conn.prepare_cached(
+        "INSERT INTO details (campaign, product_id, description, image_url) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute(params![
+        campaign_ref,
+        details.product_id.as_ref().map(|id| id.as_str()),
+        details.description.as_ref().map(|text| text.as_str()),
+        details.image_url.as_ref().map(|url| url.as_str()),
+    ])?;
+    Ok(())
 }
 
 /// The new row's `ref`, or nothing if the campaign is there already.
@@ -96,8 +121,7 @@ pub(crate) fn campaign(
     conn: &Connection,
     id: CampaignId,
 ) -> Result<Option<CampaignRecord>, StoreError> {
-    let mut statement =
-        conn.prepare_cached(&format!("SELECT {COLUMNS} FROM campaigns WHERE id = ?1"))?;
+    let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?;
     let row = statement.query_row([id.to_string()], row_of).optional()?;
     Ok(row.map(|row| row.record()).transpose()?)
 }
@@ -144,9 +168,7 @@ pub(crate) fn each_setup(
                           coalesce((SELECT seq FROM settled WHERE partition = 0), 0))"
         }
     };
-    let mut statement = conn.prepare(&format!(
-        "SELECT {COLUMNS} FROM campaigns WHERE {condition} ORDER BY ref"
-    ))?;
+    let mut statement = conn.prepare(&format!("{SELECT} WHERE {condition} ORDER BY ref"))?;
     for row in statement.query_map([], row_of)? {
         let row = row?;
         let campaign = row.record()?.campaign;
@@ -166,7 +188,7 @@ fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> 
     Ok(shares.collect::<Result<_, _>>()?)
 }
 
-fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
+pub(super) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
     Ok(CampaignRow {
         campaign_ref: row.get("ref")?,
         id: row.get("id")?,
@@ -194,6 +216,10 @@ fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         granted: row.get("granted")?,
         returned: row.get("returned")?,
         refunded: row.get("refunded")?,
+        product_id: row.get("product_id")?,
+        description: row.get("description")?,
+        image_url: row.get("image_url")?,
+        archived_at: row.get("archived_at")?,
     })
 }
 

@@ -6,6 +6,7 @@ mod bound;
 pub(crate) mod campaigns;
 pub(crate) mod discards;
 pub(crate) mod keys;
+pub(crate) mod listing;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod repairs;

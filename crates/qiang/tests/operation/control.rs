@@ -307,3 +307,43 @@ async fn the_stock_of_a_sale_is_set() {
     assert_eq!((tally.supply, tally.remaining), (3, 1));
     engine.close();
 }
+
+/// `qiang sale describe`, `list` and `archive`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sales_are_described_listed_and_archived() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("token");
+    fs::write(&secret, token("olga")).unwrap();
+    let node = Program::serve(folder.path(), &[("engine.data", "engine.db")]);
+    node.ready(200).await;
+    let addr = node.addr().await.to_string();
+    let id = node
+        .post("/v1/sales", Some(common::sale(10)))
+        .await
+        .text("id");
+    let run = |args: &[&str]| {
+        let node = ["--node", &addr, "--token-file", secret.to_str().unwrap()];
+        embedded(folder.path(), &[&["sale"], args, &node].concat())
+    };
+    run(&["describe", &id]).failed(2, "--title");
+    let image = "--image-url=http://example.com/a.png";
+    run(&["describe", &id, image]).failed(1, "image URL");
+    let texts = ["describe", &id, "--title", "Phone 10", "--product-id=a&b"];
+    run(&texts).did(&format!("{id}: Phone 10"));
+    run(&["describe", &id, "--image-url="]).did(&format!("{id}: Phone 10"));
+    let lists = |args: &[&str], shown: bool| {
+        let listed = run(args);
+        assert_eq!(listed.code, Some(0), "{}", listed.printed);
+        assert_eq!(listed.printed.contains(&id), shown, "{}", listed.printed);
+    };
+    lists(&["list"], true);
+    lists(&["list", "--product-id=a&b", "--phase=live"], true);
+    lists(&["list", "--product-id=a"], false);
+    lists(&["list", "--owner=nobody"], false);
+    run(&["archive", &id]).failed(1, "phase-conflict");
+    let close = format!("/v1/campaigns/{id}/close");
+    assert_eq!(node.post(&close, None).await.status, 200);
+    run(&["archive", &id]).did(&format!("{id}: archived"));
+    lists(&["list"], false);
+    lists(&["list", "--archived"], true);
+}

@@ -13,6 +13,7 @@ pub mod gate;
 pub mod ledger;
 pub mod lifecycle;
 pub mod limits;
+pub mod listing;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
@@ -200,6 +201,9 @@ macro_rules! engine_conformance {
             ledger::the_log_is_read_without_gaps,
             ledger::claimed_money_can_be_sent_on,
             ledger::a_waiting_room_is_added_once,
+            listing::details_are_entered_and_changed,
+            listing::lists_come_in_pages_and_in_order,
+            listing::what_is_closed_is_archived,
             restart::a_restart_in_the_middle_loses_nothing,
             restart::replays_survive_a_restart,
             restart::holds_and_windows_survive_a_restart,
@@ -231,6 +235,9 @@ macro_rules! engine_conformance {
             audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,
             ledger::a_waiting_room_is_added_once,
+            listing::details_are_entered_and_changed,
+            listing::lists_come_in_pages_and_in_order,
+            listing::what_is_closed_is_archived,
             restart::a_restart_in_the_middle_loses_nothing,
             restart::holds_and_windows_survive_a_restart,
             restart::a_restart_with_answers_under_way_keeps_what_was_answered,

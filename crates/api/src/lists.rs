@@ -1,0 +1,209 @@
+//! Lists of campaigns: a page at a time, by what the ledger has settled.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderValue, Uri, header},
+    response::{IntoResponse, Response},
+};
+use qiang_core::{
+    campaign::{CampaignKind, Phase},
+    id::{CampaignId, ProductId, UserId},
+    ports::{CampaignQuery, CampaignRecord},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::Params,
+    problem::{Problem, ProblemBody},
+    red_packets::ListedRedPacket,
+    sales::SaleBody,
+    wire::Text,
+};
+
+/// Campaigns on a page.
+const PAGE_DEFAULT: u32 = 50;
+const PAGE_MAX: u32 = 100;
+
+/// Which campaigns, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct List {
+    /// Those of this sender or seller. Default: the caller's; of others only with the scope `operate`.
+    #[param(value_type = Option<String>)]
+    owner: Option<Text<UserId>>,
+    /// Those of everybody, with the scope `operate`.
+    #[serde(default)]
+    all: bool,
+    /// Sales of this product: its rounds, in the order in which they start. Without it the order is that of the ids.
+    #[param(value_type = Option<String>)]
+    product_id: Option<Text<ProductId>>,
+    /// draft, scheduled, live, paused, ended or closed.
+    phase: Option<String>,
+    /// Archived ones as well.
+    #[serde(default)]
+    archived: bool,
+    /// Those behind this id: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<CampaignId>>,
+    /// At most this many; default 50, at most 100.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+}
+
+/// Sales, with their numbers as settled.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Sales)]
+pub(crate) struct SalesBody {
+    sales: Vec<SaleBody>,
+    #[serde(flatten)]
+    page: PageBody,
+}
+
+/// Red packets, with their numbers as settled.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RedPackets)]
+pub(crate) struct RedPacketsBody {
+    red_packets: Vec<ListedRedPacket>,
+    #[serde(flatten)]
+    page: PageBody,
+}
+
+/// Where a page ends.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Page)]
+struct PageBody {
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    next: Option<Text<CampaignId>>,
+    /// Whether everything that happened before this request is in the ledger. If not, ask again.
+    settled: bool,
+}
+
+/// Sales: the caller's own, or anybody's for operators.
+#[utoipa::path(get, path = "/v1/sales", tag = "sales", params(List),
+    operation_id = "listSales",
+    responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn sales(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<List>,
+) -> Result<Response, Problem> {
+    let (records, page) = records(&app, &caller, list, CampaignKind::Sale).await?;
+    let mut sales = Vec::with_capacity(records.len());
+    for record in records {
+        let tally = record.settled_tally(app.ports.clock.now());
+        sales.push(SaleBody::new(record, &tally, &app).await?);
+    }
+    let next = page.next;
+    Ok(with_link(&uri, next, Json(SalesBody { sales, page })))
+}
+
+/// Red packets: the caller's own, or anybody's for operators.
+#[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(List),
+    operation_id = "listRedPackets",
+    responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody)))]
+pub(crate) async fn red_packets(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<List>,
+) -> Result<Response, Problem> {
+    if list.product_id.is_some() {
+        return Err(Problem::bad_request("a red packet has no product"));
+    }
+    let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
+    let packet = |record| ListedRedPacket::new(record, &app);
+    let packets: Result<_, Problem> = records.into_iter().map(packet).collect();
+    let (red_packets, next) = (packets?, page.next);
+    let body = RedPacketsBody { red_packets, page };
+    Ok(with_link(&uri, next, Json(body)))
+}
+
+async fn records(
+    app: &App,
+    caller: &Caller,
+    list: List,
+    kind: CampaignKind,
+) -> Result<(Vec<CampaignRecord>, PageBody), Problem> {
+    let limit = list.limit.unwrap_or(PAGE_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
+    }
+    let phase = list.phase.as_deref().map(|name| {
+        let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
+        Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown))
+    });
+    let owner = match (list.owner, list.all) {
+        (Some(_), true) => return Err(Problem::bad_request("either `owner` or `all`")),
+        (None, true) => None,
+        (owner, false) => Some(owner.map_or_else(|| caller.user.clone(), |owner| owner.0)),
+    };
+    if owner.as_ref() != Some(&caller.user) {
+        caller.require(Scope::Operate)?;
+    }
+    let settled = app.settled().await?;
+    let query = CampaignQuery {
+        kind,
+        owner,
+        product_id: list.product_id.map(|id| id.0),
+        phase: phase.transpose()?,
+        now: app.ports.clock.now(),
+        archived: list.archived,
+        after: list.after.map(|after| after.0),
+        // One more shows whether there is another page.
+        limit: limit + 1,
+    };
+    let mut records = app.ports.ledger.list(&query).await?;
+    let is_last = records.len() <= limit as usize;
+    records.truncate(limit as usize);
+    let last = records.last().filter(|_| !is_last);
+    let next = last.map(|record| Text(record.campaign.id));
+    Ok((records, PageBody { next, settled }))
+}
+
+/// Adds where the next page is: the same request, from there on (RFC 8288).
+fn with_link(uri: &Uri, next: Option<Text<CampaignId>>, body: impl IntoResponse) -> Response {
+    let mut response = body.into_response();
+    let link = next.and_then(|Text(after)| HeaderValue::try_from(link(uri, after)).ok());
+    if let Some(link) = link {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    response
+}
+
+fn link(uri: &Uri, after: CampaignId) -> String {
+    let asked = uri.query().unwrap_or_default().split('&');
+    let kept = asked.filter(|one| !one.is_empty() && !one.starts_with("after="));
+    let query: String = kept.map(|one| format!("{one}&")).collect();
+    // What would end the reference is in no query: `Uri` takes neither `<` nor `>`.
+    format!("<{}?{query}after={after}>; rel=\"next\"", uri.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_the_same_request_from_there_on() {
+        let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+        let check = |asked: &str, query: &str| {
+            let linked = link(&asked.parse().unwrap(), id.parse().unwrap());
+            let expected = format!("</v1/sales?{query}after={id}>; rel=\"next\"");
+            assert_eq!(linked, expected);
+        };
+        check("/v1/sales", "");
+        check("/v1/sales?limit=2&all=true", "limit=2&all=true&");
+        check("/v1/sales?after=x&phase=live&after=y", "phase=live&");
+        check("/v1/sales?owner=a%3E;x", "owner=a%3E;x&");
+        assert!("/v1/sales?owner=a>;x".parse::<Uri>().is_err());
+    }
+}

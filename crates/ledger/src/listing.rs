@@ -1,0 +1,123 @@
+//! What people see of campaigns: details, lists, the archive.
+
+use qiang_core::{
+    campaign::{Details, DetailsChange, Phase},
+    id::CampaignId,
+    ports::{CampaignQuery, CampaignRecord},
+    rows::{CampaignRow, Value},
+    time::Timestamp,
+};
+
+use crate::{
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    error::StoreError,
+};
+
+const ENTER_DETAILS: Statement = sql!(
+    both "INSERT INTO details (campaign, product_id, description, image_url) VALUES ($1, $2, $3, $4)"
+);
+const RETITLE: Statement = sql!(both "UPDATE campaigns SET title = $1 WHERE id = $2");
+const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));
+const ARCHIVE: Statement = sql!(both include_str!("sql/archive.sql"));
+const STARTS_AT: Statement = sql!(both "SELECT starts_at FROM campaigns WHERE id = $1");
+const LIST_ALL: Statement = sql!(
+    both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_all.sql"))
+);
+const LIST_OWN: Statement = sql!(
+    both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_own.sql"))
+);
+const LIST_ROUNDS: Statement = sql!(
+    both concat!(include_str!("sql/campaigns.sql"), include_str!("sql/list_rounds.sql"))
+);
+
+/// Enters the details of a campaign that was just entered. Every campaign has a row of them.
+pub(crate) async fn enter<D: Dialect>(
+    conn: &mut D::Connection,
+    campaign_ref: i64,
+    details: &Details,
+) -> Result<(), StoreError> {
+    let values = [
+        campaign_ref.into(),
+        details.product_id.as_ref().map(|id| id.as_str()).into(),
+        details
+            .description
+            .as_ref()
+            .map(|text| text.as_str())
+            .into(),
+        details.image_url.as_ref().map(|url| url.as_str()).into(),
+    ];
+    D::execute(conn, &ENTER_DETAILS, &values).await?;
+    Ok(())
+}
+
+/// Changes what people see of a campaign.
+pub(crate) async fn describe<D: Dialect>(
+    conn: &mut D::Connection,
+    id: CampaignId,
+    change: &DetailsChange,
+) -> Result<(), StoreError> {
+    let id = id.to_string();
+    let [title, product_id, description, image_url] = change.columns();
+    if title.is_some() {
+        D::execute(&mut *conn, &RETITLE, &[title.into(), id.as_str().into()]).await?;
+    }
+    let values = [
+        product_id.into(),
+        description.into(),
+        image_url.into(),
+        id.as_str().into(),
+    ];
+    D::execute(conn, &DESCRIBE, &values).await?;
+    Ok(())
+}
+
+/// Archives a campaign that is closed; tells whether it is archived.
+pub(crate) async fn archive<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    id: CampaignId,
+) -> Result<bool, StoreError> {
+    let id = id.to_string();
+    let values = [now.as_millis().into(), id.as_str().into()];
+    // Databases count a row that was found as touched, also where it stays as it is.
+    Ok(D::execute(conn, &ARCHIVE, &values).await? > 0)
+}
+
+/// A page of campaigns.
+pub(crate) async fn list<D: Dialect>(
+    conn: &mut D::Connection,
+    query: &CampaignQuery,
+) -> Result<Vec<CampaignRecord>, StoreError> {
+    let after = query.after.map_or_else(String::new, |id| id.to_string());
+    let owner = query.owner.as_ref().map(|owner| owner.as_str());
+    let page: [Value<'_>; 5] = [
+        i64::from(query.archived).into(),
+        query.now.as_millis().into(),
+        query.now.as_millis().into(),
+        query.phase.map_or("%", Phase::name).into(),
+        i64::from(query.limit).into(),
+    ];
+    let (statement, mut values): (_, Vec<Value<'_>>) = match (&query.product_id, owner) {
+        (Some(product), _) => {
+            let starts_at =
+                fetch_one::<D, (i64,)>(&mut *conn, &STARTS_AT, &[after.as_str().into()]).await?;
+            let starts_at = starts_at.map_or(i64::MIN, |(starts_at,)| starts_at);
+            let (product, after) = (product.as_str().into(), after.as_str().into());
+            (
+                &LIST_ROUNDS,
+                vec![product, owner.into(), starts_at.into(), after],
+            )
+        }
+        (None, Some(owner)) => {
+            let kind = query.kind.name().into();
+            (&LIST_OWN, vec![owner.into(), kind, after.as_str().into()])
+        }
+        (None, None) => {
+            let kind = query.kind.name().into();
+            (&LIST_ALL, vec![kind, after.as_str().into()])
+        }
+    };
+    values.extend(page);
+    let rows = fetch::<D, CampaignRow>(conn, statement, &values).await?;
+    rows.iter().map(|row| Ok(row.record()?)).collect()
+}

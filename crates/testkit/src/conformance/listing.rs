@@ -1,0 +1,253 @@
+//! What people see of campaigns: details, lists, the archive.
+
+use qiang_core::{
+    book::{CampaignAction, Setup},
+    campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase},
+    id::CampaignId,
+    ports::{CampaignQuery, CampaignRecord},
+    split::SplitRule,
+};
+
+use super::{Scenario, Subject};
+use crate::campaign::{Builder, OPEN_MS, OPENS, Target, id, red_packet, sale, user};
+
+/// All sales that are not archived, when the first ones open.
+const SALES: CampaignQuery = CampaignQuery {
+    kind: CampaignKind::Sale,
+    owner: None,
+    product_id: None,
+    phase: None,
+    now: OPENS,
+    archived: false,
+    after: None,
+    limit: 100,
+};
+
+fn of_product(product: &str) -> Details {
+    Details {
+        product_id: Some(product.parse().unwrap()),
+        ..Details::default()
+    }
+}
+
+async fn enter<S: Subject>(
+    case: &mut Scenario<S>,
+    builder: Builder,
+    details: &Details,
+) -> CampaignId {
+    let setup = builder.setup(case.next_id());
+    case.ledger()
+        .create_with(&setup, details, None)
+        .await
+        .unwrap();
+    case.entered(&setup);
+    case.open_entered(&setup).await;
+    setup.campaign.id
+}
+
+async fn record<S: Subject>(case: &Scenario<S>, id: CampaignId) -> CampaignRecord {
+    case.ledger().campaign(id).await.unwrap().unwrap()
+}
+
+async fn list<S: Subject>(case: &Scenario<S>, query: &CampaignQuery) -> Vec<CampaignId> {
+    let records = case.ledger().list(query).await.unwrap();
+    let ids = records.iter().map(|record| record.campaign.id);
+    ids.collect()
+}
+
+/// The largest details are entered with the campaign, once, and change field by field. The campaign stays as it is.
+pub async fn details_are_entered_and_changed<S: Subject>(case: &mut Scenario<S>) {
+    let whole = Details {
+        product_id: Some("p".repeat(128).parse().unwrap()),
+        description: Some("字\n".repeat(2_048).parse().unwrap()),
+        image_url: Some(("/".to_owned() + &"a".repeat(2_047)).parse().unwrap()),
+    };
+    let id_of = enter(case, sale(5), &whole).await;
+    let entered = record(case, id_of).await;
+    assert_eq!(entered.details, whole);
+    // Entered again: it is there already.
+    let again = Setup {
+        campaign: entered.campaign.clone(),
+        shares: Vec::new(),
+    };
+    case.ledger().create(&again).await.unwrap();
+    assert_eq!(record(case, id_of).await.details, whole);
+
+    let target = Target {
+        id: id_of,
+        kind: CampaignKind::Sale,
+    };
+    case.granted(target.one("a")).await;
+    case.settle().await;
+    let change = DetailsChange {
+        title: Some("题".repeat(1_024)),
+        description: Some(None),
+        ..DetailsChange::default()
+    };
+    for _ in 0..2 {
+        case.ledger().describe(id_of, &change).await.unwrap();
+        let changed = record(case, id_of).await;
+        assert_eq!(Some(&changed.campaign.title), change.title.as_ref());
+        let details = Details {
+            description: None,
+            ..whole.clone()
+        };
+        assert_eq!((changed.granted, changed.details), (1, details));
+        let title = entered.campaign.title.clone();
+        let campaign = Campaign {
+            title,
+            ..changed.campaign
+        };
+        assert_eq!(campaign, entered.campaign);
+    }
+    let back = DetailsChange {
+        title: Some(entered.campaign.title.clone()),
+        product_id: Some(Some("it's+%_\\".parse().unwrap())),
+        image_url: Some(None),
+        ..DetailsChange::default()
+    };
+    case.ledger().describe(id_of, &back).await.unwrap();
+    case.ledger().describe(id(9_999), &back).await.unwrap();
+    case.restart().await;
+    let details = of_product("it's+%_\\");
+    assert_eq!(record(case, id_of).await.details, details);
+    case.granted(target.one("b")).await;
+}
+
+/// Lists are of one kind, of one owner or all, in pages, by id; rounds of a product by their start.
+pub async fn lists_come_in_pages_and_in_order<S: Subject>(case: &mut Scenario<S>) {
+    let starting = |seconds: i64| sale(5).window(OPENS.plus_millis(1_000 * seconds), OPEN_MS);
+    let mut ann = Vec::new();
+    for (seconds, product) in [(5, "p"), (4, "p"), (3, "p"), (2, "P"), (1, "x")] {
+        let builder = starting(seconds).owner("ann");
+        ann.push(enter(case, builder, &of_product(product)).await);
+    }
+    let details = of_product("p");
+    let bob = enter(case, starting(3).owner("bob"), &details).await;
+    let packet = red_packet(100, 5, SplitRule::Equal).owner("ann");
+    let packet = case.open(packet).await.id;
+    case.settle().await;
+
+    let all = [&ann[..], &[bob]].concat();
+    let own = CampaignQuery {
+        owner: Some(user("ann")),
+        ..SALES
+    };
+    assert_eq!(list(case, &SALES).await, all);
+    assert_eq!(list(case, &own).await, ann);
+    let packets = CampaignQuery {
+        kind: CampaignKind::RedPacket,
+        ..own.clone()
+    };
+    assert_eq!(list(case, &packets).await, [packet]);
+    let rounds = CampaignQuery {
+        product_id: Some("p".parse().unwrap()),
+        ..SALES
+    };
+    // Two start at once: the older one is first.
+    let by_start = [ann[2], bob, ann[1], ann[0]];
+    let own_rounds = CampaignQuery {
+        owner: Some(user("ann")),
+        ..rounds.clone()
+    };
+    let of_own = [ann[2], ann[1], ann[0]];
+    let whole: [(&CampaignQuery, &[CampaignId]); 4] = [
+        (&SALES, &all),
+        (&own, &ann),
+        (&rounds, &by_start),
+        (&own_rounds, &of_own),
+    ];
+    for (query, expected) in whole {
+        for limit in 1..=4_u32 {
+            let mut query = CampaignQuery {
+                limit,
+                ..query.clone()
+            };
+            let mut found = Vec::new();
+            loop {
+                let page = list(case, &query).await;
+                assert!(page.len() <= limit as usize);
+                query.after = page.last().copied();
+                if query.after.is_none() {
+                    break;
+                }
+                found.extend(page);
+            }
+            assert_eq!(found, expected, "{query:?}");
+        }
+    }
+    for (product, count) in [("P", 1), ("%", 0), ("_", 0)] {
+        let query = CampaignQuery {
+            product_id: Some(product.parse().unwrap()),
+            ..SALES
+        };
+        assert_eq!(list(case, &query).await.len(), count, "{product}");
+    }
+
+    let in_phase = async |case: &Scenario<S>, phase: Phase, millis: i64| {
+        let query = CampaignQuery {
+            phase: Some(phase),
+            now: OPENS.plus_millis(millis),
+            ..SALES
+        };
+        list(case, &query).await
+    };
+    assert_eq!(in_phase(case, Phase::Scheduled, 0).await, all);
+    assert_eq!(in_phase(case, Phase::Scheduled, 3_999).await, ann[..2]);
+    assert_eq!(in_phase(case, Phase::Live, 2_000).await, ann[3..]);
+    assert_eq!(
+        in_phase(case, Phase::Ended, OPEN_MS + 2_999).await,
+        ann[3..]
+    );
+    case.at(OPENS.plus_millis(1_500)).await;
+    case.act(ann[4], CampaignAction::Pause).await;
+    case.settle().await;
+    assert_eq!(in_phase(case, Phase::Paused, 1_500).await, ann[4..]);
+    assert_eq!(in_phase(case, Phase::Live, 2_000).await, ann[3..4]);
+    assert_eq!(
+        in_phase(case, Phase::Ended, OPEN_MS + 1_000).await,
+        ann[4..]
+    );
+    case.enter(sale(1)).await;
+    assert_eq!(in_phase(case, Phase::Draft, 0).await.len(), 1);
+    assert_eq!(in_phase(case, Phase::Closed, 0).await, []);
+}
+
+/// What is closed can be archived, once; then lists do not show it unless asked. Nothing else changes.
+pub async fn what_is_closed_is_archived<S: Subject>(case: &mut Scenario<S>) {
+    let (gone, stays) = (case.open(sale(5)).await, case.open(sale(5)).await);
+    case.granted(gone.one("a")).await;
+    case.settle().await;
+    assert_eq!(case.ledger().archive(gone.id).await, Ok(false));
+    assert_eq!(case.ledger().archive(id(9_999)).await, Ok(false));
+    case.act(gone.id, CampaignAction::Close).await;
+    case.settle().await;
+    let before = record(case, gone.id).await;
+    assert_eq!(before.archived_at, None);
+    assert_eq!(list(case, &SALES).await, [gone.id, stays.id]);
+    let mut since = None;
+    for seconds in [5, 6] {
+        case.at(OPENS.plus_millis(1_000 * seconds)).await;
+        assert_eq!(case.ledger().archive(gone.id).await, Ok(true));
+        let archived = record(case, gone.id).await;
+        since = since.or(archived.archived_at);
+        let expected = CampaignRecord {
+            archived_at: since,
+            ..before.clone()
+        };
+        assert_eq!(archived, expected);
+    }
+    assert!(since.is_some());
+    assert_eq!(list(case, &SALES).await, [stays.id]);
+    let archived = CampaignQuery {
+        archived: true,
+        ..SALES
+    };
+    assert_eq!(list(case, &archived).await, [gone.id, stays.id]);
+    let closed = CampaignQuery {
+        phase: Some(Phase::Closed),
+        ..archived
+    };
+    assert_eq!(list(case, &closed).await, [gone.id]);
+    case.replayed(gone.one("a")).await;
+}
