@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use qiang_core::{
     book::{Claim, Command, Setup},
-    campaign::{CampaignKind, Phase, Tally},
+    campaign::{CampaignKind, Phase, Tally, Terms},
     id::{CampaignId, IdempotencyKey},
     outcome::Outcome,
     ports::{
@@ -257,6 +257,7 @@ impl App {
 fn draft_tally(record: &CampaignRecord) -> Tally {
     let campaign = &record.campaign;
     Tally {
+        terms: Terms::of(&record.campaign),
         phase: Phase::Draft,
         supply: campaign.supply(),
         remaining: campaign.supply(),

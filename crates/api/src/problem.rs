@@ -11,7 +11,7 @@ use axum::{
 };
 use qiang_core::{
     book::Refusal,
-    campaign::AckLevel,
+    campaign::{AckLevel, CampaignError},
     error::chain,
     id::CampaignId,
     outcome::Outcome,
@@ -421,7 +421,9 @@ impl From<Refusal> for Problem {
             Refusal::UnknownOrder => ProblemKind::NotFound,
             Refusal::NothingAsked => ProblemKind::Invalid,
             Refusal::KeyReused => ProblemKind::KeyReused,
-            Refusal::Phase(_) => ProblemKind::PhaseConflict,
+            Refusal::Phase(_) | Refusal::Rules(CampaignError::HasOpened) => {
+                ProblemKind::PhaseConflict
+            }
             Refusal::Order(_) => ProblemKind::OrderConflict,
             Refusal::StockGranted { .. } => ProblemKind::StockGranted,
             Refusal::Rules(_) => ProblemKind::Invalid,

@@ -8,9 +8,10 @@ use qiang_core::{
     book::{Command, Reply},
     campaign::{
         AckLevel, CampaignKind, Description, Details, DetailsChange, ImageUrl, Phase, Rules, Sale,
-        Tally,
+        Tally, TermsChange,
     },
     id::{CampaignId, ProductId, UserId},
+    money::{Currency, Money},
     ports::CampaignRecord,
 };
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,14 @@ impl SaleBody {
         let Rules::Sale(sale) = &campaign.rules else {
             return Err(ProblemKind::UnknownCampaign.into());
         };
+        // The ledger follows the engine.
+        let (limit, price) = match tally.terms {
+            Some(terms) => (
+                terms.per_user_limit,
+                Money::new(terms.unit_price_minor, campaign.currency()),
+            ),
+            None => (sale.per_user_limit(), sale.unit_price()),
+        };
         // The ledger follows the engine, which withholds some units after a repair.
         let stock = match tally.phase {
             Phase::Closed => sale.stock(),
@@ -148,8 +157,8 @@ impl SaleBody {
             id: Text(campaign.id),
             seller: campaign.owner.to_string(),
             stock,
-            per_user_limit: sale.per_user_limit(),
-            unit_price: sale.unit_price().into(),
+            per_user_limit: limit,
+            unit_price: price.into(),
             hold_seconds: sale.hold_ms() / 1_000,
             admission_percent: sale.admission().map_or(0, AdmissionRatio::percent),
             ack: campaign.ack.name(),
@@ -236,7 +245,7 @@ pub(crate) async fn get(
     Ok(Json(SaleBody::new(record, &tally, &app).await?))
 }
 
-/// What to change about a sale; what is absent stays.
+/// What to change about a sale: its stock, or its terms; and what people see of it. What is absent stays.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SaleChange)]
@@ -245,6 +254,22 @@ pub(crate) struct SaleChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 9_007_199_254_740_991_i64)]
     stock: Option<u64>,
+    /// When it opens: not in the past, and only while it has not opened.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts_at: Option<When>,
+    /// When it ends: not in the past, and only while it has not ended.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_at: Option<When>,
+    /// Units that one user may have: 1 up to the stock. Whoever has more keeps them.
+    #[schema(minimum = 1)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_user_limit: Option<u32>,
+    /// The price of one unit, in the sale's currency, for orders from then on. Others keep the price at which they were
+    /// granted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit_price: Option<MoneyBody>,
     /// What people see.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1024)]
@@ -289,16 +314,48 @@ impl SaleChange {
         change.check()?;
         Ok(change)
     }
+
+    fn terms(&self) -> TermsChange {
+        TermsChange {
+            starts_at: self.starts_at.map(|when| when.0),
+            ends_at: self.ends_at.map(|when| when.0),
+            per_user_limit: self.per_user_limit,
+            unit_price_minor: self.unit_price.map(|price| price.amount),
+        }
+    }
+
+    /// The command, which is one entry of the log; none where only what people see is to change.
+    fn command(&self, campaign: CampaignId) -> Result<Option<Command>, Problem> {
+        let change = self.terms();
+        match (self.stock, change == TermsChange::default()) {
+            (Some(stock), true) => Ok(Some(Command::SetStock { campaign, stock })),
+            (None, false) => Ok(Some(Command::SetTerms { campaign, change })),
+            (Some(_), false) => Err(Problem::invalid("the stock is changed by itself")),
+            (None, true) => Ok(None),
+        }
+    }
+
+    fn check_currency(&self, sold_in: Currency) -> Result<(), Problem> {
+        let price = self.unit_price.map(MoneyBody::money);
+        match price.is_some_and(|price| price.currency != sold_in) {
+            true => Err(Problem::invalid_at(
+                "#/unit_price/currency",
+                format!("the price of this sale is in {sold_in}"),
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
-/// Changes a sale. The stock is raised or lowered while it is not over; if that is refused, nothing changes. Title,
-/// product, description and picture may change at any time. What is so already stays.
+/// Changes a sale. Its stock is raised or lowered, or its window, limit and price are changed, while it is not over; if
+/// that is refused, nothing changes. Title, product, description and picture may change at any time. What is so already
+/// stays.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
     operation_id = "changeSale", security(("bearer" = ["operate"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Refuses another change under the same key")),
     responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
-        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over",
+        (status = 409, description = "`stock-granted`: users have more; `phase-conflict`: it is over, or has opened",
             body = ProblemBody),
         (status = 422, body = ProblemBody),
         (status = 503, description = "no answer of the engine or the ledger, `ledger-incomplete`, or `uncertain`: the \
@@ -311,19 +368,21 @@ pub(crate) async fn change(
     call.caller.require(Scope::Operate)?;
     let details = request.details()?;
     let describes = details != DetailsChange::default();
-    if !describes && request.stock.is_none() {
+    let command = request.command(call.id)?;
+    if !describes && command.is_none() {
         return Err(Problem::invalid("there is nothing to change"));
     }
     call.bind("PATCH /v1/sales/{id}", &request).await?;
     let (app, campaign) = (&call.app, call.id);
     let (mut record, mut tally) = app.record(campaign, CampaignKind::Sale).await?;
-    if let Some(stock) = request.stock {
-        let command = Command::SetStock { campaign, stock };
+    request.check_currency(record.campaign.currency())?;
+    if let Some(command) = command {
         tally = match app.ports.engine.submit(command).await? {
             Reply::Acted(tally) => tally,
             _ => return Err(Problem::unexpected_reply()),
         };
-        tracing::info!(%campaign, stock, "the stock was changed by an operator");
+        let (stock, terms) = (request.stock, request.terms());
+        tracing::info!(%campaign, stock, ?terms, "a sale was changed by an operator");
     }
     if describes {
         app.ports.ledger.describe(campaign, &details).await?;

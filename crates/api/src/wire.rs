@@ -213,7 +213,9 @@ pub(crate) struct StateBody {
 }
 
 impl StateBody {
+    /// The window is what the engine says, where it does: it may have been changed after `window` was read.
     pub(crate) fn new(tally: &Tally, window: Window, now: Timestamp) -> Self {
+        let window = tally.terms.map_or(window, |terms| terms.window);
         Self {
             phase: tally.phase.name(),
             supply: tally.supply,

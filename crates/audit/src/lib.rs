@@ -58,7 +58,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 55] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 58] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -74,6 +74,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 55] = sql_checks![
     Log "money_conserved",
     Log "order_prices",
     Log "order_steps",
+    Ledger "terms_sound",
     // the ledger's tables, which follow from it
     Log "campaign_counts",
     Ledger "shares_complete",
@@ -84,6 +85,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 55] = sql_checks![
     Log "order_states",
     Log "paid_once",
     Log "payments_follow_log",
+    Log "terms_follow_log",
     // the money
     Log "grant_postings",
     Log "payment_postings",
@@ -119,6 +121,7 @@ const SQL_CHECKS: [(Needs, &str, &str); 55] = sql_checks![
     Engine "engine_positions",
     Engine "engine_counts",
     Engine "engine_stock",
+    Engine "engine_terms",
     Engine "engine_withheld",
 ];
 

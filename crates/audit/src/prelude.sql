@@ -17,7 +17,8 @@ WITH events AS (
 )
 SELECT partition, seq, campaign, nullif(told, '') AS told, nullif(kind, '') AS kind,
        -- Of the grant or the order; closed: units returned.
-       CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%' AND kind <> 'stock_changed'
+       CASE WHEN fields <> '' AND kind <> 'opened' AND kind NOT LIKE 'transfer%'
+                 AND kind NOT IN ('stock_changed', 'terms_changed')
             THEN CAST(fields AS INTEGER)
        END AS number,
        CASE kind WHEN 'granted' THEN CAST(behind_user AS INTEGER)
@@ -86,7 +87,7 @@ SELECT e.campaign, e.seq, e.at,
            WHEN 0 THEN 'opened' WHEN 1 THEN 'granted' WHEN 2 THEN 'paid' WHEN 3 THEN 'cancelled'
            WHEN 4 THEN 'expired' WHEN 5 THEN 'reinstated' WHEN 6 THEN 'refund_due' WHEN 7 THEN 'paused'
            WHEN 8 THEN 'resumed' WHEN 9 THEN 'ended' WHEN 10 THEN 'closed' WHEN 11 THEN 'stock_changed'
-           WHEN 16 THEN 'returned'
+           WHEN 12 THEN 'terms_changed' WHEN 16 THEN 'returned'
        END,
        e.number, coalesce(e.user, g.user), coalesce(e.quantity, g.quantity), coalesce(e.amount, g.amount), e.note,
        coalesce(CASE e.kind WHEN 1 THEN e.quantity WHEN 5 THEN g.quantity WHEN 3 THEN -g.quantity
@@ -125,6 +126,29 @@ SELECT campaign, seq AS since, kind AS phase, settled,
        lead(seq, 1, 9223372036854775807) OVER (PARTITION BY campaign ORDER BY seq) AS until
 FROM temp.log
 WHERE kind IN ('opened', 'paused', 'resumed', 'ended', 'closed');
+
+-- The stretches of the log in which a campaign had one set of terms: after `since`, before `until`. Of a packet, and of
+-- a sale whose terms never changed, there is one. The note of an entry is the revision, the start and the end.
+CREATE TEMP TABLE terms AS
+WITH changes AS (
+    SELECT campaign, seq, substr(note, instr(note, ' ') + 1) AS window, quantity, amount
+    FROM temp.log
+    WHERE kind = 'terms_changed'
+), stretches AS (
+    SELECT c.ref AS campaign, 0 AS since, coalesce(t.starts_at, c.starts_at) AS starts_at,
+           coalesce(t.ends_at, c.ends_at) AS ends_at, coalesce(t.per_user_limit, c.per_user_limit) AS per_user_limit,
+           coalesce(t.unit_price, c.unit_price) AS unit_price
+    FROM campaigns c
+    LEFT JOIN sale_terms t ON t.campaign = c.ref AND t.revision = 0
+    UNION ALL
+    SELECT campaign, seq, CAST(window AS INTEGER), CAST(substr(window, instr(window, ' ') + 1) AS INTEGER), quantity,
+           amount
+    FROM changes
+)
+SELECT *, lead(since, 1, 9223372036854775807) OVER (PARTITION BY campaign ORDER BY since) AS until
+FROM stretches;
+
+CREATE INDEX temp.terms_of ON terms (campaign, since);
 
 -- What the log says of each campaign, in sum: all of it, and the part that is settled.
 CREATE TEMP TABLE tallies AS

@@ -6,6 +6,7 @@ mod phase;
 mod requirements;
 mod sale;
 mod tally;
+mod terms;
 
 use crate::{
     admission::AdmissionRatio,
@@ -25,6 +26,7 @@ pub use self::{
     requirements::{Requirement, Requirements, UnknownRequirement},
     sale::Sale,
     tally::Tally,
+    terms::{Terms, TermsChange},
 };
 
 /// The largest stock of a sale, in units: the largest whole number that Lua and JavaScript count to one by one. Sums of
@@ -85,6 +87,15 @@ pub enum CampaignError {
         "a unit price is 0 or more, and the whole stock costs at most {STOCK_PRICE_MINOR_MAX} minor units"
     )]
     Price,
+    /// The start was to be changed of a sale that has opened.
+    #[error("a sale that has opened cannot open at another time")]
+    HasOpened,
+    /// A start or an end that is over.
+    #[error("a sale cannot be changed to open or to end in the past")]
+    InThePast,
+    /// The window is none.
+    #[error("a window must end after it starts, between the years 1970 and 9998")]
+    Window,
 }
 
 /// A red packet's rules.

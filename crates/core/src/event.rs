@@ -4,6 +4,7 @@ mod text;
 
 pub use self::text::NotAnEntry;
 use crate::{
+    campaign::Terms,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     time::Timestamp,
 };
@@ -132,6 +133,15 @@ pub enum Event {
         /// Units that came to the stock, or, below 0, that were taken out of it.
         units: i64,
     },
+    /// The seller changed window, limit or price of a sale. Of a spread one every part says so in its own log, from
+    /// which on it goes by them.
+    TermsChanged {
+        /// Which of the sale's changes this is: the place of the entry in the log of its first part. The change with
+        /// the highest one counts.
+        revision: Seq,
+        /// All terms from then on.
+        terms: Terms,
+    },
 }
 
 impl Event {
@@ -154,7 +164,8 @@ impl Event {
             | Self::Resumed
             | Self::Ended
             | Self::Closed { .. }
-            | Self::StockChanged { .. } => None,
+            | Self::StockChanged { .. }
+            | Self::TermsChanged { .. } => None,
         }
     }
 
@@ -178,6 +189,7 @@ impl Event {
             Self::Closed { .. } => "closed",
             Self::Returned { .. } => "returned",
             Self::StockChanged { .. } => "stock_changed",
+            Self::TermsChanged { .. } => "terms_changed",
         }
     }
 }

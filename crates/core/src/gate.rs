@@ -146,6 +146,7 @@ mod tests {
             remaining_minor: 0,
             refunded_minor: 0,
             grants: 0,
+            terms: None,
         }
     }
 

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::StoreError;
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -25,6 +25,7 @@ const MIGRATIONS: [&str; 12] = [
     include_str!("../migrations/0010_waiting_rooms.sql"),
     include_str!("../migrations/0011_discards.sql"),
     include_str!("../migrations/0012_details.sql"),
+    include_str!("../migrations/0013_terms_changed.sql"),
 ];
 /// The migration that made kinds of files.
 const KIND_SINCE: u32 = 2;

@@ -1,11 +1,12 @@
 //! The partition's log as rows of `events`.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use qiang_core::{
+    campaign::Terms,
     event::{Entry, Event, Seq},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
-    time::Timestamp,
+    time::{Timestamp, Window},
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, ToSql, params};
 
@@ -21,6 +22,8 @@ const READ: &str = "SELECT seq, at, campaign, kind, number, user, quantity, amou
 
 /// The `kind` of [`Event::StockChanged`].
 const STOCK_CHANGED: u8 = 11;
+/// The `kind` of [`Event::TermsChanged`].
+const TERMS_CHANGED: u8 = 12;
 
 /// The short row numbers that stand for campaign ids inside the file, in both directions.
 #[derive(Debug, Default)]
@@ -160,7 +163,7 @@ struct Columns<'a> {
     user: Option<&'a str>,
     quantity: Option<i64>,
     amount: Option<i64>,
-    note: Option<&'a str>,
+    note: Option<Cow<'a, str>>,
 }
 
 impl<'a> Columns<'a> {
@@ -178,13 +181,13 @@ impl<'a> Columns<'a> {
                 user: Some(user.as_str()),
                 quantity: Some(i64::from(*quantity)),
                 amount: Some(*amount_minor),
-                note: key.as_ref().map(IdempotencyKey::as_str),
+                note: key.as_ref().map(|key| key.as_str().into()),
             },
             Event::Paid { payment, .. }
             | Event::Reinstated { payment, .. }
             | Event::RefundDue { payment, .. } => Self {
                 number,
-                note: Some(payment.as_str()),
+                note: Some(payment.as_str().into()),
                 ..Self::default()
             },
             Event::Closed {
@@ -197,6 +200,15 @@ impl<'a> Columns<'a> {
             },
             Event::StockChanged { units } => Self {
                 amount: Some(*units),
+                ..Self::default()
+            },
+            Event::TermsChanged { revision, terms } => Self {
+                quantity: Some(terms.per_user_limit.into()),
+                amount: Some(terms.unit_price_minor),
+                note: Some({
+                    let (from, upto) = (terms.window.starts_at(), terms.window.ends_at());
+                    format!("{revision} {} {}", from.as_millis(), upto.as_millis()).into()
+                }),
                 ..Self::default()
             },
             // This engine has one partition, so in how many parts a campaign opens, and what moves between them, needs
@@ -245,6 +257,30 @@ pub(crate) fn read(
     Ok(())
 }
 
+/// The terms with which sales were created whose terms are not those any more, as far as that is settled.
+pub(crate) fn first_terms(conn: &Connection) -> Result<HashMap<i64, Terms>, StoreError> {
+    let mut statement = conn.prepare(
+        "SELECT campaign, starts_at, ends_at, per_user_limit, unit_price FROM sale_terms WHERE revision = 0",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let instant = |place| row.get(place).map(Timestamp::from_millis);
+        let window = Window::new(instant(1)?, instant(2)?);
+        Ok((row.get(0)?, window, row.get(3)?, row.get(4)?))
+    })?;
+    let mut all = HashMap::new();
+    for row in rows {
+        let (campaign, window, per_user_limit, unit_price_minor) = row?;
+        let window = window.map_err(|_| StoreError::damaged("a sale had a bad window"))?;
+        let terms = Terms {
+            window,
+            per_user_limit,
+            unit_price_minor,
+        };
+        all.insert(campaign, terms);
+    }
+    Ok(all)
+}
+
 /// By how much the settled entries have changed the stock of campaigns, by their `ref`.
 pub(crate) fn settled_stock_changes(conn: &Connection) -> Result<HashMap<i64, i64>, StoreError> {
     let mut statement = conn.prepare(
@@ -273,6 +309,7 @@ fn kind_of(event: &Event) -> u8 {
         Event::Closed { .. } => 10,
         Event::Returned { .. } => 16,
         Event::StockChanged { .. } => STOCK_CHANGED,
+        Event::TermsChanged { .. } => TERMS_CHANGED,
         Event::TransferredOut { .. }
         | Event::TransferredIn { .. }
         | Event::TransferReturned { .. } => unreachable!("a book moves nothing between partitions"),
@@ -324,6 +361,12 @@ fn entry_of(conn: &Connection, refs: &mut Refs, row: &Row<'_>) -> Result<Entry, 
         },
         16 => Event::Returned { number: number()? },
         STOCK_CHANGED => Event::StockChanged { units: row.get(7)? },
+        TERMS_CHANGED => {
+            let note: String = row.get(8)?;
+            let (limit, price) = (row.get::<_, u32>(6)?, row.get::<_, i64>(7)?);
+            Event::from_text(&format!("terms_changed {note} {limit} {price}"))
+                .map_err(|_| bad("note"))?
+        }
         _ => return Err(bad("kind")),
     };
     let campaign = refs.id(conn, row.get(2)?)?;

@@ -2,9 +2,10 @@
 
 use qiang_core::{
     book::{Book, Setup},
-    campaign::Rules,
+    campaign::{Rules, Sale, Terms},
     event::{Entry, Event},
     id::OrderId,
+    money::Money,
 };
 use rusqlite::Connection;
 
@@ -19,19 +20,19 @@ use crate::{
 /// Restores every campaign of the ledger, then replays the whole log. A contradiction is damage.
 pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreError> {
     let mut book = Book::new();
-    let stock_changes = log::settled_stock_changes(conn)?;
+    let (stock_changes, first_terms) = (log::settled_stock_changes(conn)?, log::first_terms(conn)?);
     let mut bad_stock = None;
     campaigns::each_setup(conn, campaigns::Which::Opened, |campaign_ref, mut setup| {
         refs.insert(setup.campaign.id, campaign_ref);
-        // The row has the stock as settled, and the replay changes it from the first entry on.
+        // The row has stock and terms as settled, and the replay changes them from the first entry on.
         let units = stock_changes.get(&campaign_ref).copied().unwrap_or(0);
-        if !take_out_of_stock(&mut setup, units) {
+        if !take_back(&mut setup, units, first_terms.get(&campaign_ref)) {
             bad_stock.get_or_insert(setup.campaign.id);
         }
         book.restore(setup);
     })?;
     if let Some(id) = bad_stock {
-        let reason = format!("the stock of {id} is not what its log makes of it");
+        let reason = format!("the stock or the terms of {id} are not what its log makes of them");
         return Err(StoreError::damaged(reason));
     }
     let mut damage = None;
@@ -67,17 +68,26 @@ pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreE
     Ok(book)
 }
 
-/// Takes changes of the stock back; tells whether that is possible.
-fn take_out_of_stock(setup: &mut Setup, units: i64) -> bool {
-    if units == 0 {
+/// Takes changes of stock and terms back; tells whether that is possible.
+fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
+    if units == 0 && first.is_none() {
         return true;
     }
+    let Some(now) = Terms::of(&setup.campaign) else {
+        return false;
+    };
+    let before = first.unwrap_or(&now);
     let Rules::Sale(sale) = &mut setup.campaign.rules else {
         return false;
     };
-    let before = u64::try_from(sale.stock() as i64 - units).ok();
-    let before = before.and_then(|stock| sale.with_stock(stock).ok());
-    before.map(|before| *sale = before).is_some()
+    let price = Money::new(before.unit_price_minor, sale.unit_price().currency);
+    let stock = u64::try_from(sale.stock() as i64 - units).ok();
+    let rules =
+        stock.and_then(|stock| Sale::new(stock, before.per_user_limit, price, sale.hold_ms()).ok());
+    setup.campaign.window = before.window;
+    rules
+        .map(|rules| *sale = rules.with_admission(sale.admission()))
+        .is_some()
 }
 
 /// What is wrong with an entry, as far as the entries before it tell: a book takes over only what it could have
@@ -122,6 +132,12 @@ fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
         Event::StockChanged { units } => {
             let taken = u64::try_from(-units).unwrap_or(0);
             (taken > tally.remaining).then_some("it takes more than was left")
+        }
+        Event::TermsChanged { revision, .. } if *revision != entry.seq => {
+            Some("it is not the change that it says it is")
+        }
+        Event::TermsChanged { .. } => {
+            (tally.funded_minor > 0).then_some("a packet's terms do not change")
         }
         Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
     }

@@ -66,6 +66,7 @@ impl FromColumns for CampaignRow {
             granted: columns.next()?,
             returned: columns.next()?,
             refunded: columns.next()?,
+            terms_revision: columns.next()?,
             product_id: columns.next()?,
             description: columns.next()?,
             image_url: columns.next()?,

@@ -17,7 +17,7 @@ use qiang_core::{
     rows::{AccountKey, Contradiction, PostingRow, QuarantineRow, Value, phase_of},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ShareGrant, Sorted,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, ShareGrant, Sorted, TermsRow,
     },
     time::Timestamp,
 };
@@ -45,6 +45,10 @@ const ENTER_PART: Statement =
 const CHANGE_PART: Statement = sql!(both include_str!("sql/change_part.sql"));
 const PART_PHASES: Statement = sql!(both "SELECT phase FROM parts WHERE campaign = $1");
 const LOCK_CAMPAIGNS: Statement = sql!("lock_campaigns");
+const LOOSEN_ORDER: Statement =
+    sql!(both "UPDATE orders SET one_per_user = 0 WHERE campaign = $1 AND number = $2");
+const ENTER_FIRST_TERMS: Statement = sql!("enter_first_terms");
+const ENTER_TERMS: Statement = sql!("enter_terms");
 const CHANGE_CAMPAIGNS: Statement = sql!("change_campaigns");
 
 /// The positions of partitions with numbers from `first` to `last`, in the order of their numbers.
@@ -250,6 +254,10 @@ pub(crate) async fn write<D: Dialect>(
     change_orders::<D>(conn, &plan.leaving_orders).await?;
     let rows = Vec::from_iter(plan.new_orders.iter().map(NewOrder::columns));
     D::execute_rows(conn, &ENTER_ORDERS, &rows).await?;
+    for (campaign, number) in &plan.loosened_orders {
+        let order = [(*campaign).into(), (*number).into()];
+        D::execute(conn, &LOOSEN_ORDER, &order).await?;
+    }
     change_orders::<D>(conn, &plan.keeping_orders).await?;
     let rows = Vec::from_iter(plan.payments.iter().map(PaymentRow::columns));
     D::execute_rows(conn, &ENTER_PAYMENTS, &rows).await?;
@@ -337,6 +345,10 @@ async fn write_campaigns<D: Dialect>(
         check_all("parts", D::execute(conn, &CHANGE_PART, &values).await?, 1)?;
     }
     lock_campaigns::<D>(conn, plan).await?;
+    for terms in &plan.terms {
+        D::execute(conn, &ENTER_FIRST_TERMS, &[terms.campaign.into()]).await?;
+        D::execute(conn, &ENTER_TERMS, &TermsRow::columns(terms)).await?;
+    }
     change_campaigns::<D>(conn, &plan.campaigns).await?;
     for spread in &plan.spread {
         let phases = fetch::<D, (String,)>(conn, &PART_PHASES, &[spread.campaign.into()]).await?;

@@ -15,7 +15,7 @@ use qiang_control::{
 };
 use qiang_core::{
     book::{Claim, Command, OrderView, Reply},
-    campaign::{AckLevel, Tally},
+    campaign::{AckLevel, Campaign, Tally, Terms},
     event::{PartitionId, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
@@ -32,7 +32,7 @@ use tokio::runtime::Handle;
 use crate::{
     close::Close,
     config::Config,
-    ledger_ack::{confirm, confirm_stock},
+    ledger_ack::{confirm, confirm_change},
     leftovers::Leftovers,
     machine::disk_of,
 };
@@ -232,14 +232,17 @@ impl Distributed {
         })
     }
 
-    /// Waits for the ledger to have the stock of a sale. A loss of entries that nobody has been told of may undo a
-    /// change of it.
-    async fn confirm_stock(&self, campaign: CampaignId, stock: u64) -> Result<(), EngineError> {
+    /// Waits for the ledger to have a change of a sale. A loss of entries that nobody has been told of may undo it.
+    async fn confirm_change(
+        &self,
+        campaign: CampaignId,
+        is_made: impl Fn(&Campaign) -> bool,
+    ) -> Result<(), EngineError> {
         let place = self.engine.home_position(campaign);
         if let Some(settlement) = &self.settlement {
             settlement.wake(place.0);
         }
-        confirm_stock(&*self.ledger(), (campaign, stock), place, LEDGER_WAIT_MAX).await
+        confirm_change(&*self.ledger(), (campaign, is_made), place, LEDGER_WAIT_MAX).await
     }
 
     /// The engine as the API uses it.
@@ -433,16 +436,24 @@ impl Engine for LedgerAckEngine {
     }
 
     fn submit(&self, command: Command) -> Ticket<Reply> {
-        let Command::SetStock { campaign, stock } = command else {
-            return self.distributed.engine.submit(command);
+        let campaign = match &command {
+            Command::SetStock { campaign, .. } | Command::SetTerms { campaign, .. } => *campaign,
+            _ => return self.distributed.engine.submit(command),
         };
         let (answer, ticket) = Ticket::new();
         let distributed = Arc::clone(&self.distributed);
         self.runtime.spawn(async move {
-            let reply = distributed.engine.submit(command).await;
+            let reply = distributed.engine.submit(command.clone()).await;
+            let is_made = |campaign: &Campaign| match &command {
+                Command::SetStock { stock, .. } => campaign.supply() == *stock,
+                Command::SetTerms { change, .. } => {
+                    Terms::of(campaign).is_some_and(|terms| change.is_in(&terms))
+                }
+                _ => true,
+            };
             answer.send(match reply {
                 Ok(reply) => distributed
-                    .confirm_stock(campaign, stock)
+                    .confirm_change(campaign, is_made)
                     .await
                     .map(|()| reply),
                 Err(error) => Err(error),

@@ -1,9 +1,10 @@
-//! What counts once the ledger has it: a grant at the acknowledgement level `ledger`, and the stock of a sale.
+//! What counts once the ledger has it: a grant at the acknowledgement level `ledger`, and changes of a sale.
 
 use std::time::Duration;
 
 use qiang_core::{
     book::Claim,
+    campaign::Campaign,
     event::{PartitionId, Seq},
     id::CampaignId,
     outcome::Grant,
@@ -47,11 +48,11 @@ pub(crate) async fn confirm(
     ))
 }
 
-/// Waits until the ledger has a partition up to `seq`, which is not before a change of a sale's stock, and looks
-/// whether the ledger has this stock. A repair gives out no unit that it has seen taken out.
-pub(crate) async fn confirm_stock(
+/// Waits until the ledger has a partition up to `seq`, which is not before a change of a sale, and looks whether the
+/// ledger has made it. A repair undoes no change that it has seen there.
+pub(crate) async fn confirm_change(
     ledger: &dyn Ledger,
-    (campaign, stock): (CampaignId, u64),
+    (campaign, is_made): (CampaignId, impl Fn(&Campaign) -> bool),
     (partition, seq): (PartitionId, Seq),
     wait_max: Duration,
 ) -> Result<(), EngineError> {
@@ -64,10 +65,10 @@ pub(crate) async fn confirm_stock(
         return Err(unknown("the ledger has not confirmed it in time"));
     }
     let record = ledger.campaign(campaign).await.map_err(failed)?;
-    match record.is_some_and(|record| record.campaign.supply() == stock) {
+    match record.is_some_and(|record| is_made(&record.campaign)) {
         true => Ok(()),
         false => Err(unknown(
-            "the ledger has another stock: somebody else has changed it, its entry is in quarantine, or it is lost",
+            "the ledger has it otherwise: somebody else has changed it, its entry is in quarantine, or it is lost",
         )),
     }
 }
@@ -193,8 +194,9 @@ mod tests {
     async fn a_lost_change_of_the_stock_is_not_confirmed() {
         let case = Case::new().await;
         let confirmed = async |stock, seq| {
-            let (sale, place) = ((case.target.id, stock), (PARTITION, seq));
-            let confirmed = confirm_stock(&case.ledger, sale, place, Duration::ZERO).await;
+            let is_made = |campaign: &Campaign| campaign.supply() == stock;
+            let (sale, place) = ((case.target.id, is_made), (PARTITION, seq));
+            let confirmed = confirm_change(&case.ledger, sale, place, Duration::ZERO).await;
             confirmed.map_err(|error| error.to_string())
         };
         assert_eq!(confirmed(5, 1).await, Ok(()));
@@ -202,7 +204,7 @@ mod tests {
         assert!(late.contains("in time"), "{late}");
         assert_eq!(case.ledger.settle_past(PARTITION, 1, &[], 2).await, Ok(2));
         let lost = confirmed(4, 2).await.unwrap_err();
-        assert!(lost.contains("another stock"), "{lost}");
+        assert!(lost.contains("otherwise"), "{lost}");
         case.settle(3, Event::StockChanged { units: -1 }).await;
         assert_eq!(confirmed(4, 3).await, Ok(()));
         let entry = case.entry(4, Event::StockChanged { units: -1 });

@@ -22,6 +22,15 @@ pub(crate) enum Sale {
         #[command(flatten)]
         node: NodeArgs,
     },
+    /// Change window, limit or price, while the sale is live or ahead of its start. The same again changes nothing.
+    SetTerms {
+        /// The sale's id.
+        sale: CampaignId,
+        #[command(flatten)]
+        terms: Terms,
+        #[command(flatten)]
+        node: NodeArgs,
+    },
     /// Change what people see: title, product, description, picture. An empty text takes away, but for the title.
     Describe {
         /// The sale's id.
@@ -45,6 +54,49 @@ pub(crate) enum Sale {
         #[command(flatten)]
         node: NodeArgs,
     },
+}
+
+/// What to change about the terms of a sale.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Terms {
+    /// When it opens, such as 2027-01-15T08:00:00Z: not in the past, and only while it has not opened.
+    #[arg(long, value_name = "TIME")]
+    starts_at: Option<String>,
+    /// When it ends: not in the past.
+    #[arg(long, value_name = "TIME")]
+    ends_at: Option<String>,
+    /// Units that one user may have. Whoever has more keeps them.
+    #[arg(long, value_name = "UNITS")]
+    limit: Option<u32>,
+    /// The price of one unit for orders from then on, in minor units, with its currency.
+    #[arg(long, num_args = 2, value_names = ["MINOR", "CURRENCY"])]
+    price: Option<Vec<String>>,
+}
+
+impl Terms {
+    /// The body of the request.
+    fn change(&self) -> anyhow::Result<Value> {
+        let price = self.price.as_deref().map(money).transpose()?;
+        let given = [
+            ("starts_at", self.starts_at.clone().map(Value::from)),
+            ("ends_at", self.ends_at.clone().map(Value::from)),
+            ("per_user_limit", self.limit.map(Value::from)),
+            ("unit_price", price),
+        ];
+        let field = |(field, value): (&str, Option<Value>)| Some((field.to_owned(), value?));
+        let fields: serde_json::Map<String, Value> = given.into_iter().filter_map(field).collect();
+        Ok(fields.into())
+    }
+}
+
+fn money(words: &[String]) -> anyhow::Result<Value> {
+    let [minor, currency] = words else {
+        return Err(UsageError::new("a price is a number and a currency").into());
+    };
+    let number = |_| UsageError::new(format!("{minor} is no number of minor units"));
+    let minor: i64 = minor.parse().map_err(number)?;
+    Ok(json!({ "amount": minor, "currency": currency }))
 }
 
 /// What people see of a sale.
@@ -109,6 +161,18 @@ async fn carry_out(command: &Sale) -> anyhow::Result<()> {
             println!(
                 "{sale}: stock {stock}, granted {}, remaining {}",
                 state["granted"], state["remaining"]
+            );
+        }
+        Sale::SetTerms { sale, terms, node } => {
+            let changed = patch(node, sale, terms.change()?).await?;
+            let state = &changed["state"];
+            println!(
+                "{sale}: from {} up to {}, {} a user, {} {} a unit",
+                word(&state["starts_at"]),
+                word(&state["ends_at"]),
+                changed["per_user_limit"],
+                changed["unit_price"]["amount"],
+                word(&changed["unit_price"]["currency"])
             );
         }
         Sale::Describe { sale, texts, node } => {

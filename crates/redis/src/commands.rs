@@ -47,6 +47,9 @@ impl Node {
             Command::SetStock { campaign, stock } => {
                 self.set_stock(campaign, stock).await.map(Reply::Acted)
             }
+            Command::SetTerms { campaign, change } => {
+                self.set_terms(campaign, &change).await.map(Reply::Acted)
+            }
             Command::Tick { events_max } => {
                 let list = self.partitions.list();
                 let ticks = list
@@ -280,6 +283,9 @@ impl Node {
             }
             let text = reply.text();
             let (events, more) = text.split_once(' ').unwrap_or(("0", "0"));
+            if more == "2" {
+                self.follow_terms(&meta).await?;
+            }
             left = left.saturating_sub(events.parse().unwrap_or(0));
             if more == "0" || left == 0 {
                 return Ok(more != "0");

@@ -216,7 +216,11 @@ impl Gate {
         let terms: Vec<_> = partitions.of_campaign(meta).map(term).collect();
         let before = partitions.part_tallies(meta).await?;
         let tallies = before.iter().map(|part| &part.tally);
-        let state = CampaignGate::of_parts(meta.window, meta.limit, tallies)
+        // Of a spread sale those that count are on their way to the other parts.
+        let latest = before.iter().max_by_key(|part| part.revision);
+        let latest = latest.map(|part| (part.window, part.limit));
+        let state = latest
+            .and_then(|(window, limit)| CampaignGate::of_parts(window, limit, tallies))
             .filter(|state| state.is_inactive(partitions.clock.now()));
         let Some(state) = state else {
             return Ok(None);

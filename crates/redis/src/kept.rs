@@ -77,7 +77,7 @@ impl KeptAnswers {
     pub(crate) fn keep_step(&self, meta: &CampaignMeta, event: Event) {
         let entry = Entry {
             seq: 0,
-            at: meta.window.starts_at(),
+            at: meta.origin,
             campaign: meta.id,
             event,
         };

@@ -34,6 +34,7 @@ mod scripts;
 mod snapshot;
 mod tally;
 mod tasks;
+mod terms;
 mod transfer;
 mod transport;
 mod waiting;

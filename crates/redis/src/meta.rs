@@ -1,4 +1,4 @@
-//! What never changes about a campaign, as nodes cache it.
+//! What nodes cache of a campaign.
 
 use qiang_core::{
     admission::AdmissionRatio,
@@ -8,15 +8,17 @@ use qiang_core::{
 };
 
 /// The fields of a campaign's hash that [`CampaignMeta`] is read from.
-pub(crate) const FIELDS: [&str; 8] = [
-    "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit",
+pub(crate) const FIELDS: [&str; 9] = [
+    "kind", "starts", "ends", "limit", "hold", "parts", "ack", "admit", "opens",
 ];
 
-/// What never changes about a campaign.
+/// What is known of a campaign. Only window and limit of a sale change; they are as they were when this was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CampaignMeta {
     pub(crate) id: CampaignId,
     pub(crate) kind: CampaignKind,
+    /// What grants are dated from: the start with which it was opened.
+    pub(crate) origin: Timestamp,
     pub(crate) window: Window,
     pub(crate) limit: u32,
     pub(crate) hold_ms: i64,
@@ -40,7 +42,8 @@ impl CampaignMeta {
         Some(Self {
             id,
             kind,
-            window: Window::new(instant(1)?, instant(2)?).ok()?,
+            origin: instant(1)?,
+            window: Window::new(instant(8).or(instant(1))?, instant(2)?).ok()?,
             limit: value(3)?.parse().ok()?,
             hold_ms: value(4)?.parse().ok()?,
             parts: value(5)?.parse().ok()?,
@@ -59,6 +62,6 @@ impl CampaignMeta {
     /// The instant that an offset stands for.
     pub(crate) fn at(&self, offset: &str) -> Option<Timestamp> {
         let offset = offset.parse().ok()?;
-        Some(self.window.starts_at().plus_millis(offset))
+        Some(self.origin.plus_millis(offset))
     }
 }

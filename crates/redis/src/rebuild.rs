@@ -342,8 +342,11 @@ impl<'a> Rebuild<'a> {
             all.insert("withheld_shares", shares);
         }
         let end = (!is_over).then_some(meta.window.ends_at());
+        // Other parts are to follow the terms of this one at once.
+        let leads = all.get("behind").is_some_and(|behind| behind == "1");
         let due = end
             .into_iter()
+            .chain(leads.then(Timestamp::default))
             .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))
             .min();
         let mut script_keys = vec![

@@ -25,6 +25,7 @@ mod sample;
 mod sides;
 mod spread;
 mod stock;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,8 +63,8 @@ struct Evidence {
     /// What was found when the repair began.
     noted: Noted,
     journal: Journal,
-    /// By how many units entries in quarantine change the stock of campaigns.
-    stock_changes: BTreeMap<CampaignId, i64>,
+    /// What entries in quarantine change about sales.
+    quarantined: stock::Changes,
 }
 
 #[async_trait]
@@ -189,7 +190,7 @@ impl RedisEngine {
         Ok(Evidence {
             end: Mutex::new(end),
             kept: by_campaign(kept),
-            stock_changes: stock::in_quarantine(partition, ledger).await?,
+            quarantined: stock::in_quarantine(partition, ledger).await?,
             journal: Journal::read(ledger, partition, &noted.epoch).await?,
             noted,
         })

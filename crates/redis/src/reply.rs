@@ -63,14 +63,21 @@ impl<'a> Claims<'a> {
             }
             b'A' => Outcome::AlreadyGranted(grant(meta, rest)?),
             b'P' => Outcome::Paused,
+            // Of a sale, whose start and limit may be changed, the line says them.
             b'N' => Outcome::NotStarted {
-                starts_at: meta.window.starts_at(),
+                starts_at: match rest {
+                    "" => meta.window.starts_at(),
+                    millis => Timestamp::from_millis(millis.parse().ok()?),
+                },
             },
             b'E' => Outcome::Ended,
-            b'L' => Outcome::LimitReached {
-                limit: meta.limit,
-                held: rest.parse().ok()?,
-            },
+            b'L' => {
+                let (held, limit) = rest.split_once(' ').unwrap_or((rest, ""));
+                Outcome::LimitReached {
+                    limit: limit.parse().unwrap_or(meta.limit),
+                    held: held.parse().ok()?,
+                }
+            }
             b'S' => Outcome::SoldOut {
                 remaining: rest.parse().ok()?,
             },

@@ -43,6 +43,8 @@ scripts! {
     TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "campaign", "take_back";
     ACT = "act", AT_MAXMEMORY "prelude", "campaign", "act";
     SET_STOCK = "set_stock", AT_MAXMEMORY "prelude", "campaign", "set_stock";
+    SET_TERMS = "set_terms", AT_MAXMEMORY "prelude", "campaign", "set_terms";
+    FOLLOW_TERMS = "follow_terms", AT_MAXMEMORY "prelude", "campaign", "follow_terms";
     TICK = "tick", AT_MAXMEMORY "prelude", "campaign", "tick";
     TALLY = "tally", "prelude", "campaign", "tally";
     RELEASE = "release", "prelude", "campaign", "release";

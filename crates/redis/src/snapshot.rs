@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use qiang_connect::{part_of, unavailable};
 use qiang_core::{
     book::PaymentOutcome,
-    campaign::{Campaign, CampaignKind, Phase, Rules},
+    campaign::{Campaign, CampaignKind, Phase, Rules, Terms},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, PaymentRef, UserId},
     order::OrderState,
     ports::{EngineError, Ledger, LedgerError, SettledPart, SettledPayment, SettledRow},
     reconcile::{EnginePart, GrantRow, PartFacts, PartRows},
     rows::has_fixed_shares,
+    time::{Timestamp, Window},
 };
 use redis::Cmd;
 
@@ -45,9 +46,14 @@ pub(crate) struct PartSnapshot {
     /// The stock of a sale, as its first part has it: units in all, those that are withheld included. None of another
     /// part, and where an earlier release has opened a spread sale.
     pub(crate) stock: Option<u64>,
+    /// The terms of a sale, and which change of them they are: 0 for those with which it was opened.
+    pub(crate) terms: Option<Revised>,
     /// The epoch of the last repair that has written its numbers.
     pub(crate) repaired: Option<String>,
 }
+
+/// Terms of a sale, after the number of the change by which it got them.
+pub(crate) type Revised = (Seq, Terms);
 
 /// A part as the ledger has it.
 pub(crate) struct SettledSnapshot {
@@ -104,6 +110,7 @@ impl Partitions {
             withheld: head.withheld,
             withheld_shares: head.withheld_shares,
             stock: head.stock,
+            terms: head.terms,
             repaired: head.repaired,
             meta: head.meta,
         }))
@@ -241,7 +248,20 @@ pub(crate) struct Head {
     withheld: (u64, i64),
     withheld_shares: String,
     stock: Option<u64>,
+    terms: Option<Revised>,
     repaired: Option<String>,
+}
+
+/// The terms of a sale as the hash of one of its parts has them.
+pub(crate) fn terms_in(fields: &HashMap<String, String>) -> Option<Revised> {
+    let number = |name: &str| fields.get(name)?.parse::<i64>().ok();
+    let instant = |name: &str| number(name).map(Timestamp::from_millis);
+    let terms = Terms {
+        window: Window::new(instant("opens").or(instant("starts"))?, instant("ends")?).ok()?,
+        per_user_limit: u32::try_from(number("limit")?).ok()?,
+        unit_price_minor: number("price")?,
+    };
+    Some((number("terms").unwrap_or(0) as Seq, terms))
 }
 
 impl Head {
@@ -255,7 +275,10 @@ impl Head {
             facts: PartFacts {
                 campaign: id,
                 kind: meta.kind,
-                limit: meta.limit,
+                // Lowering the limit has taken nothing back.
+                limit: get("limit_max")
+                    .and_then(|most| most.parse().ok())
+                    .map_or(meta.limit, |most| meta.limit.max(most)),
                 hold_ms: meta.hold_ms,
                 fixed_shares: get("rule")? == "shares",
                 parts: meta.parts,
@@ -274,6 +297,7 @@ impl Head {
                 1 => unit("supply").map(|supply| supply + unit("withheld").unwrap_or(0)),
                 _ => unit("stock"),
             },
+            terms: terms_in(fields),
             repaired: get("repaired").map(str::to_owned),
             meta,
         })

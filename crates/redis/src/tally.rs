@@ -5,11 +5,11 @@ use futures_util::future::join_all;
 use crate::{meta::CampaignMeta, partitions::Partitions, scripts::TALLY};
 use qiang_connect::{SCRIPT_KEYS, eval, unavailable};
 use qiang_core::{
-    campaign::{Phase, Tally},
+    campaign::{Phase, Tally, Terms},
     event::PartitionId,
     id::CampaignId,
     ports::EngineError,
-    time::Timestamp,
+    time::{Timestamp, Window},
 };
 
 const VERSIONS: &str = include_str!("lua/versions.lua");
@@ -20,6 +20,11 @@ pub(crate) struct PartTally {
     pub(crate) tally: Tally,
     pub(crate) now: Timestamp,
     pub(crate) version: u64,
+    /// When claims are accepted, and units that one user may have.
+    pub(crate) window: Window,
+    pub(crate) limit: u32,
+    /// Which change of a sale's terms they are of.
+    pub(crate) revision: u64,
 }
 
 impl PartTally {
@@ -31,7 +36,7 @@ impl PartTally {
         let (supply, granted, remaining, returned) = (unit()?, unit()?, unit()?, unit()?);
         let (funded_minor, claimed_minor, remaining_minor, refunded_minor) =
             (next()?, next()?, next()?, next()?);
-        let tally = Tally {
+        let mut tally = Tally {
             phase,
             supply,
             granted,
@@ -42,14 +47,29 @@ impl PartTally {
             remaining_minor,
             refunded_minor,
             grants: u32::try_from(next()?).ok()?,
+            terms: None,
         };
         let now = Timestamp::from_millis(next()?);
         let _seq = next()?;
         let version = next()? as u64;
+        let mut instant = || Some(Timestamp::from_millis(next()?));
+        let window = Window::new(instant()?, instant()?).ok()?;
+        let limit = u32::try_from(next()?).ok()?;
+        let unit_price_minor = next()?;
+        // A packet has no price, and no terms that change.
+        tally.terms = (unit_price_minor >= 0).then_some(Terms {
+            window,
+            per_user_limit: limit,
+            unit_price_minor,
+        });
+        let revision = next()? as u64;
         Some(Self {
             tally,
             now,
             version,
+            window,
+            limit,
+            revision,
         })
     }
 }
@@ -75,6 +95,9 @@ pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
         Phase::Ended => 3,
         Phase::Closed => 4,
     };
+    // Where a part has not followed yet, the latest terms count.
+    let latest = parts.iter().max_by_key(|part| part.revision);
+    let terms = latest.and_then(|part| part.tally.terms);
     let tallies = parts.iter().map(|part| part.tally);
     tallies.reduce(|sum, part| Tally {
         phase: std::cmp::min_by_key(sum.phase, part.phase, order),
@@ -87,6 +110,7 @@ pub(crate) fn sum(parts: &[PartTally]) -> Option<Tally> {
         remaining_minor: sum.remaining_minor + part.remaining_minor,
         refunded_minor: sum.refunded_minor + part.refunded_minor,
         grants: sum.grants + part.grants,
+        terms,
     })
 }
 

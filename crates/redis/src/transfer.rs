@@ -25,6 +25,7 @@ use qiang_core::{
     event::PartitionId,
     id::CampaignId,
     ports::EngineError,
+    time::Timestamp,
 };
 
 /// Shares that a transfer moves at most: the number of a script's arguments is limited. Units of a sale need none.
@@ -47,17 +48,19 @@ struct Stock {
     partition: PartitionId,
     remaining: u64,
     phase: String,
+    ends_at: Timestamp,
     /// Claims change the units and the number of grants, transfers the version.
     stamp: [String; 3],
 }
 
 impl Stock {
-    fn read(partition: PartitionId, fields: [Option<String>; 5]) -> Option<Self> {
-        let [remaining, phase, granted, grants, version] = fields;
+    fn read(partition: PartitionId, fields: [Option<String>; 6]) -> Option<Self> {
+        let [remaining, phase, granted, grants, version, ends] = fields;
         Some(Self {
             partition,
             remaining: remaining?.parse().ok()?,
             phase: phase?,
+            ends_at: Timestamp::from_millis(ends?.parse().ok()?),
             stamp: [granted?, grants?, version?],
         })
     }
@@ -164,8 +167,10 @@ impl Partitions {
                 continue;
             }
             let before = self.stocks(meta, &serving).await?;
-            let over = self.clock.now() >= meta.window.ends_at();
-            let ready = |part: &Stock| part.remaining >= min || part.phase != UNDER_WAY || over;
+            let now = self.clock.now();
+            let ready = |part: &Stock| {
+                part.remaining >= min || part.phase != UNDER_WAY || now >= part.ends_at
+            };
             let (own, others): (Vec<_>, Vec<_>) =
                 before.iter().partition(|part| part.partition == taker);
             if own.into_iter().any(ready) {
@@ -301,7 +306,7 @@ impl Partitions {
         meta: &CampaignMeta,
         partition: PartitionId,
     ) -> Result<Stock, EngineError> {
-        let names = ["remaining", "phase", "granted", "grants", "version"];
+        let names = ["remaining", "phase", "granted", "grants", "version", "ends"];
         let mut command = redis::cmd("HMGET");
         command
             .arg(self.keys().campaign(partition, meta.id))

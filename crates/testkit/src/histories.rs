@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use qiang_core::{
     book::{CampaignAction, Claim, Command, Setup},
+    campaign::TermsChange,
     id::PaymentRef,
     split::SplitRule,
 };
@@ -61,6 +62,27 @@ pub enum CommandDraft {
         campaign: usize,
         stock: u32,
     },
+    SetTerms {
+        campaign: usize,
+        change: TermsChange,
+    },
+}
+
+/// Changes of terms, with instants so many milliseconds behind [`OPENS`], mostly one thing at a time.
+pub fn terms_change(instants: std::ops::Range<i64>) -> impl Strategy<Value = TermsChange> {
+    let instant = move || {
+        let millis = instants.clone();
+        prop::option::weighted(0.4, millis.prop_map(|millis| OPENS.plus_millis(millis)))
+    };
+    let (limit, price) = (prop::option::of(0..6_u32), prop::option::of(-1..4_i64));
+    (instant(), instant(), limit, price).prop_map(
+        |(starts_at, ends_at, per_user_limit, unit_price_minor)| TermsChange {
+            starts_at,
+            ends_at,
+            per_user_limit,
+            unit_price_minor,
+        },
+    )
 }
 
 /// One step of a history.
@@ -119,6 +141,8 @@ fn step() -> impl Strategy<Value = CommandDraft> {
         1 => (campaign(), action).prop_map(|(campaign, action)| CommandDraft::Act { campaign, action }),
         2 => (campaign(), 0..16_u32)
             .prop_map(|(campaign, stock)| CommandDraft::SetStock { campaign, stock }),
+        2 => (campaign(), terms_change(-MINUTE_MS..30 * MINUTE_MS))
+            .prop_map(|(campaign, change)| CommandDraft::SetTerms { campaign, change }),
     ]
 }
 
@@ -203,6 +227,10 @@ impl CommandDraft {
             Self::SetStock { campaign, stock } => Command::SetStock {
                 campaign: target(campaign).id,
                 stock: stock.into(),
+            },
+            Self::SetTerms { campaign, change } => Command::SetTerms {
+                campaign: target(campaign).id,
+                change,
             },
         })
     }

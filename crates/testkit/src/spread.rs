@@ -259,7 +259,9 @@ impl SpreadBook {
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. } => unreachable!("a book moves nothing between parts"),
-            Event::Paused | Event::Resumed | Event::Ended => self.append_to_all(&entry),
+            Event::Paused | Event::Resumed | Event::Ended | Event::TermsChanged { .. } => {
+                self.append_to_all(&entry);
+            }
             Event::StockChanged { .. } => self.append(0, entry),
             Event::Closed {
                 returned,

@@ -58,6 +58,10 @@ impl From<CampaignError> for Problem {
             CampaignError::Price => "#/unit_price/amount",
             CampaignError::Description => "#/description",
             CampaignError::ImageUrl => "#/image_url",
+            CampaignError::HasOpened => "#/starts_at",
+            CampaignError::InThePast | CampaignError::Window => {
+                return Self::invalid(error.to_string());
+            }
         };
         Self::invalid_at(pointer, error.to_string())
     }

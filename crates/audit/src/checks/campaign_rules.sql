@@ -8,7 +8,8 @@ WHERE NOT CASE kind
         per_user_limit = 1 AND coalesce(total, 0) >= supply AND split_rule IS NOT NULL AND length(seed) IS 32
         AND length(commitment) IS 32 AND unit_price IS NULL AND hold_ms IS NULL
     WHEN 'sale' THEN
-        per_user_limit BETWEEN 1 AND supply AND coalesce(unit_price, -1) >= 0 AND coalesce(hold_ms, 0) > 0
+        per_user_limit >= 1 AND (per_user_limit <= supply OR terms_revision > 0 AND parts > 1 AND phase <> 'closed')
+        AND coalesce(unit_price, -1) >= 0 AND coalesce(hold_ms, 0) > 0
         AND total IS NULL AND split_rule IS NULL AND seed IS NULL
     ELSE 0
 END

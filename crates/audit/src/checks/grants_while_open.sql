@@ -15,6 +15,6 @@ WHERE l.seq < (SELECT coalesce(min(since), 9223372036854775807) FROM temp.phases
   AND l.kind IN ('granted', 'reinstated')
 UNION ALL
 SELECT format('campaign #%d: entry %d was %s at %d, outside the window', l.campaign, l.seq, l.kind, l.at)
-FROM campaigns c
-CROSS JOIN temp.log l ON l.campaign = c.ref
-WHERE l.kind IN ('granted', 'reinstated') AND (l.at < c.starts_at OR l.at >= c.ends_at);
+FROM temp.terms t
+CROSS JOIN temp.log l ON l.campaign = t.campaign AND l.seq > t.since AND l.seq < t.until
+WHERE l.kind IN ('granted', 'reinstated') AND (l.at < t.starts_at OR l.at >= t.ends_at);

@@ -5,6 +5,11 @@ SELECT format('%d campaigns are #%d', count(*), ref) FROM campaigns GROUP BY ref
 UNION ALL
 SELECT format('%d campaigns are %s', count(*), id) FROM campaigns GROUP BY id HAVING count(*) > 1
 UNION ALL
+SELECT format('campaign #%d: %d terms have the revision %d', campaign, count(*), revision)
+FROM sale_terms
+GROUP BY campaign, revision
+HAVING count(*) > 1
+UNION ALL
 SELECT format('campaign #%d: %d parts are in partition %d', campaign, count(*), partition)
 FROM parts
 GROUP BY campaign, partition

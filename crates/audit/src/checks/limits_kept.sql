@@ -1,12 +1,21 @@
--- Nobody has more of a campaign than its limit, and nobody got it outside its window.
+-- Nobody has more of a campaign than its limit, and nobody got it outside its window. Of a sale whose terms were
+-- changed, the largest limit that it has had counts, and the widest window.
 SELECT orders + shares FROM temp.totals;
 
-SELECT format('campaign #%d: %s has %d of at most %d', c.ref, o.user, sum(o.quantity), c.per_user_limit)
-FROM campaigns c
+WITH bounds AS (
+    SELECT c.ref, min(c.starts_at, coalesce(min(t.starts_at), c.starts_at)) AS starts_at,
+           max(c.ends_at, coalesce(max(t.ends_at), c.ends_at)) AS ends_at,
+           max(c.per_user_limit, coalesce(max(t.per_user_limit), 0)) AS most
+    FROM campaigns c
+    LEFT JOIN sale_terms t ON t.campaign = c.ref
+    GROUP BY c.ref
+)
+SELECT format('campaign #%d: %s has %d of at most %d', c.ref, o.user, sum(o.quantity), c.most)
+FROM bounds c
 JOIN orders o ON o.campaign = c.ref
 WHERE o.state IN ('held', 'paid')
 GROUP BY c.ref, o.user
-HAVING sum(o.quantity) > c.per_user_limit
+HAVING sum(o.quantity) > c.most
 UNION ALL
 SELECT format('campaign #%d: %s has %d shares', campaign, user, count(*))
 FROM shares
@@ -15,7 +24,7 @@ GROUP BY campaign, user
 HAVING count(*) > 1
 UNION ALL
 SELECT format('campaign #%d: grant %d was made at %d, outside the window', c.ref, g.number, g.granted_at)
-FROM campaigns c
+FROM bounds c
 JOIN (
     SELECT campaign, number, granted_at FROM orders
     UNION ALL

@@ -12,4 +12,6 @@ WHERE c.ref IS NULL
       AND (l.number IS NULL OR l.user IS NULL OR c.kind <> 'sale')
    OR l.kind IN ('paid', 'reinstated', 'refund_due') AND l.note IS NULL
    OR l.kind = 'stock_changed' AND (coalesce(l.amount, 0) = 0 OR c.kind <> 'sale')
+   OR l.kind = 'terms_changed' AND (coalesce(l.quantity, 0) < 1 OR coalesce(l.amount, -1) < 0 OR l.note IS NULL
+                                    OR c.kind <> 'sale')
    OR l.kind = 'closed' AND (coalesce(l.quantity, -1) < 0 OR coalesce(l.amount, -1) < 0);

@@ -8,7 +8,8 @@ CROSS JOIN temp.grants g ON g.campaign = c.ref
 LEFT JOIN orders o ON o.campaign = g.campaign AND o.number = g.number
 WHERE c.kind = 'sale' AND g.settled
   AND (o.user, o.quantity, o.amount, o.granted_at, o.hold_until, o.one_per_user)
-      IS NOT (g.user, g.quantity, g.amount, g.at, g.at + c.hold_ms, c.per_user_limit = 1)
+      IS NOT (g.user, g.quantity, g.amount, g.at, g.at + c.hold_ms,
+              CASE c.terms_revision WHEN 0 THEN c.per_user_limit = 1 ELSE o.one_per_user END)
 UNION ALL
 SELECT format('campaign #%d: order %d has another key than entry %d', o.campaign, o.number, e.seq)
 FROM orders o

@@ -1,11 +1,12 @@
--- At no point of the log does a user have more units of a campaign than its limit.
+-- At no point of the log does a user come to more units of a campaign than its limit is there. A limit that is lowered
+-- takes nothing back.
 SELECT grants FROM temp.totals;
 
-SELECT format('campaign #%d: at entry %d %s has %d of at most %d', w.campaign, w.seq, w.user, w.held, c.per_user_limit)
+SELECT format('campaign #%d: at entry %d %s has %d of at most %d', w.campaign, w.seq, w.user, w.held, t.per_user_limit)
 FROM (
-    SELECT campaign, seq, user, sum(units) OVER (PARTITION BY campaign, user ORDER BY seq) AS held
+    SELECT campaign, seq, user, units, sum(units) OVER (PARTITION BY campaign, user ORDER BY seq) AS held
     FROM temp.log
     WHERE units <> 0
 ) w
-JOIN campaigns c ON c.ref = w.campaign
-WHERE w.held NOT BETWEEN 0 AND c.per_user_limit;
+JOIN temp.terms t ON t.campaign = w.campaign AND t.since < w.seq AND t.until > w.seq
+WHERE w.held < 0 OR w.units > 0 AND w.held > t.per_user_limit;

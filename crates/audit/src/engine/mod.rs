@@ -28,8 +28,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Campaigns whose numbers are read in one atomic step.
 const CAMPAIGNS_MAX: usize = 256;
 /// What is read of a campaign's hash.
-const NUMBERS: [&str; 6] = [
-    "granted", "returned", "withheld", "supply", "stock", "parts",
+const NUMBERS: [&str; 13] = [
+    "granted", "returned", "withheld", "supply", "stock", "parts", "index", "terms", "starts",
+    "opens", "ends", "limit", "price",
 ];
 /// Records of the log that are read by one call.
 const RECORDS_MAX: usize = 256;
@@ -71,6 +72,11 @@ struct Part {
     upto: i64,
     /// Units in all, where this part knows it.
     stock: Option<i64>,
+    /// Whether it is the first one.
+    is_first: bool,
+    /// Which change of a sale's terms it goes by; then start, end, limit and price.
+    revision: i64,
+    terms: [Option<i64>; 4],
 }
 
 #[derive(Default)]
@@ -103,12 +109,17 @@ impl State {
             insert.execute((head.partition, head.settled, head.head, head.missing))?;
         }
         let mut insert =
-            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?, ?)")?;
+            conn.prepare("INSERT OR REPLACE INTO temp.engine_parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
         for part in &self.parts {
             let key = (part.partition, &part.campaign);
             let (granted, returned) = (part.granted, part.returned);
             let (withheld, upto, stock) = (part.withheld, part.upto, part.stock);
-            insert.execute((key.0, key.1, granted, returned, withheld, upto, stock))?;
+            let (first, revision, [starts, ends, limit, price]) =
+                (part.is_first, part.revision, part.terms);
+            insert.execute((
+                key.0, key.1, granted, returned, withheld, upto, stock, first, revision, starts,
+                ends, limit, price,
+            ))?;
         }
         conn.execute_batch(QUARANTINE)?;
         let mut insert = conn.prepare("INSERT INTO temp.flight VALUES (?, ?, ?, ?, ?, ?)")?;
@@ -235,11 +246,20 @@ impl Reader {
             let head = redis::from_redis_value::<Option<i64>>(seq)
                 .context("the log's end cannot be read")?;
             for (campaign, numbers) in some.iter().zip(answer) {
-                let numbers = redis::from_redis_value::<[Option<i64>; 6]>(numbers);
-                let [granted, returned, withheld, supply, stock, parts_count] = numbers
-                    .with_context(|| {
-                        format!("the engine's numbers of campaign {campaign} cannot be read")
-                    })?;
+                let numbers = redis::from_redis_value::<[Option<i64>; 13]>(numbers);
+                let [
+                    granted,
+                    returned,
+                    withheld,
+                    supply,
+                    stock,
+                    parts_count,
+                    index,
+                    terms @ ..,
+                ] = numbers.with_context(|| {
+                    format!("the engine's numbers of campaign {campaign} cannot be read")
+                })?;
+                let [revision, starts, opens, ends, limit, price] = terms;
                 let withheld = withheld.unwrap_or(0);
                 let whole = supply.filter(|_| parts_count == Some(1));
                 if let (Some(granted), Some(returned), Some(upto)) = (granted, returned, head) {
@@ -251,6 +271,9 @@ impl Reader {
                         withheld,
                         upto,
                         stock: stock.or(whole.map(|supply| supply + withheld)),
+                        is_first: index == Some(0),
+                        revision: revision.unwrap_or(0),
+                        terms: [opens.or(starts), ends, limit, price],
                     });
                 }
             }

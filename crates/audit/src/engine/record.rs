@@ -64,7 +64,7 @@ fn event(line: &str) -> Option<(&str, Option<i64>, Option<i64>)> {
             (kind, Some(number?), None)
         }
         "opened" | "paused" | "resumed" | "ended" | "transferred_out" | "transferred_in"
-        | "transfer_returned" => (kind, None, None),
+        | "transfer_returned" | "terms_changed" => (kind, None, None),
         _ => return None,
     })
 }

@@ -17,6 +17,12 @@ CREATE TEMP TABLE engine_parts (
     withheld  INTEGER NOT NULL,
     upto      INTEGER NOT NULL,
     stock     INTEGER,            -- units in all, withheld ones included; null: another part knows
+    is_first  INTEGER NOT NULL,
+    revision  INTEGER NOT NULL,   -- of a sale's terms; 0: those of its creation
+    starts_at INTEGER,
+    ends_at   INTEGER,
+    per_user_limit INTEGER,
+    unit_price INTEGER,
     PRIMARY KEY (campaign, partition)
 ) WITHOUT ROWID;
 

@@ -46,6 +46,7 @@ fn in_full(sql: &str) -> String {
         "held",
         "tried",
         "restocked",
+        "repriced",
         "rush",
     ] {
         let row = format!("(SELECT ref FROM campaigns WHERE title = '{title}')");
@@ -118,6 +119,35 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             entry("@restocked", 11, "NULL, NULL, NULL, -1, NULL"),
         ),
         ("a change of the stock by nothing", &["log_entries"], entry("@held", 11, "NULL, NULL, NULL, 0, NULL")),
+        (
+            "terms that no entry says",
+            &["terms_sound", "terms_follow_log"],
+            "INSERT INTO sale_terms VALUES (@held, 4, 1, 1, 2, 1, 1)".to_owned(),
+        ),
+        (
+            "terms that are not those of the last change",
+            &["terms_sound"],
+            "UPDATE campaigns SET per_user_limit = 1 WHERE ref = @repriced".to_owned(),
+        ),
+        (
+            "terms that are not those of their entry",
+            &["terms_follow_log"],
+            "UPDATE sale_terms SET unit_price = 56 WHERE campaign = @repriced AND unit_price = 55".to_owned(),
+        ),
+        (
+            "an order at the price of another time",
+            &["order_prices"],
+            "UPDATE events SET amount = 7 WHERE kind = 12 AND campaign = @repriced AND amount = 0;
+             UPDATE sale_terms SET unit_price = 7 WHERE campaign = @repriced AND unit_price = 0"
+                .to_owned(),
+        ),
+        (
+            "more than the limit of that time",
+            &["user_limit"],
+            "UPDATE events SET quantity = 2 WHERE kind = 12 AND campaign = @repriced AND quantity = 3;
+             UPDATE sale_terms SET per_user_limit = 2 WHERE campaign = @repriced AND per_user_limit = 3"
+                .to_owned(),
+        ),
         (
             "a change of a packet's stock",
             &["log_entries"],

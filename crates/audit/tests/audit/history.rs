@@ -11,7 +11,9 @@ use std::{
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, PaymentOutcome, Reply, Setup},
-    campaign::{AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale},
+    campaign::{
+        AckLevel, Campaign, CampaignKind, RedPacket, Requirements, Rules, Sale, TermsChange,
+    },
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     money::Money,
@@ -233,6 +235,16 @@ impl World {
         self.submit(Command::SetStock { campaign, stock }).unwrap();
     }
 
+    fn set_terms(&self, campaign: CampaignId, limit: u32, price: i64, ends: Option<i64>) {
+        let change = TermsChange {
+            starts_at: None,
+            ends_at: ends.map(|second| Timestamp::from_millis(START + second * 1_000)),
+            per_user_limit: Some(limit),
+            unit_price_minor: Some(price),
+        };
+        self.submit(Command::SetTerms { campaign, change }).unwrap();
+    }
+
     fn act(&self, campaign: CampaignId, action: CampaignAction) {
         self.submit(Command::Act { campaign, action }).unwrap();
     }
@@ -404,4 +416,14 @@ fn late_orders(world: &mut World) {
     world.set_stock(restocked, 4);
     world.set_stock(restocked, 5);
     world.buy(restocked, "dan", 1);
+
+    // Its price and its limit go up and down, and it ends earlier; whoever has more than the last limit keeps it.
+    let repriced = world.sale("repriced", (300, 5_000), 9, 1, 40);
+    let first = world.buy(repriced, "ann", 1);
+    world.set_terms(repriced, 3, 55, Some(4_000));
+    world.buy(repriced, "ann", 2);
+    world.set_terms(repriced, 1, 0, None);
+    world.buy(repriced, "bob", 1);
+    world.cancel(first);
+    world.set_terms(repriced, 2, 40, None);
 }

@@ -8,6 +8,7 @@ use std::{
 use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
 use qiang_core::{
     book::{CampaignAction, Command, Setup},
+    campaign::TermsChange,
     event::PartitionId,
     id::{OrderId, PaymentRef},
     money::Money,
@@ -165,6 +166,15 @@ impl World {
         self.submit(Command::SetStock { campaign, stock });
     }
 
+    pub(super) fn set_price(&self, target: Target, minor: i64) {
+        let campaign = target.id;
+        let change = TermsChange {
+            unit_price_minor: Some(minor),
+            ..TermsChange::default()
+        };
+        self.submit(Command::SetTerms { campaign, change });
+    }
+
     pub(super) fn close(&self, target: Target) {
         let (campaign, action) = (target.id, CampaignAction::Close);
         self.submit(Command::Act { campaign, action });
@@ -202,6 +212,7 @@ impl World {
             "engine_positions",
             "engine_counts",
             "engine_stock",
+            "engine_terms",
             "engine_withheld",
         ] {
             assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
@@ -269,6 +280,7 @@ pub(super) fn history(world: &World) {
 
     for (sale, stock) in [(spread, 50), (single, 20)] {
         world.set_stock(sale, stock);
+        world.set_price(sale, 8);
     }
     world.settle(0);
 
@@ -278,6 +290,7 @@ pub(super) fn history(world: &World) {
     }
     for (sale, stock) in [(spread, 20), (single, 15), (single, 6), (spread, 30)] {
         world.set_stock(sale, stock);
+        world.set_price(sale, stock as i64);
     }
     world.close(closed);
     for orders in &first {

@@ -135,7 +135,12 @@ fn what_differs_is_reported() {
     assert_eq!(world.broken(), (vec![], left as u64));
 
     // Units that the engine can hand out, and that nobody has put there: of a sale in one piece, and of a spread one.
-    for (n, field) in [(5, "supply"), (4, "stock")] {
+    for (n, field, check_name) in [
+        (5, "supply", "engine_stock"),
+        (4, "stock", "engine_stock"),
+        (5, "price", "engine_terms"),
+        (4, "limit", "engine_terms"),
+    ] {
         let id = sale(6).price(7).setup(n).campaign.id;
         let add = |by: &str| {
             let script = "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then \
@@ -146,7 +151,7 @@ fn what_differs_is_reported() {
             }
         };
         add("3");
-        check(&["engine_stock"], &format!("campaign #{n} in partition"));
+        check(&[check_name], &format!("campaign #{n} in partition"));
         add("-3");
         assert_eq!(world.broken(), (vec![], left as u64));
     }

@@ -1,7 +1,7 @@
 //! Commands to a book, and its replies.
 
 use crate::{
-    campaign::{Campaign, CampaignError, CampaignKind, Tally, TransitionError},
+    campaign::{Campaign, CampaignError, CampaignKind, Tally, TermsChange, TransitionError},
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
     outcome::Grant,
@@ -85,6 +85,13 @@ pub enum Command {
         /// Units for sale in all, those that users have included.
         stock: u64,
     },
+    /// Change window, limit or price of a sale that is not over. The same again changes nothing.
+    SetTerms {
+        /// The sale.
+        campaign: CampaignId,
+        /// What to change.
+        change: TermsChange,
+    },
 }
 
 /// What became of a payment.
@@ -118,7 +125,7 @@ pub enum Reply {
     Payment(PaymentOutcome, OrderView),
     /// To `Cancel`.
     Cancelled(OrderView),
-    /// To `Act` and `SetStock`: the campaign's numbers afterwards.
+    /// To `Act`, `SetStock` and `SetTerms`: the campaign's numbers afterwards.
     Acted(Tally),
     /// To `Tick`.
     Ticked {

@@ -2,7 +2,7 @@
 
 use super::{Book, CampaignAction, Refusal, Setup};
 use crate::{
-    campaign::{Phase, Tally, Transition},
+    campaign::{Phase, Tally, Terms, TermsChange, Transition},
     event::{Entry, Event},
     id::CampaignId,
     time::Timestamp,
@@ -75,6 +75,30 @@ impl Book {
             // Both are far inside 64 bits.
             let units = stock as i64 - sale.stock() as i64;
             self.record(now, id, Event::StockChanged { units }, log);
+        }
+        self.tally(now, id).ok_or(Refusal::UnknownCampaign)
+    }
+
+    /// Changes window, limit or price of a sale.
+    pub(super) fn set_terms(
+        &mut self,
+        now: Timestamp,
+        id: CampaignId,
+        change: &TermsChange,
+        log: &mut Vec<Entry>,
+    ) -> Result<Tally, Refusal> {
+        let state = self.campaigns.get(&id).ok_or(Refusal::UnknownCampaign)?;
+        let sale = state.campaign.rules.sale();
+        let (Some(sale), Some(terms)) = (sale, Terms::of(&state.campaign)) else {
+            return Err(Refusal::UnknownCampaign);
+        };
+        // Already so: a retry is a replay.
+        if !change.is_in(&terms) {
+            let phase = state.phase_at(now);
+            phase.after(Transition::ChangeTerms)?;
+            let terms = change.apply(&terms, sale, phase, now)?;
+            let revision = self.head + 1;
+            self.record(now, id, Event::TermsChanged { revision, terms }, log);
         }
         self.tally(now, id).ok_or(Refusal::UnknownCampaign)
     }

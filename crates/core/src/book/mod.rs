@@ -80,6 +80,9 @@ impl Book {
             Command::SetStock { campaign, stock } => self
                 .set_stock(now, *campaign, *stock, log)
                 .map(Reply::Acted),
+            Command::SetTerms { campaign, change } => self
+                .set_terms(now, *campaign, change, log)
+                .map(Reply::Acted),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
     grants::{Found, Grants, NewGrant, Row},
 };
 use crate::{
-    campaign::{Campaign, CampaignKind, Phase, Rules, Tally},
+    campaign::{Campaign, CampaignKind, Phase, Rules, Tally, Terms},
     event::Seq,
     gate::{CampaignGate, Holding},
     id::{PaymentRef, UserId},
@@ -97,6 +97,7 @@ impl State {
             remaining_minor: self.remaining_minor(),
             refunded_minor: self.refunded_minor,
             grants: self.grants.len(),
+            terms: Terms::of(&self.campaign),
         }
     }
 

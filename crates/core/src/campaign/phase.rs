@@ -44,6 +44,8 @@ pub enum Transition {
     ChangeStock,
     /// Lists show it no more unless asked; the phase stays.
     Archive,
+    /// The seller changed the window, the limit or the price; what was recorded of the phase stays.
+    ChangeTerms,
 }
 
 /// A transition that the phase does not allow.
@@ -71,7 +73,10 @@ impl Phase {
             (Self::Live, Transition::Pause) => Ok(Self::Paused),
             (Self::Scheduled | Self::Live | Self::Paused, Transition::End) => Ok(Self::Ended),
             (Self::Ended, Transition::Close) => Ok(Self::Closed),
-            (Self::Scheduled | Self::Live | Self::Paused, Transition::ChangeStock) => Ok(self),
+            (
+                Self::Scheduled | Self::Live | Self::Paused,
+                Transition::ChangeStock | Transition::ChangeTerms,
+            ) => Ok(self),
             (Self::Closed, Transition::Archive) => Ok(self),
             (from, transition) => Err(TransitionError { from, transition }),
         }
@@ -124,6 +129,7 @@ impl fmt::Display for Transition {
             Self::Close => "be closed",
             Self::ChangeStock => "have its stock changed",
             Self::Archive => "be archived",
+            Self::ChangeTerms => "have its terms changed",
         })
     }
 }
@@ -134,7 +140,9 @@ mod tests {
 
     #[test]
     fn every_transition_from_every_phase() {
-        use Transition::{Archive, ChangeStock, Close, End, Pause, Resume, Schedule, Start};
+        use Transition::{
+            Archive, ChangeStock, ChangeTerms, Close, End, Pause, Resume, Schedule, Start,
+        };
         let allowed = [
             (Draft, Schedule, Scheduled),
             (Scheduled, Start, Live),
@@ -148,6 +156,9 @@ mod tests {
             (Live, ChangeStock, Live),
             (Paused, ChangeStock, Paused),
             (Closed, Archive, Closed),
+            (Scheduled, ChangeTerms, Scheduled),
+            (Live, ChangeTerms, Live),
+            (Paused, ChangeTerms, Paused),
         ];
         for from in [Draft, Scheduled, Live, Paused, Ended, Closed] {
             for transition in [
@@ -158,6 +169,7 @@ mod tests {
                 End,
                 Close,
                 ChangeStock,
+                ChangeTerms,
                 Archive,
             ] {
                 let expected = allowed

@@ -1,6 +1,6 @@
 //! A campaign's numbers.
 
-use super::Phase;
+use super::{Phase, Terms};
 
 /// A campaign's numbers at one moment. Always `supply = granted + remaining + returned` and
 /// `funded = claimed + money_remaining + refunded`.
@@ -26,6 +26,8 @@ pub struct Tally {
     pub refunded_minor: i64,
     /// Grants ever made, those later cancelled or expired included.
     pub grants: u32,
+    /// The present terms of a sale, where the engine says them.
+    pub terms: Option<Terms>,
 }
 
 impl Tally {

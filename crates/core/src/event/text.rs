@@ -7,8 +7,9 @@ use std::fmt::{self, Write as _};
 
 use super::{Entry, Event, PartitionId};
 use crate::{
+    campaign::Terms,
     id::{IdempotencyKey, PaymentRef, UserId},
-    time::Timestamp,
+    time::{Timestamp, Window},
 };
 
 /// A line that is no entry.
@@ -81,6 +82,12 @@ impl fmt::Display for Event {
                 refunded_minor,
             } => write!(line, " {returned} {refunded_minor}"),
             Event::StockChanged { units } => write!(line, " {units}"),
+            Event::TermsChanged { revision, terms } => {
+                let (starts_at, ends_at) = (terms.window.starts_at(), terms.window.ends_at());
+                let (from, upto) = (starts_at.as_millis(), ends_at.as_millis());
+                let (limit, price) = (terms.per_user_limit, terms.unit_price_minor);
+                write!(line, " {revision} {from} {upto} {limit} {price}")
+            }
         }
     }
 }
@@ -174,6 +181,17 @@ fn event<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> Option<Ev
         "stock_changed" => Event::StockChanged {
             units: next()?.parse().ok()?,
         },
+        "terms_changed" => Event::TermsChanged {
+            revision: next()?.parse().ok()?,
+            terms: Terms {
+                window: {
+                    let mut instant = || Some(Timestamp::from_millis(next()?.parse().ok()?));
+                    Window::new(instant()?, instant()?).ok()?
+                },
+                per_user_limit: next()?.parse().ok()?,
+                unit_price_minor: next()?.parse().ok()?,
+            },
+        },
         _ => return None,
     })
 }
@@ -207,6 +225,7 @@ mod tests {
             "returned 7",
             "stock_changed 50",
             "stock_changed -9007199254740990",
+            "terms_changed 18446744073709551615 0 253370764799999 4294967295 0",
         ] {
             let line = format!("18446744073709551615 -5 {ID} {rest}");
             let entry = Entry::from_text(&line).expect("an entry");

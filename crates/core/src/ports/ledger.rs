@@ -121,6 +121,8 @@ pub struct CampaignRecord {
     pub returned: u64,
     /// Minor units refunded at the close.
     pub refunded_minor: i64,
+    /// The last settled change of a sale's terms, which `campaign` has; 0 if there was none.
+    pub terms_revision: Seq,
     /// What people see beside the title.
     pub details: Details,
     /// Since when lists do not show it unless asked; none for a campaign that is not archived.

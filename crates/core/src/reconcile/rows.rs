@@ -101,7 +101,8 @@ impl PartRows {
             Event::TransferredOut { .. }
             | Event::TransferredIn { .. }
             | Event::TransferReturned { .. }
-            | Event::StockChanged { .. } => {}
+            | Event::StockChanged { .. }
+            | Event::TermsChanged { .. } => {}
         }
     }
 

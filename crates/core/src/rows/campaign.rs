@@ -47,6 +47,7 @@ pub struct CampaignRow {
     pub granted: i64,
     pub returned: i64,
     pub refunded: i64,
+    pub terms_revision: i64,
     pub product_id: Option<String>,
     pub description: Option<String>,
     pub image_url: Option<String>,
@@ -68,7 +69,9 @@ impl CampaignRow {
             }
             CampaignKind::Sale => {
                 let stock = self.supply.try_into().map_err(|_| bad("supply"))?;
-                let limit = self.per_user_limit.try_into().map_err(|_| bad("limit"))?;
+                // A part of a spread sale may be settled before the stock is that a limit was checked with.
+                let limit = self.per_user_limit.min(self.supply);
+                let limit = limit.try_into().map_err(|_| bad("limit"))?;
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
                 let sale = Sale::new(stock, limit, Money::new(price, currency), hold_ms);
@@ -102,6 +105,7 @@ impl CampaignRow {
             granted: count(self.granted, "count of grants")?,
             returned: count(self.returned, "count of returns")?,
             refunded_minor: self.refunded,
+            terms_revision: (self.terms_revision.try_into()).map_err(|_| bad("revision"))?,
             details: self.details(),
             archived_at: self.archived_at.map(Timestamp::from_millis),
         })

@@ -30,7 +30,7 @@ pub use self::{
     plan::{Close, Plan},
     rows::{
         CampaignChange, ClosedPart, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ShareGrant,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, ShareGrant, TermsRow,
     },
     sort::{Sorted, sort},
 };

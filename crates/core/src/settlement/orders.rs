@@ -129,6 +129,13 @@ impl<'a> Orders<'a> {
         Ok(row.quantity)
     }
 
+    /// From here on a user of this sale may have had more than one unit at some time.
+    pub(super) fn loosen(&mut self, campaign: i64) {
+        for order in &mut self.orders {
+            order.row.one_per_user &= order.row.campaign != campaign;
+        }
+    }
+
     /// Refuses an order that is not paid: nothing was paid that could be owed back.
     pub(super) fn check_paid(&self, campaign: i64, number: u32) -> Result<(), Contradiction> {
         let state = self.orders[self.place(campaign, number)?].row.state;

@@ -8,7 +8,7 @@ use super::{
     orders::Orders,
     rows::{
         CampaignChange, ClosedPart, KnownCampaign, KnownOrder, NewOrder, OrderChange, PaymentRow,
-        ShareGrant,
+        ShareGrant, TermsRow,
     },
 };
 use crate::{
@@ -39,6 +39,11 @@ pub struct Plan<'a> {
     pub accounts: Vec<(AccountKey<'a>, i64)>,
     /// How many of the accounts are users'.
     pub user_accounts: usize,
+    /// Orders that were made while a user of their sale could have one unit, and that take units again under other
+    /// terms: campaign and number. From now on the table's key does not count them.
+    pub loosened_orders: Vec<(i64, i64)>,
+    /// Changes of terms, to be written down before the campaigns change.
+    pub terms: Vec<TermsRow>,
     /// Movements between them; debits and credits are places in `accounts`.
     pub postings: Vec<PostingRow>,
     /// The partition's parts of spread campaigns, as far as these entries touch them. One that says over how many
@@ -77,6 +82,8 @@ pub(super) struct CampaignPlan<'a> {
     pub(super) life: Life,
     /// Its counts; its phase follows from `life` in the end.
     pub(super) change: CampaignChange,
+    /// Whether a user may have one unit, and could at all times: then new orders say so.
+    pub(super) one_per_user: bool,
     pub(super) touched: bool,
     close: Option<Close<'a>>,
 }
@@ -159,6 +166,7 @@ impl<'a> CampaignPlan<'a> {
             known,
             life: Life::of(known),
             change: CampaignChange::nothing(known.campaign_ref),
+            one_per_user: known.one_per_user,
             touched: false,
             close: None,
         }
@@ -233,6 +241,7 @@ impl<'a> Planner<'a> {
                 campaign.life.check_opened()?;
                 campaign.change.granted += i64::from(*quantity);
                 let (known, number) = (campaign.known, i64::from(*number));
+                let one_per_user = campaign.one_per_user;
                 match known.kind {
                     CampaignKind::Sale => self.orders.add(NewOrder {
                         campaign: known.campaign_ref,
@@ -241,7 +250,7 @@ impl<'a> Planner<'a> {
                         quantity: i64::from(*quantity),
                         amount: *amount_minor,
                         state: OrderState::Held,
-                        one_per_user: known.one_per_user,
+                        one_per_user,
                         granted_at: entry.at.as_millis(),
                         hold_until: entry.at.plus_millis(known.hold_ms).as_millis(),
                         updated_at: entry.at.as_millis(),
@@ -258,6 +267,10 @@ impl<'a> Planner<'a> {
                 self.payment(place, entry, *number, payment)
             }
             Event::Reinstated { number, payment } => {
+                if !campaign.one_per_user {
+                    let order = (campaign_ref, i64::from(*number));
+                    self.plan.loosened_orders.push(order);
+                }
                 let quantity =
                     self.orders
                         .step(campaign_ref, *number, OrderState::Paid, entry.at)?;
@@ -278,6 +291,15 @@ impl<'a> Planner<'a> {
             Event::StockChanged { units } => {
                 campaign.life.check_opened()?;
                 campaign.change.supply += units;
+                Ok(())
+            }
+            Event::TermsChanged { revision, terms } => {
+                campaign.life.check_opened()?;
+                let row = TermsRow::of(campaign_ref, *revision, entry.at, terms);
+                campaign.change.change_terms(row);
+                campaign.one_per_user = false;
+                self.orders.loosen(campaign_ref);
+                self.plan.terms.push(row);
                 Ok(())
             }
         }

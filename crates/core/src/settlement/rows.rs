@@ -1,11 +1,13 @@
 //! The rows that settlement reads and writes.
 
 use crate::{
-    campaign::{CampaignKind, Phase},
+    campaign::{CampaignKind, Phase, Terms},
+    event::Seq,
     id::CampaignId,
     money::Currency,
     order::OrderState,
     rows::{Contradiction, Value, columns, phase_of},
+    time::Timestamp,
 };
 
 /// A share that goes to a user. It must be free, and have no amount or this one.
@@ -137,6 +139,8 @@ pub struct CampaignChange {
     /// Units that came to the stock, less those that were taken out of it. A part has none of its own: where units of
     /// the stock are is the engine's affair.
     pub supply: i64,
+    /// The last change of the terms, if there is one. It counts if the ledger has no later one.
+    pub terms: Option<TermsRow>,
 }
 
 impl CampaignChange {
@@ -148,9 +152,36 @@ impl CampaignChange {
         }
     }
 
-    /// The columns `ref`, `phase` and `parts`, and what is added to `granted`, `returned`, `refunded` and `supply`.
-    pub fn columns(&self) -> [Value<'static>; 7] {
-        columns!(self; campaign, phase, parts, granted, returned, refunded, supply)
+    /// The columns `ref`, `phase` and `parts`, what is added to `granted`, `returned`, `refunded` and `supply`, and
+    /// the terms: `terms_revision`, `starts_at`, `ends_at`, `per_user_limit` and `unit_price`, null if they stay.
+    pub fn columns(&self) -> [Value<'static>; 12] {
+        let own: [Value<'static>; 7] =
+            columns!(self; campaign, phase, parts, granted, returned, refunded, supply);
+        let [a, b, c, d, e, f, g] = own;
+        let of = |field: fn(&TermsRow) -> i64| self.terms.as_ref().map(field).into();
+        [
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            of(|terms| terms.revision),
+            of(|terms| terms.starts_at),
+            of(|terms| terms.ends_at),
+            of(|terms| terms.per_user_limit),
+            of(|terms| terms.unit_price),
+        ]
+    }
+
+    pub(super) fn change_terms(&mut self, row: TermsRow) {
+        if self
+            .terms
+            .is_none_or(|before| before.revision <= row.revision)
+        {
+            self.terms = Some(row);
+        }
     }
 
     pub(super) fn nothing(campaign: i64) -> Self {
@@ -165,8 +196,46 @@ impl CampaignChange {
     }
 }
 
-/// The columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, per_user_limit, hold_ms, parts, phase, and the
-/// phase of the partition's own part.
+/// Terms that a sale has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TermsRow {
+    /// The sale's `ref`.
+    pub campaign: i64,
+    /// Which of its changes it is; the highest counts.
+    pub revision: i64,
+    /// When, in milliseconds.
+    pub at: i64,
+    /// The first millisecond of the window.
+    pub starts_at: i64,
+    /// The first millisecond after the window.
+    pub ends_at: i64,
+    /// Units that one user may have.
+    pub per_user_limit: i64,
+    /// The price of one unit in minor units.
+    pub unit_price: i64,
+}
+
+impl TermsRow {
+    pub(super) fn of(campaign: i64, revision: Seq, at: Timestamp, terms: &Terms) -> Self {
+        Self {
+            campaign,
+            revision: revision as i64, // a place in a log
+            at: at.as_millis(),
+            starts_at: terms.window.starts_at().as_millis(),
+            ends_at: terms.window.ends_at().as_millis(),
+            per_user_limit: terms.per_user_limit.into(),
+            unit_price: terms.unit_price_minor,
+        }
+    }
+
+    /// The columns of `sale_terms`, in the order of the fields.
+    pub fn columns(&self) -> [Value<'static>; 7] {
+        columns!(self; campaign, revision, at, starts_at, ends_at, per_user_limit, unit_price)
+    }
+}
+
+/// The columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, whether a user may and could at all
+/// times have one unit (1, else 0), hold_ms, parts, phase, and the phase of the partition's own part.
 pub type KnownCampaignColumns = (
     i64,
     String,
@@ -195,7 +264,7 @@ pub struct KnownCampaign {
     pub owner: String,
     /// The currency of its amounts.
     pub currency: Currency,
-    /// Whether a user may have one unit.
+    /// Whether a user may have one unit, and could at all times.
     pub one_per_user: bool,
     /// How long orders hold their units, in milliseconds.
     pub hold_ms: i64,
@@ -213,7 +282,7 @@ impl KnownCampaign {
     /// # Errors
     /// When one holds what was never written.
     pub fn of(columns: KnownCampaignColumns) -> Result<Self, Contradiction> {
-        let (campaign_ref, name, kind, owner, currency, limit, hold_ms, parts, phase, part) =
+        let (campaign_ref, name, kind, owner, currency, once, hold_ms, parts, phase, part) =
             columns;
         let bad = |what: &str| Contradiction::new(format!("campaign {name} has a bad {what}"));
         let part = part.map(|part| phase_of(&part).ok_or_else(|| bad("part")));
@@ -223,7 +292,7 @@ impl KnownCampaign {
             kind: CampaignKind::of_name(&kind).ok_or_else(|| bad("kind"))?,
             owner,
             currency: currency.parse().map_err(|_| bad("currency"))?,
-            one_per_user: limit == 1,
+            one_per_user: once == 1,
             hold_ms: hold_ms.unwrap_or(0),
             parts,
             phase: phase_of(&phase).ok_or_else(|| bad("phase"))?,

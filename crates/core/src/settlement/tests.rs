@@ -239,6 +239,7 @@ fn a_part_lives_by_itself() {
             returned: 0,
             refunded: 0,
             supply: 0,
+            terms: None,
         };
         assert_eq!(plan.parts, [part]);
         let change = plan.campaigns[0];

@@ -24,8 +24,8 @@ use crate::error::StoreError;
 /// What [`row_of`] reads.
 pub(super) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
      supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
-     requirements, admission, phase, granted, returned, refunded, product_id, description, image_url, archived_at \
-     FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
+     requirements, admission, phase, granted, returned, refunded, terms_revision, product_id, description, image_url, \
+     archived_at FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -216,6 +216,7 @@ pub(super) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         granted: row.get("granted")?,
         returned: row.get("returned")?,
         refunded: row.get("refunded")?,
+        terms_revision: row.get("terms_revision")?,
         product_id: row.get("product_id")?,
         description: row.get("description")?,
         image_url: row.get("image_url")?,

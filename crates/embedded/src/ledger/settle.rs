@@ -10,7 +10,7 @@ use qiang_core::{
     rows::{PostingRow, QuarantineRow, phase_of},
     settlement::{
         self, CampaignChange, Close, KnownCampaign, KnownCampaignColumns, KnownOrder,
-        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, Sorted,
+        KnownOrderColumns, NewOrder, OrderChange, PaymentRow, Plan, Sorted, TermsRow,
     },
     time::Timestamp,
 };
@@ -150,7 +150,8 @@ pub(super) fn known_campaigns(
     ids: &[CampaignId],
 ) -> Result<Vec<KnownCampaign>, StoreError> {
     let mut statement = conn.prepare_cached(
-        "SELECT c.ref, c.id, c.kind, c.owner, c.currency, c.per_user_limit, c.hold_ms, c.parts, c.phase, p.phase \
+        "SELECT c.ref, c.id, c.kind, c.owner, c.currency, c.per_user_limit = 1 AND c.terms_revision = 0, \
+         c.hold_ms, c.parts, c.phase, p.phase \
          FROM campaigns c LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?1 WHERE c.id = ?2",
     )?;
     let mut known = Vec::with_capacity(ids.len());
@@ -201,6 +202,10 @@ pub(super) fn write(
     let enter = "INSERT INTO orders (campaign, number, user, quantity, amount, state, one_per_user, granted_at, \
                  hold_until, updated_at, key) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     execute_rows(conn, enter, plan.new_orders.iter().map(NewOrder::columns))?;
+    for order in &plan.loosened_orders {
+        let sql = "UPDATE orders SET one_per_user = 0 WHERE campaign = ?1 AND number = ?2";
+        conn.prepare_cached(sql)?.execute(*order)?;
+    }
     change_orders(conn, &plan.keeping_orders)?;
     let enter = "INSERT INTO payments (campaign, number, payment, outcome, amount, at) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -287,6 +292,14 @@ fn write_campaigns(
             part.refunded
         ])?;
     }
+    for terms in &plan.terms {
+        let first = "INSERT OR IGNORE INTO sale_terms \
+                     SELECT ref, 0, created_at, starts_at, ends_at, per_user_limit, unit_price \
+                     FROM campaigns WHERE ref = ?1 AND terms_revision = 0";
+        conn.prepare_cached(first)?.execute([terms.campaign])?;
+    }
+    let enter = "INSERT OR IGNORE INTO sale_terms VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    execute_rows(conn, enter, plan.terms.iter().map(TermsRow::columns))?;
     change_campaigns(conn, &plan.campaigns)?;
     for spread in &plan.spread {
         let mut statement = conn.prepare_cached("SELECT phase FROM parts WHERE campaign = ?1")?;
@@ -302,11 +315,17 @@ fn write_campaigns(
     Ok(())
 }
 
+/// Of terms the latest count.
+///
 /// All counts and the phase move in one statement: between two of them there could be more units than the supply.
 fn change_campaigns(conn: &Connection, changes: &[CampaignChange]) -> Result<(), StoreError> {
     let sql = "UPDATE campaigns SET phase = coalesce(?2, phase), parts = coalesce(?3, parts), \
-               granted = granted + ?4, returned = returned + ?5, refunded = refunded + ?6, supply = supply + ?7 \
-               WHERE ref = ?1";
+               granted = granted + ?4, returned = returned + ?5, refunded = refunded + ?6, supply = supply + ?7, \
+               starts_at = iif(?8 > terms_revision, ?9, starts_at), \
+               ends_at = iif(?8 > terms_revision, ?10, ends_at), \
+               per_user_limit = iif(?8 > terms_revision, ?11, per_user_limit), \
+               unit_price = iif(?8 > terms_revision, ?12, unit_price), \
+               terms_revision = max(terms_revision, coalesce(?8, 0)) WHERE ref = ?1";
     execute_rows(conn, sql, changes.iter().map(CampaignChange::columns))
 }
 

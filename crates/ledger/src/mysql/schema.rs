@@ -21,6 +21,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0009_waiting_rooms.sql"),
         include_str!("../../migrations/mysql/0010_discards.sql"),
         include_str!("../../migrations/mysql/0011_details.sql"),
+        include_str!("../../migrations/mysql/0012_terms_changed.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

@@ -64,15 +64,17 @@ const CHECKS: [(&str, &str); 17] = [
          (SELECT coalesce(sum(o.quantity), 0) FROM orders o WHERE o.campaign = c.ref AND o.state IN ('held', 'paid'))",
     ),
     (
-        "an order with a wrong price or a wrong end of its hold",
+        "an order with a price that its sale never had, or a wrong end of its hold",
         "SELECT count(*) FROM orders o JOIN campaigns c ON c.ref = o.campaign \
-         WHERE o.amount <> o.quantity * c.unit_price OR o.hold_until <> o.granted_at + c.hold_ms",
+         WHERE o.hold_until <> o.granted_at + c.hold_ms OR o.amount <> o.quantity * c.unit_price AND NOT EXISTS \
+         (SELECT 1 FROM sale_terms t WHERE t.campaign = o.campaign AND o.amount = o.quantity * t.unit_price)",
     ),
     (
-        "a user with more than the limit",
-        "SELECT count(*) FROM (SELECT o.campaign, o.user FROM orders o JOIN campaigns c ON c.ref = o.campaign \
-         WHERE o.state IN ('held', 'paid') GROUP BY o.campaign, o.user, c.per_user_limit \
-         HAVING sum(o.quantity) > c.per_user_limit) x",
+        "a user with more than any limit that the sale had",
+        "SELECT count(*) FROM (SELECT o.campaign, sum(o.quantity) AS held FROM orders o \
+         WHERE o.state IN ('held', 'paid') GROUP BY o.campaign, o.user) x JOIN campaigns c ON c.ref = x.campaign \
+         WHERE x.held > c.per_user_limit AND x.held > \
+         (SELECT coalesce(max(t.per_user_limit), 0) FROM sale_terms t WHERE t.campaign = x.campaign)",
     ),
     (
         "a paid order without its one payment, or a payment of an order that is not paid",

@@ -290,6 +290,34 @@ async fn the_stock_of_a_sale_is_set() {
         set("1").failed(1, "stock-granted");
         set("3").did(&format!("{id}: stock 3, granted 2, remaining 1"));
         set("3").did(&format!("{id}: stock 3, granted 2, remaining 1"));
+        let terms = |more: &[&str]| {
+            let (addr, file) = (addr.to_string(), secret.to_str().unwrap());
+            let args = [
+                "sale",
+                "set-terms",
+                &id,
+                "--node",
+                &addr,
+                "--token-file",
+                file,
+            ];
+            embedded(folder.path(), &[&args[..], more].concat())
+        };
+        let change = [
+            "--limit",
+            "2",
+            "--price",
+            "70",
+            "CNY",
+            "--ends-at",
+            "2098-01-01T00:00:00Z",
+        ];
+        for _ in 0..2 {
+            terms(&change).did("up to 2098-01-01T00:00:00.000Z, 2 a user, 70 CNY a unit");
+        }
+        terms(&["--limit", "4"]).failed(1, "invalid");
+        terms(&["--price", "x", "CNY"]).failed(2, "minor units");
+        terms(&[]).failed(1, "invalid");
         node.signal("-KILL");
         ids.push(id);
     }
@@ -299,12 +327,15 @@ async fn the_stock_of_a_sale_is_set() {
     let path = |name: &str| folder.path().join(name);
     let file = SqliteLedger::open(&path("ledger.db"), Arc::new(SystemClock)).unwrap();
     let record = file.campaign(ids[1].parse().unwrap()).await.unwrap();
-    assert_eq!(record.unwrap().campaign.supply(), 3);
+    let record = record.unwrap();
+    assert_eq!(record.campaign.supply(), 3);
+    assert_eq!(record.campaign.per_user_limit(), 2);
     file.close();
     let engine = Embedded::open(&path("engine.db"), Arc::new(SystemClock)).unwrap();
     let tally = engine.tally(ids[0].parse().unwrap()).await.unwrap();
     let tally = tally.unwrap();
     assert_eq!((tally.supply, tally.remaining), (3, 1));
+    assert_eq!(tally.terms.map(|terms| terms.unit_price_minor), Some(70));
     engine.close();
 }
 

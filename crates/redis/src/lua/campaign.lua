@@ -6,7 +6,8 @@
 -- luacheck: read globals seq now int append
 -- luacheck: ignore 211
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
-  'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply'}
+  'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
+  'terms', 'behind', 'limit_max'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', ''}
@@ -16,6 +17,8 @@ for i, field in ipairs(fields) do
   c[field] = tonumber(values[i]) or values[i]
 end
 c.money = tonumber(c.money)
+-- Grants are dated from `starts`, which stays, and the window begins at `opens`, where that was changed.
+c.opens, c.terms, c.behind, c.limit_max = c.opens or c.starts, c.terms or 0, c.behind or 0, c.limit_max or 0
 -- The last number that was given. Of a lazy packet it may be more than its grants, after a repair; it has no orders.
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then
@@ -33,7 +36,7 @@ local function phase_at(time)
   if (c.phase == 's' or c.phase == 'p') and time >= c.ends then
     return 'e'
   end
-  if c.phase == 's' and time >= c.starts then
+  if c.phase == 's' and time >= c.opens then
     return 'l'
   end
   return c.phase
@@ -193,9 +196,9 @@ local function is_held(text)
   return text and string.sub(text, 1, 1) == 'h'
 end
 
--- When the next tick has something to do.
+-- When the next tick has something to do: at once, while other parts may not have followed the terms.
 local function reschedule()
-  local due = next_due()
+  local due = c.behind == 1 and now or next_due()
   if c.phase ~= 'c' then
     due = math.min(due or c.ends, c.ends)
   end
@@ -238,7 +241,12 @@ local function tally()
   return table.concat({phase_at(now), int(c.supply), int(c.granted), int(c.remaining), int(c.returned),
     int(c.funded), int(c.funded - money - c.refunded), int(money), int(c.refunded),
     int(c.kind == 'sale' and c.grants or c.granted), int(now), int(seq),
-    int(c.version)}, ' ')
+    int(c.version), int(c.opens), int(c.ends), int(c.limit), int(c.price or -1), int(c.terms)}, ' ')
+end
+
+-- What the log says of terms.
+local function terms_text()
+  return table.concat({int(c.terms), int(c.opens), int(c.ends), int(c.limit), int(c.price)}, ' ')
 end
 
 -- Writes what has changed.

@@ -8,7 +8,7 @@
 -- Replies: {"ok", head "\n" outcome "\n" outcome …}, see reply.rs; {"unknown", ""}
 -- luacheck: read globals seq now int append answer invalidate step n users first refusal_of set_fields
 local c = redis.call('HMGET', KEYS[5], 'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'last', 'version',
-  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first')
+  'grants', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'opens')
 if c[1] ~= 'sale' then
   return {'unknown', ''}
 end
@@ -17,7 +17,11 @@ local price, parts, index = tonumber(c[11]), tonumber(c[13]), tonumber(c[14])
 local returned_max = 16 -- RETURNED_ORDERS_PER_USER_MAX
 local KEYS_BYTES_MAX = 1024
 local NUMBER_MAX = 4294967295 -- orders are numbered in 32 bits
-local refusal = refusal_of(c[2], starts, tonumber(c[4]))
+local opens = tonumber(c[16]) or starts
+local refusal = refusal_of(c[2], opens, tonumber(c[4]))
+if refusal == 'N' then
+  refusal = 'N' .. int(opens)
+end
 local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local at = math.max(now, tonumber(c[7]))
 local tail = '\t' .. int(at - starts) .. '\t'
@@ -80,7 +84,7 @@ for i = 1, n do
   if not outcome then
     local own = buyer and buyer[1] or 0
     if quantity > limit - own or buyer and buyer[2] >= returned_max or index + 1 + parts * grants > NUMBER_MAX then
-      outcome = 'L' .. int(own)
+      outcome = 'L' .. int(own) .. ' ' .. int(limit)
     elseif quantity > left then
       outcome = 'S' .. int(left)
     else
@@ -142,7 +146,7 @@ if count > 0 then
   if tonumber(c[15]) > before then
     -- Nothing was held: the first of these holds may be what is due next.
     local due = math.min(at + tonumber(c[12]), tonumber(c[4]))
-    redis.call('ZADD', KEYS[4], int(due), ARGV[6])
+    redis.call('ZADD', KEYS[4], 'LT', int(due), ARGV[6])
   end
   append(count, at, 'o', table.concat(rows, '\n'))
   redis.call('HSET', KEYS[5], 'remaining', int(left), 'granted', int(tonumber(c[6]) + units), 'grants', int(grants),

@@ -3,7 +3,8 @@
 -- a call that no call takes long.
 -- KEYS as in prelude.lua
 -- ARGV[1..6] as in prelude.lua, ARGV[7] how many holds expire at most
--- Replies: {"ok", events " " (1 if more is due, else 0)}, {"unknown", ""}, {"busy", ""} while units move elsewhere
+-- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other parts have to follow the terms)},
+-- {"unknown", ""}, {"busy", ""} while units move elsewhere
 -- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
 -- luacheck: read globals finish reschedule
 local STEPS_MAX, READ_MAX = 5000, 100
@@ -43,4 +44,4 @@ finish()
 if busy then
   return {'busy', ''}
 end
-return answer(count .. ' ' .. (due and due <= now and 1 or 0))
+return answer(count .. ' ' .. (c.behind == 1 and 2 or due and due <= now and 1 or 0))

@@ -67,7 +67,7 @@ impl Buyers {
 }
 
 pub(super) fn offset(meta: &CampaignMeta, at: Timestamp) -> i64 {
-    at.millis_since(meta.window.starts_at())
+    at.millis_since(meta.origin)
 }
 
 pub(super) fn key_of(row: &GrantRow) -> &str {

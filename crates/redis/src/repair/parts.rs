@@ -20,6 +20,7 @@ use crate::{
     partitions::Partitions,
     reply::{Row, share},
     scripts::TRANSFER_SHUT,
+    snapshot::{Revised, terms_in},
 };
 
 /// For how long units of a part that is read stay where they are, unless its repair is over before.
@@ -42,6 +43,8 @@ pub(super) struct Elsewhere {
     pub(super) units: u64,
     /// The stock of a sale, if its first part is among them and says it.
     pub(super) stock: Option<u64>,
+    /// The latest terms of a sale that any of them has.
+    pub(super) terms: Option<Revised>,
     /// Numbers of the shares among them.
     pub(super) shares: BTreeSet<u32>,
     /// The last transfer that each of them has begun.
@@ -169,6 +172,12 @@ impl Partitions {
             if *index == 0 && fields.contains_key("stock") {
                 found.stock = Some(number("stock")?);
             }
+            let terms = terms_in(&fields);
+            found.terms = found
+                .terms
+                .into_iter()
+                .chain(terms)
+                .max_by_key(|known| known.0);
             for (_, giver) in &others {
                 let last = number(&format!("from:{}", giver.0))?;
                 arrived.insert((*giver, *partition), last);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::try_join3;
 use qiang_core::{
     campaign::{Campaign, Phase},
-    event::PartitionId,
+    event::{PartitionId, Seq},
     id::CampaignId,
     ports::{EngineError, Ledger},
     reconcile::{EnginePart, GoneBack, PartFacts, PartRows},
@@ -48,6 +48,8 @@ pub(super) struct BothSides {
     /// Fields of the campaign's hash for one that Redis has lost.
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) snapshot: Option<PartSnapshot>,
+    /// The last change of a sale's terms that the ledger has settled: `campaign` has these terms.
+    pub(super) settled_revision: Seq,
     /// Units of a spread campaign's part that are withheld as before.
     pub(super) withheld: u64,
     pub(super) now: Timestamp,
@@ -94,6 +96,7 @@ impl RedisEngine {
             return Ok(Some(lost_part(place, known, now)));
         };
         Ok(Some(BothSides {
+            settled_revision: known.settled.record.terms_revision,
             campaign: known.settled.record.campaign,
             facts: snapshot.facts,
             meta: snapshot.meta.clone(),
@@ -141,11 +144,13 @@ impl RedisEngine {
 
 /// A part of which Redis has nothing, as it was before anything was granted.
 fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp) -> BothSides {
+    let settled_revision = known.settled.record.terms_revision;
     let campaign = known.settled.record.campaign;
     let facts = facts_of(&campaign, parts, index);
     let meta = CampaignMeta {
         id: campaign.id,
         kind: campaign.kind(),
+        origin: campaign.window.starts_at(),
         window: campaign.window,
         limit: facts.limit,
         hold_ms: facts.hold_ms,
@@ -182,6 +187,7 @@ fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp)
         engine.funded_minor,
     );
     BothSides {
+        settled_revision,
         campaign,
         facts,
         meta,

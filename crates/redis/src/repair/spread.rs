@@ -19,6 +19,7 @@ use super::{
     parts::{Elsewhere, Lost},
     sides::BothSides,
     stock::Stock,
+    terms::LastTerms,
 };
 use crate::{engine::RedisEngine, rebuild::records, reply::share, snapshot::settled_rows};
 
@@ -80,19 +81,23 @@ impl RedisEngine {
             if !has_happened {
                 return Ok(Vec::new()); // It is opened as any other draft.
             }
-            let own = &evidence[first];
+            let terms = LastTerms::of(&members, evidence, None);
+            let (own, part) = (&evidence[first], &members[0].1);
             let stock = (part.facts.kind == CampaignKind::Sale).then(|| Stock::of(part, own));
             let part = &mut members[0].1;
             if let Some(stock) = stock {
                 stock.give(part);
             }
             own.journal.withhold_again(part);
+            terms.give(part);
             let mut repair = survey_of(part, own).repair();
+            terms.append(&mut repair, part.now);
             if let Some(stock) = stock {
                 stock.append(&mut repair, part.now);
             }
             journal_of(&members[0].1, &repair, own, ledger).await?;
-            self.write(held, &members[0], &repair, &[], own).await?;
+            let fields = terms.fields(&members[0].1);
+            self.write(held, &members[0], &repair, &fields, own).await?;
             return Ok(vec![(first, repair)]);
         }
         let rebuild = &held[first].rebuild;
@@ -130,6 +135,10 @@ impl RedisEngine {
             self.remember_all(*partition, part).await?;
             evidence[*place].journal.withhold_as_before(part);
         }
+        let terms = LastTerms::of(&members, evidence, elsewhere.terms);
+        for (_, part) in &mut members {
+            terms.give(part);
+        }
         let (place, part) = &members[0];
         // The first part knows the stock, whether or not it has lost something.
         let is_of_first = part.facts.index == 0 && part.facts.kind == CampaignKind::Sale;
@@ -153,8 +162,11 @@ impl RedisEngine {
             parts: surveys.collect(),
         }
         .repair();
-        if let (Some(stock), Some(first)) = (stock, repairs.first_mut()) {
-            stock.append(first, now);
+        if let Some(first) = repairs.first_mut() {
+            terms.append(first, now);
+            if let Some(stock) = stock {
+                stock.append(first, now);
+            }
         }
         let sent = elsewhere.sent.iter();
         let sent = sent.map(|(partition, last)| (*partition, *last));
@@ -173,6 +185,7 @@ impl RedisEngine {
             if part.facts.index == 0 {
                 fields.push(("stock".to_owned(), supply.to_string()));
             }
+            fields.extend(terms.fields(part));
         }
         for ((place, part), repair) in members.iter().zip(&repairs) {
             journal_of(part, repair, &evidence[*place], ledger).await?;

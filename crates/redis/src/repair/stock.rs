@@ -16,18 +16,27 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{Evidence, of_ledger, sides::BothSides};
+use super::{Evidence, of_ledger, sides::BothSides, terms::later};
+use crate::snapshot::Revised;
 
 /// Entries in quarantine that are read at a time.
 const QUARANTINE_PAGE: u32 = 1_000;
 
-/// By how many units the entries in quarantine change the stock of campaigns. It is read when all of the log is settled
-/// or quarantined.
+/// What entries in quarantine change about sales.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// By how many units they change the stock.
+    pub(super) stock: BTreeMap<CampaignId, i64>,
+    /// The last terms.
+    pub(super) terms: BTreeMap<CampaignId, Revised>,
+}
+
+/// What the entries in quarantine change. It is read when all of the log is settled or quarantined.
 pub(super) async fn in_quarantine(
     partition: PartitionId,
     ledger: &dyn Ledger,
-) -> Result<BTreeMap<CampaignId, i64>, EngineError> {
-    let mut changes: BTreeMap<CampaignId, i64> = BTreeMap::new();
+) -> Result<Changes, EngineError> {
+    let mut changes = Changes::default();
     let mut after = (partition, 0);
     loop {
         let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
@@ -38,8 +47,16 @@ pub(super) async fn in_quarantine(
                 return Ok(changes);
             }
             after.1 = quarantined.entry.seq;
-            if let Event::StockChanged { units } = quarantined.entry.event {
-                *changes.entry(quarantined.entry.campaign).or_default() += units;
+            let campaign = quarantined.entry.campaign;
+            match quarantined.entry.event {
+                Event::StockChanged { units } => {
+                    *changes.stock.entry(campaign).or_default() += units;
+                }
+                Event::TermsChanged { revision, terms } => {
+                    let known = changes.terms.entry(campaign).or_insert((revision, terms));
+                    *known = later(*known, (revision, terms));
+                }
+                _ => {}
             }
         }
         if is_last {
@@ -61,7 +78,7 @@ impl Stock {
     /// The stock, from the first part of a sale and what is known of its partition.
     pub(super) fn of(first: &BothSides, evidence: &Evidence) -> Self {
         let remembered = first.snapshot.as_ref().and_then(|it| it.stock);
-        let quarantined = evidence.stock_changes.get(&first.facts.campaign);
+        let quarantined = evidence.quarantined.stock.get(&first.facts.campaign);
         Self::known(
             first.campaign.supply() as i64 + quarantined.copied().unwrap_or(0),
             remembered.filter(|_| !evidence.noted.ledger_is_ahead),

@@ -5,6 +5,7 @@ mod closed;
 mod late;
 mod repeated;
 mod stock;
+mod terms;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,5 +1,7 @@
 //! The stock of a sale, where it is changed in steps, by nodes that die, and before a repair.
 
+mod terms;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},

@@ -11,7 +11,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::order;
+use super::{order, terms};
 
 /// Where a grant stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,7 @@ pub struct Account {
     /// The numbers of each user's grants.
     of_user: HashMap<UserId, Vec<u32>>,
     first_supply: i64,
+    pub(super) terms: terms::SaleTerms,
     /// Units to be had, units that users have, units returned.
     units: [i64; 3],
     /// The same in minor units.
@@ -102,6 +103,7 @@ impl Account {
         let units = [setup.campaign.supply() as i64, 0, 0];
         let money = [setup.campaign.funded_minor(), 0, 0];
         Self {
+            terms: terms::SaleTerms::of(&setup.campaign),
             setup,
             rows: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -167,12 +169,11 @@ impl Account {
         check(!again && self.parts.len() <= parts, "opened twice")
     }
 
-    /// Takes over an entry of the log with this number.
     pub(super) fn enter(&mut self, log: usize, entry: &Entry) -> Checked {
         let before = self.units[0];
         self.take_over(log, entry)?;
-        let change = self.units[0] - before;
-        if change != 0 {
+        if self.units[0] != before {
+            let change = self.units[0] - before;
             self.changes.entry(log).or_default().push(change);
         }
         Ok(())
@@ -182,8 +183,7 @@ impl Account {
         if let Event::Opened { parts } = entry.event {
             return self.open(log, parts);
         }
-        let part = self.parts.get(&log);
-        let mut part = *part.ok_or("happened before it was opened")?;
+        let mut part = *(self.parts.get(&log)).ok_or("happened before it was opened")?;
         let is_grant = matches!(entry.event, Event::Granted { .. });
         if let Some(number) = entry.event.number().filter(|_| !is_grant) {
             self.check_log(log, number)?;
@@ -292,7 +292,14 @@ impl Account {
             }
             Event::StockChanged { units } => {
                 check(!part.ended, "the stock was changed after the end")?;
-                self.change_stock(*units)?;
+                terms::change_stock(&mut self.setup.campaign, *units, self.parts_in_all > 1)?;
+                self.units[0] += units;
+                self.terms.give(&mut self.setup.campaign);
+            }
+            Event::TermsChanged { revision, terms } => {
+                check(!part.ended, "the terms were changed after the end")?;
+                self.terms.change(log, *revision, *terms)?;
+                self.terms.give(&mut self.setup.campaign);
             }
         }
         self.parts.insert(log, part);
@@ -308,16 +315,6 @@ impl Account {
         self.conserves()
     }
 
-    fn change_stock(&mut self, units: i64) -> Checked {
-        let Rules::Sale(sale) = &mut self.setup.campaign.rules else {
-            return Err("a packet has no stock to change".to_owned());
-        };
-        let stock = sale.stock().saturating_add_signed(units);
-        *sale = sale.with_stock(stock).map_err(|error| error.to_string())?;
-        self.units[0] += units;
-        Ok(())
-    }
-
     fn row(&self, number: u32) -> Result<&Row, String> {
         self.rows
             .get(&number)
@@ -326,7 +323,8 @@ impl Account {
 
     fn grant(&mut self, number: u32, row: Row) -> Checked {
         let campaign = &self.setup.campaign;
-        let window = campaign.window;
+        let terms = self.terms.in_log(row.log);
+        let window = terms.map_or(campaign.window, |terms| terms.window);
         let open = window.starts_at() <= row.granted_at && row.granted_at < window.ends_at();
         check(open, "granted outside the window")?;
         let part = self.parts.get(&row.log).copied().unwrap_or_default();
@@ -349,9 +347,12 @@ impl Account {
 
         let minor = row.amount_minor;
         match &campaign.rules {
-            Rules::Sale(sale) => {
-                let price = sale.unit_price().minor * i64::from(row.quantity);
-                check(minor == price, "the price is wrong")?;
+            Rules::Sale(_) => {
+                let price = terms.map_or(0, |terms| terms.unit_price_minor);
+                check(
+                    minor == price * i64::from(row.quantity),
+                    "the price is wrong",
+                )?;
             }
             Rules::RedPacket(packet) => {
                 check(row.quantity == 1, "more than one share")?;
@@ -387,10 +388,10 @@ impl Account {
 
     /// Whether the owner of a grant has no more than the campaign allows.
     fn within_limit(&self, number: u32) -> Checked {
-        let user = &self.row(number)?.user;
-        let own = self.of(user).filter(|row| row.has_units());
+        let row = self.row(number)?;
+        let own = self.of(&row.user).filter(|row| row.has_units());
         let held: u64 = own.map(|row| u64::from(row.quantity)).sum();
-        let limit = self.setup.campaign.per_user_limit();
+        let limit = (self.terms.in_log(row.log)).map_or(1, |terms| terms.per_user_limit);
         check(held <= u64::from(limit), "one user has more than the limit")
     }
 
@@ -437,9 +438,8 @@ impl Account {
         let closed = self.phase() == Phase::Closed;
         let nothing = self.moving.values().all(|moving| *moving == [0, 0]);
         check(!closed || nothing, "units were moving at the close")?;
-        let supply = self.first_supply;
         let changes: Vec<_> = self.changes.values().cloned().collect();
-        let explained = !self.is_spread() || order::exists(supply, &changes);
+        let explained = !self.is_spread() || order::exists(self.first_supply, &changes);
         check(explained, "no order of its parts' entries has units enough")
     }
 

@@ -10,6 +10,7 @@ mod answers;
 mod order;
 #[cfg(test)]
 mod spread_tests;
+mod terms;
 #[cfg(test)]
 mod tests;
 

@@ -23,6 +23,7 @@ mod scenario;
 pub mod settled;
 pub mod standalone;
 pub mod stock;
+pub mod terms;
 pub mod transport;
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -145,6 +146,11 @@ macro_rules! engine_conformance {
             stock::asking_for_too_much_is_no_ones_loss,
             stock::the_stock_is_changed_while_a_sale_is_live,
             stock::the_largest_stock_is_counted_to_the_unit,
+            terms::the_window_is_moved_and_ends_at_its_moment,
+            terms::the_limit_is_raised_and_lowered,
+            terms::orders_keep_the_price_at_which_they_were_granted,
+            terms::a_change_is_refused_or_made_once,
+            terms::who_is_held_back_goes_by_the_present_stock_and_limit,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_hold_ends_on_its_millisecond,
             orders::a_late_payment_reinstates_while_units_are_left,
@@ -216,6 +222,10 @@ macro_rules! engine_conformance {
             stock::concurrent_quantities_get_the_stock_and_no_more,
             stock::the_stock_is_changed_while_a_sale_is_live,
             stock::the_largest_stock_is_counted_to_the_unit,
+            terms::the_window_is_moved_and_ends_at_its_moment,
+            terms::the_limit_is_raised_and_lowered,
+            terms::orders_keep_the_price_at_which_they_were_granted,
+            terms::a_change_is_refused_or_made_once,
             orders::a_hold_expires_and_its_units_are_sold_again,
             orders::a_late_payment_reinstates_while_units_are_left,
             orders::a_late_payment_above_the_limit_is_owed_back,

@@ -8,7 +8,7 @@ use std::{
 
 use qiang_core::{
     book::{CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup},
-    campaign::Tally,
+    campaign::{Tally, TermsChange},
     event::Entry,
     id::{CampaignId, OrderId, PaymentRef},
     money::Money,
@@ -282,6 +282,20 @@ impl<S: Subject> Scenario<S> {
             Ok(Reply::Acted(tally)) => Ok(tally),
             Err(EngineError::Refused(refusal)) => Err(refusal),
             other => panic!("a change of the stock was answered {other:?}"),
+        }
+    }
+
+    /// Changes terms of a sale, or is refused.
+    pub async fn set_terms(
+        &mut self,
+        id: CampaignId,
+        change: TermsChange,
+    ) -> Result<Tally, Refusal> {
+        let campaign = id;
+        match self.submit(Command::SetTerms { campaign, change }).await {
+            Ok(Reply::Acted(tally)) => Ok(tally),
+            Err(EngineError::Refused(refusal)) => Err(refusal),
+            other => panic!("a change of the terms was answered {other:?}"),
         }
     }
 

@@ -65,6 +65,7 @@ impl State {
                 self.refunded_minor += refunded_minor;
             }
             Event::StockChanged { units } => self.change_stock(*units),
+            Event::TermsChanged { terms, .. } => terms.give(&mut self.campaign),
         }
     }
 

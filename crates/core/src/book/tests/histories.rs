@@ -27,6 +27,10 @@ enum Step {
         campaign: usize,
         stock: u32,
     },
+    SetTerms {
+        campaign: usize,
+        change: TermsChange,
+    },
     Act {
         campaign: usize,
         action: CampaignAction,
@@ -60,6 +64,16 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
         3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
         1 => (campaign.clone(), 0..16_u32).prop_map(|(campaign, stock)| Step::SetStock { campaign, stock }),
+        1 => (campaign.clone(), proptest::option::of(-HOLD..HOLD * 9), proptest::option::of(0..6_u32), -1..90_i64)
+            .prop_map(|(campaign, ends, per_user_limit, price)| Step::SetTerms {
+                campaign,
+                change: TermsChange {
+                    starts_at: None,
+                    ends_at: ends.map(|millis| Timestamp::from_millis(millis.max(0))),
+                    per_user_limit,
+                    unit_price_minor: (price < 40).then_some(price),
+                },
+            }),
         1 => (campaign, action).prop_map(|(campaign, action)| Step::Act { campaign, action }),
         2 => (-HOLD..HOLD * 2).prop_map(|millis| Step::Jump { millis }),
         2 => Just(Step::Tick),
@@ -80,6 +94,7 @@ proptest! {
                     let quantity = if setup.campaign.kind() == CampaignKind::RedPacket { 1 } else { quantity };
                     let key = key.map(|key| format!("k{key}"));
                     let outcome = fixture.claim_with(setup, &format!("u{user}"), quantity, key.as_deref());
+                    let is_granted = matches!(outcome, Ok(Outcome::Granted(_)));
                     match outcome {
                         Ok(Outcome::Granted(grant)) => {
                             let before = grants.insert((campaign, grant.number), user);
@@ -90,10 +105,12 @@ proptest! {
                         }
                         _ => {}
                     }
-                    let limit = setup.campaign.per_user_limit();
+                    let now = Timestamp::from_millis(fixture.now);
+                    let terms = fixture.book.tally(now, setup.campaign.id).and_then(|tally| tally.terms);
+                    let limit = terms.map_or(1, |terms| terms.per_user_limit);
                     let mine = grants.iter().filter(|(at, owner)| at.0 == campaign && **owner == user);
                     let held: u32 = mine.map(|((_, number), _)| units_kept(&fixture, setup, *number)).sum();
-                    prop_assert!(held <= limit, "a user has {held} of {limit}");
+                    prop_assert!(!is_granted || held <= limit, "a user has {held} of {limit}");
                 }
                 Step::Pay { campaign, number, payment } => {
                     let order = fixture.order(&setups[campaign], number);
@@ -110,6 +127,10 @@ proptest! {
                     let campaign = setups[campaign].campaign.id;
                     let stock = stock.into();
                     drop(fixture.apply(Command::SetStock { campaign, stock }));
+                }
+                Step::SetTerms { campaign, change } => {
+                    let campaign = setups[campaign].campaign.id;
+                    drop(fixture.apply(Command::SetTerms { campaign, change }));
                 }
                 Step::Act { campaign, action } => drop(fixture.act(&setups[campaign], action)),
                 Step::Jump { millis } => fixture.now = (fixture.now + millis).max(0),

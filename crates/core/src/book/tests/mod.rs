@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     campaign::{
         AckLevel, Campaign, CampaignError, CampaignKind, Phase, RedPacket, Requirements, Rules,
-        Sale,
+        Sale, TermsChange,
     },
     id::{IdempotencyKey, PaymentRef, UserId},
     money::Money,

@@ -1,4 +1,5 @@
-SELECT c.ref, c.id, c.kind, c.owner, c.currency, c.per_user_limit, c.hold_ms, c.parts, c.phase, p.phase
+SELECT c.ref, c.id, c.kind, c.owner, c.currency,
+       CAST(c.per_user_limit = 1 AND c.terms_revision = 0 AS SIGNED), c.hold_ms, c.parts, c.phase, p.phase
 FROM campaigns c FORCE INDEX (campaigns_id)
 LEFT JOIN parts p ON p.campaign = c.ref AND p.`partition` = ?
 WHERE c.id IN (/*rows , */?/*end*/)

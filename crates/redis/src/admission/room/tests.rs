@@ -20,6 +20,7 @@ fn room() -> (Room, Instant) {
     let meta = Arc::new(CampaignMeta {
         id: CampaignId::new(Uuid::from_u128(bits)).expect("the version is 7"),
         kind: CampaignKind::Sale,
+        origin: starts,
         window: Window::new(starts, starts.plus_millis(1)).expect("a window"),
         limit: 1,
         hold_ms: 1,

@@ -16,7 +16,7 @@ use crate::{
     ManualClock,
     campaign::{Builder, HOLD_MS, OPENS, Target, red_packet, sale},
     conformance::to_its_end,
-    histories::{CommandDraft, Request},
+    histories::{self, CommandDraft, Request},
 };
 
 /// Steps of a history.
@@ -79,6 +79,9 @@ fn step() -> impl Strategy<Value = Step> {
         }),
         2 => (2..4_usize, 1..14_u32).prop_map(|(campaign, stock)| {
             Step::Command(CommandDraft::SetStock { campaign, stock })
+        }),
+        2 => (2..4_usize, histories::terms_change(-HOLD_MS..20 * HOLD_MS)).prop_map(|(campaign, change)| {
+            Step::Command(CommandDraft::SetTerms { campaign, change })
         }),
         2 => (campaign, actions).prop_map(|(campaign, action)| Step::Command(CommandDraft::Act { campaign, action })),
         2 => (0..2 * HOLD_MS).prop_map(|millis| Step::Later { millis }),

@@ -1,0 +1,139 @@
+//! The terms of a sale that its seller may change while it is not over: window, limit and price.
+
+use super::{Campaign, CampaignError, Phase, Rules, Sale};
+use crate::{
+    money::Money,
+    time::{Timestamp, Window, WindowError},
+};
+
+/// The terms of a sale at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// When claims are accepted.
+    pub window: Window,
+    /// Units that one user may have.
+    pub per_user_limit: u32,
+    /// The price of one unit in minor units. Each order keeps the price at which it was granted.
+    pub unit_price_minor: i64,
+}
+
+/// What to change about the terms of a sale. What is not named stays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TermsChange {
+    /// The first instant at which claims are accepted.
+    pub starts_at: Option<Timestamp>,
+    /// The first instant at which claims are no longer accepted.
+    pub ends_at: Option<Timestamp>,
+    /// Units that one user may have. Nobody loses units by it.
+    pub per_user_limit: Option<u32>,
+    /// The price of one unit in minor units, for orders that are granted from then on.
+    pub unit_price_minor: Option<i64>,
+}
+
+impl Terms {
+    /// The terms of a campaign, if it is a sale.
+    #[must_use]
+    pub fn of(campaign: &Campaign) -> Option<Self> {
+        let sale = campaign.rules.sale()?;
+        Some(Self {
+            window: campaign.window,
+            per_user_limit: sale.per_user_limit(),
+            unit_price_minor: sale.unit_price().minor,
+        })
+    }
+
+    /// Puts them in the place of a sale's present ones. That they are possible was checked when they were decided.
+    pub fn give(self, campaign: &mut Campaign) {
+        if let Rules::Sale(sale) = &mut campaign.rules
+            && let Ok(after) = self.rules(sale)
+        {
+            (*sale, campaign.window) = (after, self.window);
+        }
+    }
+
+    fn rules(&self, sale: &Sale) -> Result<Sale, CampaignError> {
+        let price = Money::new(self.unit_price_minor, sale.unit_price().currency);
+        let after = Sale::new(sale.stock(), self.per_user_limit, price, sale.hold_ms())?;
+        Ok(after.with_admission(sale.admission()))
+    }
+}
+
+impl TermsChange {
+    /// Whether the terms are so already.
+    #[must_use]
+    pub fn is_in(&self, terms: &Terms) -> bool {
+        let same = |wanted: Option<Timestamp>, is| wanted.is_none_or(|wanted| wanted == is);
+        same(self.starts_at, terms.window.starts_at())
+            && same(self.ends_at, terms.window.ends_at())
+            && (self.per_user_limit).is_none_or(|limit| limit == terms.per_user_limit)
+            && (self.unit_price_minor).is_none_or(|price| price == terms.unit_price_minor)
+    }
+
+    fn over(&self, terms: &Terms) -> Result<Terms, WindowError> {
+        let (starts_at, ends_at) = (terms.window.starts_at(), terms.window.ends_at());
+        Ok(Terms {
+            window: Window::new(
+                self.starts_at.unwrap_or(starts_at),
+                self.ends_at.unwrap_or(ends_at),
+            )?,
+            per_user_limit: self.per_user_limit.unwrap_or(terms.per_user_limit),
+            unit_price_minor: self.unit_price_minor.unwrap_or(terms.unit_price_minor),
+        })
+    }
+
+    /// The terms of a sale of this phase afterwards.
+    ///
+    /// # Errors
+    /// The first rule that does not hold: a sale that has opened opens at no other time, nothing happens in the past,
+    /// and as [`Window::new`] and [`Sale::new`].
+    pub fn apply(
+        &self,
+        terms: &Terms,
+        sale: &Sale,
+        phase: Phase,
+        now: Timestamp,
+    ) -> Result<Terms, CampaignError> {
+        let starts_at = self.starts_at.unwrap_or(terms.window.starts_at());
+        let ends_at = self.ends_at.unwrap_or(terms.window.ends_at());
+        let opens_otherwise = starts_at != terms.window.starts_at();
+        if opens_otherwise && phase != Phase::Scheduled {
+            return Err(CampaignError::HasOpened);
+        }
+        if opens_otherwise && starts_at < now || ends_at <= now {
+            return Err(CampaignError::InThePast);
+        }
+        let after = self.over(terms).map_err(|_| CampaignError::Window)?;
+        after.rules(sale).map(|_| after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::AdmissionRatio;
+
+    /// What is no term of a sale stays as it is.
+    #[test]
+    fn terms_change_nothing_else() {
+        let price = Money::new(7, "CNY".parse().expect("a currency"));
+        let hour = 3_600_000;
+        let window = |millis| {
+            let (from, upto) = (Timestamp::default(), Timestamp::from_millis(millis));
+            Window::new(from, upto).expect("a window")
+        };
+        for percent in [0, 300] {
+            let ratio = AdmissionRatio::of_percent(percent).expect("a ratio");
+            let sale = Sale::new(10, 1, price, hour).expect("a sale");
+            let sale = sale.with_admission(ratio);
+            let terms = Terms {
+                window: window(hour),
+                per_user_limit: 4,
+                unit_price_minor: 9,
+            };
+            let after = terms.rules(&sale).expect("a sale");
+            assert_eq!((after.per_user_limit(), after.unit_price().minor), (4, 9));
+            assert_eq!(after.admission(), ratio);
+            assert_eq!((after.stock(), after.hold_ms()), (10, hour));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+-- Changes window, limit or price of a sale, in its first part. The same terms again change nothing. The other parts of
+-- a spread sale follow (follow_terms.lua): while they may not have, `behind` is 1 and a tick has them follow.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7..10] start, end, limit and price, each empty if it stays, ARGV[11] the largest
+-- price of the whole stock, ARGV[12] the latest instant, ARGV[13] the revision up to which all parts have followed, or
+-- empty
+-- Replies: {"ok", tally}, {"unknown", ""}, {"refused", phase}, {"old", ""} where an earlier release has opened a spread
+-- sale, {"rules", opened, past, window, limit or price: what is broken}
+-- luacheck: read globals seq c now int answer phase_at put record reschedule tally finish terms_text
+-- luacheck: globals gate
+if c.kind ~= 'sale' then
+  return {'unknown', ''}
+end
+local opens, ends = tonumber(ARGV[7]) or c.opens, tonumber(ARGV[8]) or c.ends
+local limit, price = tonumber(ARGV[9]) or c.limit, tonumber(ARGV[10]) or c.price
+if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price then
+  local phase = phase_at(now)
+  if phase == 'e' or phase == 'c' then
+    return {'refused', phase}
+  end
+  local known = redis.call('HMGET', KEYS[5], 'stock', 'withheld')
+  local stock = tonumber(known[1])
+  if c.parts == 1 then
+    stock = c.supply + tonumber(known[2] or 0)
+  elseif not stock then
+    return {'old', ''}
+  end
+  if opens ~= c.opens and phase ~= 's' then
+    return {'rules', 'opened'}
+  elseif opens ~= c.opens and opens < now or ends <= now then
+    return {'rules', 'past'}
+  elseif opens < 0 or opens >= ends or ends > tonumber(ARGV[12]) then
+    return {'rules', 'window'}
+  elseif limit < 1 or limit > stock then
+    return {'rules', 'limit'}
+  elseif price < 0 or price * stock > tonumber(ARGV[11]) then
+    return {'rules', 'price'}
+  end
+  put('opens', opens)
+  put('ends', ends)
+  put('limit_max', math.max(c.limit_max, c.limit, limit))
+  put('limit', limit)
+  put('price', price)
+  put('terms', seq + 1)
+  if c.parts > 1 then
+    put('behind', 1)
+  end
+  record('terms_changed ' .. terms_text())
+  gate = true
+elseif c.behind == 1 and tonumber(ARGV[13]) == c.terms then
+  put('behind', 0)
+end
+reschedule()
+finish()
+return answer(tally())

@@ -1,0 +1,162 @@
+//! Window, limit and price of a sale that is not over: changed in its first part, which the others of a spread sale
+//! follow.
+//!
+//! The first part decides and gives the change a revision, the place of its entry in that part's log: no later one is
+//! lower, also behind a repair. The node that asked takes the terms to the other parts, which go by the highest
+//! revision that they have seen. If the node dies in between, a tick of the first part does the same.
+
+use futures_util::future::join_all;
+use qiang_connect::{ScriptReply, unavailable, unreadable};
+use qiang_core::{
+    book::Refusal,
+    campaign::{
+        AckLevel, CampaignError, Phase, STOCK_PRICE_MINOR_MAX, Tally, TermsChange, Transition,
+        TransitionError,
+    },
+    event::{Event, PartitionId},
+    id::CampaignId,
+    ports::EngineError,
+    time::Timestamp,
+};
+
+use crate::{
+    meta::CampaignMeta,
+    node::Node,
+    scripts::{FOLLOW_TERMS, SET_TERMS},
+    tally::{self, PartTally},
+};
+
+const OPENED_BEFORE: &str =
+    "an earlier release opened this sale over several partitions: its terms cannot be changed";
+
+impl Node {
+    /// Changes the terms of a sale in its first part, and has the others follow.
+    pub(crate) async fn set_terms(
+        &self,
+        campaign: CampaignId,
+        change: &TermsChange,
+    ) -> Result<Tally, EngineError> {
+        let meta = self.partitions.meta(campaign).await?;
+        let meta = meta.ok_or(Refusal::UnknownCampaign)?;
+        if meta.parts > 1 {
+            // A part that is still to be opened gets the terms that the campaign was made with.
+            self.partitions.part_tallies(&meta).await?;
+        }
+        let reply = self.decide_terms(&meta, change, None).await?;
+        let rules = |error| Err(Refusal::Rules(error).into());
+        match (reply.status.as_str(), reply.text().as_str()) {
+            ("refused", phase) => {
+                let from = tally::phase(phase).unwrap_or(Phase::Closed);
+                let transition = Transition::ChangeTerms;
+                return Err(Refusal::Phase(TransitionError { from, transition }).into());
+            }
+            ("rules", "opened") => return rules(CampaignError::HasOpened),
+            ("rules", "past") => return rules(CampaignError::InThePast),
+            ("rules", "window") => return rules(CampaignError::Window),
+            ("rules", "limit") => return rules(CampaignError::Limit),
+            ("rules", _) => return rules(CampaignError::Price),
+            ("old", _) => return Err(unavailable(OPENED_BEFORE)),
+            _ => {}
+        }
+        let text = reply.found(Refusal::UnknownCampaign)?;
+        let part = PartTally::parse(&text).ok_or_else(unreadable)?;
+        let revision = part.revision;
+        if let Some(terms) = part.tally.terms.filter(|_| revision > 0) {
+            // A repair that knows it takes grants for right that were made by it.
+            let event = Event::TermsChanged { revision, terms };
+            let home = self.partitions.home(campaign);
+            self.kept(home).keep_step(&meta, event);
+        }
+        if meta.parts == 1 {
+            return Ok(part.tally);
+        }
+        self.follow_terms(&meta).await?;
+        let tally = self.tally(campaign).await?;
+        tally.ok_or_else(|| Refusal::UnknownCampaign.into())
+    }
+
+    /// Has all parts of a spread sale go by the terms of its first part.
+    pub(crate) async fn follow_terms(&self, meta: &CampaignMeta) -> Result<(), EngineError> {
+        let nothing = TermsChange::default();
+        let reply = self.decide_terms(meta, &nothing, None).await?;
+        let text = reply.found(Refusal::UnknownCampaign)?;
+        let first = PartTally::parse(&text).ok_or_else(unreadable)?;
+        let home = self.partitions.home(meta.id);
+        let others = self.partitions.of_campaign(meta);
+        let others = others.filter(|partition| *partition != home);
+        // One that does not answer keeps none of the others from it.
+        let followed = join_all(others.map(|other| self.follow(meta, other, &first))).await;
+        followed.into_iter().collect::<Result<(), _>>()?;
+        let done = Some(first.revision);
+        let reply = self.decide_terms(meta, &nothing, done).await?;
+        reply.found(Refusal::UnknownCampaign).map(drop)
+    }
+
+    async fn follow(
+        &self,
+        meta: &CampaignMeta,
+        part: PartitionId,
+        first: &PartTally,
+    ) -> Result<(), EngineError> {
+        let terms = first.tally.terms.ok_or_else(unreadable)?;
+        let window = terms.window;
+        let reply = self
+            .partitions
+            .change(
+                part,
+                &FOLLOW_TERMS,
+                (meta.id, self.terms_ack(meta)),
+                &|command| {
+                    command
+                        .arg(first.revision)
+                        .arg(window.starts_at().as_millis())
+                        .arg(window.ends_at().as_millis())
+                        .arg(terms.per_user_limit)
+                        .arg(terms.unit_price_minor)
+                },
+            )
+            .await;
+        self.invalidate(meta.id);
+        reply?.found(Refusal::UnknownCampaign).map(drop)
+    }
+
+    /// `followed` is the revision that all parts have followed.
+    async fn decide_terms(
+        &self,
+        meta: &CampaignMeta,
+        change: &TermsChange,
+        followed: Option<u64>,
+    ) -> Result<ScriptReply, EngineError> {
+        let home = self.partitions.home(meta.id);
+        let text = |number: Option<i64>| number.map_or_else(String::new, |n| n.to_string());
+        let millis = |at: Option<Timestamp>| text(at.map(Timestamp::as_millis));
+        let reply = self
+            .partitions
+            .change(
+                home,
+                &SET_TERMS,
+                (meta.id, self.terms_ack(meta)),
+                &|command| {
+                    command
+                        .arg(millis(change.starts_at))
+                        .arg(millis(change.ends_at))
+                        .arg(text(change.per_user_limit.map(i64::from)))
+                        .arg(text(change.unit_price_minor))
+                        .arg(STOCK_PRICE_MINOR_MAX)
+                        .arg(Timestamp::MAX.as_millis())
+                        .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
+                },
+            )
+            .await;
+        self.invalidate(meta.id);
+        reply
+    }
+
+    /// Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
+    fn terms_ack(&self, meta: &CampaignMeta) -> AckLevel {
+        match self.partitions.options().replicas {
+            0 => meta.ack,
+            _ => AckLevel::Replica,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The terms of a sale are changed, and a failover loses the entry that says so.
+
+use qiang_core::{
+    book::Reply,
+    campaign::{Terms, TermsChange},
+    outcome::Outcome,
+    ports::{QuarantineStore as _, SettlementStore as _},
+};
+
+use super::*;
+
+/// What the ledger has of the change when Redis loses it.
+#[derive(Clone, Copy, PartialEq)]
+enum Known {
+    /// Nothing: the node knows that answered it.
+    Nothing,
+    Settled,
+    Quarantined,
+}
+
+async fn loses_a_change(known: Known) {
+    let world = World::new().await;
+    let campaign = world.sale.id;
+    let mut answers = world.grant(0, CLAIMS).await;
+    world.settle().await;
+    blocking(|| world.servers.wait_for_replicas());
+    detach_replicas(world.servers.primary());
+    let node = &world.harness.nodes[0];
+    let change = TermsChange {
+        per_user_limit: Some(3),
+        unit_price_minor: Some(250),
+        ..TermsChange::default()
+    };
+    let reply = node.submit(Command::SetTerms { campaign, change }).await;
+    let Ok(Reply::Acted(changed)) = reply else {
+        panic!("{reply:?}");
+    };
+    let terms = changed.terms.unwrap();
+    assert_eq!((terms.per_user_limit, terms.unit_price_minor), (3, 250));
+    if known == Known::Quarantined {
+        for partition in node.partitions() {
+            let settled = world.ledger.settled(partition).await.unwrap();
+            for entry in node.read(partition, settled, ENTRIES_MAX).await.unwrap() {
+                let moved = world.ledger.quarantine(partition, &entry, "asked for");
+                assert_eq!(moved.await, Ok(entry.seq));
+            }
+        }
+    } else {
+        answers.extend(world.grant(CLAIMS, CLAIMS + 20).await);
+    }
+    if known == Known::Settled {
+        world.settle().await;
+    }
+    let from = Instant::now();
+    world.fail_over();
+    world.repaired(from).await;
+    world.harness.replay(&answers).await;
+    let node = &world.harness.nodes[0];
+    let tally = node.tally(campaign).await.unwrap().unwrap();
+    assert_eq!(tally.terms, Some(terms));
+    for (n, expected) in [(1, "granted"), (2, "granted"), (3, "limit_reached")] {
+        let claim = world.sale.keyed("later", 1 + n / 2, &format!("k{n}"));
+        let outcome = node.claim(claim).await.unwrap().outcome;
+        assert_eq!(outcome.name(), expected);
+        if let Outcome::Granted(grant) = outcome {
+            assert_eq!(grant.amount_minor, 250 * i64::from(grant.quantity));
+        }
+    }
+    world.settle().await;
+    for quarantined in world.ledger.list_quarantined(None, 1_000).await.unwrap() {
+        let (partition, seq) = (quarantined.partition, quarantined.entry.seq);
+        assert_eq!(world.ledger.redrive(partition, seq).await, Ok(true));
+    }
+    let settled = async || {
+        let record = world.ledger.campaign(campaign).await.unwrap().unwrap();
+        (Terms::of(&record.campaign).unwrap(), record.granted)
+    };
+    let granted = node.tally(campaign).await.unwrap().unwrap().granted;
+    assert_eq!(settled().await, (terms, granted));
+    // A later change is later than whatever was lost.
+    let change = TermsChange {
+        unit_price_minor: Some(90),
+        ..TermsChange::default()
+    };
+    let changed = node.submit(Command::SetTerms { campaign, change }).await;
+    assert!(changed.is_ok(), "{changed:?}");
+    world.settle().await;
+    assert_eq!(settled().await.0.unit_price_minor, 90);
+    for partition in node.partitions() {
+        let found = node.differences(partition, campaign, &*world.ledger).await;
+        assert_eq!(found.unwrap(), [], "{partition:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_terms_that_the_ledger_has_are_kept() {
+    loses_a_change(Known::Settled).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_terms_in_quarantine_are_kept() {
+    loses_a_change(Known::Quarantined).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_terms_that_a_node_has_answered_are_kept() {
+    loses_a_change(Known::Nothing).await;
+}

@@ -1,0 +1,263 @@
+//! Window, limit and price of a sale, changed while it is live.
+
+use qiang_core::{
+    admission::AdmissionRatio,
+    book::{
+        CampaignAction,
+        PaymentOutcome::{Paid, RefundDue, Reinstated},
+        Refusal,
+    },
+    campaign::{CampaignError, Phase, TermsChange},
+    outcome::Outcome,
+    split::SplitRule,
+    time::Timestamp,
+};
+
+use super::{Scenario, Subject};
+use crate::campaign::{HOLD_MS, OPEN_MS, OPENS, red_packet, sale};
+
+fn starts_at(at: Timestamp) -> TermsChange {
+    TermsChange {
+        starts_at: Some(at),
+        ..TermsChange::default()
+    }
+}
+
+fn ends_at(at: Timestamp) -> TermsChange {
+    TermsChange {
+        ends_at: Some(at),
+        ..TermsChange::default()
+    }
+}
+
+fn limit(units: u32) -> TermsChange {
+    TermsChange {
+        per_user_limit: Some(units),
+        ..TermsChange::default()
+    }
+}
+
+fn price(minor: i64) -> TermsChange {
+    TermsChange {
+        unit_price_minor: Some(minor),
+        ..TermsChange::default()
+    }
+}
+
+/// A sale opens and ends at the millisecond to which its window was moved, not at the one that it was created with, and
+/// what is left goes back then. Orders are dated and expire as ever.
+pub async fn the_window_is_moved_and_ends_at_its_moment<S: Subject>(case: &mut Scenario<S>) {
+    let at = |millis: i64| OPENS.plus_millis(millis);
+    let hour = 3_600_000;
+    for (moved, end) in [(hour, 3 * hour), (4 * hour, 5 * hour), (4 * hour, 9 * hour)] {
+        case.set_clock(OPENS.plus_millis(-1));
+        let later = sale(10).hold_ms(HOLD_MS).window(at(2 * hour), 4 * hour);
+        let target = case.open(later).await;
+        case.set_terms(target.id, starts_at(at(moved)))
+            .await
+            .unwrap();
+        let changed = case.set_terms(target.id, ends_at(at(end))).await.unwrap();
+        let window = changed.terms.unwrap().window;
+        assert_eq!((window.starts_at(), window.ends_at()), (at(moved), at(end)));
+        case.set_clock(at(moved - 1));
+        let early = Outcome::NotStarted {
+            starts_at: at(moved),
+        };
+        assert_eq!(case.claim(target.one("a")).await, early);
+        case.set_clock(at(moved));
+        let grant = case.granted(target.one("a")).await;
+        assert_eq!(grant.granted_at, at(moved));
+        let refused = case.set_terms(target.id, starts_at(at(moved + 1))).await;
+        assert_eq!(refused, Err(Refusal::Rules(CampaignError::HasOpened)));
+        case.restart().await;
+        assert_eq!(case.replayed(target.one("a")).await.granted_at, at(moved));
+        case.at(at(moved + HOLD_MS - 1)).await;
+        assert_eq!(case.tally(target.id).await.granted, 1);
+        case.at(at(moved + HOLD_MS)).await;
+        assert_eq!(case.tally(target.id).await.granted, 0);
+        case.at(at(end - 1)).await;
+        case.granted(target.one("b")).await;
+        case.set_clock(at(end));
+        assert_eq!(case.outcome(target.one("c")).await, "ended");
+        let late = case.set_terms(target.id, ends_at(at(end + 1))).await;
+        assert!(matches!(late, Err(Refusal::Phase(_))), "{late:?}");
+        case.at(at(end)).await;
+        let tally = case.tally(target.id).await;
+        assert_eq!(
+            (tally.phase, tally.granted, tally.returned),
+            (Phase::Closed, 1, 9)
+        );
+        case.settle().await;
+    }
+}
+
+/// A limit that is raised lets users have more; one that is lowered takes nothing back. An order of the time when a
+/// user could have one unit takes its units again beside another one.
+pub async fn the_limit_is_raised_and_lowered<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(20)).await;
+    case.granted(target.one("late")).await;
+    let first = case.nth(target, 1);
+    case.at(OPENS.plus_millis(HOLD_MS)).await;
+    case.granted(target.one("late")).await;
+    case.granted(target.one("a")).await;
+    assert_eq!(case.outcome(target.one("a")).await, "already_granted");
+    case.set_terms(target.id, limit(3)).await.unwrap();
+    case.granted(target.keyed("a", 2, "k")).await;
+    let full = Outcome::LimitReached { limit: 3, held: 3 };
+    assert_eq!(case.claim(target.keyed("a", 1, "l")).await, full);
+    assert_eq!(case.pay(first, "p").await.0, Reinstated);
+    case.settle().await;
+    case.restart().await;
+    case.set_terms(target.id, limit(2)).await.unwrap();
+    let full = Outcome::LimitReached { limit: 2, held: 3 };
+    assert_eq!(case.claim(target.keyed("a", 1, "l")).await, full);
+    case.granted(target.keyed("b", 2, "k")).await;
+    let full = Outcome::LimitReached { limit: 2, held: 2 };
+    assert_eq!(case.claim(target.keyed("b", 1, "l")).await, full);
+    assert_eq!(case.claim(target.keyed("late", 1, "l")).await, full);
+    // Down to one: whoever has any has that one, by whatever order.
+    case.set_terms(target.id, limit(1)).await.unwrap();
+    assert_eq!(case.outcome(target.one("a")).await, "already_granted");
+    case.granted(target.one("c")).await;
+    case.restart().await;
+    assert_eq!(case.outcome(target.one("c")).await, "already_granted");
+    let tally = case.tally(target.id).await;
+    assert_eq!((tally.granted, tally.terms.unwrap().per_user_limit), (8, 1));
+    case.settle().await;
+    let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
+    assert_eq!(record.campaign.per_user_limit(), 1);
+}
+
+/// What an order costs is what it cost when it was granted: in its payment, its return and its refund, whatever the
+/// price is by then.
+pub async fn orders_keep_the_price_at_which_they_were_granted<S: Subject>(case: &mut Scenario<S>) {
+    let target = case
+        .open(sale(10).price(100).limit(3).owner("seller"))
+        .await;
+    let cost = async |case: &mut Scenario<S>, name: &str, units: u32| {
+        case.granted(target.keyed(name, units, "k"))
+            .await
+            .amount_minor
+    };
+    assert_eq!(cost(case, "a", 1).await, 100);
+    case.set_terms(target.id, price(250)).await.unwrap();
+    assert_eq!(cost(case, "b", 2).await, 500);
+    assert_eq!(
+        case.replayed(target.keyed("a", 1, "k")).await.amount_minor,
+        100
+    );
+    case.restart().await;
+    case.set_terms(target.id, price(0)).await.unwrap();
+    assert_eq!(cost(case, "c", 3).await, 0);
+    case.set_terms(target.id, price(70)).await.unwrap();
+    assert_eq!(cost(case, "d", 1).await, 70);
+    for n in 1..=3 {
+        assert_eq!(case.pay(case.nth(target, n), "p").await.0, Paid, "{n}");
+    }
+    case.settle().await;
+    assert_eq!(case.balance("seller").await, (600, 0));
+    assert_eq!(case.pay(case.nth(target, 2), "q").await.0, RefundDue);
+    case.try_return(case.nth(target, 1)).await.unwrap();
+    case.at(OPENS.plus_millis(HOLD_MS)).await;
+    case.set_terms(target.id, price(9_999)).await.unwrap();
+    assert_eq!(case.pay(case.nth(target, 4), "p").await.0, Reinstated);
+    case.restart().await;
+    case.settle().await;
+    assert_eq!(case.balance("seller").await, (570, 0));
+    assert_eq!(case.balance("a").await, (0, 100));
+    assert_eq!(case.balance("b").await, (0, 500));
+    let view = case.order(case.nth(target, 4)).await.unwrap();
+    assert_eq!(view.grant.amount_minor, 70);
+}
+
+/// What cannot be is refused and changes nothing; the same again is one change; and all that is named changes at once.
+pub async fn a_change_is_refused_or_made_once<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(5).limit(2)).await;
+    let id = target.id;
+    let now = OPENS.plus_millis(1_000);
+    case.at(now).await;
+    let before = case.logs().await;
+    for (change, error) in [
+        (starts_at(now.plus_millis(1)), CampaignError::HasOpened),
+        (ends_at(now), CampaignError::InThePast),
+        (ends_at(OPENS), CampaignError::InThePast),
+        (
+            ends_at(Timestamp::MAX.plus_millis(1)),
+            CampaignError::Window,
+        ),
+        (limit(0), CampaignError::Limit),
+        (limit(6), CampaignError::Limit),
+        (price(-1), CampaignError::Price),
+        (price(i64::MAX / 5), CampaignError::Price),
+    ] {
+        let refused = case.set_terms(id, change).await;
+        assert_eq!(refused, Err(Refusal::Rules(error)), "{change:?}");
+    }
+    case.set_terms(id, TermsChange::default()).await.unwrap();
+    case.set_terms(id, starts_at(OPENS)).await.unwrap();
+    assert_eq!(case.logs().await, before);
+    let all = TermsChange {
+        starts_at: None,
+        ends_at: Some(now.plus_millis(5_000)),
+        per_user_limit: Some(5),
+        unit_price_minor: Some(7),
+    };
+    let tally = case.set_terms(id, all).await.unwrap();
+    let entries = case.logs().await;
+    let count = |logs: &[Vec<_>]| logs.iter().map(Vec::len).sum::<usize>();
+    let parts = entries.iter().filter(|log| !log.is_empty()).count();
+    assert!(count(&entries) > count(&before) && count(&entries) <= count(&before) + parts);
+    assert_eq!(case.set_terms(id, all).await, Ok(tally));
+    assert_eq!(case.logs().await, entries);
+    case.act(id, CampaignAction::Pause).await;
+    case.set_terms(id, price(8)).await.unwrap();
+    case.at(now.plus_millis(5_000)).await;
+    let closed = case.tally(id).await;
+    assert_eq!(closed.phase, Phase::Closed);
+    let late = case.set_terms(id, price(9)).await;
+    assert!(matches!(late, Err(Refusal::Phase(_))), "{late:?}");
+    assert_eq!(case.set_terms(id, price(8)).await, Ok(closed));
+    let packet = red_packet(100, 5, SplitRule::Equal).window(now, OPEN_MS);
+    let packet = case.open(packet).await;
+    let refused = case.set_terms(packet.id, limit(2)).await;
+    assert_eq!(refused, Err(Refusal::UnknownCampaign));
+}
+
+/// Of a crowd that is held back as many are granted as the stock and the limit of the moment allow, and its ratio
+/// stays.
+pub async fn who_is_held_back_goes_by_the_present_stock_and_limit<S: Subject>(
+    case: &mut Scenario<S>,
+) {
+    for percent in [100, 0] {
+        let ratio = AdmissionRatio::of_percent(percent).unwrap();
+        let target = case.open(sale(20).admission(ratio)).await;
+        let crowd = |key: &str, from: usize| {
+            let claims = (from..from + 300).map(|n| target.keyed(&format!("u{n}"), 1, key));
+            claims.collect::<Vec<_>>()
+        };
+        let named = |outcomes: &[Outcome], name: &str| {
+            let all = outcomes.iter().filter(|outcome| outcome.name() == name);
+            all.count()
+        };
+        let outcomes = case.claim_all(crowd("k", 0)).await;
+        assert_eq!(named(&outcomes, "granted"), 20);
+        case.set_stock(target.id, 27).await.unwrap();
+        let outcomes = case.claim_all(crowd("k", 1_000)).await;
+        assert_eq!(named(&outcomes, "granted"), 7);
+        assert_eq!(named(&outcomes, "sold_out"), 293);
+        // Who has one may have another.
+        case.set_terms(target.id, limit(2)).await.unwrap();
+        case.set_stock(target.id, 40).await.unwrap();
+        let outcomes = case.claim_all(crowd("l", 1_000)).await;
+        assert_eq!(named(&outcomes, "granted"), 13);
+        assert_eq!(named(&outcomes, "limit_reached"), 0);
+        case.settle().await;
+        case.restart().await;
+        let record = case.ledger().campaign(target.id).await.unwrap().unwrap();
+        assert_eq!(record.campaign.admission(), ratio);
+        assert_eq!(record.campaign.per_user_limit(), 2);
+        case.set_stock(target.id, 45).await.unwrap();
+        let outcomes = case.claim_all(crowd("m", 2_000)).await;
+        assert_eq!(named(&outcomes, "granted"), 5);
+    }
+}
