@@ -165,8 +165,23 @@ impl App {
         }
     }
 
+    /// The same campaign with its present window, as the ledger has it. Where the ledger does not say, it is the one
+    /// that was read last.
+    pub(crate) async fn with_window(
+        &self,
+        id: CampaignId,
+        meta: Arc<CampaignMeta>,
+    ) -> Arc<CampaignMeta> {
+        if meta.has_window(self.ports.clock.now()) {
+            return meta;
+        }
+        let read = Box::pin(self.read_meta(id)).await;
+        read.ok().flatten().unwrap_or(meta)
+    }
+
     async fn read_meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         let ledger = Arc::clone(&self.ports.ledger);
+        let read_at = self.ports.clock.now();
         let read = async move {
             let Some(record) = ledger.campaign(id).await? else {
                 return Ok(None);
@@ -174,7 +189,7 @@ impl App {
             let kept = ledger.audience(id).await?;
             let audience = kept.map(|text| Audience::of(id, &text)).transpose()?;
             let waiting_room = ledger.has_waiting_room(id).await?;
-            let meta = CampaignMeta::new(&record.campaign, audience, waiting_room);
+            let meta = CampaignMeta::new(&record, read_at, audience, waiting_room);
             Ok(Some(Arc::new(meta)))
         };
         let meta = self.campaigns.load(id, read).await;

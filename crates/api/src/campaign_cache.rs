@@ -1,14 +1,14 @@
-//! What never changes about a campaign, remembered so that answers need not ask the ledger.
+//! What hardly changes about a campaign, remembered so that answers need not ask the ledger.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::{Mutex, RwLock};
 use qiang_core::{
-    campaign::{AckLevel, Campaign, CampaignKind, Requirements},
+    campaign::{AckLevel, CampaignKind, Phase, Requirements},
     id::{CampaignId, UserId},
     money::Currency,
-    ports::{GrantRecord, LedgerError},
-    time::Window,
+    ports::{CampaignRecord, GrantRecord, LedgerError},
+    time::{Timestamp, Window},
 };
 use tokio::sync::{OnceCell, oneshot};
 
@@ -18,14 +18,19 @@ use crate::audience::Audience;
 const REMEMBERED_MAX: usize = 65_536;
 /// The same for users whom campaigns name.
 const NAMED_MAX: usize = 1_000_000;
+/// For how long the window of a sale that can still be changed counts, in milliseconds.
+const WINDOW_LASTS_MS: i64 = 1_000;
 
-/// What answers need to know of a campaign, and never changes.
+/// What answers need to know of a campaign. Only the window of a sale changes, until it has ended.
 #[derive(Debug)]
 pub(crate) struct CampaignMeta {
     pub(crate) kind: CampaignKind,
     pub(crate) currency: Currency,
     pub(crate) ack: AckLevel,
+    /// As it was when this was read: see [`CampaignMeta::has_window`].
     pub(crate) window: Window,
+    /// When that was, where it may have been changed since.
+    window_read_at: Option<Timestamp>,
     pub(crate) requirements: Requirements,
     pub(crate) owner: UserId,
     /// Who may take part, where that is not everybody; and who may see the draws.
@@ -37,12 +42,21 @@ pub(crate) struct CampaignMeta {
 }
 
 impl CampaignMeta {
-    pub(crate) fn new(campaign: &Campaign, audience: Option<Audience>, waiting_room: bool) -> Self {
+    pub(crate) fn new(
+        record: &CampaignRecord,
+        read_at: Timestamp,
+        audience: Option<Audience>,
+        waiting_room: bool,
+    ) -> Self {
+        let campaign = &record.campaign;
+        let is_sale = campaign.kind() == CampaignKind::Sale;
+        let is_over = matches!(record.phase, Phase::Ended | Phase::Closed);
         Self {
             kind: campaign.kind(),
             currency: campaign.currency(),
             ack: campaign.ack,
             window: campaign.window,
+            window_read_at: (is_sale && !is_over).then_some(read_at),
             requirements: campaign.requirements,
             owner: campaign.owner.clone(),
             audience,
@@ -59,6 +73,14 @@ impl CampaignMeta {
     ) -> Result<Option<GrantRecord>, LedgerError> {
         let read = self.luckiest.get_or_try_init(|| read).await;
         read.cloned()
+    }
+
+    /// Whether the window still counts: nobody can have changed it since it was read, or that was a moment ago.
+    pub(crate) fn has_window(&self, now: Timestamp) -> bool {
+        self.window_read_at.is_none_or(|read_at| {
+            let until = read_at.plus_millis(WINDOW_LASTS_MS);
+            (read_at..until).contains(&now)
+        })
     }
 }
 
@@ -84,6 +106,14 @@ impl CampaignCache {
         self.known.read().campaigns.get(&id).cloned()
     }
 
+    /// Has the next one who asks for a campaign read it anew.
+    pub(crate) fn forget(&self, id: CampaignId) {
+        let mut known = self.known.write();
+        if let Some(meta) = known.campaigns.remove(&id) {
+            known.named -= meta.audience.as_ref().map_or(0, Audience::named);
+        }
+    }
+
     fn insert(&self, id: CampaignId, meta: Arc<CampaignMeta>) {
         let mut known = self.known.write();
         let named = meta.audience.as_ref().map_or(0, Audience::named);
@@ -91,7 +121,9 @@ impl CampaignCache {
             *known = Known::default();
         }
         known.named += named;
-        known.campaigns.insert(id, meta);
+        if let Some(before) = known.campaigns.insert(id, meta) {
+            known.named -= before.audience.as_ref().map_or(0, Audience::named);
+        }
     }
 
     /// Reads a campaign and remembers it. Whoever asks for it meanwhile waits for the same read: after a start, peak

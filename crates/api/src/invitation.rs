@@ -3,6 +3,8 @@
 //! `expiry.signature`: milliseconds since the Unix epoch, and HMAC-SHA256 over the campaign and the expiry in
 //! base64url, by the campaign's own secret.
 
+use std::sync::Arc;
+
 use aws_lc_rs::hmac;
 use axum::{Json, http::StatusCode};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -68,8 +70,15 @@ pub(crate) async fn create(
     let audience = meta.audience.as_ref();
     let key = audience.and_then(Audience::invitation_key);
     let key = key.ok_or(ProblemKind::NotByInvitation)?;
-    let usual = When(meta.window.ends_at());
-    let expires_at = request.expires_at.unwrap_or(usual);
+    let expires_at = match request.expires_at {
+        Some(expires_at) => expires_at,
+        None => When(
+            app.with_window(id, Arc::clone(&meta))
+                .await
+                .window
+                .ends_at(),
+        ),
+    };
     if expires_at.0 <= app.ports.clock.now() {
         let detail = "an invitation expires in the future";
         return Err(Problem::invalid_at("#/expires_at", detail));

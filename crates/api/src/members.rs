@@ -40,9 +40,9 @@ impl App {
             Members::Everybody => (true, ProblemKind::Forbidden),
             Members::Users(users) => (users.contains(user.as_str()), ProblemKind::NotNamed),
             Members::Invited(key) => {
-                let now = self.ports.clock.now();
+                let window = self.with_window(id, Arc::clone(&meta)).await.window;
                 // Behind the end nobody is granted anything, and those who were may hear it again.
-                let at = now.min(meta.window.ends_at().plus_millis(-1));
+                let at = (self.ports.clock.now()).min(window.ends_at().plus_millis(-1));
                 let invitation = shown.invitation.as_deref();
                 let valid = invitation.is_some_and(|text| invitation::verify(key, id, text, at));
                 (valid, ProblemKind::InvitationInvalid)

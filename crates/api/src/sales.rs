@@ -381,6 +381,7 @@ pub(crate) async fn change(
             Reply::Acted(tally) => tally,
             _ => return Err(Problem::unexpected_reply()),
         };
+        app.campaigns.forget(campaign);
         let (stock, terms) = (request.stock, request.terms());
         tracing::info!(%campaign, stock, ?terms, "a sale was changed by an operator");
     }

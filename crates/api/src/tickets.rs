@@ -222,10 +222,6 @@ async fn refusal(
     if !meta.requirements.contains(Requirement::Ticket) {
         return Err(ProblemKind::TicketNotNeeded.into());
     }
-    let starts_at = meta.window.starts_at();
-    if app.ports.clock.now() < starts_at {
-        return Ok(Some(Outcome::NotStarted { starts_at }));
-    }
     let claim = Claim {
         campaign: id,
         kind,
@@ -234,8 +230,12 @@ async fn refusal(
         key: None,
     };
     let at_hand = app.ports.engine.look(&claim).await?;
-    let known = app.known(&claim, at_hand).await?;
-    Ok(known.filter(|outcome| outcome.grant().is_none()))
+    if let Some(outcome) = app.known(&claim, at_hand).await? {
+        return Ok(Some(outcome).filter(|outcome| outcome.grant().is_none()));
+    }
+    let starts_at = app.with_window(id, meta).await.window.starts_at();
+    let is_ahead = app.ports.clock.now() < starts_at;
+    Ok(is_ahead.then_some(Outcome::NotStarted { starts_at }))
 }
 
 async fn check_solution(
