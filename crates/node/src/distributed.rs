@@ -1,6 +1,8 @@
 //! The engine on Redis as a node uses it: with a ledger, with settlement from one to the other, and with what depends
 //! on how far that is.
 
+mod ack_engine;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
@@ -14,14 +16,13 @@ use qiang_control::{
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
 use qiang_core::{
-    book::{Claim, Command, OrderView, Reply},
-    campaign::{AckLevel, Campaign, Tally, Terms},
+    book::Claim,
+    campaign::{AckLevel, Campaign},
     event::{PartitionId, Seq},
-    id::{CampaignId, OrderId},
-    outcome::Outcome,
+    id::CampaignId,
     ports::{
-        Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, Probed,
-        QuarantineCount, RepairEngine, Ticket, Transport, TransportStatus,
+        Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
+        RepairEngine, Transport, TransportStatus,
     },
     reconcile::PartitionFindings,
 };
@@ -29,6 +30,7 @@ use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
 use qiang_redis::{RedisEngine, RedisTransport};
 use tokio::runtime::Handle;
 
+use self::ack_engine::LedgerAckEngine;
 use crate::{
     close::Close,
     config::Config,
@@ -39,9 +41,6 @@ use crate::{
 
 /// How long a grant of a campaign that asks for `ledger` waits for it.
 const LEDGER_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// How often it is looked whether somebody still waits for such a claim.
-const GONE_EVERY: Duration = Duration::from_millis(100);
 
 /// The ledger behind a remote engine; or an engine's own, for those who look after it while no node serves it.
 pub enum LedgerBackend {
@@ -381,118 +380,6 @@ impl Close for Distributed {
 
     async fn erase(&self) -> anyhow::Result<()> {
         Ok(self.engine.erase().await?)
-    }
-}
-
-/// The engine, with the acknowledgement level `ledger`, and with a bound on unsettled entries.
-struct LedgerAckEngine {
-    distributed: Arc<Distributed>,
-    runtime: Handle,
-}
-
-impl LedgerAckEngine {
-    /// Whether too many entries of the claim's partition wait for the ledger.
-    fn is_behind(&self, claim: &Claim) -> bool {
-        let Distributed {
-            monitor,
-            engine,
-            unsettled_max,
-            ..
-        } = &*self.distributed;
-        // Of a ledger that keeps up, nothing more is looked at.
-        monitor.lag() >= *unsettled_max
-            && monitor.is_behind(engine.partition_of(claim), *unsettled_max)
-    }
-}
-
-impl Engine for LedgerAckEngine {
-    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
-        if self.is_behind(&claim) {
-            return Ticket::ready(Err(EngineError::Overloaded));
-        }
-        let engine = &self.distributed.engine;
-        let asks = engine.asks_for(&claim);
-        if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
-            return engine.claim(claim);
-        }
-        let (answer, ticket) = Ticket::new();
-        let distributed = Arc::clone(&self.distributed);
-        self.runtime.spawn(async move {
-            let mut ticket = distributed.engine.claim(claim.clone());
-            let claimed = loop {
-                match tokio::time::timeout(GONE_EVERY, &mut ticket).await {
-                    Ok(claimed) => break claimed,
-                    // With the ticket, a claim goes that was not sent yet.
-                    Err(_) if answer.is_abandoned() => return,
-                    Err(_) => {}
-                }
-            };
-            answer.send(match claimed {
-                Ok(claimed) => distributed.confirm(&claim, claimed).await,
-                Err(error) => Err(error),
-            });
-        });
-        ticket
-    }
-
-    fn submit(&self, command: Command) -> Ticket<Reply> {
-        let campaign = match &command {
-            Command::SetStock { campaign, .. } | Command::SetTerms { campaign, .. } => *campaign,
-            _ => return self.distributed.engine.submit(command),
-        };
-        let (answer, ticket) = Ticket::new();
-        let distributed = Arc::clone(&self.distributed);
-        self.runtime.spawn(async move {
-            let reply = distributed.engine.submit(command.clone()).await;
-            let is_made = |campaign: &Campaign| match &command {
-                Command::SetStock { stock, .. } => campaign.supply() == *stock,
-                Command::SetTerms { change, .. } => {
-                    Terms::of(campaign).is_some_and(|terms| change.is_in(&terms))
-                }
-                _ => true,
-            };
-            answer.send(match reply {
-                Ok(reply) => distributed
-                    .confirm_change(campaign, is_made)
-                    .await
-                    .map(|()| reply),
-                Err(error) => Err(error),
-            });
-        });
-        ticket
-    }
-
-    fn peek(&self, claim: &Claim) -> Option<Outcome> {
-        self.distributed.engine.peek(claim)
-    }
-
-    fn gate_answers(&self) -> GateAnswers {
-        self.distributed.engine.gate_answers()
-    }
-
-    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
-        self.distributed.engine.tally(campaign)
-    }
-
-    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        self.distributed.engine.order(order)
-    }
-
-    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
-        self.distributed.engine.probe(partition)
-    }
-
-    fn ack_levels(&self) -> &'static [AckLevel] {
-        if self
-            .distributed
-            .engine
-            .ack_levels()
-            .contains(&AckLevel::Replica)
-        {
-            &[AckLevel::Memory, AckLevel::Replica, AckLevel::Ledger]
-        } else {
-            &[AckLevel::Memory, AckLevel::Ledger]
-        }
     }
 }
 

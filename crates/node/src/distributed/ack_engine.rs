@@ -1,0 +1,130 @@
+//! The engine on Redis as the API uses it: with the acknowledgement level `ledger`, and a bound on unsettled entries.
+
+use std::{sync::Arc, time::Duration};
+
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply},
+    campaign::{AckLevel, Campaign, Tally, Terms},
+    event::PartitionId,
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
+};
+use tokio::runtime::Handle;
+
+use super::Distributed;
+
+/// How often it is looked whether somebody still waits for a claim that waits for the ledger.
+const GONE_EVERY: Duration = Duration::from_millis(100);
+
+/// The engine, with the acknowledgement level `ledger`, and with a bound on unsettled entries.
+pub(super) struct LedgerAckEngine {
+    pub(super) distributed: Arc<Distributed>,
+    pub(super) runtime: Handle,
+}
+
+impl LedgerAckEngine {
+    /// Whether too many entries of the claim's partition wait for the ledger.
+    fn is_behind(&self, claim: &Claim) -> bool {
+        let Distributed {
+            monitor,
+            engine,
+            unsettled_max,
+            ..
+        } = &*self.distributed;
+        // Of a ledger that keeps up, nothing more is looked at.
+        monitor.lag() >= *unsettled_max
+            && monitor.is_behind(engine.partition_of(claim), *unsettled_max)
+    }
+}
+
+impl Engine for LedgerAckEngine {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        if self.is_behind(&claim) {
+            return Ticket::ready(Err(EngineError::Overloaded));
+        }
+        let engine = &self.distributed.engine;
+        let asks = engine.asks_for(&claim);
+        if asks.is_some_and(|ack| ack != AckLevel::Ledger) {
+            return engine.claim(claim);
+        }
+        let (answer, ticket) = Ticket::new();
+        let distributed = Arc::clone(&self.distributed);
+        self.runtime.spawn(async move {
+            let mut ticket = distributed.engine.claim(claim.clone());
+            let claimed = loop {
+                match tokio::time::timeout(GONE_EVERY, &mut ticket).await {
+                    Ok(claimed) => break claimed,
+                    // With the ticket, a claim goes that was not sent yet.
+                    Err(_) if answer.is_abandoned() => return,
+                    Err(_) => {}
+                }
+            };
+            answer.send(match claimed {
+                Ok(claimed) => distributed.confirm(&claim, claimed).await,
+                Err(error) => Err(error),
+            });
+        });
+        ticket
+    }
+
+    fn submit(&self, command: Command) -> Ticket<Reply> {
+        let campaign = match &command {
+            Command::SetStock { campaign, .. } | Command::SetTerms { campaign, .. } => *campaign,
+            _ => return self.distributed.engine.submit(command),
+        };
+        let (answer, ticket) = Ticket::new();
+        let distributed = Arc::clone(&self.distributed);
+        self.runtime.spawn(async move {
+            let reply = distributed.engine.submit(command.clone()).await;
+            let is_made = |campaign: &Campaign| match &command {
+                Command::SetStock { stock, .. } => campaign.supply() == *stock,
+                Command::SetTerms { change, .. } => {
+                    Terms::of(campaign).is_some_and(|terms| change.is_in(&terms))
+                }
+                _ => true,
+            };
+            answer.send(match reply {
+                Ok(reply) => distributed
+                    .confirm_change(campaign, is_made)
+                    .await
+                    .map(|()| reply),
+                Err(error) => Err(error),
+            });
+        });
+        ticket
+    }
+
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.distributed.engine.peek(claim)
+    }
+
+    fn gate_answers(&self) -> GateAnswers {
+        self.distributed.engine.gate_answers()
+    }
+
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        self.distributed.engine.tally(campaign)
+    }
+
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.distributed.engine.order(order)
+    }
+
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.distributed.engine.probe(partition)
+    }
+
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        if self
+            .distributed
+            .engine
+            .ack_levels()
+            .contains(&AckLevel::Replica)
+        {
+            &[AckLevel::Memory, AckLevel::Replica, AckLevel::Ledger]
+        } else {
+            &[AckLevel::Memory, AckLevel::Ledger]
+        }
+    }
+}
