@@ -240,6 +240,7 @@ mod tests {
             currency: "CNY".parse().unwrap(),
             ack: AckLevel::Fsync,
             window: Window::new(Timestamp::from_millis(0), Timestamp::from_millis(1)).unwrap(),
+            window_read_at: None,
             requirements: Requirements::default(),
             owner: UserId::new("sam").unwrap(),
             audience: None,

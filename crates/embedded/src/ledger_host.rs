@@ -130,10 +130,8 @@ macro_rules! impl_ledger {
                     user: &UserId,
                 ) -> Result<bool, LedgerError> {
                     let user = user.clone();
-                    query(self.readers(), move |conn| {
-                        audiences::has_share(conn, id, &user)
-                    })
-                    .await
+                    let look = move |conn: &_| audiences::has_share(conn, id, &user);
+                    query(self.readers(), look).await
                 }
 
                 async fn luckiest(
@@ -492,10 +490,8 @@ macro_rules! impl_ledger {
                     &self,
                     partition: PartitionId,
                 ) -> Result<Vec<WithheldRecord>, LedgerError> {
-                    query(self.readers(), move |conn| {
-                        repairs::withheld(conn, partition)
-                    })
-                    .await
+                    let list = move |conn: &_| repairs::withheld(conn, partition);
+                    query(self.readers(), list).await
                 }
             }
         };

@@ -109,7 +109,7 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             Mode::Enter,
             args,
             move |conn, (setup, details, audience)| {
-                let (entered, audience) = ((&*setup, &*details), audience.as_deref());
+                let (entered, audience) = ((setup, details), audience.as_deref());
                 Box::pin(campaigns::create::<D>(conn, now, entered, audience))
             },
         )
