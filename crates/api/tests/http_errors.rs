@@ -45,7 +45,7 @@ async fn problems_of_a_field_name_it_and_say_its_limits() {
         "a whole number from 0 to 4294967295",
     )
     .await;
-    sales("/stock", json!(0), "1 to 100000000 units").await;
+    sales("/stock", json!(0), "1 to 9007199254740991 units").await;
     sales("/stock", json!("5"), "a whole number").await;
     sales("/per_user_limit", json!(6), "up to its stock").await;
     let most = "costs at most 1000000000000000 minor units";

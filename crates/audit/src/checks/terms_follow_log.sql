@@ -1,7 +1,7 @@
 -- The terms of a sale are those that its settled entries say.
 SELECT count(*) FROM temp.terms WHERE since > 0;
 
-SELECT format('campaign #%d: entry %d is settled, and the ledger has other terms of it', l.campaign, l.seq)
+SELECT format('campaign #%d: entry %d is settled, and the ledger has other terms of it', l.campaign, l.since)
 FROM temp.terms l
 LEFT JOIN sale_terms t ON t.campaign = l.campaign AND t.revision = l.since
 WHERE l.since > 0 AND (SELECT settled FROM temp.log e WHERE e.campaign = l.campaign AND e.seq = l.since)

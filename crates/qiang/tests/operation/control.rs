@@ -317,7 +317,7 @@ async fn the_stock_of_a_sale_is_set() {
         }
         terms(&["--limit", "4"]).failed(1, "invalid");
         terms(&["--price", "x", "CNY"]).failed(2, "minor units");
-        terms(&[]).failed(1, "invalid");
+        terms(&[]).failed(2, "--starts-at <TIME>");
         node.signal("-KILL");
         ids.push(id);
     }
