@@ -1,6 +1,6 @@
 //! What handlers take from a request, with problem details where axum's own extractors answer plain text.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
@@ -71,14 +71,45 @@ pub(crate) struct Key(pub(crate) Option<IdempotencyKey>);
 impl<S: Send + Sync> FromRequestParts<S> for Key {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(value) = parts.headers.get("idempotency-key") else {
+        let mut values = parts.headers.get_all("idempotency-key").iter();
+        let Some(value) = values.next() else {
             return Ok(Self(None));
         };
+        if values.next().is_some() {
+            return Err(Problem::bad_request(
+                "the request has two idempotency keys: send one",
+            ));
+        }
         let invisible = |_| Problem::bad_request("an idempotency key is visible ASCII characters");
-        let key = IdempotencyKey::new(value.to_str().map_err(invisible)?);
+        let key = unquoted(value.to_str().map_err(invisible)?)?;
+        let key = IdempotencyKey::new(&key);
         key.map(|key| Self(Some(key)))
             .map_err(|error| Problem::bad_request(error.to_string()))
     }
+}
+
+/// A key as it is kept: the quoted form that the draft of the header asks for (a string of RFC 9651) and the plain one
+/// that most clients send are the same key.
+fn unquoted(text: &str) -> Result<Cow<'_, str>, Problem> {
+    let Some(rest) = text.strip_prefix('"') else {
+        return Ok(Cow::Borrowed(text));
+    };
+    let mut key = String::with_capacity(rest.len());
+    let mut chars = rest.chars();
+    loop {
+        match (chars.next(), chars.as_str()) {
+            (Some('"'), "") => return Ok(Cow::Owned(key)),
+            (Some('\\'), _) => match chars.next() {
+                Some(escaped @ ('"' | '\\')) => key.push(escaped),
+                _ => break,
+            },
+            (Some('"') | None, _) => break,
+            (Some(char), _) => key.push(char),
+        }
+    }
+    Err(Problem::bad_request(
+        "the idempotency key begins with a quotation mark and is no quoted string: quote all of it, or nothing",
+    ))
 }
 
 /// A request about one thing: who asks, about which one, and under which idempotency key.

@@ -286,7 +286,11 @@ async fn a_key_has_its_effect_once() {
     let deposit = |amount| json!({ "amount": amount, "currency": "CNY" });
     let path = "/v1/accounts/sam/deposits";
     let first = service.post_key(path, &operator, "k1", deposit(500)).await;
-    let again = service.post_key(path, &operator, "k1", deposit(500)).await;
+    // A key in quotation marks is the same key.
+    let quoted = "\"k1\"";
+    let again = service
+        .post_key(path, &operator, quoted, deposit(500))
+        .await;
     assert_eq!((first.status, again.status), (201, 200));
     assert_eq!(first.body, again.body);
     assert_eq!(service.balance("sam").await, 500);

@@ -462,7 +462,17 @@ async fn bodies_that_are_no_json() {
     post("application/json", "a b", good.clone())
         .await
         .assert_problem(400, "bad-request");
-    post("application/json", &"k".repeat(129), good)
+    post("application/json", &"k".repeat(129), good.clone())
+        .await
+        .assert_problem(400, "bad-request");
+    for open in ["\"k", "\"k\"k\"", "\"k\\\"", "\"k\\k\"", "\"\""] {
+        post("application/json", open, good.clone())
+            .await
+            .assert_problem(400, "bad-request");
+    }
+    let keys = [("idempotency-key", "k"), ("idempotency-key", "k")];
+    let (path, body) = ("/v1/accounts/sam/deposits", serde_json::from_slice(&good));
+    call(service.addr, "POST", path, Some(&token), &keys, body.ok())
         .await
         .assert_problem(400, "bad-request");
     post("application/json", "k", b"{".to_vec())
