@@ -37,6 +37,12 @@ pub enum StoreError {
         /// What was asked for.
         wanted: &'static str,
     },
+    /// SQLite keeps no write-ahead log for the file.
+    #[error("SQLite can keep no write-ahead log for {path}: put the file on a local disk")]
+    NoWriteAheadLog {
+        /// The file.
+        path: String,
+    },
     /// The rows contradict each other.
     #[error("the file is damaged: {reason}")]
     Damaged {

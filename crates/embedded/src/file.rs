@@ -2,6 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
+    io,
     path::Path,
     time::Duration,
 };
@@ -77,11 +78,7 @@ pub(crate) struct WriterLock {
 pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(lock_path)?;
+    let file = open_private(Path::new(&lock_path))?;
     match file.try_lock() {
         Ok(()) => Ok(WriterLock { _file: file }),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
@@ -91,9 +88,26 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
     }
 }
 
-/// Opens the file for writing, creating and migrating it as needed.
-pub(crate) fn open_writer(path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
-    prepare(Connection::open(path)?, path, kind)
+/// Opens a file for writing, or creates one that only its owner may read: it holds seeds and money.
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Opens the file for writing, creating and migrating it as needed. Whatever it says afterwards is on disk: what was
+/// recovered from the write-ahead log of a process that died may not have been synced, so a commit goes behind it.
+pub(crate) fn open_writer(
+    path: &Path,
+    kind: FileKind,
+    now: Timestamp,
+) -> Result<Connection, StoreError> {
+    drop(open_private(path)?); // SQLite gives the files beside it the same permissions
+    let conn = prepare(Connection::open(path)?, path, kind)?;
+    probe(&conn, now)?;
+    Ok(conn)
 }
 
 /// Opens the file for writing again. It must be there: an empty one in its place would have forgotten every grant.
@@ -101,8 +115,28 @@ pub(crate) fn reopen_writer(path: &Path, kind: FileKind) -> Result<Connection, S
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = prepare(Connection::open_with_flags(path, flags)?, path, kind)?;
     // On a full disk the write-ahead log may be what fills it. Where this fails, the probe that follows says why.
-    drop(conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    drop(checkpoint(&conn));
     Ok(conn)
+}
+
+/// Moves everything from the write-ahead log into the file and empties the log. False where a reader kept some of it.
+fn checkpoint(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+        row.get::<_, i64>(0).map(|is_busy| is_busy == 0)
+    })
+}
+
+/// Before the last commit's connection goes: the file alone has everything then, whoever copies it.
+pub(crate) fn checkpoint_at_close(conn: &Connection) {
+    match checkpoint(conn) {
+        Ok(true) => {}
+        Ok(false) => tracing::warn!(
+            "somebody reads the file: its write-ahead log (-wal) belongs to it until the next start"
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "the write-ahead log (-wal) still belongs to the file")
+        }
+    }
 }
 
 /// Changes the row that is there for this: a commit of it shows that the file can be written.
@@ -114,7 +148,12 @@ pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError>
 
 fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
     conn.busy_timeout(BUSY_MAX)?;
-    conn.pragma_update(None, "journal_mode", "WAL")?;
+    let mode: String =
+        conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        let path = path.display().to_string();
+        return Err(StoreError::NoWriteAheadLog { path });
+    }
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "foreign_keys", "OFF")?; // written by one code path, proved by the audit
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
@@ -176,4 +215,22 @@ fn migrate(conn: &mut Connection, kind: FileKind) -> Result<(), StoreError> {
     tx.pragma_update(None, "user_version", known)?;
     tx.commit()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_write_ahead_log_is_refused() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        // It locks by files beside the file, and has no shared memory for the log's index.
+        let conn = Connection::open_with_flags_and_vfs(&path, OpenFlags::default(), "unix-dotfile");
+        let refused = prepare(conn.unwrap(), &path, FileKind::Engine).map(drop);
+        assert!(
+            matches!(refused, Err(StoreError::NoWriteAheadLog { .. })),
+            "{refused:?}"
+        );
+    }
 }

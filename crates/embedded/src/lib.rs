@@ -107,7 +107,7 @@ impl Embedded {
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let lock = file::lock(path)?;
-        let conn = file::open_writer(path, FileKind::Engine)?;
+        let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
         let book = rebuild::rebuild(&conn, &mut refs)?;
         let shared = Arc::new(Shared {

@@ -294,6 +294,32 @@ fn a_full_disk_gives_no_false_grant_and_heals() {
     embedded.close();
 }
 
+/// What a start finds may not be on disk yet: nothing is answered from it before a commit has gone behind it.
+#[test]
+fn nothing_is_served_from_a_file_that_takes_no_commit() {
+    let Some(disk) = small_disk("nothing_is_served_from_a_file_that_takes_no_commit") else {
+        return;
+    };
+    let (path, ballast) = (disk.join("qiang.db"), disk.join("ballast"));
+    let embedded = open(&path);
+    let mut history = History::default();
+    let target = enter(&embedded, 1, sale(2), &mut history);
+    block_on(embedded.claim(target.one("a"))).unwrap();
+    embedded.close();
+    drop(embedded);
+    let filled = std::fs::write(&ballast, vec![1; 2 * DISK_BYTES]);
+    assert!(filled.is_err(), "the disk is too large");
+    let refused = Embedded::open(&path, ManualClock::new(OPENS)).map(drop);
+    let reason = qiang_core::error::chain(&refused.unwrap_err());
+    assert!(reason.contains("full"), "{reason}");
+    std::fs::remove_file(&ballast).unwrap();
+    let embedded = open(&path);
+    let again = block_on(embedded.claim(target.one("a"))).unwrap().outcome;
+    assert_eq!(again.name(), "already_granted");
+    audit(&embedded, history);
+    embedded.close();
+}
+
 #[test]
 fn grants_that_wait_for_the_ledger_are_not_lost_on_a_full_disk() {
     let Some(disk) = small_disk("grants_that_wait_for_the_ledger_are_not_lost_on_a_full_disk")

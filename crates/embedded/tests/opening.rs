@@ -131,6 +131,48 @@ fn a_second_writer_is_refused() {
     drop(third);
 }
 
+/// Whoever copies the one file after a clean end has everything, also where somebody reads it meanwhile.
+#[test]
+fn the_file_alone_has_everything_after_a_close() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    let embedded = open(&path);
+    let setup = sale(5).setup(1);
+    block_on(embedded.create(&setup)).unwrap();
+    let target = Target::of(&setup);
+    block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
+    let granted = block_on(embedded.claim(target.one("a"))).unwrap().outcome;
+    // A connection that is kept: the last one to close would empty the log by itself.
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    let tables = "SELECT count(*) FROM sqlite_schema";
+    let count = || reader.query_row(tables, [], |row| row.get::<_, i64>(0));
+    assert!(count().unwrap() > 0);
+    embedded.close();
+    let copy = directory.path().join("copy.db");
+    std::fs::copy(&path, &copy).unwrap();
+    let again = block_on(open(&copy).claim(target.one("a"))).unwrap();
+    let (qiang_core::outcome::Outcome::AlreadyGranted(again), Some(grant)) =
+        (again.outcome, granted.grant())
+    else {
+        panic!("{granted:?}, then {again:?}");
+    };
+    assert_eq!(again, *grant);
+}
+
+#[cfg(unix)]
+#[test]
+fn others_may_not_read_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let embedded = open(&directory.path().join("qiang.db"));
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{:?}", entry.file_name());
+    }
+    embedded.close();
+}
+
 #[test]
 fn a_newer_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();

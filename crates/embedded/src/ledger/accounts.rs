@@ -158,13 +158,14 @@ mod tests {
     #[test]
     fn the_outside_has_room_for_every_deposit_that_is_taken() {
         let folder = tempfile::TempDir::new().unwrap();
-        let conn =
-            crate::file::open_writer(&folder.path().join("qiang.db"), FileKind::Ledger).unwrap();
+        let path = folder.path().join("qiang.db");
+        let now = Timestamp::from_millis(0);
+        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
         let give = |n: u128| {
             let user = UserId::new(&format!("user-{n}")).unwrap();
             let amount = Money::new(AMOUNT_MINOR_MAX, "CNY".parse().unwrap());
             let id = Uuid::from_u128(n);
-            deposit(&conn, Timestamp::from_millis(0), id, &user, amount)
+            deposit(&conn, now, id, &user, amount)
         };
         conn.execute_batch("BEGIN").unwrap();
         let refused = (1..10_000).find_map(|n| give(n).err().map(|error| (n, error)));

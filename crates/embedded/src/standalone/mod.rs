@@ -50,7 +50,7 @@ impl SqliteLedger {
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is an engine's.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let lock = file::lock(path)?;
-        let conn = file::open_writer(path, FileKind::Ledger)?;
+        let conn = file::open_writer(path, FileKind::Ledger, clock.now())?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_JOBS_MAX),
             positions: Positions::default(),

@@ -99,6 +99,9 @@ impl Writer {
                 break;
             }
         }
+        if self.repair_at.is_none() {
+            file::checkpoint_at_close(&self.conn);
+        }
     }
 
     fn wait_max(&self) -> Duration {

@@ -29,7 +29,8 @@ use qiang_core::{
 use rusqlite::Connection;
 
 use crate::{
-    PARTITION, Shared, error::StoreError, ledger, log::Refs, pace::Pace, queue::Taken, task::Task,
+    PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace, queue::Taken,
+    task::Task,
 };
 
 /// How long the writer sleeps when there is nothing to do and nothing due.
@@ -133,6 +134,9 @@ impl Writer {
             self.housekeeping();
         }
         self.settle_parked();
+        if self.repair_at.is_none() {
+            file::checkpoint_at_close(&self.conn);
+        }
     }
 
     fn wait_max(&self) -> Duration {
