@@ -67,6 +67,7 @@ impl FromColumns for CampaignRow {
             returned: columns.next()?,
             refunded: columns.next()?,
             terms_revision: columns.next()?,
+            first_start: columns.next()?,
             product_id: columns.next()?,
             description: columns.next()?,
             image_url: columns.next()?,

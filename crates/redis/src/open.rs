@@ -17,6 +17,7 @@ use qiang_core::{
     event::PartitionId,
     ports::EngineError,
     split::SplitRule,
+    time::Timestamp,
 };
 
 /// Shares put in place by one call.
@@ -110,7 +111,8 @@ impl Node {
             .await?;
         }
         let place = (part.parts, part.index);
-        let fields = fields_of(&setup.campaign, place, part.supply, part.funded_minor);
+        let campaign = (&setup.campaign, setup.campaign.window.starts_at());
+        let fields = fields_of(campaign, place, part.supply, part.funded_minor);
         self.step(partition, &OPEN, setup, &|command| {
             command.arg(part.shares.len()).arg(&fields)
         })
@@ -161,7 +163,7 @@ pub(crate) fn sums_of(shares: &[(u32, i64)]) -> Vec<(usize, usize, i64)> {
 /// The fields of a campaign's hash when it opens, for the part of this place among so many. Redis finds a field of so
 /// small a hash by going through it from the start, so those come first that every batch of claims reads or writes.
 pub(crate) fn fields_of(
-    campaign: &Campaign,
+    (campaign, origin): (&Campaign, Timestamp),
     (parts, index): (u16, u16),
     supply: u64,
     funded_minor: i64,
@@ -174,7 +176,7 @@ pub(crate) fn fields_of(
         ("last", "0".to_owned()),
         ("kind", campaign.kind().name().to_owned()),
         ("phase", "s".to_owned()),
-        ("starts", window.starts_at().as_millis().to_string()),
+        ("starts", origin.as_millis().to_string()),
         ("ends", window.ends_at().as_millis().to_string()),
         ("version", "1".to_owned()),
     ];

@@ -123,6 +123,8 @@ pub struct CampaignRecord {
     pub refunded_minor: i64,
     /// The last settled change of a sale's terms, which `campaign` has; 0 if there was none.
     pub terms_revision: Seq,
+    /// The start that it was created with; a sale's start may have been changed since. Engines count instants from it.
+    pub first_start: Timestamp,
     /// What people see beside the title.
     pub details: Details,
     /// Since when lists do not show it unless asked; none for a campaign that is not archived.

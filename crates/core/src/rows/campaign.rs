@@ -6,7 +6,7 @@ use super::{Contradiction, Value, phase_of};
 use crate::{
     admission::AdmissionRatio,
     book::Setup,
-    campaign::{Campaign, CampaignKind, Details, RedPacket, Rules, Sale},
+    campaign::{Campaign, CampaignKind, Details, RedPacket, Rules, STOCK_PRICE_MINOR_MAX, Sale},
     id::UserId,
     money::{Currency, Money},
     ports::CampaignRecord,
@@ -48,6 +48,7 @@ pub struct CampaignRow {
     pub returned: i64,
     pub refunded: i64,
     pub terms_revision: i64,
+    pub first_start: i64,
     pub product_id: Option<String>,
     pub description: Option<String>,
     pub image_url: Option<String>,
@@ -74,6 +75,8 @@ impl CampaignRow {
                 let limit = limit.try_into().map_err(|_| bad("limit"))?;
                 let price = self.unit_price.ok_or_else(|| bad("price"))?;
                 let hold_ms = self.hold_ms.ok_or_else(|| bad("hold"))?;
+                // A part of a spread sale may be settled before the stock is that a price was checked with.
+                let price = price.min(STOCK_PRICE_MINOR_MAX / self.supply.max(1));
                 let sale = Sale::new(stock, limit, Money::new(price, currency), hold_ms);
                 let admission = self
                     .admission
@@ -106,6 +109,7 @@ impl CampaignRow {
             returned: count(self.returned, "count of returns")?,
             refunded_minor: self.refunded,
             terms_revision: (self.terms_revision.try_into()).map_err(|_| bad("revision"))?,
+            first_start: Timestamp::from_millis(self.first_start),
             details: self.details(),
             archived_at: self.archived_at.map(Timestamp::from_millis),
         })

@@ -24,8 +24,9 @@ use crate::error::StoreError;
 /// What [`row_of`] reads.
 pub(super) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
      supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
-     requirements, admission, phase, granted, returned, refunded, terms_revision, product_id, description, image_url, \
-     archived_at FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
+     requirements, admission, phase, granted, returned, refunded, terms_revision, \
+     coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
+     AS first_start, product_id, description, image_url, archived_at FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -217,6 +218,7 @@ pub(super) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         returned: row.get("returned")?,
         refunded: row.get("refunded")?,
         terms_revision: row.get("terms_revision")?,
+        first_start: row.get("first_start")?,
         product_id: row.get("product_id")?,
         description: row.get("description")?,
         image_url: row.get("image_url")?,

@@ -145,14 +145,15 @@ impl RedisEngine {
 /// A part of which Redis has nothing, as it was before anything was granted.
 fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp) -> BothSides {
     let settled_revision = known.settled.record.terms_revision;
+    let origin = known.settled.record.first_start;
     let campaign = known.settled.record.campaign;
     let facts = facts_of(&campaign, parts, index);
     let meta = CampaignMeta {
         id: campaign.id,
         kind: campaign.kind(),
-        origin: campaign.window.starts_at(),
+        origin,
         window: campaign.window,
-        limit: facts.limit,
+        limit: campaign.per_user_limit(),
         hold_ms: facts.hold_ms,
         parts,
         ack: campaign.ack,
@@ -181,7 +182,7 @@ fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp)
         engine.funded_minor = engine.shares.iter().map(|(_, amount)| amount).sum();
     }
     let fields = fields_of(
-        &campaign,
+        (&campaign, origin),
         (parts, index),
         engine.supply,
         engine.funded_minor,
