@@ -41,8 +41,7 @@
 //!   Fields `withheld`, `withheld_minor` and `withheld_shares` of the campaign's hash are what a repair has taken out;
 //!   `repaired` is the epoch of the last repair that wrote the numbers. `stock` is that of a spread sale, in its first
 //!   part. `opens` is the start of the window if it was changed, `starts` what grants are dated from; `terms` is the
-//!   revision of window, limit and price, `limit_max` the largest limit, and `behind` is 1 in the first part while
-//!   others may have earlier ones.
+//!   revision of window, limit and price, and `behind` is 1 in the first part while others may have earlier ones.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
 //!   given back, newest order, keys and their orders; `+` before the first key where further ones are in `keys`.

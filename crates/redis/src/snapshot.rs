@@ -275,10 +275,9 @@ impl Head {
             facts: PartFacts {
                 campaign: id,
                 kind: meta.kind,
-                // Lowering the limit has taken nothing back.
-                limit: get("limit_max")
-                    .and_then(|most| most.parse().ok())
-                    .map_or(meta.limit, |most| meta.limit.max(most)),
+                limit: number("terms")
+                    .is_none_or(|it| it == 0)
+                    .then_some(meta.limit),
                 hold_ms: meta.hold_ms,
                 fixed_shares: get("rule")? == "shares",
                 parts: meta.parts,
@@ -377,7 +376,7 @@ pub(crate) fn facts_of(campaign: &Campaign, parts: u16, index: u16) -> PartFacts
     PartFacts {
         campaign: campaign.id,
         kind: campaign.kind(),
-        limit: campaign.per_user_limit(),
+        limit: Some(campaign.per_user_limit()),
         hold_ms,
         fixed_shares: has_fixed_shares(campaign),
         parts,

@@ -60,13 +60,6 @@ impl Node {
         }
         let text = reply.found(Refusal::UnknownCampaign)?;
         let part = PartTally::parse(&text).ok_or_else(unreadable)?;
-        let revision = part.revision;
-        if let Some(terms) = part.tally.terms.filter(|_| revision > 0) {
-            // A repair that knows it takes grants for right that were made by it.
-            let event = Event::TermsChanged { revision, terms };
-            let home = self.partitions.home(campaign);
-            self.kept(home).keep_step(&meta, event);
-        }
         if meta.parts == 1 {
             return Ok(part.tally);
         }
@@ -117,7 +110,13 @@ impl Node {
             )
             .await;
         self.invalidate(meta.id);
-        reply?.found(Refusal::UnknownCampaign).map(drop)
+        let text = reply?.found(Refusal::UnknownCampaign)?;
+        let phase = PartTally::parse(&text).map(|part| part.tally.phase);
+        if phase == Some(Phase::Closed) && first.tally.phase != Phase::Closed {
+            let (campaign, partition) = (meta.id, part.0);
+            tracing::warn!(%campaign, partition, "a part of a sale had closed before its terms were changed");
+        }
+        Ok(())
     }
 
     /// `followed` is the revision that all parts have followed.
@@ -130,26 +129,45 @@ impl Node {
         let home = self.partitions.home(meta.id);
         let text = |number: Option<i64>| number.map_or_else(String::new, |n| n.to_string());
         let millis = |at: Option<Timestamp>| text(at.map(Timestamp::as_millis));
+        let ack = self.terms_ack(meta);
         let reply = self
             .partitions
-            .change(
-                home,
-                &SET_TERMS,
-                (meta.id, self.terms_ack(meta)),
-                &|command| {
-                    command
-                        .arg(millis(change.starts_at))
-                        .arg(millis(change.ends_at))
-                        .arg(text(change.per_user_limit.map(i64::from)))
-                        .arg(text(change.unit_price_minor))
-                        .arg(STOCK_PRICE_MINOR_MAX)
-                        .arg(Timestamp::MAX.as_millis())
-                        .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
-                },
-            )
+            .call(home, &SET_TERMS, meta.id, Some(ack), &|command| {
+                command
+                    .arg(millis(change.starts_at))
+                    .arg(millis(change.ends_at))
+                    .arg(text(change.per_user_limit.map(i64::from)))
+                    .arg(text(change.unit_price_minor))
+                    .arg(STOCK_PRICE_MINOR_MAX)
+                    .arg(Timestamp::MAX.as_millis())
+                    .arg(followed.map_or_else(String::new, |revision| revision.to_string()))
+            })
             .await;
         self.invalidate(meta.id);
-        reply
+        let reply = reply?;
+        if change != &TermsChange::default() {
+            self.keep_terms(meta, &reply);
+        }
+        if self.partitions.options().waits(ack) && reply.is_ok() {
+            reply.level(ack)?;
+        }
+        Ok(reply)
+    }
+
+    /// Keeps the terms that are in force, also where the replicas do not confirm them: users are granted by them, and a
+    /// repair that knew of these grants alone would take some for more than the limit.
+    fn keep_terms(&self, meta: &CampaignMeta, reply: &ScriptReply) {
+        let part = reply.is_ok().then(|| PartTally::parse(&reply.text()));
+        let Some((revision, Some(terms))) = part
+            .flatten()
+            .map(|part| (part.revision, part.tally.terms))
+            .filter(|(revision, _)| *revision > 0)
+        else {
+            return;
+        };
+        let home = self.partitions.home(meta.id);
+        let event = Event::TermsChanged { revision, terms };
+        self.kept(home).keep_step(meta, event);
     }
 
     /// Where there are replicas, they have it before anybody is told, whatever the campaign asks for.

@@ -25,8 +25,8 @@ pub struct PartFacts {
     pub campaign: CampaignId,
     /// What it is.
     pub kind: CampaignKind,
-    /// Units that one user may have.
-    pub limit: u32,
+    /// Units that one user may have; none where that has changed, and it is not known what a grant met.
+    pub limit: Option<u32>,
     /// How long orders hold their units, in milliseconds.
     pub hold_ms: i64,
     /// Whether the amounts of its shares were drawn before it opened.

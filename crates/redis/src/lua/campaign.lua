@@ -7,7 +7,7 @@
 -- luacheck: ignore 211
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
   'version', 'rule', 'money', 'funded', 'limit', 'price', 'hold', 'parts', 'index', 'first', 'supply', 'opens',
-  'terms', 'behind', 'limit_max'}
+  'terms', 'behind'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
   return {'unknown', ''}
@@ -18,7 +18,7 @@ for i, field in ipairs(fields) do
 end
 c.money = tonumber(c.money)
 -- Grants are dated from `starts`, which stays, and the window begins at `opens`, where that was changed.
-c.opens, c.terms, c.behind, c.limit_max = c.opens or c.starts, c.terms or 0, c.behind or 0, c.limit_max or 0
+c.opens, c.terms, c.behind = c.opens or c.starts, c.terms or 0, c.behind or 0
 -- The last number that was given. Of a lazy packet it may be more than its grants, after a repair; it has no orders.
 local numbered = math.max(c.granted, c.grants)
 if c.kind ~= 'sale' then

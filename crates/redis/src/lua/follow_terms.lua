@@ -9,7 +9,6 @@ local revision = tonumber(ARGV[7])
 if revision > c.terms then
   put('opens', tonumber(ARGV[8]))
   put('ends', tonumber(ARGV[9]))
-  put('limit_max', math.max(c.limit_max, c.limit, tonumber(ARGV[10])))
   put('limit', tonumber(ARGV[10]))
   put('price', tonumber(ARGV[11]))
   put('terms', revision)

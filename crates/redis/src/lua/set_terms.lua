@@ -38,7 +38,6 @@ if opens ~= c.opens or ends ~= c.ends or limit ~= c.limit or price ~= c.price th
   end
   put('opens', opens)
   put('ends', ends)
-  put('limit_max', math.max(c.limit_max, c.limit, limit))
   put('limit', limit)
   put('price', price)
   put('terms', seq + 1)

@@ -162,11 +162,12 @@ impl RedisEngine {
             parts: surveys.collect(),
         }
         .repair();
-        if let Some(first) = repairs.first_mut() {
-            terms.append(first, now);
-            if let Some(stock) = stock {
-                stock.append(first, now);
-            }
+        // In each log that is repaired: a part is settled by the terms that its own log has said.
+        for repair in &mut repairs {
+            terms.append(repair, now);
+        }
+        if let Some((first, stock)) = repairs.first_mut().zip(stock) {
+            stock.append(first, now);
         }
         let sent = elsewhere.sent.iter();
         let sent = sent.map(|(partition, last)| (*partition, *last));

@@ -69,7 +69,7 @@ impl LastTerms {
     pub(super) fn give(&self, part: &mut BothSides) {
         if let Some((_, terms)) = self.last {
             (part.meta.window, part.meta.limit) = (terms.window, terms.per_user_limit);
-            part.facts.limit = part.facts.limit.max(terms.per_user_limit);
+            part.facts.limit = None;
         }
     }
 
@@ -98,7 +98,6 @@ impl LastTerms {
             ("opens", terms.window.starts_at().as_millis()),
             ("ends", terms.window.ends_at().as_millis()),
             ("limit", terms.per_user_limit.into()),
-            ("limit_max", part.facts.limit.into()),
             ("price", terms.unit_price_minor),
             ("terms", revision as i64),
             ("behind", leads.into()),

@@ -246,7 +246,8 @@ impl<'a> Union<'a> {
         }
         let own = self.held.get(&row.user).copied().unwrap_or(0);
         let units = u64::from(row.quantity);
-        self.granted + units <= self.supply && own + units <= u64::from(self.facts().limit)
+        let limit = self.facts().limit.map_or(u64::MAX, u64::from);
+        self.granted + units <= self.supply && own + units <= limit
     }
 
     /// A grant that was made had room. Where it has none, orders have ended before it in entries that are lost: other
@@ -258,7 +259,8 @@ impl<'a> Union<'a> {
         }
         let hold_ms = self.facts().hold_ms;
         let is_due = |held: &GrantRow| held.granted_at.plus_millis(hold_ms) <= row.granted_at;
-        let of_user = |held: &GrantRow| held.user == row.user;
+        let has_limit = self.facts().limit.is_some();
+        let of_user = |held: &GrantRow| has_limit && held.user == row.user;
         let held = self.rows.grants.iter();
         let ended: Vec<(u32, OrderState)> = held
             .filter(|(_, held)| held.state == OrderState::Held && (is_due(held) || of_user(held)))
@@ -402,7 +404,8 @@ impl<'a> Union<'a> {
         if facts.is_lazy() && (self.survey.unnamed > 0 || has_gap) {
             return left;
         }
-        let most = self.survey.unnamed.saturating_mul(u64::from(facts.limit));
+        let limit = facts.limit.map_or(u64::MAX, u64::from);
+        let most = self.survey.unnamed.saturating_mul(limit);
         let most = most.saturating_add(self.survey.withheld);
         left.min(most)
     }

@@ -141,7 +141,7 @@ fn facts(setup: &Setup, campaign: CampaignId) -> PartFacts {
     PartFacts {
         campaign,
         kind,
-        limit: setup.campaign.per_user_limit(),
+        limit: Some(setup.campaign.per_user_limit()),
         hold_ms: HOLD,
         fixed_shares: !setup.shares.is_empty(),
         parts: 1,

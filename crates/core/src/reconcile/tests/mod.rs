@@ -115,11 +115,11 @@ fn sides_are_held_against_each_other() {
     check("1 ann 1 held", "2 ann 1 held", "", &two);
 }
 
-fn facts(kind: CampaignKind, limit: u32) -> PartFacts {
+fn facts(kind: CampaignKind, limit: impl Into<Option<u32>>) -> PartFacts {
     PartFacts {
         campaign: id(),
         kind,
-        limit,
+        limit: limit.into(),
         hold_ms: 500,
         fixed_shares: kind == CampaignKind::RedPacket,
         parts: 1,
@@ -129,7 +129,7 @@ fn facts(kind: CampaignKind, limit: u32) -> PartFacts {
 
 struct Case<'a> {
     kind: CampaignKind,
-    limit: u32,
+    limit: Option<u32>,
     engine: &'a str,
     /// Numbers of the shares to come, 10 minor units each.
     shares: &'a [u32],
@@ -142,7 +142,7 @@ struct Case<'a> {
 
 const SALE: Case<'static> = Case {
     kind: CampaignKind::Sale,
-    limit: 1,
+    limit: Some(1),
     engine: "",
     shares: &[],
     ledger: "",
@@ -237,7 +237,7 @@ fn what_is_known_is_united() {
     );
     let limit = Case {
         unnamed: 2,
-        limit: 3,
+        limit: Some(3),
         ..kept
     };
     check(
@@ -270,6 +270,17 @@ fn what_is_known_is_united() {
         ..SALE
     };
     check(&second, (4, 0, 2, "cancelled 1, granted 2 ann 1 10", 0));
+    // Where the limit has changed, it may have allowed both. And any number of units may be somebody's.
+    let changed = Case {
+        limit: None,
+        ..second
+    };
+    check(&changed, (3, 0, 2, "granted 2 ann 1 10", 0));
+    let unnamed = Case {
+        unnamed: 1,
+        ..changed
+    };
+    check(&unnamed, (0, 3, 3, "granted 2 ann 1 10", 0));
     // An order that is paid stays; there is no room for the other.
     let paid = Case {
         engine: "1 ann 1 paid p1",
