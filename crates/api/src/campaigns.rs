@@ -130,7 +130,9 @@ pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, P
         .phase
         .after(Transition::Archive)
         .map_err(Refusal::from)?;
-    ledger.archive(id).await?;
+    if !ledger.archive(id).await? {
+        return Err(Problem::internal("a closed campaign could not be archived"));
+    }
     tracing::info!(campaign = %id, "archived by an operator");
     Ok(Json(StateBody::new(&tally, window, now)))
 }

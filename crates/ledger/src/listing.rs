@@ -17,6 +17,8 @@ const ENTER_DETAILS: Statement = sql!(
     both "INSERT INTO details (campaign, product_id, description, image_url) VALUES ($1, $2, $3, $4)"
 );
 const RETITLE: Statement = sql!(both "UPDATE campaigns SET title = $1 WHERE id = $2");
+/// An earlier release that still runs enters campaigns without a row of details.
+const ADD_DETAILS: Statement = sql!(both include_str!("sql/add_details.sql"));
 const DESCRIBE: Statement = sql!(both include_str!("sql/describe.sql"));
 const ARCHIVE: Statement = sql!(both include_str!("sql/archive.sql"));
 const STARTS_AT: Statement = sql!(both "SELECT starts_at FROM campaigns WHERE id = $1");
@@ -61,6 +63,7 @@ pub(crate) async fn describe<D: Dialect>(
     if title.is_some() {
         D::execute(&mut *conn, &RETITLE, &[title.into(), id.as_str().into()]).await?;
     }
+    D::execute(&mut *conn, &ADD_DETAILS, &[id.as_str().into()]).await?;
     let values = [
         product_id.into(),
         description.into(),
@@ -78,6 +81,7 @@ pub(crate) async fn archive<D: Dialect>(
     id: CampaignId,
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
+    D::execute(&mut *conn, &ADD_DETAILS, &[id.as_str().into()]).await?;
     let values = [now.as_millis().into(), id.as_str().into()];
     // Databases count a row that was found as touched, also where it stays as it is.
     Ok(D::execute(conn, &ARCHIVE, &values).await? > 0)

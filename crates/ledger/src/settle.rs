@@ -360,9 +360,10 @@ async fn write_campaigns<D: Dialect>(
     Ok(())
 }
 
-/// Locks the campaigns of a plan by their `ref`, if there are several, or if a phase follows from parts. Another
-/// partition may have settled its part a moment ago: the parts are read under this lock, so that of two transactions
-/// the one that commits last has seen both parts. A single campaign without parts is locked by its change.
+/// Locks the campaigns of a plan by their `ref`, if there are several, if a phase follows from parts, or if terms are
+/// entered, which another partition may enter as well. Another partition may have settled its part a moment ago: the
+/// parts are read under this lock, so that of two transactions the one that commits last has seen both parts. A single
+/// campaign without parts is locked by its change.
 async fn lock_campaigns<D: Dialect>(
     conn: &mut D::Connection,
     plan: &Plan<'_>,
@@ -370,7 +371,7 @@ async fn lock_campaigns<D: Dialect>(
     let changed = plan.campaigns.iter().map(|change| change.campaign);
     let spread = plan.spread.iter().map(|spread| spread.campaign);
     let refs: BTreeSet<i64> = changed.chain(spread).collect();
-    if refs.len() > 1 || !plan.spread.is_empty() {
+    if refs.len() > 1 || !plan.spread.is_empty() || !plan.terms.is_empty() {
         let refs: Vec<[Value<'_>; 1]> = refs.into_iter().map(|at| [at.into()]).collect();
         D::execute_rows(conn, &LOCK_CAMPAIGNS, &refs).await?;
     }

@@ -6,7 +6,7 @@ mod common;
 use std::time::Duration;
 
 use common::{OPTIONS, Server, audit::audit, history::History, open};
-use qiang_core::event::Entry;
+use qiang_core::{campaign::DetailsChange, event::Entry, id::ProductId};
 use qiang_ledger::{LedgerOptions, Migrated, OpenError, SCHEMA_VERSION, migrate, schema_version};
 use qiang_testkit::{ManualClock, campaign::OPENS};
 
@@ -151,6 +151,30 @@ async fn a_broken_migration_is_mended<S: Server>() {
     audit::<S>(&url).await;
 }
 
+/// A program of before, which was not stopped for the migration, enters campaigns without a row of details.
+async fn a_campaign_without_details_gets_them<S: Server>() {
+    let url = S::shared().fresh().await;
+    let ledger = open(&url, ManualClock::new(OPENS)).await;
+    let history = History::of(0, 10);
+    history.enter(&ledger).await;
+    history.settle(&ledger, 7).await;
+    S::execute(&url, "DELETE FROM details").await;
+    let id = history.setups[0].campaign.id;
+    let product_id: ProductId = "p-1".parse().unwrap();
+    let change = DetailsChange {
+        product_id: Some(Some(product_id.clone())),
+        ..DetailsChange::default()
+    };
+    ledger.describe(id, &change).await.unwrap();
+    let record = ledger.campaign(id).await.unwrap().unwrap();
+    assert_eq!(record.details.product_id, Some(product_id));
+    S::execute(&url, "DELETE FROM details").await;
+    S::execute(&url, "UPDATE campaigns SET phase = 'closed'").await;
+    assert_eq!(ledger.archive(id).await, Ok(true));
+    let record = ledger.campaign(id).await.unwrap().unwrap();
+    assert!(record.archived_at.is_some());
+}
+
 /// A server that nobody can reach, and what a password must never be in.
 async fn an_error_tells_no_password<S: Server>() {
     let server = S::shared();
@@ -169,6 +193,7 @@ on_each_server! {
     a_newer_schema_is_refused,
     migrating_at_once_is_migrating_once,
     a_broken_migration_is_mended,
+    a_campaign_without_details_gets_them,
     an_error_tells_no_password,
 }
 
