@@ -6,11 +6,11 @@ use arc_swap::ArcSwap;
 use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::{CampaignKind, Phase, Tally, Terms},
-    id::{CampaignId, IdempotencyKey},
+    id::{CampaignId, IdempotencyKey, OrderId, PaymentRef},
     outcome::Outcome,
     ports::{
-        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger, WaitingMonitor,
-        WaitingRoom,
+        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger, LedgerError,
+        WaitingMonitor, WaitingRoom,
     },
     time::Timestamp,
 };
@@ -131,6 +131,23 @@ impl App {
             .ledger
             .bind_key(&scope, key, fingerprint, id)
             .await?)
+    }
+
+    /// Keeps for which order a payment came first. It is for that one for good.
+    pub(crate) async fn bind_payment(
+        &self,
+        payment: &PaymentRef,
+        order: OrderId,
+    ) -> Result<(), Problem> {
+        let key = IdempotencyKey::new(payment.as_str());
+        let key = key.map_err(|error| Problem::internal(error.to_string()))?;
+        let (id, order) = (self.fresh_id(), fingerprint(&order.to_string(), &()));
+        // Scopes of requests begin with a user and a blank.
+        let bound = self.ports.ledger.bind_key("payment", &key, order, id);
+        match bound.await {
+            Err(LedgerError::KeyReused) => Err(ProblemKind::PaymentUsed.into()),
+            bound => Ok(bound.map(drop)?),
+        }
     }
 
     /// Waits a moment for the ledger to have everything granted so far, in all partitions at once. Returns whether it

@@ -47,11 +47,12 @@ impl OrderBody {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewPayment)]
 pub(crate) struct PaymentRequest {
-    /// The payment service's name for it. The same one again is a replay, another one is owed back.
+    /// The payment service's name for it. The same one again is a replay, another one is owed back. It pays one order:
+    /// for another order it is refused.
     #[schema(value_type = String)]
     reference: Text<PaymentRef>,
-    /// When given, it must be the order's price.
-    amount: Option<MoneyBody>,
+    /// What was paid: the order's price.
+    amount: MoneyBody,
 }
 
 /// What became of a payment.
@@ -114,6 +115,7 @@ pub(crate) async fn get(
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before", body = ProblemBody),
         (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`; `key-reused`",
             body = ProblemBody), NoAnswer))]
 pub(crate) async fn pay(
@@ -124,12 +126,13 @@ pub(crate) async fn pay(
     let (app, order) = (&call.app, call.id);
     let (view, currency) = app.visible_order(&call.caller, order).await?;
     let price = MoneyBody::new(view.grant.amount_minor, currency);
-    if request.amount.is_some_and(|amount| amount != price) {
+    if request.amount != price {
         let detail = format!("the order's price is {}", price.money());
         return Err(Problem::new(ProblemKind::AmountMismatch, detail));
     }
     call.bind("POST /v1/orders/{id}/payment", &request).await?;
     let payment = request.reference.0;
+    app.bind_payment(&payment, order).await?;
     let command = Command::Pay { order, payment };
     match app.ports.engine.submit(command).await? {
         Reply::Payment(outcome, view) => Ok(Json(PaymentBody {

@@ -95,6 +95,10 @@ fn advice(kind: ProblemKind) -> &'static str {
              only to repeat the same one."
         }
         Kind::AmountMismatch => "Confirm the order's whole price, in its currency.",
+        Kind::PaymentUsed => {
+            "A payment pays one order. Its reference was reported for another one before: look the payment up at the \
+             payment service. Nothing was recorded."
+        }
         Kind::InsufficientFunds => "Put money into the sender's account first, or send less.",
         Kind::PhaseConflict => {
             "A campaign that is over cannot be paused, resumed or changed. Look at its state first."

@@ -72,6 +72,7 @@ kinds! {
     AckUnavailable = UNPROCESSABLE_ENTITY, "ack-unavailable", "This engine cannot reach that acknowledgement level";
     KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key was used for a different request";
     AmountMismatch = UNPROCESSABLE_ENTITY, "amount-mismatch", "The payment is not the order's price";
+    PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
     InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";
     PhaseConflict = CONFLICT, "phase-conflict", "The campaign's phase does not allow this";
     OrderConflict = CONFLICT, "order-conflict", "The order's state does not allow this";

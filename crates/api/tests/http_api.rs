@@ -9,7 +9,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Service, call, packet, sale};
+use common::{Service, call, packet, paid, sale};
 use qiang_core::split::{Commitment, Seed, Split, SplitRule, verify};
 use serde_json::json;
 
@@ -121,17 +121,16 @@ async fn a_sale_from_order_to_payment_and_back() {
         .assert_problem(404, "not-found");
     assert_eq!(service.get(&path, &service.operator()).await.status, 200);
 
-    let wrong = json!({ "reference": "pay-1", "amount": { "amount": 499, "currency": "CNY" } });
+    let (wrong, right) = (paid("pay-1", 499), paid("pay-1", 500));
     let payment = format!("{path}/payment");
     service
         .post(&payment, &service.operator(), wrong)
         .await
         .assert_problem(422, "amount-mismatch");
     service
-        .post(&payment, &ann, json!({ "reference": "pay-1" }))
+        .post(&payment, &ann, right.clone())
         .await
         .assert_problem(403, "forbidden");
-    let right = json!({ "reference": "pay-1", "amount": { "amount": 500, "currency": "CNY" } });
     for _ in 0..2 {
         let paid = service
             .post(&payment, &service.operator(), right.clone())
@@ -143,11 +142,7 @@ async fn a_sale_from_order_to_payment_and_back() {
         assert_eq!(paid.json()["order"]["state"], json!("paid"));
     }
     let twice = service
-        .post(
-            &payment,
-            &service.operator(),
-            json!({ "reference": "pay-2" }),
-        )
+        .post(&payment, &service.operator(), paid("pay-2", 500))
         .await;
     assert_eq!(
         (twice.text("outcome"), &twice.json()["order"]["refunds_due"]),
@@ -366,20 +361,20 @@ async fn a_key_has_its_effect_once() {
     let order = format!("/v1/orders/{}/payment", first.text("order"));
     assert_eq!(
         service
-            .post_key(&order, &operator, "y", json!({ "reference": "a" }))
+            .post_key(&order, &operator, "y", paid("a", 1_000))
             .await
             .status,
         200
     );
     assert_eq!(
         service
-            .post_key(&order, &operator, "y", json!({ "reference": "a" }))
+            .post_key(&order, &operator, "y", paid("a", 1_000))
             .await
             .status,
         200
     );
     service
-        .post_key(&order, &operator, "y", json!({ "reference": "b" }))
+        .post_key(&order, &operator, "y", paid("b", 1_000))
         .await
         .assert_problem(422, "key-reused");
     let pause = |id: &str| format!("/v1/campaigns/{id}/pause");

@@ -48,7 +48,7 @@ async fn problems_of_a_field_name_it_and_say_its_limits() {
     sales("/stock", json!(0), "1 to 9007199254740991 units").await;
     sales("/stock", json!("5"), "a whole number").await;
     sales("/per_user_limit", json!(6), "up to its stock").await;
-    let most = "costs at most 1000000000000000 minor units";
+    let most = "costs at most 9007199254740991 minor units";
     sales(
         "/unit_price/amount",
         json!(10_000_000_000_000_000_i64),

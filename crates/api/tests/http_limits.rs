@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{Service, call};
+use common::{Service, call, paid};
 
 #[tokio::test]
 async fn a_user_in_a_hurry_is_slowed_down() {
@@ -91,10 +91,9 @@ async fn a_buyer_returns_in_time_and_a_seller_always() {
         .await
         .assert_problem(409, "order-conflict");
     for order in &orders {
-        let paid = serde_json::json!({ "reference": "p" });
-        service
-            .post(&format!("{order}/payment"), &service.operator(), paid)
-            .await;
+        let (path, paid) = (format!("{order}/payment"), paid(&order[11..], 500));
+        let paid = service.post(&path, &service.operator(), paid).await;
+        assert_eq!(paid.status, 200, "{paid:?}");
     }
     service.clock.advance_ms(4_999);
     service

@@ -8,7 +8,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{SECRET, START_MS, Service, call, packet, sale, send, sign, sign_with};
+use common::{SECRET, START_MS, Service, call, packet, paid, sale, send, sign, sign_with};
 use http_body_util::Full;
 use hyper::Request;
 use serde_json::{Value, json};
@@ -368,13 +368,7 @@ async fn input_that_cannot_be() {
     check(&orders, json!({ "quantity": -1 }), 422, "invalid").await;
     check(&orders, json!({ "units": 1 }), 422, "invalid").await;
     check("/v1/red-packets/7/claims", json!({}), 400, "bad-request").await;
-    check(
-        "/v1/orders/7/payment",
-        json!({ "reference": "x" }),
-        400,
-        "bad-request",
-    )
-    .await;
+    check("/v1/orders/7/payment", paid("x", 500), 400, "bad-request").await;
     check(
         "/v1/accounts/a%20b/deposits",
         json!({ "amount": 1, "currency": "CNY" }),
@@ -384,13 +378,9 @@ async fn input_that_cannot_be() {
     .await;
     check("/v1/accounts", json!({}), 404, "not-found").await;
     check("/healthz", json!({}), 405, "method-not-allowed").await;
-    check(
-        &format!("/v1/orders/{id}-9/payment"),
-        json!({ "reference": "x" }),
-        404,
-        "not-found",
-    )
-    .await;
+    let unknown = format!("/v1/orders/{id}-9/payment");
+    check(&unknown, paid("x", 500), 404, "not-found").await;
+    check(&unknown, json!({ "reference": "x" }), 422, "invalid").await;
     check(
         &format!("/v1/orders/{id}-9/cancellation"),
         json!({}),

@@ -125,7 +125,9 @@ struct Ids {
 
 /// What belongs to the caller, `sam`.
 async fn ids(service: &Service) -> Ids {
-    let sale = service.sale(1_000, |_| ()).await;
+    // At the price that the example of a payment pays.
+    let price = |body: &mut Value| body["unit_price"]["amount"] = json!(10_000);
+    let sale = service.sale(1_000, price).await;
     let path = format!("/v1/sales/{sale}/orders");
     let claim = service.token("sam", "claim");
     let order = service.act(&path, &claim).await.text("order");

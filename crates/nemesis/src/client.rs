@@ -247,11 +247,12 @@ impl Request {
     }
 
     /// The payment of an order, which `seller` reports.
-    pub(crate) fn pay(campaign: &str, number: u32, reference: &str, seller: &str) -> Self {
-        let body = Some(json!({ "reference": reference }));
+    pub(crate) fn pay(campaign: &str, order: &Grant, reference: &str, seller: &str) -> Self {
+        let body = Some(json!({ "reference": reference, "amount": {
+            "amount": order.amount, "currency": "CNY" } }));
         Self {
             body,
-            ..Self::order(campaign, number, "payment", seller)
+            ..Self::order(campaign, order.number, "payment", seller)
         }
     }
 

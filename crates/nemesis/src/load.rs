@@ -149,8 +149,8 @@ impl Shared {
         let choice = rand::rng().random_range(0..10);
         let number = grant.number;
         let (wish, request) = if choice < PAY {
-            let reference = format!("payment-{user}");
-            let request = Request::pay(&campaign.id, number, &reference, self.nodes.seller());
+            let reference = format!("payment-{}-{number}-{user}", campaign.id);
+            let request = Request::pay(&campaign.id, grant, &reference, self.nodes.seller());
             (Wish::Pay { number, reference }, request)
         } else if choice < PAY + CANCEL {
             let request = Request::cancel(&campaign.id, number, user);

@@ -207,6 +207,11 @@ pub(crate) fn sale(stock: u32) -> Value {
     })
 }
 
+/// A payment, in fen.
+pub(crate) fn paid(reference: &str, amount: i64) -> Value {
+    json!({ "reference": reference, "amount": { "amount": amount, "currency": "CNY" } })
+}
+
 pub(crate) fn sign(claims: &Value) -> String {
     sign_with(SECRET, claims)
 }

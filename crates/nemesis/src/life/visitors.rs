@@ -169,8 +169,8 @@ impl Stage {
         visit: &Visit,
     ) {
         let (id, number) = (&campaign.id, grant.number);
-        let reference = format!("{which}-{user}");
-        let request = Request::pay(id, number, &reference, self.nodes.seller());
+        let reference = format!("{which}-{id}-{number}-{user}");
+        let request = Request::pay(id, grant, &reference, self.nodes.seller());
         let wish = Wish::Pay { number, reference };
         self.ask(id, wish, visit.node, &request, visit.asks_again)
             .await;

@@ -65,7 +65,8 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
     assert_eq!(lost.status, 201, "{lost:?}");
     let lost = lost.text("order");
     let pay = format!("/v1/orders/{lost}/payment");
-    let paid = post(&node, "u2", &pay, Some(json!({ "reference": "p-2" }))).await;
+    let payment = json!({ "reference": "p-2", "amount": common::sale(STOCK)["unit_price"] });
+    let paid = post(&node, "u2", &pay, Some(payment)).await;
     assert_eq!(paid.status, 200, "{paid:?}");
     assert_eq!(post(&node, "u3", &orders, None).await.status, 201);
     let refused = post(&node, "u4", &orders, None).await;
