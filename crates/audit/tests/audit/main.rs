@@ -138,7 +138,7 @@ fn the_table_is_for_eyes() {
     );
     let text = qiang_audit::audit(&db).unwrap().to_string();
     assert!(text.contains("(user of eva) has"), "{text}");
-    assert!(text.ends_with("BROKEN: 2 of 40 checks"), "{text}");
+    assert!(text.ends_with("BROKEN: 2 of 42 checks"), "{text}");
 }
 
 #[test]

@@ -40,7 +40,8 @@ use self::standalone_history::{World, history};
 const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
 
 /// The tables of a ledger.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
+    "sale_terms",
     "campaigns",
     "parts",
     "shares",
