@@ -26,7 +26,8 @@ pub(super) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
      requirements, admission, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
-     AS first_start, product_id, description, image_url, archived_at FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
+     AS first_start, product_id, description, image_url, archived_at \
+     FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
