@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use qiang_core::{
     book::{Claim, Command, Setup},
     campaign::{CampaignKind, Phase, Tally, Terms},
@@ -21,7 +20,7 @@ use uuid::Uuid;
 
 use crate::{
     audience::Audience,
-    auth::{Caller, Verifier},
+    auth::{Caller, CurrentVerifier},
     campaign_cache::{CampaignCache, CampaignMeta},
     challenge::Challenge,
     config::Config,
@@ -63,8 +62,7 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) ports: Ports,
     pub(crate) metrics: Arc<Metrics>,
-    /// Another one after a reload; claims read it without a lock.
-    pub(crate) verifier: Arc<ArcSwap<Verifier>>,
+    pub(crate) verifier: Arc<CurrentVerifier>,
     pub(crate) campaigns: Arc<CampaignCache>,
     pub(crate) throttle: Throttle,
     /// How often each user may guess a passphrase.
@@ -83,7 +81,7 @@ impl App {
         let counted = || OrderCheckMetrics::new(&metrics);
         Ok(Self {
             order_check: OrderCheck::new(&config.order_check, counted)?,
-            verifier: Arc::new(ArcSwap::from_pointee(Verifier::new(&config.auth)?)),
+            verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
             campaigns: Arc::default(),
             throttle: Throttle::new(&config.limits),
             guesses: passphrase::guesses(),
@@ -99,8 +97,9 @@ impl App {
         })
     }
 
-    /// What has to be done from time to time: metrics are folded, forgotten users are dropped.
+    /// What has to be done from time to time: metrics are folded, forgotten users are dropped, changed files are read.
     pub(crate) fn upkeep(&self) {
+        self.metrics.show_token_files(self.verifier.refresh());
         self.metrics.upkeep();
         self.throttle.upkeep();
         self.guesses.upkeep();

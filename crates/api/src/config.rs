@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork};
 
 /// Shorter secrets can be guessed.
-pub(crate) const SECRET_BYTES_MIN: usize = 32;
+const SECRET_BYTES_MIN: usize = 32;
 
 /// How long packets may last that name no end: a second up to a year.
 const REFUND_AFTER_MS: std::ops::RangeInclusive<i64> = 1_000..=365 * 24 * 3_600_000;
@@ -95,15 +95,20 @@ pub struct AuthConfig {
     pub hs256_secret: Secret,
     pub hs256_secret_file: PathBuf,
     pub public_key_file: PathBuf,
+    pub jwks_file: PathBuf,
+    pub revoked_file: PathBuf,
     pub issuer: String,
     pub audience: String,
+    pub typ: String,
+    pub require_iat: bool,
+    pub lifetime_s_max: u32,
     pub leeway_s: u32,
     pub ticket_secret: Secret,
     pub ticket_secret_file: PathBuf,
 }
 
 impl AuthConfig {
-    /// Puts this secret in place of every key, and asks for no issuer and no audience.
+    /// Puts this secret in place of every key, and asks nothing else of tokens.
     pub fn use_secret(&mut self, secret: Secret) {
         *self = Self {
             hs256_secret: secret,
@@ -309,6 +314,18 @@ impl fmt::Debug for Secret {
             "Secret(redacted)"
         })
     }
+}
+
+/// Refuses a secret that can be guessed. `what` names it.
+pub(crate) fn check_secret(what: &str, secret: &[u8]) -> Result<(), UsageError> {
+    let bytes = secret.len();
+    if bytes < SECRET_BYTES_MIN {
+        let advice = "make one with `openssl rand -hex 32`";
+        let text =
+            format!("{what} has at least {SECRET_BYTES_MIN} bytes, and this one {bytes}: {advice}");
+        return Err(UsageError::new(text));
+    }
+    Ok(())
 }
 
 /// A secret that is given by itself or in a file; none where neither is. `key` names the first, and ends in `_file` for

@@ -76,6 +76,10 @@ const WAITING_DECIDED: Labelled = (
     "qiang_waiting_decided_total",
     "Places that this node has decided, by what became of them",
 );
+const TOKEN_FILE_FAILING: Labelled = (
+    "qiang_token_file_failing",
+    "1 while a file of keys or of revoked tokens cannot be used, and what was read before counts",
+);
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
@@ -273,6 +277,10 @@ impl Metrics {
                 .register_counter(&key, &METADATA)
                 .absolute(count);
         }
+    }
+
+    pub(crate) fn show_token_files(&self, failing: bool) {
+        self.set(TOKEN_FILE_FAILING, Vec::new(), f64::from(failing));
     }
 
     fn show_reconciliation(&self, reports: &[PartitionFindings]) {

@@ -64,8 +64,8 @@ fn advice(kind: ProblemKind) -> &'static str {
              does not help; <code>detail</code> says what is wrong."
         }
         Kind::Unauthenticated => {
-            "Send <code>Authorization: Bearer</code> and a token that is signed with the installation's key and \
-             has not expired."
+            "Send <code>Authorization: Bearer</code> and a token that is signed with one of the installation's \
+             keys, has not expired and is not revoked; <code>detail</code> says what is wrong."
         }
         Kind::Forbidden => {
             "The token has not the scope that <code>WWW-Authenticate</code> names, or the thing belongs to \

@@ -41,8 +41,9 @@ use crate::{
 struct Document;
 
 fn routes() -> OpenApiRouter<Arc<App>> {
-    let description =
-        "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, operate.";
+    let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, operate. \
+        An installation may ask for `iss`, `aud`, `iat`, the header's `typ`, and with a set of keys for `kid`; it \
+        bounds how long a token lasts. A `crit` in the header is refused, and so is a token that was revoked.";
     let bearer = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("JWT")

@@ -15,7 +15,7 @@ use qiang_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{AuthConfig, SECRET_BYTES_MIN, Secret, UsageError, secret_of},
+    config::{AuthConfig, Secret, check_secret, secret_of},
     wire::Text,
 };
 
@@ -71,7 +71,7 @@ impl Sealer {
     /// With the configured secret, or one derived from the secret of bearer tokens; none where there is neither.
     ///
     /// # Errors
-    /// [`UsageError`] for a secret that can be guessed, or two; others when a file cannot be read.
+    /// [`crate::UsageError`] for a secret that can be guessed, or two; others when a file cannot be read.
     pub(crate) fn new(config: &AuthConfig) -> anyhow::Result<Option<Self>> {
         let own = (&config.ticket_secret, &config.ticket_secret_file);
         let secret = match secret_of(own.0, own.1, "auth.ticket_secret")? {
@@ -87,10 +87,7 @@ impl Sealer {
 
     fn derived_from(secret: &Secret) -> anyhow::Result<Self> {
         let secret = secret.expose().as_bytes();
-        if secret.len() < SECRET_BYTES_MIN {
-            let text = format!("auth.ticket_secret has at least {SECRET_BYTES_MIN} bytes");
-            return Err(UsageError::new(text).into());
-        }
+        check_secret("auth.ticket_secret", secret)?;
         let key = hmac::sign(&hmac::Key::new(HMAC_SHA256, secret), DERIVATION);
         Ok(Self(hmac::Key::new(HMAC_SHA256, key.as_ref())))
     }

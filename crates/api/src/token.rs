@@ -5,15 +5,17 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use qiang_core::{id::UserId, time::Timestamp};
 use serde::Serialize;
 
-use crate::config::{SECRET_BYTES_MIN, UsageError};
+use crate::config::{UsageError, check_secret};
 
 /// Signs tokens by one key.
 #[derive(Clone)]
 pub struct TokenIssuer {
     key: EncodingKey,
     algorithm: Algorithm,
+    kid: Option<String>,
     issuer: Option<String>,
     audience: Option<String>,
+    jti: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -26,6 +28,8 @@ struct Claims<'a> {
     iss: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     aud: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jti: Option<&'a str>,
 }
 
 impl TokenIssuer {
@@ -34,12 +38,7 @@ impl TokenIssuer {
     /// # Errors
     /// When the secret is so short that it can be guessed.
     pub fn from_secret(secret: &[u8]) -> Result<Self, UsageError> {
-        if secret.len() < SECRET_BYTES_MIN {
-            let text = format!(
-                "an HS256 secret has at least {SECRET_BYTES_MIN} bytes: `openssl rand -hex 32`"
-            );
-            return Err(UsageError::new(text));
-        }
+        check_secret("an HS256 secret", secret)?;
         Ok(Self::new(
             EncodingKey::from_secret(secret),
             Algorithm::HS256,
@@ -61,8 +60,10 @@ impl TokenIssuer {
         Self {
             key,
             algorithm,
+            kid: None,
             issuer: None,
             audience: None,
+            jti: None,
         }
     }
 
@@ -74,6 +75,13 @@ impl TokenIssuer {
             audience,
             ..self
         }
+    }
+
+    /// Names in the tokens the key that they are signed by (`kid`), which a set of keys asks for, and the token itself
+    /// (`jti`), so that it can be revoked; where they are given.
+    #[must_use]
+    pub fn identifying(self, kid: Option<String>, jti: Option<String>) -> Self {
+        Self { kid, jti, ..self }
     }
 
     /// A token for `user`, valid for `ttl_s` seconds from `now`. `scope` is a list of names of scopes, separated by
@@ -96,8 +104,12 @@ impl TokenIssuer {
             exp: iat.saturating_add(ttl_s),
             iss: self.issuer.as_deref(),
             aud: self.audience.as_deref(),
+            jti: self.jti.as_deref(),
         };
-        jsonwebtoken::encode(&Header::new(self.algorithm), &claims, &self.key)
-            .context("sign the token")
+        let header = Header {
+            kid: self.kid.clone(),
+            ..Header::new(self.algorithm)
+        };
+        jsonwebtoken::encode(&header, &claims, &self.key).context("sign the token")
     }
 }

@@ -22,7 +22,7 @@ use qiang_testkit::servers::{
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::common::{SECRET, call, sale, sign};
+use crate::common::{SECRET, call, in_an_hour, sale, sign};
 
 /// Nothing here takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ impl World {
     /// So many more users are granted a unit each.
     async fn grants(&mut self, count: u32) {
         let until = self.users + count;
-        let exp: i64 = 4_000_000_000;
+        let exp = in_an_hour();
         while self.users < until {
             self.users += 1;
             let user = format!("u{}", self.users);

@@ -23,6 +23,12 @@ pub(crate) struct TokenArgs {
     /// A file with the private key, Ed25519 or RSA in PEM, whose public key the server has.
     #[arg(long, value_name = "FILE", conflicts_with = "secret_file")]
     key: Option<PathBuf>,
+    /// `kid`, where the server has a set of keys: the name of this one.
+    #[arg(long)]
+    kid: Option<String>,
+    /// `jti`, a name for this token, by which it can be revoked.
+    #[arg(long)]
+    jti: Option<String>,
     /// `iss`, where the server asks for one.
     #[arg(long)]
     issuer: Option<String>,
@@ -35,7 +41,9 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let user =
         UserId::new(&args.sub).map_err(|error| UsageError::new(format!("--sub: {error}")))?;
     check_scope(&args.scope)?;
-    let issuer = issuer(args)?.naming(args.issuer.clone(), args.audience.clone());
+    let issuer = issuer(args)?
+        .naming(args.issuer.clone(), args.audience.clone())
+        .identifying(args.kid.clone(), args.jti.clone());
     let token = issuer.issue(&user, &args.scope, SystemClock.now(), seconds(&args.ttl)?)?;
     println!("{token}");
     Ok(ExitCode::SUCCESS)

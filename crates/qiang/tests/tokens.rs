@@ -15,8 +15,12 @@ use aws_lc_rs::{
     signature::{Ed25519KeyPair, KeyPair as _, RsaKeyPair},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use common::{SECRET, Service, output, sign_with};
-use qiang_node::config::Secret;
+use common::{SECRET, Service, in_an_hour, output, sign_with};
+use qiang_core::ports::Clock as _;
+use qiang_node::{
+    SystemClock,
+    config::{AuthConfig, Secret},
+};
 use serde_json::json;
 
 fn write_pem(path: &Path, label: &str, der: &[u8]) {
@@ -28,20 +32,26 @@ fn write_pem(path: &Path, label: &str, der: &[u8]) {
     std::fs::write(path, text).unwrap();
 }
 
-/// A token for ann; it holds long, because the services here live at a time of their own.
+/// A token for ann.
 fn token(folder: &Path, args: &[&str]) -> String {
-    let common = [
-        "token",
-        "--sub",
-        "ann",
-        "--scope",
-        "claim send",
-        "--ttl",
-        "36500d",
-    ];
+    let common = ["token", "--sub", "ann", "--scope", "claim send"];
     let made = output(folder, &[&common[..], args].concat(), &[]);
     assert!(made.status.success(), "{made:?}");
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+/// A service at the present time, as the program has it that makes the tokens.
+async fn service(adjust: impl FnOnce(&mut AuthConfig)) -> Service {
+    let service = Service::start_with(|config, _| {
+        config.auth.hs256_secret = Secret::default();
+        adjust(&mut config.auth);
+    })
+    .await;
+    let here = service.clock.now();
+    service
+        .clock
+        .advance_ms(SystemClock.now().millis_since(here));
+    service
 }
 
 async fn status(service: &Service, token: &str) -> u16 {
@@ -54,11 +64,7 @@ async fn a_secret_in_a_file_signs_and_checks() {
     let secret = folder.path().join("secret");
     std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
     let token = token(folder.path(), &["--secret-file", "secret"]);
-    let service = Service::start_with(|config, _| {
-        config.auth.hs256_secret = Secret::default();
-        config.auth.hs256_secret_file = secret;
-    })
-    .await;
+    let service = service(|auth| auth.hs256_secret_file = secret).await;
     assert_eq!(status(&service, &token).await, 200);
     service.stop().await;
 }
@@ -73,14 +79,10 @@ async fn check_key_pair(folder: &Path, private: &[u8], public: &[u8], other: &st
         let pem = std::fs::read_to_string(&public_file).unwrap();
         sign_with(
             &pem,
-            &json!({ "sub": "ann", "scope": "claim", "exp": 9_999_999_999_i64 }),
+            &json!({ "sub": "ann", "scope": "claim", "exp": in_an_hour() }),
         )
     };
-    let service = Service::start_with(|config, _| {
-        config.auth.hs256_secret = Secret::default();
-        config.auth.public_key_file = public_file;
-    })
-    .await;
+    let service = service(|auth| auth.public_key_file = public_file).await;
     assert_eq!(status(&service, &good).await, 200);
     assert_eq!(status(&service, &confused).await, 401);
     assert_eq!(status(&service, other).await, 401);

@@ -7,13 +7,12 @@ mod parser;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use arc_swap::ArcSwap;
 use axum::Router;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
     app::{App, Ports},
-    auth::Verifier,
+    auth::CurrentVerifier,
     config::{AuthConfig, Config, ServerConfig},
     gauges::Gauges,
     health::Operation,
@@ -82,7 +81,7 @@ impl Server {
 
 fn start(
     config: ServerConfig,
-    (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<ArcSwap<Verifier>>>),
+    (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<CurrentVerifier>>),
     router: Router,
     listener: TcpListener,
     upkeep: impl Fn() + Send + Sync + 'static,
@@ -109,7 +108,7 @@ pub struct Running {
     upkeep: JoinHandle<()>,
     readiness: Arc<Readiness>,
     /// Where tokens are checked.
-    verifier: Option<Arc<ArcSwap<Verifier>>>,
+    verifier: Option<Arc<CurrentVerifier>>,
 }
 
 impl Running {
@@ -128,11 +127,10 @@ impl Running {
     /// # Errors
     /// When the keys cannot be used; those before stay.
     pub fn reload_auth(&self, config: &AuthConfig) -> anyhow::Result<()> {
-        let fresh = Verifier::new(config)?;
-        if let Some(verifier) = &self.verifier {
-            verifier.store(Arc::new(fresh));
+        match &self.verifier {
+            Some(verifier) => verifier.reload(config),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Stops accepting, answers what is in flight for at most `server.drain_timeout_ms`, and runs `close`, which closes

@@ -20,7 +20,7 @@ use hyper::{HeaderMap, Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use jsonwebtoken::{EncodingKey, Header};
 use qiang_core::{ports::Clock, time::Timestamp};
-use qiang_embedded::Embedded;
+use qiang_embedded::{Embedded, SystemClock};
 use qiang_node::{
     Backend, Running, Server,
     config::{Config, Secret},
@@ -210,6 +210,11 @@ pub(crate) fn sale(stock: u32) -> Value {
 /// A payment, in fen.
 pub(crate) fn paid(reference: &str, amount: i64) -> Value {
     json!({ "reference": reference, "amount": { "amount": amount, "currency": "CNY" } })
+}
+
+/// In an hour by the system's clock, in seconds: later than any test runs.
+pub(crate) fn in_an_hour() -> i64 {
+    SystemClock.now().as_millis() / 1_000 + 3_600
 }
 
 pub(crate) fn sign(claims: &Value) -> String {

@@ -195,9 +195,11 @@ fn launch(role: Role, program: PathBuf, env: Vec<(&'static str, String)>) -> Ser
 }
 
 /// What is the same for all programs. Times are shorter than usual, so that a run has room for many faults.
-fn fixed() -> [(&'static str, String); 11] {
+fn fixed() -> [(&'static str, String); 12] {
     [
         ("QIANG__AUTH__HS256_SECRET", SECRET.to_owned()),
+        // Tokens hold for ever: clocks step under the nodes that judge them.
+        ("QIANG__AUTH__LIFETIME_S_MAX", "0".to_owned()),
         ("QIANG__REDIS__PREFIX", PREFIX.to_owned()),
         ("QIANG__REDIS__PARTITIONS", PARTITIONS.to_string()),
         ("QIANG__REDIS__SPREAD_OVER", PARTITIONS.to_string()),

@@ -7,6 +7,7 @@ mod audience;
 mod common;
 mod control;
 mod failures;
+mod keys;
 mod maintenance;
 mod program;
 mod signals;

@@ -12,7 +12,7 @@ use std::{
 use qiang_testkit::servers::redis::{Options, Standalone};
 use serde_json::{Value, json};
 
-use crate::common::{Reply, SECRET, call, sign};
+use crate::common::{Reply, SECRET, call, in_an_hour, sign};
 
 /// Nothing here takes that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub(crate) fn redis() -> &'static Standalone {
 
 /// A token that a service with [`SECRET`] takes.
 pub(crate) fn token(user: &str) -> String {
-    sign(&json!({ "sub": user, "scope": "claim send operate", "exp": 4_000_000_000_i64 }))
+    sign(&json!({ "sub": user, "scope": "claim send operate", "exp": in_an_hour() }))
 }
 
 /// Waits until something is so.

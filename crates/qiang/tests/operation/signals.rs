@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    common::{SECRET, call, sale, sign_with},
+    common::{SECRET, call, in_an_hour, sale, sign_with},
     program::{Program, redis, until},
 };
 
@@ -85,7 +85,7 @@ async fn sighup_reads_keys_and_level_again_and_refuses_bad_ones() {
     let addr = node.addr().await;
     let other = "another-secret-of-32-bytes-at-least";
     let status_by = async |secret: &str| {
-        let claims = json!({ "sub": "olga", "scope": "operate", "exp": 4_000_000_000_i64 });
+        let claims = json!({ "sub": "olga", "scope": "operate", "exp": in_an_hour() });
         let token = sign_with(secret, &claims);
         let path = "/v1/accounts/olga";
         call(addr, "GET", path, Some(&token), &[], None)

@@ -19,10 +19,8 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, raw_sql};
 use tempfile::TempDir;
 
-use super::common::{Reply, SECRET, call, sign};
+use super::common::{Reply, SECRET, call, in_an_hour, sign};
 
-/// Far later than any test runs: the node reads the system's clock.
-const EXP: i64 = 4_000_000_000;
 /// How long anything may take that is waited for.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -169,7 +167,7 @@ impl TestLedger {
 }
 
 pub(crate) fn token(user: &str, scope: &str) -> String {
-    sign(&json!({ "sub": user, "scope": scope, "exp": EXP }))
+    sign(&json!({ "sub": user, "scope": scope, "exp": in_an_hour() }))
 }
 
 /// A node, killed if the test fails.

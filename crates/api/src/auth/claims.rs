@@ -1,0 +1,129 @@
+//! What a token claims, and whether that is taken.
+
+use std::borrow::Cow;
+
+use qiang_core::{id::UserId, time::Timestamp};
+use serde::{Deserialize, Deserializer};
+
+use super::{Scope, TokenFault};
+use crate::{config::AuthConfig, wire::Text};
+
+#[derive(Deserialize)]
+pub(super) struct Claims<'a> {
+    pub(super) sub: Text<UserId>,
+    exp: f64,
+    nbf: Option<f64>,
+    iat: Option<f64>,
+    #[serde(default)]
+    pub(super) scope: Scopes,
+    #[serde(borrow)]
+    iss: Option<Cow<'a, str>>,
+    aud: Option<Audience>,
+    #[serde(borrow)]
+    pub(super) jti: Option<Cow<'a, str>>,
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn of(payload: &'a [u8]) -> Result<Self, TokenFault> {
+        serde_json::from_slice(payload).map_err(|_| {
+            TokenFault(
+                "the token needs `sub` (a user id) and `exp`; times are numbers, `scope` and `jti` one text",
+            )
+        })
+    }
+}
+
+/// What is asked of claims.
+#[derive(Debug)]
+pub(super) struct Rules {
+    issuer: String,
+    audience: String,
+    leeway_s: f64,
+    require_iat: bool,
+    /// None for no bound.
+    lifetime_s_max: Option<f64>,
+}
+
+impl Rules {
+    pub(super) fn new(config: &AuthConfig) -> Self {
+        let bound = Some(config.lifetime_s_max).filter(|bound| *bound > 0);
+        Self {
+            issuer: config.issuer.clone(),
+            audience: config.audience.clone(),
+            leeway_s: f64::from(config.leeway_s),
+            require_iat: config.require_iat,
+            lifetime_s_max: bound.map(f64::from),
+        }
+    }
+
+    pub(super) fn check(&self, claims: &Claims<'_>, now: Timestamp) -> Result<(), TokenFault> {
+        let now_s = now.as_millis() as f64 / 1_000.0;
+        if claims.exp + self.leeway_s <= now_s {
+            return Err(TokenFault("the token has expired"));
+        }
+        if claims.nbf.is_some_and(|nbf| nbf - self.leeway_s > now_s) {
+            return Err(TokenFault("the token is not valid yet"));
+        }
+        self.check_lifetime(claims, now_s)?;
+        if !self.issuer.is_empty() && claims.iss.as_deref() != Some(&self.issuer) {
+            return Err(TokenFault("the token was issued by somebody else"));
+        }
+        let meant = match (&claims.aud, self.audience.as_str()) {
+            (None, own) => own.is_empty(),
+            // RFC 7519, 4.1.3: a token that names its audience is refused by everybody else.
+            (Some(_), "") => false,
+            (Some(audience), own) => audience.contains(own),
+        };
+        if !meant {
+            return Err(TokenFault("the token is made out to another audience"));
+        }
+        Ok(())
+    }
+
+    /// When it was issued, and for how long. One that does not say when counts as issued now.
+    fn check_lifetime(&self, claims: &Claims<'_>, now_s: f64) -> Result<(), TokenFault> {
+        let latest = now_s + self.leeway_s;
+        let issued = match claims.iat {
+            Some(iat) if iat > latest => {
+                return Err(TokenFault("the token was issued in the future"));
+            }
+            Some(iat) => iat,
+            None if self.require_iat => return Err(TokenFault("the token needs `iat`")),
+            None => latest,
+        };
+        match self.lifetime_s_max {
+            Some(bound) if claims.exp - issued > bound => {
+                Err(TokenFault("the token lasts longer than is allowed here"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Scopes(pub(super) u8);
+
+impl<'de> Deserialize<'de> for Scopes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let words = text.split_ascii_whitespace();
+        let known = words.filter_map(|word| Scope::ALL.iter().find(|scope| scope.name() == word));
+        Ok(Self(known.fold(0, |bits, scope| bits | *scope as u8)))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Audience {
+    fn contains(&self, audience: &str) -> bool {
+        match self {
+            Self::One(one) => one == audience,
+            Self::Many(many) => many.iter().any(|one| one == audience),
+        }
+    }
+}
