@@ -13,7 +13,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::{self, Call, Param},
     problem::{Problem, ProblemBody},
-    wire::{self, MoneyBody, Text},
+    wire::{self, Location, MoneyBody, Text},
 };
 
 /// Money that comes from outside.
@@ -71,7 +71,7 @@ pub(crate) struct BalanceBody {
 pub(crate) async fn deposit(
     call: Call<UserId>,
     extract::Json(request): extract::Json<DepositRequest>,
-) -> Result<(StatusCode, Json<DepositBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<DepositBody>), Problem> {
     call.caller.require(Scope::Operate)?;
     if request.amount < 1 {
         return Err(Problem::invalid_at(
@@ -89,7 +89,9 @@ pub(crate) async fn deposit(
         user: call.id.to_string(),
         amount,
     };
-    Ok((wire::created(binding.fresh), Json(body)))
+    let status = wire::created(binding.fresh);
+    let location = wire::location(status, || format!("/v1/accounts/{}", call.id));
+    Ok((status, location, Json(body)))
 }
 
 /// What a user has. Users see their own account, operators everybody's.

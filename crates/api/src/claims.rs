@@ -25,7 +25,7 @@ use crate::{
     problem::{Problem, ProblemBody, ProblemKind},
     refusal::refuse,
     tickets::GrabTicket,
-    wire::GrantBody,
+    wire::{self, GrantBody, Text},
 };
 
 /// Room for a grant's JSON.
@@ -243,7 +243,14 @@ fn granted(status: StatusCode, grant: &Grant, ack: AckLevel, meta: &CampaignMeta
 fn grant_response(status: StatusCode, grant: &GrantBody) -> Response {
     let mut body = Vec::with_capacity(GRANT_BYTES);
     match serde_json::to_writer(&mut body, grant) {
-        Ok(()) => (status, [(header::CONTENT_TYPE, JSON)], Body::from(body)).into_response(),
+        Ok(()) => {
+            let location = wire::location(status, || match grant.order {
+                Some(Text(order)) => format!("/v1/orders/{order}"),
+                None => format!("/v1/red-packets/{}/claims", grant.campaign.0),
+            });
+            let content_type = [(header::CONTENT_TYPE, JSON)];
+            (status, content_type, location, Body::from(body)).into_response()
+        }
         Err(error) => Problem::internal(error.to_string()).into_response(),
     }
 }

@@ -65,6 +65,7 @@ pub struct ServerConfig {
     pub drain_delay_ms: u64,
     pub drain_timeout_ms: u64,
     pub body_bytes_max: usize,
+    pub hsts_max_age_s: u32,
     pub noop_route: bool,
 }
 

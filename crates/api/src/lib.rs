@@ -33,6 +33,7 @@ mod red_packets;
 mod refusal;
 mod request_id;
 mod requirements;
+mod response_headers;
 mod router;
 mod sales;
 mod seal;

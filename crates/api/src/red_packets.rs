@@ -21,7 +21,7 @@ use crate::{
     extract::{self, Key, Param, Params},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{self, RequirementList},
-    wire::{MoneyBody, StateBody, Text, When},
+    wire::{self, Location, MoneyBody, StateBody, Text, When},
 };
 
 /// Claims on a page.
@@ -300,7 +300,7 @@ pub(crate) async fn create(
     caller: Caller,
     Key(key): Key,
     extract::Json(request): extract::Json<RedPacketRequest>,
-) -> Result<(StatusCode, Json<RedPacketBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<RedPacketBody>), Problem> {
     caller.require(Scope::Send)?;
     app.check_ack(request.ack)?;
     let shares_max = app.config.limits.shares_max;
@@ -336,8 +336,9 @@ pub(crate) async fn create(
         let audience = request.audience.as_ref();
         app.check_repeated(id, audience).await?;
     }
+    let location = wire::location(status, || format!("/v1/red-packets/{id}"));
     let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
-    Ok((status, Json(body)))
+    Ok((status, location, Json(body)))
 }
 
 /// A red packet: its commitment and its state.

@@ -2,14 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Router,
-    extract::FromRef,
-    http::{HeaderValue, header},
-    middleware::map_response,
-    response::Response,
-    routing::post,
-};
+use axum::{Router, extract::FromRef, routing::post};
 use serde_json::Value;
 use utoipa::{
     OpenApi,
@@ -37,7 +30,9 @@ use crate::{
     with another body the same key is refused with 422. \
     Deposits, red packets, sales and orders have their effect once a key; payments once a reference; cancelling, \
     pausing, resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
-    request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one."), security(("bearer" = [])))]
+    request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
+    `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`, and one to a request with a token \
+    `Cache-Control: no-store`, unless it says otherwise."), security(("bearer" = [])))]
 struct Document;
 
 fn routes() -> OpenApiRouter<Arc<App>> {
@@ -109,7 +104,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .into();
     router
         .method_not_allowed_fallback(method_not_allowed)
-        .merge(docs.layer(map_response(no_sniffing)))
+        .merge(docs)
         .fallback(not_found)
         .with_state(app)
 }
@@ -140,11 +135,4 @@ async fn not_found() -> Problem {
 
 async fn method_not_allowed() -> Problem {
     ProblemKind::MethodNotAllowed.into()
-}
-
-async fn no_sniffing(mut response: Response) -> Response {
-    let value = HeaderValue::from_static("nosniff");
-    let headers = response.headers_mut();
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, value);
-    response
 }

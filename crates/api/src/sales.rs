@@ -25,7 +25,7 @@ use crate::{
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
-    wire::{MoneyBody, StateBody, Text, When, nullable},
+    wire::{self, Location, MoneyBody, StateBody, Text, When, nullable},
 };
 
 /// A sale to open.
@@ -192,7 +192,7 @@ pub(crate) async fn create(
     caller: Caller,
     Key(key): Key,
     extract::Json(request): extract::Json<SaleRequest>,
-) -> Result<(StatusCode, Json<SaleBody>), Problem> {
+) -> Result<(StatusCode, Location, Json<SaleBody>), Problem> {
     caller.require(Scope::Operate)?;
     app.check_ack(request.ack)?;
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
@@ -228,7 +228,9 @@ pub(crate) async fn create(
         app.check_repeated(id, audience).await?;
     }
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok((status, Json(SaleBody::new(record, &tally, &app).await?)))
+    let location = wire::location(status, || format!("/v1/sales/{id}"));
+    let body = SaleBody::new(record, &tally, &app).await?;
+    Ok((status, location, Json(body)))
 }
 
 /// A sale and its state.

@@ -3,7 +3,7 @@
 
 use std::{fmt, io::Write as _, str::FromStr};
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode, header};
 use jiff::{
     Timestamp as Calendar,
     fmt::{
@@ -31,6 +31,14 @@ pub(crate) fn created(fresh: bool) -> StatusCode {
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     }
+}
+
+/// Where that is which was created just now, as a header; nothing for what was created before.
+pub(crate) type Location = Option<[(HeaderName, String); 1]>;
+
+/// Where that is which an answer of this status is about.
+pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Location {
+    (status == StatusCode::CREATED).then(|| [(header::LOCATION, path())])
 }
 
 /// A type of the core that is written as its text.

@@ -240,6 +240,7 @@ pub(super) fn headers() -> Value {
     let seconds = || json!({"type": "integer", "minimum": 1});
     let place = format!("/v1/campaigns/{}/place", examples::CAMPAIGN);
     let next = format!("</v1/sales?after={}>; rel=\"next\"", examples::CAMPAIGN);
+    let order = format!("/v1/orders/{}", examples::ORDER);
     let challenge = "Bearer realm=\"qiang\"";
     let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"operate\"";
     json!({
@@ -248,6 +249,7 @@ pub(super) fn headers() -> Value {
         "StartsIn": header("For `not-started`: seconds until it starts", false, seconds(), json!(30)),
         "AskAgain": header("While it waits: ask again after so many seconds", false, seconds(), json!(1)),
         "PlaceLocation": header("Where to ask for the place in line", true, text(), json!(place)),
+        "Created": header("Where that is which was created", true, text(), json!(order)),
         "Private": header("Caches may not keep it", true, text(), json!("no-store")),
         "Challenge": header("How to authenticate (RFC 6750)", true, text(), json!(challenge)),
         "ScopeChallenge": header("For `forbidden`: the scope that is needed", false, text(), json!(scope)),
@@ -275,10 +277,11 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("Location", "PlaceLocation");
             add("Retry-After", "RetryAfter");
         }
-        StatusCode::OK if path.ends_with("/place") => {
-            add("Cache-Control", "Private");
-            add("Retry-After", "AskAgain");
+        // What is signed is nowhere but in the answer.
+        StatusCode::CREATED if !path.ends_with("/tickets") && !path.ends_with("/invitations") => {
+            add("Location", "Created");
         }
+        StatusCode::OK if path.ends_with("/place") => add("Retry-After", "AskAgain"),
         StatusCode::OK
             if ["listSales", "listRedPackets"]
                 .iter()
@@ -293,6 +296,9 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("Cache-Control", "Caching");
         }
         _ => {}
+    }
+    if status.is_success() && !is_public(operation) {
+        add("Cache-Control", "Private");
     }
     headers
 }

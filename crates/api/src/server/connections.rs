@@ -29,6 +29,7 @@ use crate::{
     metrics::Metrics,
     problem::{Problem, ProblemKind},
     request_id::{REQUEST_ID, RequestId},
+    response_headers::{Asked, ResponseHeaders},
 };
 
 /// How long to wait when the system has no more sockets to give.
@@ -57,6 +58,7 @@ pub(super) async fn serve(
         request_timeout: config.request_timeout() + ACCEPT_PAUSE,
         metrics,
         failures: FailureLog::default(),
+        headers: ResponseHeaders::new(&config),
         router,
         guard,
         stop: draining,
@@ -148,6 +150,7 @@ struct Connections {
     request_timeout: Duration,
     metrics: Arc<Metrics>,
     failures: FailureLog,
+    headers: ResponseHeaders,
     router: Router,
     guard: Arc<Guard>,
     stop: watch::Receiver<bool>,
@@ -210,6 +213,7 @@ impl Connections {
         let method = request.method().clone();
         let route = metrics.route(&method, request.uri().path());
         let id = RequestId::of(request.headers());
+        let asked = Asked::of(request.headers());
         let request = Request::from(request.map(axum::body::Body::new));
         let answered = self.route(request, metrics.is_claim(route));
         let (answered, id) = id.scope(answered).await;
@@ -226,7 +230,9 @@ impl Connections {
                 cause: response.extensions().get::<Cause>(),
             });
         }
-        response.headers_mut().insert(REQUEST_ID, id.into_header());
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, id.into_header());
+        self.headers.add(asked, headers);
         Ok(response)
     }
 

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::{
     problem::{Problem, ProblemKind},
     request_id::{REQUEST_ID, RequestId},
+    response_headers::FOR_BROWSERS,
 };
 
 /// The end of a head without a body.
@@ -55,6 +56,11 @@ fn explained(answer: &[u8]) -> Option<Vec<u8>> {
         body.len(),
         id.as_str()
     );
+    let browsers: String = FOR_BROWSERS
+        .iter()
+        .map(|(name, value)| format!("{name}: {}\r\n", value.to_str().unwrap_or_default()))
+        .collect();
+    let about = about + &browsers;
     let mut whole = head.replacen(EMPTY, &about, 1).into_bytes();
     whole.extend_from_slice(b"\r\n");
     whole.extend_from_slice(&body);

@@ -1,0 +1,71 @@
+//! Headers that answers have whatever they are about: for browsers, and for caches on the way.
+
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{
+        AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+        X_CONTENT_TYPE_OPTIONS,
+    },
+};
+
+use crate::config::ServerConfig;
+
+/// What a proxy says that has taken a request over TLS.
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// What browsers may not do: take a body for something else than it says, and tell other sites what was looked at.
+pub(crate) const FOR_BROWSERS: [(HeaderName, HeaderValue); 2] = [
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+];
+
+/// What decides about these headers in a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    with_token: bool,
+    over_tls: bool,
+}
+
+impl Asked {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let proto = headers.get(FORWARDED_PROTO);
+        let proto = proto.and_then(|value| value.to_str().ok()).unwrap_or("");
+        // Of several proxies the first is the client's.
+        let first = proto.split(',').next().unwrap_or("").trim();
+        Self {
+            with_token: headers.contains_key(AUTHORIZATION),
+            over_tls: first.eq_ignore_ascii_case("https"),
+        }
+    }
+}
+
+/// What is configured of them.
+#[derive(Debug)]
+pub(crate) struct ResponseHeaders {
+    transport_security: Option<HeaderValue>,
+}
+
+impl ResponseHeaders {
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        let seconds = Some(config.hsts_max_age_s).filter(|seconds| *seconds > 0);
+        let value = seconds.map(|seconds| format!("max-age={seconds}"));
+        Self {
+            transport_security: value.and_then(|value| value.try_into().ok()),
+        }
+    }
+
+    /// Adds them to an answer. What somebody asked for with a token is nobody else's, unless its handler says so.
+    pub(crate) fn add(&self, asked: Asked, headers: &mut HeaderMap) {
+        for (name, value) in FOR_BROWSERS {
+            headers.insert(name, value);
+        }
+        if asked.with_token && !headers.contains_key(CACHE_CONTROL) {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        // RFC 6797, 7.2: never over a connection that is not secure.
+        if asked.over_tls
+            && let Some(value) = &self.transport_security
+        {
+            headers.insert(STRICT_TRANSPORT_SECURITY, value.clone());
+        }
+    }
+}
