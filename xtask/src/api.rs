@@ -212,6 +212,9 @@ impl Service {
                 "qiang.db",
             ])
             .env("QIANG__LIMITS__BUYER_RETURN_MS", "600000")
+            // The examples are to reach the operations.
+            .env("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0")
+            .env("QIANG__LIMITS__READS_PER_ADDRESS_PER_SECOND", "0")
             .env("QIANG__LOG__LEVEL", "warn")
             .current_dir(folder)
             .stdin(Stdio::null())

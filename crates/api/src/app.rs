@@ -25,6 +25,7 @@ use crate::{
     challenge::Challenge,
     config::Config,
     gauges::Gauges,
+    limits::Limits,
     metrics::{Metrics, OrderCheckMetrics},
     order_check::OrderCheck,
     passphrase,
@@ -64,7 +65,7 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verifier: Arc<CurrentVerifier>,
     pub(crate) campaigns: Arc<CampaignCache>,
-    pub(crate) throttle: Throttle,
+    pub(crate) limits: Arc<Limits>,
     /// How often each user may guess a passphrase.
     pub(crate) guesses: Throttle,
     pub(crate) readiness: Arc<Readiness>,
@@ -78,16 +79,17 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(config: Config, ports: Ports, metrics: Metrics) -> anyhow::Result<Self> {
+        let metrics = Arc::new(metrics);
         let counted = || OrderCheckMetrics::new(&metrics);
         Ok(Self {
             order_check: OrderCheck::new(&config.order_check, counted)?,
             verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
             campaigns: Arc::default(),
-            throttle: Throttle::new(&config.limits),
-            guesses: passphrase::guesses(),
+            limits: Arc::new(Limits::new(&config, &metrics)?),
+            guesses: passphrase::guesses(&metrics),
             readiness: Arc::default(),
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
-            metrics: Arc::new(metrics),
+            metrics,
             challenge: ports
                 .challenge
                 .clone()
@@ -97,12 +99,10 @@ impl App {
         })
     }
 
-    /// What has to be done from time to time: metrics are folded, forgotten users are dropped, changed files are read.
+    /// What has to be done from time to time: metrics are folded, changed files are read.
     pub(crate) fn upkeep(&self) {
         self.metrics.show_token_files(self.verifier.refresh());
         self.metrics.upkeep();
-        self.throttle.upkeep();
-        self.guesses.upkeep();
     }
 
     pub(crate) fn fresh_id(&self) -> Uuid {

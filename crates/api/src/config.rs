@@ -10,10 +10,15 @@ use std::{
 };
 
 use anyhow::Context as _;
+use ipnet::IpNet;
 use qiang_core::waiting::WaitingLimits;
 use serde::Deserialize;
 
-use crate::challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork};
+pub use crate::client_address::ForwardedHeader;
+use crate::{
+    challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork},
+    client_address::{TrustedProxies, networks},
+};
 
 /// Shorter secrets can be guessed.
 const SECRET_BYTES_MIN: usize = 32;
@@ -59,6 +64,8 @@ pub struct Config {
 pub struct ServerConfig {
     pub listen: SocketAddr,
     pub connections_max: u32,
+    pub trusted_proxies: String,
+    pub forwarded_header: ForwardedHeader,
     pub header_timeout_ms: u64,
     pub idle_timeout_ms: u64,
     pub request_timeout_ms: u64,
@@ -84,7 +91,15 @@ impl ServerConfig {
             ("server.header_timeout_ms", self.header_timeout_ms),
             ("server.idle_timeout_ms", self.idle_timeout_ms),
             ("server.request_timeout_ms", self.request_timeout_ms),
-        ])
+        ])?;
+        self.proxies().map(drop)
+    }
+
+    pub(crate) fn proxies(&self) -> Result<TrustedProxies, UsageError> {
+        Ok(TrustedProxies {
+            networks: networks_of("server.trusted_proxies", &self.trusted_proxies)?,
+            header: self.forwarded_header,
+        })
     }
 }
 
@@ -125,21 +140,57 @@ impl AuthConfig {
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct LimitsConfig {
     pub claims_per_user_per_second: u32,
-    pub claims_burst: u32,
-    pub users_metered_max: usize,
+    pub claims_per_user_burst: u32,
+    pub claims_per_address_per_second: u32,
+    pub claims_per_address_burst: u32,
+    pub reads_per_user_per_second: u32,
+    pub reads_per_user_burst: u32,
+    pub reads_per_address_per_second: u32,
+    pub reads_per_address_burst: u32,
+    pub unlimited_addresses: String,
+    pub metered_max: usize,
     pub shares_max: u32,
     pub buyer_return_ms: u64,
 }
 
 impl LimitsConfig {
+    pub(crate) fn unlimited(&self) -> Result<Vec<IpNet>, UsageError> {
+        networks_of("limits.unlimited_addresses", &self.unlimited_addresses)
+    }
+
+    /// Meters nobody: for load that is the installation's own, and for tests that are about something else.
+    pub fn meter_nobody(&mut self) {
+        self.claims_per_user_per_second = 0;
+        self.claims_per_address_per_second = 0;
+        self.reads_per_user_per_second = 0;
+        self.reads_per_address_per_second = 0;
+    }
+
     /// Checks what its types do not.
     ///
     /// # Errors
     /// [`UsageError`] that names the key.
     pub fn check(&self) -> Result<(), UsageError> {
+        self.unlimited()?;
         at_least_one([
-            ("limits.claims_burst", u64::from(self.claims_burst)),
-            ("limits.shares_max", u64::from(self.shares_max)),
+            (
+                "limits.claims_per_user_burst",
+                self.claims_per_user_burst.into(),
+            ),
+            (
+                "limits.claims_per_address_burst",
+                self.claims_per_address_burst.into(),
+            ),
+            (
+                "limits.reads_per_user_burst",
+                self.reads_per_user_burst.into(),
+            ),
+            (
+                "limits.reads_per_address_burst",
+                self.reads_per_address_burst.into(),
+            ),
+            ("limits.metered_max", self.metered_max as u64),
+            ("limits.shares_max", self.shares_max.into()),
         ])
     }
 }
@@ -344,6 +395,10 @@ pub(crate) fn secret_of(secret: &Secret, file: &Path, key: &str) -> anyhow::Resu
             Err(UsageError::new(format!("set only one of {key} and {key}_file")).into())
         }
     }
+}
+
+fn networks_of(key: &str, text: &str) -> Result<Vec<IpNet>, UsageError> {
+    networks(text).map_err(|error| UsageError::new(format!("{key}: {error}")))
 }
 
 fn at_least_one<const N: usize>(values: [(&str, u64); N]) -> Result<(), UsageError> {

@@ -15,6 +15,7 @@ use crate::{
     app::App,
     auth::Caller,
     config::ServerConfig,
+    limits::Traffic,
     problem::{Problem, ProblemKind},
     strict,
 };
@@ -25,10 +26,14 @@ impl FromRequestParts<Arc<App>> for Caller {
         let header = parts.headers.get(header::AUTHORIZATION);
         let token = header.and_then(|value| bearer(value.to_str().ok()?));
         let missing = || Problem::unauthenticated("send `Authorization: Bearer <token>`", false);
-        app.verifier
+        let caller = app
+            .verifier
             .load()
             .verify(token.ok_or_else(missing)?, app.ports.clock.now())
-            .map_err(|fault| Problem::unauthenticated(fault.0, true))
+            .map_err(|fault| Problem::unauthenticated(fault.0, true))?;
+        let traffic = Traffic::of(&parts.method, parts.uri.path());
+        app.limits.check_user(traffic, &caller)?;
+        Ok(caller)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
 
 mod gate;
+mod limits;
 mod order_check;
 mod transport;
 

@@ -128,7 +128,16 @@ fn advice(kind: ProblemKind) -> &'static str {
             "Fewer are left than were asked for: <code>remaining</code>. In a sale some may come back when orders \
              expire or are cancelled."
         }
-        Kind::Throttled => "Wait for <code>Retry-After</code> seconds, then go on more slowly.",
+        Kind::Throttled => {
+            "This user asks too often. Nothing was done. Wait for <code>Retry-After</code> seconds, then go on more \
+             slowly. <code>RateLimit-Policy</code> says how much is allowed: <code>q</code> at once, and as many again \
+             in <code>w</code> seconds."
+        }
+        Kind::AddressThrottled => {
+            "Too many requests come from this address, maybe of several users behind it. Nothing was done. Wait for \
+             <code>Retry-After</code> seconds. Operators: behind a proxy set <code>server.trusted_proxies</code>; a \
+             backend of the installation's own belongs in <code>limits.unlimited_addresses</code>."
+        }
         Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
         Kind::NoPlace => {
             "The caller has no place in this line, or it was decided too long ago. Claim again to take a place at \

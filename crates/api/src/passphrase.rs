@@ -13,7 +13,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::{problem::Problem, single_flight::SingleFlight, throttle::Throttle};
+use crate::{
+    metrics::Metrics,
+    problem::{Policy, Problem, ProblemKind},
+    single_flight::SingleFlight,
+    throttle::Throttle,
+};
 
 /// Characters of a passphrase.
 const CHARS_MAX: usize = 128;
@@ -40,9 +45,15 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
 }
 
 /// How often each user may guess.
-pub(crate) fn guesses() -> Throttle {
+pub(crate) fn guesses(metrics: &Metrics) -> Throttle {
+    let policy = Policy {
+        name: "passphrases-of-user",
+        unit: None,
+        problem: ProblemKind::Throttled,
+    };
     let quota = Quota::per_minute(GUESSES_PER_MINUTE).allow_burst(GUESSES);
-    Throttle::of(quota, GUESSERS_MAX)
+    let refused = metrics.refused_by(policy.name);
+    Throttle::new(policy, Some(quota), GUESSERS_MAX, refused)
 }
 
 /// PBKDF2 with HMAC-SHA256, as the ledger keeps it.

@@ -1,6 +1,7 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
 mod fields;
+mod limited;
 
 use std::borrow::Cow;
 
@@ -21,6 +22,7 @@ use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
 use self::fields::FieldError;
+pub(crate) use self::limited::{Exceeded, Policy};
 use crate::{failures::Cause, request_id::RequestId, wire::When};
 
 /// Whoever is answered 503 may come again after this long.
@@ -82,7 +84,8 @@ kinds! {
     Ended = GONE, "ended", "The campaign has ended";
     LimitReached = CONFLICT, "limit-reached", "That is more than the campaign allows a user";
     SoldOut = CONFLICT, "sold-out", "Sold out";
-    Throttled = TOO_MANY_REQUESTS, "throttled", "Too many claims";
+    Throttled = TOO_MANY_REQUESTS, "throttled", "Too many requests of this user";
+    AddressThrottled = TOO_MANY_REQUESTS, "address-throttled", "Too many requests from this address";
     LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
     NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
@@ -150,6 +153,10 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<FieldError>>)]
     errors: Vec<FieldError>,
+    /// For 429: the limits that it is above, by their names in `RateLimit-Policy`.
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<String>>)]
+    violated_policies: Vec<&'static str>,
     /// The request's id, as in the header `X-Request-Id`. Log lines about the request name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
@@ -299,10 +306,6 @@ impl Problem {
         let mut problem = Self::new(ProblemKind::AckUnavailable, detail);
         problem.0.body.offered = names;
         problem
-    }
-
-    pub(crate) fn throttled(wait_s: u32) -> Self {
-        Self::new(ProblemKind::Throttled, "").retry_after(wait_s.max(1))
     }
 
     /// Its body alone.

@@ -1,82 +1,130 @@
-//! How often one user may claim, or guess a passphrase. Its memory is bounded: inactive users are forgotten, and above
-//! the bound nobody is limited until then. The engine protects the supply, not this file.
+//! One limit: how often each of many may do something. It is metered by governor (GCRA) in a table of fixed size. A
+//! check of somebody who is known allocates nothing.
+//!
+//! Limits keep a node useful to everybody. The engine protects the supply, not this file.
+
+mod table;
 
 use std::{
+    hash::{BuildHasher as _, Hash, RandomState},
     num::NonZeroU32,
-    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
-use governor::{DefaultKeyedRateLimiter, Quota, clock::Clock as _};
-use qiang_core::id::UserId;
+use governor::{
+    NotUntil, Quota, RateLimiter,
+    clock::{Clock as _, DefaultClock, QuantaInstant},
+};
+use metrics::Counter;
 
-use crate::{config::LimitsConfig, problem::Problem};
+use self::table::Table;
+use crate::problem::{Exceeded, Policy, Problem};
 
+/// A limit, or none.
 pub(crate) struct Throttle(Option<Metered>);
 
 struct Metered {
-    limiter: DefaultKeyedRateLimiter<UserId>,
-    clock: governor::clock::DefaultClock,
-    users_max: usize,
-    /// No more users are metered until some have been forgotten.
-    full: AtomicBool,
+    policy: Policy,
+    quota: Quota,
+    limiter: RateLimiter<u64, Table, DefaultClock>,
+    hasher: RandomState,
+    refused: Counter,
 }
 
 impl Throttle {
-    pub(crate) fn new(limits: &LimitsConfig) -> Self {
-        let rate = NonZeroU32::new(limits.claims_per_user_per_second);
-        let burst = NonZeroU32::new(limits.claims_burst).unwrap_or(NonZeroU32::MIN);
-        rate.map_or(Self(None), |rate| {
-            let quota = Quota::per_second(rate).allow_burst(burst);
-            Self::of(quota, limits.users_metered_max)
-        })
-    }
-
-    /// Each of so many users may do something so often.
-    pub(crate) fn of(quota: Quota, users_max: usize) -> Self {
-        Self(Some(Metered {
-            limiter: DefaultKeyedRateLimiter::keyed(quota),
-            clock: governor::clock::DefaultClock::default(),
-            users_max,
-            full: AtomicBool::new(false),
+    /// No limit without a quota. Of so many it is remembered what they have used; `refused` counts who is refused.
+    pub(crate) fn new(
+        policy: Policy,
+        quota: Option<Quota>,
+        keys_max: usize,
+        refused: Counter,
+    ) -> Self {
+        Self(quota.map(|quota| Metered {
+            policy,
+            quota,
+            limiter: RateLimiter::new(quota, Table::new(keys_max), DefaultClock::default()),
+            hasher: RandomState::new(),
+            refused,
         }))
     }
 
-    pub(crate) fn check(&self, user: &UserId) -> Result<(), Problem> {
+    /// Uses one of what somebody may do.
+    pub(crate) fn check(&self, who: &impl Hash) -> Result<(), Problem> {
         let Some(metered) = &self.0 else {
             return Ok(());
         };
-        if metered.full.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        metered.limiter.check_key(user).map_err(|not_until| {
-            let wait = not_until.wait_time_from(metered.clock.now());
-            Problem::throttled(u32::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX))
-        })
+        let key = metered.hasher.hash_one(who);
+        let checked = metered.limiter.check_key(&key);
+        checked.map_err(|not_until| metered.refuse(&not_until, NonZeroU32::MIN))
     }
 
-    /// Forgets users whose allowance is whole again. To be called about once a second, where blocking is allowed.
-    pub(crate) fn upkeep(&self) {
-        let Some(metered) = &self.0 else { return };
-        metered.limiter.retain_recent();
-        metered.full.store(
-            metered.limiter.len() >= metered.users_max,
-            Ordering::Relaxed,
-        );
+    /// Uses so many at once, or none of them. More than there can be are all that there can be.
+    pub(crate) fn check_cost(&self, who: &impl Hash, cost: NonZeroU32) -> Result<(), Problem> {
+        let Some(metered) = &self.0 else {
+            return Ok(());
+        };
+        let key = metered.hasher.hash_one(who);
+        let cost = cost.min(metered.quota.burst_size());
+        match metered.limiter.check_key_n(&key, cost) {
+            Ok(Err(not_until)) => Err(metered.refuse(&not_until, cost)),
+            // A cost above the burst would never pass: there is none.
+            Ok(Ok(())) | Err(_) => Ok(()),
+        }
     }
+}
+
+impl Metered {
+    #[cold]
+    fn refuse(&self, not_until: &NotUntil<QuantaInstant>, cost: NonZeroU32) -> Problem {
+        self.refused.increment(1);
+        let wait = not_until.wait_time_from(self.limiter.clock().now());
+        Problem::limited(&Exceeded {
+            policy: self.policy,
+            quota: self.quota.burst_size().get(),
+            window_s: seconds(self.quota.burst_size_replenished_in()),
+            // What is missing grows again one by one while it waits.
+            remaining: cost
+                .get()
+                .saturating_sub(periods(wait, self.quota.replenish_interval())),
+            wait_s: seconds(wait),
+        })
+    }
+}
+
+/// Whole seconds, at least one.
+fn seconds(duration: Duration) -> u32 {
+    let seconds = duration.as_millis().div_ceil(1_000).max(1);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+fn periods(duration: Duration, period: Duration) -> u32 {
+    let periods = duration.as_nanos().div_ceil(period.as_nanos().max(1));
+    u32::try_from(periods).unwrap_or(u32::MAX)
+}
+
+/// So many a time of this length, and so many at once; none where the rate is 0.
+pub(crate) fn quota(rate: u32, per: Duration, at_once: u32) -> Option<Quota> {
+    let period = per.checked_div(rate)?;
+    let at_once = NonZeroU32::new(at_once).unwrap_or(NonZeroU32::MIN);
+    Some(Quota::with_period(period)?.allow_burst(at_once))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use qiang_core::id::UserId;
 
-    fn throttle(users_metered_max: usize) -> Throttle {
-        Throttle::new(&LimitsConfig {
-            claims_per_user_per_second: 1,
-            claims_burst: 2,
-            users_metered_max,
-            shares_max: 1,
-            buyer_return_ms: 0,
-        })
+    use super::*;
+    use crate::problem::ProblemKind;
+
+    const POLICY: Policy = Policy {
+        name: "test",
+        unit: None,
+        problem: ProblemKind::Throttled,
+    };
+
+    fn throttle(rate: u32, at_once: u32, keys_max: usize) -> Throttle {
+        let quota = quota(rate, Duration::from_secs(60), at_once);
+        Throttle::new(POLICY, quota, keys_max, Counter::noop())
     }
 
     fn user(name: &str) -> UserId {
@@ -84,23 +132,43 @@ mod tests {
     }
 
     #[test]
-    fn each_user_has_an_allowance() {
-        let throttle = throttle(100);
+    fn each_has_an_allowance() {
+        let throttle = throttle(1, 2, 100);
         let passes = |name| throttle.check(&user(name)).is_ok();
         assert_eq!([passes("a"), passes("a"), passes("a")], [true, true, false]);
         assert!(passes("b"));
     }
 
     #[test]
-    fn memory_is_bounded() {
-        let throttle = throttle(10);
-        for n in 0..20 {
+    fn a_cost_is_used_whole_or_not_at_all() {
+        let throttle = throttle(10, 10, 100);
+        let passes = |cost| {
+            let cost = NonZeroU32::new(cost).unwrap();
+            throttle.check_cost(&1, cost).is_ok()
+        };
+        assert!(passes(7));
+        assert!(!passes(4));
+        assert!(passes(3));
+        assert!(!passes(1));
+        assert!(throttle.check_cost(&2, NonZeroU32::MAX).is_ok());
+        assert!(throttle.check(&2).is_err());
+    }
+
+    #[test]
+    fn who_is_above_the_limit_stays_there_while_others_come() {
+        let throttle = throttle(1, 2, 1_000);
+        let greedy = user("greedy");
+        while throttle.check(&greedy).is_ok() {}
+        for n in 0..100_000 {
             assert!(throttle.check(&user(&format!("u{n}"))).is_ok());
         }
-        throttle.upkeep();
-        for n in 20..1_000 {
-            assert!(throttle.check(&user(&format!("u{n}"))).is_ok());
-        }
-        assert!(throttle.0.as_ref().unwrap().limiter.len() <= 20);
+        // 100 times as many as there are places have come once; two uses are kept before one.
+        assert!(throttle.check(&greedy).is_err());
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_limit() {
+        let throttle = throttle(0, 1, 100);
+        assert!((0..100).all(|_| throttle.check(&1).is_ok()));
     }
 }

@@ -177,7 +177,6 @@ async fn ticket(
         app, caller, id, ..
     } = call;
     caller.require(Scope::Claim)?;
-    app.throttle.check(&caller.user)?;
     if let Some(outcome) = refusal(&app, id, kind, &caller.user).await? {
         return refuse(&app, id, kind, &outcome).await;
     }

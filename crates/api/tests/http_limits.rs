@@ -1,4 +1,4 @@
-//! What is limited or switched by configuration: a user's rate, and the route for benchmarks.
+//! What is switched by configuration: the route for benchmarks, and returns of buyers.
 #![allow(
     clippy::unwrap_used,
     missing_docs,
@@ -8,36 +8,6 @@
 mod common;
 
 use common::{Service, call, paid};
-
-#[tokio::test]
-async fn a_user_in_a_hurry_is_slowed_down() {
-    let service = Service::start_with(|config, _| {
-        config.limits.claims_per_user_per_second = 1;
-        config.limits.claims_burst = 2;
-    })
-    .await;
-    let id = service.red_packet(9, |_| ()).await;
-    let path = format!("/v1/red-packets/{id}/claims");
-    let ann = service.token("ann", "claim");
-    assert_eq!(
-        [
-            service.act(&path, &ann).await.status,
-            service.act(&path, &ann).await.status
-        ],
-        [201, 200]
-    );
-    let third = service.act(&path, &ann).await;
-    third.assert_problem(429, "throttled");
-    assert_eq!(third.header("retry-after"), "1");
-    assert_eq!(
-        service
-            .act(&path, &service.token("bob", "claim"))
-            .await
-            .status,
-        201
-    );
-    service.stop().await;
-}
 
 #[tokio::test]
 async fn the_noop_route_is_off_unless_asked_for() {

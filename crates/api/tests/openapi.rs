@@ -234,6 +234,38 @@ async fn tokens_and_scopes_are_needed_where_it_says_so() {
 }
 
 #[tokio::test]
+async fn what_is_above_a_limit_is_described() {
+    let service = Service::start().await;
+    let ids = ids(&service).await;
+    let service = service
+        .restart_with(|config, _| {
+            let limits = &mut config.limits;
+            (
+                limits.claims_per_address_per_second,
+                limits.claims_per_address_burst,
+            ) = (1, 1);
+            (
+                limits.reads_per_address_per_second,
+                limits.reads_per_address_burst,
+            ) = (1, 1);
+        })
+        .await;
+    let machines = ["checkHealth", "checkReadiness", "readMetrics"];
+    let limited = Operation::all();
+    for operation in limited.iter().filter(|it| !machines.contains(&it.id())) {
+        for attempt in 0.. {
+            let reply = operation.call(&service, &ids, None).await;
+            operation.assert_describes(&reply);
+            if reply.status == 429 {
+                break;
+            }
+            assert!(attempt < 9, "{} is not limited", operation.id());
+        }
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn examples_of_requests_are_taken() {
     let service = Service::start_with(|config, _| config.limits.buyer_return_ms = 60_000).await;
     let ids = ids(&service).await;

@@ -11,8 +11,8 @@ use std::{
 use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{
-    AuthConfig, ChallengeKind, LimitsConfig, OrderCheckConfig, OrderCheckPolicy, PacketsConfig,
-    Secret, ServerConfig, TicketsConfig, WaitingConfig,
+    AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
+    PacketsConfig, Secret, ServerConfig, TicketsConfig, WaitingConfig,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 

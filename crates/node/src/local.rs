@@ -1,5 +1,5 @@
 //! A node for a demonstration or a benchmark: in this process, on a free loopback port, with its data in a temporary
-//! folder.
+//! folder. The limits of users and addresses are off there: its whole load is one program's.
 
 use std::{
     net::SocketAddr,
@@ -126,9 +126,10 @@ impl LocalService {
         let secret = hex::encode(rand::random::<[u8; 32]>());
         let tokens = UserTokens(TokenIssuer::from_secret(secret.as_bytes())?);
         config.auth.hs256_secret = Secret::new(secret);
-        // The load is ours: no bound to connections and shares.
+        // The load is ours and comes from one address: no limits but those of the machine.
         config.server.connections_max = u32::from(u16::MAX);
         config.limits.shares_max = qiang_core::split::SHARES_MAX;
+        config.limits.meter_nobody();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let backend = Backend::open(&config).await?;
         // A service would wait for Redis; a demonstration cannot.

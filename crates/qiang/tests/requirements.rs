@@ -152,6 +152,7 @@ async fn check_orders(creator: &Node, asked: &Node) {
 async fn on_the_embedded_engine() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::defaults().unwrap();
+    config.limits.meter_nobody();
     config.engine.data = folder.path().join("q.db");
     config.order_check.url = shop().await;
     let node = Node::start(config.clone()).await;
@@ -179,6 +180,7 @@ async fn on_redis_with_two_nodes() {
     });
     qiang_ledger::migrate(&postgres.url()).await.unwrap();
     let mut config = Config::defaults().unwrap();
+    config.limits.meter_nobody();
     config.engine.kind = EngineKind::Redis;
     config.redis.urls = redis.url();
     config.redis.partitions = 2;

@@ -56,6 +56,7 @@ impl Served {
             command
                 .args(["serve", "--data", "qiang.db", "--listen"])
                 .arg(at.addr().to_string())
+                .envs(qiang_testkit::NO_LIMITS)
                 .env("QIANG__AUTH__HS256_SECRET", SECRET)
                 .env("QIANG__LOG__LEVEL", "off");
             if let Some(url) = &url {

@@ -72,6 +72,10 @@ fn common_statuses(path: &str, operation: &Value) -> Vec<StatusCode> {
         &[StatusCode::UNPROCESSABLE_ENTITY],
     );
     add(
+        !["/healthz", "/readyz", "/metrics"].contains(&path),
+        &[StatusCode::TOO_MANY_REQUESTS],
+    );
+    add(
         path.starts_with("/v1/"),
         &[
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -146,7 +150,7 @@ fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> 
         Kind::TooLarge,
         Kind::MediaType,
         Kind::Ended,
-        Kind::Throttled,
+        Kind::AddressThrottled,
         Kind::Internal,
         Kind::Overloaded,
         Kind::Unavailable,
@@ -155,6 +159,9 @@ fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> 
     ];
     if operation.get("requestBody").is_some() {
         usual.push(Kind::Invalid);
+    }
+    if !is_public(operation) {
+        usual.push(Kind::Throttled);
     }
     usual
 }
@@ -246,6 +253,10 @@ pub(super) fn headers() -> Value {
     json!({
         "RequestId": header("The request's id: its own, or a fresh one", true, text(), json!(examples::REQUEST_ID)),
         "RetryAfter": header("Come again after so many seconds", true, seconds(), json!(1)),
+        "RateLimit": header("What is left of a limit, and when there is more (draft-ietf-httpapi-ratelimit-headers)",
+            true, text(), json!("\"claims-of-user\";r=0;t=1")),
+        "RateLimitPolicy": header("The limit: `q` at once, and as many again in `w` seconds", true, text(),
+            json!("\"claims-of-user\";q=20;w=4")),
         "StartsIn": header("For `not-started`: seconds until it starts", false, seconds(), json!(30)),
         "AskAgain": header("While it waits: ask again after so many seconds", false, seconds(), json!(1)),
         "PlaceLocation": header("Where to ask for the place in line", true, text(), json!(place)),
@@ -289,7 +300,11 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         {
             add("Link", "NextPage");
         }
-        StatusCode::TOO_MANY_REQUESTS => add("Retry-After", "RetryAfter"),
+        StatusCode::TOO_MANY_REQUESTS => {
+            add("Retry-After", "RetryAfter");
+            add("RateLimit", "RateLimit");
+            add("RateLimit-Policy", "RateLimitPolicy");
+        }
         StatusCode::SERVICE_UNAVAILABLE if path != "/readyz" => add("Retry-After", "RetryAfter"),
         StatusCode::OK | StatusCode::NOT_MODIFIED if has_parameter(operation, IF_NONE_MATCH) => {
             add("ETag", "EntityTag");

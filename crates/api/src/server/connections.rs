@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -26,6 +27,7 @@ use super::parser::Explained;
 use crate::{
     config::ServerConfig,
     failures::{Cause, Failure, FailureLog},
+    limits::{Limits, Traffic},
     metrics::Metrics,
     problem::{Problem, ProblemKind},
     request_id::{REQUEST_ID, RequestId},
@@ -44,6 +46,7 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 pub(super) async fn serve(
     config: ServerConfig,
     metrics: Arc<Metrics>,
+    limits: Option<Arc<Limits>>,
     router: Router,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
@@ -57,6 +60,7 @@ pub(super) async fn serve(
     let service = Arc::new(Connections {
         request_timeout: config.request_timeout() + ACCEPT_PAUSE,
         metrics,
+        limits,
         failures: FailureLog::default(),
         headers: ResponseHeaders::new(&config),
         router,
@@ -70,7 +74,7 @@ pub(super) async fn serve(
             accepted = accept(&listener, &permits) => accepted,
         };
         match accepted {
-            Ok((stream, permit)) => Arc::clone(&service).spawn(stream, permit),
+            Ok((stream, peer, permit)) => Arc::clone(&service).spawn(stream, peer, permit),
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -136,19 +140,20 @@ async fn sweep(guard: Arc<Guard>) {
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> std::io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits)
         .acquire_owned()
         .await
         .map_err(std::io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok((stream, peer.ip(), permit))
 }
 
 struct Connections {
     request_timeout: Duration,
     metrics: Arc<Metrics>,
+    limits: Option<Arc<Limits>>,
     failures: FailureLog,
     headers: ResponseHeaders,
     router: Router,
@@ -157,20 +162,20 @@ struct Connections {
 }
 
 impl Connections {
-    fn spawn(self: Arc<Self>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    fn spawn(self: Arc<Self>, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
         let progress = self.guard.progress();
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
         let task = tokio::spawn(async move {
             let counted = Counted::new(&connections.metrics.connections);
-            connections.one(stream, of_task).await;
+            connections.one(stream, peer, of_task).await;
             drop(counted);
             drop(permit);
         });
         self.guard.opened(progress, task.abort_handle());
     }
 
-    async fn one(&self, stream: TcpStream, progress: Arc<Progress>) {
-        let service = service_fn(|request| self.answer(request, &progress));
+    async fn one(&self, stream: TcpStream, peer: IpAddr, progress: Arc<Progress>) {
+        let service = service_fn(|request| self.answer(request, peer, &progress));
         let io = TokioIo::new(InspectReader::new(
             Explained::new(stream),
             |bytes: &[u8]| {
@@ -205,6 +210,7 @@ impl Connections {
     async fn answer(
         &self,
         request: hyper::Request<Incoming>,
+        peer: IpAddr,
         progress: &Progress,
     ) -> Result<Response, Infallible> {
         let started = Instant::now();
@@ -215,7 +221,7 @@ impl Connections {
         let id = RequestId::of(request.headers());
         let asked = Asked::of(request.headers());
         let request = Request::from(request.map(axum::body::Body::new));
-        let answered = self.route(request, metrics.is_claim(route));
+        let answered = self.route(request, peer, metrics.is_claim(route));
         let (answered, id) = id.scope(answered).await;
         let mut response = answered?;
         let now = Instant::now();
@@ -237,7 +243,15 @@ impl Connections {
     }
 
     /// A claim is answered when the engine has decided it, anything else in a bounded time.
-    async fn route(&self, request: Request, is_claim: bool) -> Result<Response, Infallible> {
+    async fn route(
+        &self,
+        request: Request,
+        peer: IpAddr,
+        is_claim: bool,
+    ) -> Result<Response, Infallible> {
+        if let Err(problem) = self.check_address(&request, peer) {
+            return Ok(problem.into_response());
+        }
         let mut router = self.router.clone();
         let is_read = request.method().is_safe();
         let answer = router.call(request);
@@ -256,6 +270,17 @@ impl Connections {
                     .into_response())
             }
         }
+    }
+}
+
+impl Connections {
+    /// Refuses what an address asks too much, before anything else is looked at.
+    fn check_address(&self, request: &Request, peer: IpAddr) -> Result<(), Problem> {
+        let Some(limits) = &self.limits else {
+            return Ok(());
+        };
+        let traffic = Traffic::of(request.method(), request.uri().path());
+        limits.check_address(traffic, peer, request.headers())
     }
 }
 

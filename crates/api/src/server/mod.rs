@@ -16,12 +16,13 @@ use crate::{
     config::{AuthConfig, Config, ServerConfig},
     gauges::Gauges,
     health::Operation,
+    limits::Limits,
     metrics::Metrics,
     readiness::Readiness,
     router::{collected, operation_document, operation_router, router},
 };
 
-/// How often metrics are folded and inactive users forgotten.
+/// How often metrics are folded.
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// What a process is that serves the routes for operators alone.
@@ -48,10 +49,11 @@ impl Server {
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
         let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
         let verifier = Some(Arc::clone(&app.verifier));
+        let limits = Some(Arc::clone(&app.limits));
         let router = router(app);
         let upkeep = move || upkeep.upkeep();
         let parts = (metrics, readiness, verifier);
-        start(server, parts, router, listener, upkeep)
+        start(server, parts, limits, router, listener, upkeep)
     }
 
     /// Starts serving `/healthz`, `/readyz` and `/metrics` alone on `listener`, on the current runtime.
@@ -75,20 +77,22 @@ impl Server {
         let router = operation_router(operation, role == Role::Starting);
         let folded = Arc::clone(&metrics);
         let upkeep = move || folded.upkeep();
-        start(config, (metrics, readiness, None), router, listener, upkeep)
+        let parts = (metrics, readiness, None);
+        start(config, parts, None, router, listener, upkeep)
     }
 }
 
 fn start(
     config: ServerConfig,
     (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<CurrentVerifier>>),
+    limits: Option<Arc<Limits>>,
     router: Router,
     listener: TcpListener,
     upkeep: impl Fn() + Send + Sync + 'static,
 ) -> anyhow::Result<Running> {
     let addr = listener.local_addr()?;
     let (stop, stopping) = watch::channel(false);
-    let accepting = connections::serve(config, metrics, router, listener, stopping);
+    let accepting = connections::serve(config, metrics, limits, router, listener, stopping);
     tracing::info!(%addr, "serving");
     Ok(Running {
         addr,
@@ -153,7 +157,7 @@ impl Running {
     }
 }
 
-/// Folds metrics and forgets inactive users.
+/// Folds metrics.
 async fn repeat(upkeep: Arc<impl Fn() + Send + Sync + 'static>) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -188,6 +188,8 @@ fn launch(role: Role, program: PathBuf, env: Vec<(&'static str, String)>) -> Ser
         let listen = (listen, at.addr().to_string());
         command.envs(env.iter().cloned().chain([listen]));
         command.envs(fixed());
+        // All users are one program, and come from one address.
+        command.envs(qiang_testkit::NO_LIMITS);
         command
     };
     let is_up = |at: &Resources| TcpStream::connect_timeout(&at.addr(), ACCEPT_MAX).is_ok();

@@ -63,6 +63,7 @@ impl Program {
             .current_dir(folder)
             .args(args)
             .env_clear()
+            .envs(qiang_testkit::NO_LIMITS)
             .env("QIANG__LOG__FORMAT", "json")
             .env("QIANG__SERVER__LISTEN", "127.0.0.1:0")
             .env("QIANG__SERVER__DRAIN_DELAY_MS", "0")

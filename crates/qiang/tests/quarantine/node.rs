@@ -200,6 +200,7 @@ impl Node {
         };
         command
             .env_clear()
+            .envs(qiang_testkit::NO_LIMITS)
             .env("QIANG__AUTH__HS256_SECRET", SECRET)
             .env("QIANG__LOG__LEVEL", "off")
             .env("QIANG__REDIS__PREFIX", &ledger.prefix)

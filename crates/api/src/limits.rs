@@ -1,0 +1,165 @@
+//! How much a user and an address may ask for, all of it: `[limits]` of the configuration.
+//!
+//! Addresses are looked at before anything else of a request, users once their tokens were checked.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use axum::http::{HeaderMap, Method};
+use governor::Quota;
+use ipnet::IpNet;
+
+use crate::{
+    auth::{Caller, Scope},
+    client_address::{AddressKey, TrustedProxies, contain},
+    config::{Config, UsageError},
+    metrics::Metrics,
+    problem::{Policy, Problem, ProblemKind},
+    throttle::{Throttle, quota},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What requests are counted as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// Claims, orders and grab tickets.
+    Claims,
+    /// Everything else that is limited.
+    Reads,
+}
+
+impl Traffic {
+    /// None for what operators' machines ask.
+    pub(crate) fn of(method: &Method, path: &str) -> Option<Self> {
+        let claims = ["/claims", "/orders", "/tickets"];
+        match path {
+            "/healthz" | "/readyz" | "/metrics" => None,
+            _ if *method == Method::POST && claims.iter().any(|end| path.ends_with(end)) => {
+                Some(Self::Claims)
+            }
+            _ => Some(Self::Reads),
+        }
+    }
+}
+
+/// Every limit of a service.
+pub(crate) struct Limits {
+    metrics: Arc<Metrics>,
+    proxies: TrustedProxies,
+    /// Addresses without limits.
+    unlimited: Vec<IpNet>,
+    claims_of_user: Throttle,
+    claims_of_address: Throttle,
+    reads_of_user: Throttle,
+    reads_of_address: Throttle,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, UsageError> {
+        let limits = &config.limits;
+        let throttle = |name: &'static str, problem, quota: Option<Quota>| {
+            let policy = Policy {
+                name,
+                unit: None,
+                problem,
+            };
+            Throttle::new(policy, quota, limits.metered_max, metrics.refused_by(name))
+        };
+        let of_user =
+            |name, rate, burst| throttle(name, ProblemKind::Throttled, quota(rate, SECOND, burst));
+        let of_address = |name, rate, burst| {
+            let quota = quota(rate, SECOND, burst);
+            throttle(name, ProblemKind::AddressThrottled, quota)
+        };
+        Ok(Self {
+            metrics: Arc::clone(metrics),
+            proxies: config.server.proxies()?,
+            unlimited: limits.unlimited()?,
+            claims_of_user: of_user(
+                "claims-of-user",
+                limits.claims_per_user_per_second,
+                limits.claims_per_user_burst,
+            ),
+            claims_of_address: of_address(
+                "claims-of-address",
+                limits.claims_per_address_per_second,
+                limits.claims_per_address_burst,
+            ),
+            reads_of_user: of_user(
+                "reads-of-user",
+                limits.reads_per_user_per_second,
+                limits.reads_per_user_burst,
+            ),
+            reads_of_address: of_address(
+                "reads-of-address",
+                limits.reads_per_address_per_second,
+                limits.reads_per_address_burst,
+            ),
+        })
+    }
+
+    /// Refuses a request of an address that asks too much.
+    pub(crate) fn check_address(
+        &self,
+        traffic: Option<Traffic>,
+        peer: IpAddr,
+        headers: &HeaderMap,
+    ) -> Result<(), Problem> {
+        let Some(traffic) = traffic else {
+            return Ok(());
+        };
+        let client = self.proxies.client(peer, headers);
+        if contain(&self.unlimited, client) {
+            return Ok(());
+        }
+        let key = AddressKey::of(client);
+        match traffic {
+            Traffic::Claims => self.claim(self.claims_of_address.check(&key)),
+            Traffic::Reads => self.reads_of_address.check(&key),
+        }
+    }
+
+    /// Refuses a request of a user who asks too much. Operators are programs, which read for many.
+    pub(crate) fn check_user(
+        &self,
+        traffic: Option<Traffic>,
+        caller: &Caller,
+    ) -> Result<(), Problem> {
+        match traffic {
+            Some(Traffic::Claims) => self.claim(self.claims_of_user.check(&caller.user)),
+            Some(Traffic::Reads) if !caller.may(Scope::Operate) => {
+                self.reads_of_user.check(&caller.user)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a claim that ends here.
+    fn claim(&self, checked: Result<(), Problem>) -> Result<(), Problem> {
+        checked.inspect_err(|_| self.metrics.throttled())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_as_what_they_are() {
+        let check = |method, path, expected| {
+            assert_eq!(Traffic::of(&method, path), expected, "{method} {path}");
+        };
+        let (claims, reads) = (Some(Traffic::Claims), Some(Traffic::Reads));
+        check(Method::POST, "/v1/red-packets/x/claims", claims);
+        check(Method::POST, "/v1/sales/x/orders", claims);
+        check(Method::POST, "/v1/sales/x/tickets", claims);
+        check(Method::GET, "/v1/red-packets/x/claims", reads);
+        check(Method::POST, "/v1/orders/x/cancellation", reads);
+        check(Method::GET, "/v1/campaigns/x/state", reads);
+        check(Method::GET, "/nothing", reads);
+        check(Method::GET, "/healthz", None);
+        check(Method::GET, "/readyz", None);
+        check(Method::GET, "/metrics", None);
+    }
+}
