@@ -215,6 +215,8 @@ impl Service {
             // The examples are to reach the operations.
             .env("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0")
             .env("QIANG__LIMITS__READS_PER_ADDRESS_PER_SECOND", "0")
+            .env("QIANG__LIMITS__CREATIONS_PER_USER_PER_MINUTE", "0")
+            .env("QIANG__LIMITS__SHARES_PER_USER_PER_MINUTE", "0")
             .env("QIANG__LOG__LEVEL", "warn")
             .current_dir(folder)
             .stdin(Stdio::null())

@@ -148,6 +148,8 @@ pub struct LimitsConfig {
     pub reads_per_address_per_second: u32,
     pub reads_per_address_burst: u32,
     pub unlimited_addresses: String,
+    pub creations_per_user_per_minute: u32,
+    pub shares_per_user_per_minute: u32,
     pub metered_max: usize,
     pub shares_max: u32,
     pub buyer_return_ms: u64,
@@ -164,6 +166,8 @@ impl LimitsConfig {
         self.claims_per_address_per_second = 0;
         self.reads_per_user_per_second = 0;
         self.reads_per_address_per_second = 0;
+        self.creations_per_user_per_minute = 0;
+        self.shares_per_user_per_minute = 0;
     }
 
     /// Checks what its types do not.

@@ -2,11 +2,12 @@
 //!
 //! Addresses are looked at before anything else of a request, users once their tokens were checked.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use axum::http::{HeaderMap, Method};
 use governor::Quota;
 use ipnet::IpNet;
+use qiang_core::{id::UserId, split::SHARES_MAX};
 
 use crate::{
     auth::{Caller, Scope},
@@ -53,18 +54,33 @@ pub(crate) struct Limits {
     claims_of_address: Throttle,
     reads_of_user: Throttle,
     reads_of_address: Throttle,
+    creations_of_user: Throttle,
+    shares_of_user: Throttle,
 }
 
 impl Limits {
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, UsageError> {
         let limits = &config.limits;
-        let throttle = |name: &'static str, problem, quota: Option<Quota>| {
+        let metered = |policy: Policy, quota: Option<Quota>| {
+            let refused = metrics.refused_by(policy.name);
+            Throttle::new(policy, quota, limits.metered_max, refused)
+        };
+        let throttle = |name, problem, quota| {
             let policy = Policy {
                 name,
                 unit: None,
                 problem,
             };
-            Throttle::new(policy, quota, limits.metered_max, metrics.refused_by(name))
+            metered(policy, quota)
+        };
+        let creations = limits.creations_per_user_per_minute;
+        let shares = limits.shares_per_user_per_minute;
+        // The largest packet can be sent by whoever has not sent any for long enough.
+        let shares_burst = shares.max(limits.shares_max.min(SHARES_MAX));
+        let shares_policy = Policy {
+            name: "shares-of-user",
+            unit: Some("shares"),
+            problem: ProblemKind::CreationsThrottled,
         };
         let of_user =
             |name, rate, burst| throttle(name, ProblemKind::Throttled, quota(rate, SECOND, burst));
@@ -96,6 +112,12 @@ impl Limits {
                 limits.reads_per_address_per_second,
                 limits.reads_per_address_burst,
             ),
+            creations_of_user: throttle(
+                "creations-of-user",
+                ProblemKind::CreationsThrottled,
+                quota(creations, MINUTE, creations),
+            ),
+            shares_of_user: metered(shares_policy, quota(shares, MINUTE, shares_burst)),
         })
     }
 
@@ -117,6 +139,16 @@ impl Limits {
         match traffic {
             Traffic::Claims => self.claim(self.claims_of_address.check(&key)),
             Traffic::Reads => self.reads_of_address.check(&key),
+        }
+    }
+
+    /// Refuses a campaign of a user who makes too many. Drawing its shares and giving them to the engine holds up
+    /// everybody's claims, so a packet costs its sender as many as it has; also one that is sent again under its key.
+    pub(crate) fn check_creation(&self, user: &UserId, shares: u32) -> Result<(), Problem> {
+        self.creations_of_user.check(user)?;
+        match NonZeroU32::new(shares) {
+            Some(shares) => self.shares_of_user.check_cost(user, shares),
+            None => Ok(()),
         }
     }
 

@@ -138,6 +138,12 @@ fn advice(kind: ProblemKind) -> &'static str {
              <code>Retry-After</code> seconds. Operators: behind a proxy set <code>server.trusted_proxies</code>; a \
              backend of the installation's own belongs in <code>limits.unlimited_addresses</code>."
         }
+        Kind::CreationsThrottled => {
+            "This user has made too many campaigns in a short time, or packets of too many shares together; \
+             <code>violated-policies</code> says which. Nothing was made, and the idempotency key is not spent. Send it \
+             again after <code>Retry-After</code> seconds, or send a packet of at most as many shares as \
+             <code>RateLimit</code> has as <code>r</code>."
+        }
         Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
         Kind::NoPlace => {
             "The caller has no place in this line, or it was decided too long ago. Claim again to take a place at \

@@ -86,6 +86,7 @@ kinds! {
     SoldOut = CONFLICT, "sold-out", "Sold out";
     Throttled = TOO_MANY_REQUESTS, "throttled", "Too many requests of this user";
     AddressThrottled = TOO_MANY_REQUESTS, "address-throttled", "Too many requests from this address";
+    CreationsThrottled = TOO_MANY_REQUESTS, "creations-throttled", "Too many campaigns, or too many shares";
     LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
     NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";

@@ -293,8 +293,8 @@ impl ShareBody {
     responses((status = 201, body = RedPacketBody), (status = 200, description = "Sent before", body = RedPacketBody),
         (status = 403, body = ProblemBody), (status = 409, description = "Too little money", body = ProblemBody),
         (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
-        (status = 429, description = "`throttled`: too many passphrases under keys that were used before",
-            body = ProblemBody)))]
+        (status = 429, description = "`creations-throttled`: too many campaigns, or shares, in a minute; `throttled`: \
+            too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -309,6 +309,7 @@ pub(crate) async fn create(
         return Err(Problem::invalid_at("#/shares", detail));
     }
     let split = Split::new(request.total.amount, request.shares, request.split.rule()?)?;
+    app.limits.check_creation(&caller.user, request.shares)?;
     let rules = Rules::RedPacket(RedPacket {
         split,
         currency: request.total.currency.0,

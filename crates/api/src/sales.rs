@@ -185,8 +185,8 @@ impl SaleBody {
     responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
         (status = 403, body = ProblemBody),
         (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
-        (status = 429, description = "`throttled`: too many passphrases under keys that were used before",
-            body = ProblemBody)))]
+        (status = 429, description = "`creations-throttled`: too many campaigns in a minute; `throttled`: \
+            too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -202,6 +202,7 @@ pub(crate) async fn create(
         None => sale,
         Some(percent) => sale.with_admission(AdmissionRatio::of_percent(percent)?),
     };
+    app.limits.check_creation(&caller.user, 0)?;
     let seller = request.seller.as_ref();
     let draft = Draft {
         owner: seller.map_or(&caller.user, |seller| &seller.0).clone(),

@@ -1,0 +1,119 @@
+//! How many campaigns a user may make, and of how many shares.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+mod common;
+
+use common::{Service, packet, sale};
+use qiang_node::config::{Config, LimitsConfig};
+use serde_json::json;
+
+async fn limited(adjust: impl FnOnce(&mut LimitsConfig)) -> Service {
+    let service = Service::start_with(|config, _| adjust(&mut config.limits)).await;
+    service.deposit("sam", 1_000_000).await;
+    service.deposit("tom", 1_000_000).await;
+    service
+}
+
+impl Service {
+    async fn send(&self, user: &str, key: &str, shares: u32) -> common::Reply {
+        let token = self.token(user, "send");
+        let body = packet(200_000, shares);
+        self.post_key("/v1/red-packets", &token, key, body).await
+    }
+}
+
+#[tokio::test]
+async fn a_user_makes_so_many_campaigns() {
+    let service = limited(|limits| limits.creations_per_user_per_minute = 3).await;
+    assert_eq!(service.send("sam", "a", 1).await.status, 201);
+    // What is impossible costs nothing.
+    for _ in 0..5 {
+        service
+            .send("sam", "b", 0)
+            .await
+            .assert_problem(422, "invalid");
+    }
+    assert_eq!(service.send("sam", "c", 1).await.status, 201);
+    // A repetition does, and sales do.
+    assert_eq!(service.send("sam", "a", 1).await.status, 200);
+    let token = service.token("sam", "operate");
+    let refused = service.post("/v1/sales", &token, sale(1)).await;
+    refused.assert_problem(429, "creations-throttled");
+    let wait = refused.header("retry-after").to_owned();
+    assert!((10..=20).contains(&wait.parse::<u32>().unwrap()), "{wait}");
+    assert_eq!(
+        refused.header("ratelimit"),
+        format!("\"creations-of-user\";r=0;t={wait}")
+    );
+    let policy = "\"creations-of-user\";q=3;w=60";
+    assert_eq!(refused.header("ratelimit-policy"), policy);
+    assert_eq!(
+        refused.json()["violated-policies"],
+        json!(["creations-of-user"])
+    );
+    assert_eq!(service.send("tom", "a", 1).await.status, 201);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_packet_costs_its_sender_its_shares() {
+    let service = limited(|limits| {
+        limits.shares_max = 8;
+        limits.shares_per_user_per_minute = 10;
+    })
+    .await;
+    assert_eq!(service.send("sam", "a", 8).await.status, 201);
+    let before = service.balance("sam").await;
+    let refused = service.send("sam", "b", 8).await;
+    refused.assert_problem(429, "creations-throttled");
+    let wait: u32 = refused.header("retry-after").parse().unwrap();
+    assert!((30..=36).contains(&wait), "{wait}");
+    assert_eq!(
+        refused.header("ratelimit"),
+        format!("\"shares-of-user\";r=2;t={wait}")
+    );
+    assert_eq!(
+        refused.header("ratelimit-policy"),
+        "\"shares-of-user\";q=10;w=60;qiang-unit=\"shares\""
+    );
+    // Nothing was paid, and the key is free for another request.
+    assert_eq!(service.balance("sam").await, before);
+    assert_eq!(service.send("sam", "b", 2).await.status, 201);
+    service
+        .send("sam", "c", 1)
+        .await
+        .assert_problem(429, "creations-throttled");
+    assert_eq!(service.send("tom", "a", 8).await.status, 201);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_largest_packet_can_be_sent_whatever_the_budget() {
+    let service = limited(|limits| {
+        limits.shares_max = 100;
+        limits.shares_per_user_per_minute = 1;
+    })
+    .await;
+    assert_eq!(service.send("sam", "a", 100).await.status, 201);
+    let refused = service.send("sam", "b", 1).await;
+    refused.assert_problem(429, "creations-throttled");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn by_default_large_packets_do_not_follow_one_another() {
+    let service = limited(|limits| {
+        let defaults = Config::defaults().unwrap().limits;
+        limits.creations_per_user_per_minute = defaults.creations_per_user_per_minute;
+        limits.shares_per_user_per_minute = defaults.shares_per_user_per_minute;
+    })
+    .await;
+    assert_eq!(service.send("sam", "a", 100_000).await.status, 201);
+    let refused = service.send("sam", "b", 100_000).await;
+    refused.assert_problem(429, "creations-throttled");
+    service.stop().await;
+}
