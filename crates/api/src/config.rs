@@ -147,6 +147,7 @@ pub struct LimitsConfig {
     pub reads_per_user_burst: u32,
     pub reads_per_address_per_second: u32,
     pub reads_per_address_burst: u32,
+    pub connections_per_address_max: u32,
     pub unlimited_addresses: String,
     pub creations_per_user_per_minute: u32,
     pub shares_per_user_per_minute: u32,
@@ -166,6 +167,7 @@ impl LimitsConfig {
         self.claims_per_address_per_second = 0;
         self.reads_per_user_per_second = 0;
         self.reads_per_address_per_second = 0;
+        self.connections_per_address_max = 0;
         self.creations_per_user_per_minute = 0;
         self.shares_per_user_per_minute = 0;
     }

@@ -140,6 +140,7 @@ mod tests {
             ProblemKind::MethodNotAllowed,
             ProblemKind::UriTooLong,
             ProblemKind::HeadTooLarge,
+            ProblemKind::TooManyConnections,
         ];
         let elsewhere = elsewhere.map(ProblemKind::path);
         for path in kinds.into_iter().filter(|path| !elsewhere.contains(path)) {

@@ -50,6 +50,7 @@ pub(crate) struct Limits {
     proxies: TrustedProxies,
     /// Addresses without limits.
     unlimited: Vec<IpNet>,
+    connections_per_address_max: u32,
     claims_of_user: Throttle,
     claims_of_address: Throttle,
     reads_of_user: Throttle,
@@ -92,6 +93,7 @@ impl Limits {
             metrics: Arc::clone(metrics),
             proxies: config.server.proxies()?,
             unlimited: limits.unlimited()?,
+            connections_per_address_max: limits.connections_per_address_max,
             claims_of_user: of_user(
                 "claims-of-user",
                 limits.claims_per_user_per_second,
@@ -119,6 +121,14 @@ impl Limits {
             ),
             shares_of_user: metered(shares_policy, quota(shares, MINUTE, shares_burst)),
         })
+    }
+
+    /// How many connections an address may have, where that is limited. Those of a proxy are many users'.
+    pub(crate) fn connections_of_address(&self, peer: IpAddr) -> Option<u32> {
+        let limited = self.connections_per_address_max > 0
+            && !self.proxies.contain(peer)
+            && !contain(&self.unlimited, peer);
+        limited.then_some(self.connections_per_address_max)
     }
 
     /// Refuses a request of an address that asks too much.

@@ -140,9 +140,14 @@ fn advice(kind: ProblemKind) -> &'static str {
         }
         Kind::CreationsThrottled => {
             "This user has made too many campaigns in a short time, or packets of too many shares together; \
-             <code>violated-policies</code> says which. Nothing was made, and the idempotency key is not spent. Send it \
-             again after <code>Retry-After</code> seconds, or send a packet of at most as many shares as \
+             <code>violated-policies</code> says which. Nothing was made, and the idempotency key is not spent. Send \
+             it again after <code>Retry-After</code> seconds, or send a packet of at most as many shares as \
              <code>RateLimit</code> has as <code>r</code>."
+        }
+        Kind::TooManyConnections => {
+            "This address has as many connections open as it may have. Use those that are open for several requests, \
+             close those that are idle, and come again after <code>Retry-After</code> seconds. Operators: a proxy in \
+             front belongs in <code>server.trusted_proxies</code>."
         }
         Kind::LineFull => "The line is as long as it may be. Nothing was decided; come again.",
         Kind::NoPlace => {

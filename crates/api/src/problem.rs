@@ -87,6 +87,7 @@ kinds! {
     Throttled = TOO_MANY_REQUESTS, "throttled", "Too many requests of this user";
     AddressThrottled = TOO_MANY_REQUESTS, "address-throttled", "Too many requests from this address";
     CreationsThrottled = TOO_MANY_REQUESTS, "creations-throttled", "Too many campaigns, or too many shares";
+    TooManyConnections = TOO_MANY_REQUESTS, "too-many-connections", "Too many connections from this address";
     LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
     NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
     Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";

@@ -144,23 +144,119 @@ async fn heads_that_the_parser_refuses_are_answered_with_problems() {
     service.stop().await;
 }
 
+/// What somebody hears on a connection of their own, and whether it is closed then.
+async fn hear(service: &Service, path: &str) -> (String, bool) {
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    read_to_end(&mut stream, Duration::from_secs(3)).await
+}
+
+/// Connections that are idle: so many.
+async fn idle(service: &Service, connections: usize) -> Vec<TcpStream> {
+    let mut idle = Vec::new();
+    for _ in 0..connections {
+        let mut stream = TcpStream::connect(service.addr).await.unwrap();
+        stream.write_all(HEALTH).await.unwrap();
+        assert!(stream.read(&mut [0; 1_024]).await.unwrap() > 0);
+        idle.push(stream);
+    }
+    idle
+}
+
 #[tokio::test]
-async fn connections_past_the_limit_wait() {
-    let service = Service::start_with(|config, _| config.server.connections_max = 2).await;
-    let first = TcpStream::connect(service.addr).await.unwrap();
-    let mut second = TcpStream::connect(service.addr).await.unwrap();
-    second.write_all(HEALTH).await.unwrap();
-    let mut buf = [0; 64];
-    assert!(second.read(&mut buf).await.unwrap() > 0);
-    let mut third = TcpStream::connect(service.addr).await.unwrap();
-    third.write_all(HEALTH).await.unwrap();
-    let waiting = tokio::time::timeout(Duration::from_millis(300), third.read(&mut buf)).await;
-    assert!(waiting.is_err(), "a third connection was served");
-    drop(first);
-    let served = tokio::time::timeout(Duration::from_secs(5), third.read(&mut buf)).await;
-    assert!(served.unwrap().unwrap() > 0);
-    drop((second, third));
+async fn connections_past_the_limit_are_told_so_and_health_is_not_held_out() {
+    let service = Service::start_with(|config, _| config.server.connections_max = 20).await;
+    let idle = idle(&service, 20).await;
+    for _ in 0..3 {
+        let (answer, closed) = hear(&service, "/v1/sales").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("/problems/overloaded"), "{answer}");
+        assert!(answer.contains("retry-after: 1\r\n"), "{answer}");
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+        assert!(closed);
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            let (answer, closed) = hear(&service, path).await;
+            assert!(answer.starts_with("HTTP/1.1 200 OK") && closed, "{answer}");
+        }
+    }
+    // Nobody gets on by saying nothing there.
+    let mut silent = TcpStream::connect(service.addr).await.unwrap();
+    let (answer, closed) = read_to_end(&mut silent, Duration::from_secs(3)).await;
+    assert_eq!((answer.as_str(), closed), ("", true));
+    let (metrics, _) = hear(&service, "/metrics").await;
+    assert!(metrics.contains("qiang_limited_total{limit=\"connections\"}"));
+    drop(idle);
+    let begun = Instant::now();
+    while hear(&service, "/problems")
+        .await
+        .0
+        .starts_with("HTTP/1.1 503 ")
+    {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
     service.stop().await;
+}
+
+#[tokio::test]
+async fn who_comes_in_great_numbers_is_closed_without_a_word() {
+    let service = Service::start_with(|config, _| config.server.connections_max = 1).await;
+    let _idle = idle(&service, 1).await;
+    let mut silent = Vec::new();
+    for _ in 0..65 {
+        silent.push(TcpStream::connect(service.addr).await.unwrap());
+    }
+    let begun = Instant::now();
+    let (answer, closed) = read_to_end(&mut silent[64], Duration::from_secs(3)).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && closed, "{answer}");
+    assert!(begun.elapsed() < Duration::from_millis(800));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_has_so_many_connections() {
+    let adjusted = |trusted: &'static str, unlimited: &'static str| {
+        Service::start_with(move |config, _| {
+            config.limits.connections_per_address_max = 3;
+            config.limits.unlimited_addresses = unlimited.to_owned();
+            config.server.trusted_proxies = trusted.to_owned();
+        })
+    };
+    let service = adjusted("", "").await;
+    let mut idle_ones = idle(&service, 3).await;
+    let (answer, closed) = hear(&service, "/problems").await;
+    assert!(answer.starts_with("HTTP/1.1 429 ") && closed, "{answer}");
+    for part in [
+        "/problems/too-many-connections",
+        "retry-after: 1\r\n",
+        "ratelimit: \"connections-of-address\";r=0\r\n",
+        "ratelimit-policy: \"connections-of-address\";q=3;qiang-unit=\"connections\"\r\n",
+    ] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    assert!(
+        hear(&service, "/healthz")
+            .await
+            .0
+            .starts_with("HTTP/1.1 200 ")
+    );
+    // One that ends makes room for one.
+    idle_ones.pop();
+    let begun = Instant::now();
+    while hear(&service, "/problems")
+        .await
+        .0
+        .starts_with("HTTP/1.1 429 ")
+    {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+    service.stop().await;
+    // Proxies, and whoever has no limits.
+    for (trusted, unlimited) in [("127.0.0.1", ""), ("", "127.0.0.1")] {
+        let service = adjusted(trusted, unlimited).await;
+        let _many = idle(&service, 9).await;
+        service.stop().await;
+    }
 }
 
 #[tokio::test]

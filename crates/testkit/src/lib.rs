@@ -18,11 +18,12 @@ pub mod spread;
 pub use clock::ManualClock;
 
 /// Variables that turn off the limits of users and addresses of a node whose whole load is one program's.
-pub const NO_LIMITS: [(&str, &str); 6] = [
+pub const NO_LIMITS: [(&str, &str); 7] = [
     ("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0"),
     ("QIANG__LIMITS__CLAIMS_PER_ADDRESS_PER_SECOND", "0"),
     ("QIANG__LIMITS__READS_PER_USER_PER_SECOND", "0"),
     ("QIANG__LIMITS__READS_PER_ADDRESS_PER_SECOND", "0"),
+    ("QIANG__LIMITS__CONNECTIONS_PER_ADDRESS_MAX", "0"),
     ("QIANG__LIMITS__CREATIONS_PER_USER_PER_MINUTE", "0"),
     ("QIANG__LIMITS__SHARES_PER_USER_PER_MINUTE", "0"),
 ];

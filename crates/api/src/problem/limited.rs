@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Problem, ProblemKind};
+use super::{Problem, ProblemKind, RETRY_AFTER_S};
 
 pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -57,6 +57,19 @@ impl Problem {
                 &format!("\"{name}\";q={quota};w={window_s}{unit}"),
             )
             .with(RATE_LIMIT, &format!("\"{name}\";r={remaining};t={wait_s}"))
+    }
+
+    /// An address has as many connections as it may have.
+    pub(crate) fn too_many_connections(connections_max: u32) -> Self {
+        const NAME: &str = "connections-of-address";
+        Self::from(ProblemKind::TooManyConnections)
+            .retry_after(RETRY_AFTER_S)
+            .of_policy(NAME)
+            .with(
+                RATE_LIMIT_POLICY,
+                &format!("\"{NAME}\";q={connections_max};qiang-unit=\"connections\""),
+            )
+            .with(RATE_LIMIT, &format!("\"{NAME}\";r=0"))
     }
 
     fn of_policy(mut self, name: &'static str) -> Self {

@@ -17,13 +17,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::Gauge;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, watch},
 };
 use tokio_util::io::InspectReader;
 use tower::Service as _;
 
-use super::guard::{Guard, Progress, SWEEP_EVERY, Stage};
-use super::parser::Explained;
+use super::{
+    connection_limits::{Admitted, ConnectionLimits, ConnectionPermit, Refused},
+    guard::{Guard, Progress, SWEEP_EVERY, Stage},
+    parser::Explained,
+};
 use crate::{
     config::ServerConfig,
     failures::{Cause, Failure, FailureLog},
@@ -38,6 +41,12 @@ use crate::{
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long connections have to write the last answers of the closing engine.
 const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
+/// How long a connection has that is not served.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+/// What a connection is told that is closed before it has asked.
+const UNHEARD: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+    content-length: 0\r\n\r\n";
 /// The largest head, in bytes: it bounds what a connection can hold.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
@@ -51,8 +60,8 @@ pub(super) async fn serve(
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
 ) -> Leftover {
-    let connections_max = config.connections_max;
-    let permits = Arc::new(Semaphore::new(connections_max as usize));
+    let connection_limits = ConnectionLimits::new(&config, &metrics, limits.clone());
+    let connection_limits = Arc::new(connection_limits);
     let guard = Arc::new(Guard::new(&config));
     let timeout = Duration::from_millis(config.drain_timeout_ms);
     let sweeper = tokio::spawn(sweep(Arc::clone(&guard)));
@@ -71,10 +80,15 @@ pub(super) async fn serve(
         let accepted = tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
-            accepted = accept(&listener, &permits) => accepted,
+            accepted = accept(&listener) => accepted,
         };
         match accepted {
-            Ok((stream, peer, permit)) => Arc::clone(&service).spawn(stream, peer, permit),
+            Ok((stream, peer)) => match connection_limits.admit(peer) {
+                Admitted::Served(permit) => Arc::clone(&service).spawn(stream, peer, permit),
+                Admitted::Refused(why, permit) => {
+                    Arc::clone(&service).refuse(stream, peer, why, permit);
+                }
+            },
             Err(error) => {
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -85,8 +99,7 @@ pub(super) async fn serve(
     drop(listener);
     drain.send_replace(true);
     let leftover = Leftover {
-        permits,
-        connections_max,
+        connection_limits,
         guard: Arc::clone(&service.guard),
         sweeper,
     };
@@ -100,17 +113,15 @@ pub(super) async fn serve(
 
 /// Connections that did not end while draining.
 pub(super) struct Leftover {
-    permits: Arc<Semaphore>,
-    connections_max: u32,
+    connection_limits: Arc<ConnectionLimits>,
     guard: Arc<Guard>,
     sweeper: tokio::task::JoinHandle<()>,
 }
 
 impl Leftover {
     async fn ended(&self, wait_max: Duration) -> bool {
-        tokio::time::timeout(wait_max, self.permits.acquire_many(self.connections_max))
-            .await
-            .is_ok()
+        let ended = tokio::time::timeout(wait_max, self.connection_limits.all_ended());
+        ended.await.is_ok()
     }
 
     /// Gives connections a moment to write their last answers, then closes the rest.
@@ -136,18 +147,18 @@ async fn sweep(guard: Arc<Guard>) {
     }
 }
 
-/// Waits for a permit first: connections beyond the limit stay in the queue of the kernel.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits)
-        .acquire_owned()
-        .await
-        .map_err(std::io::Error::other)?;
+async fn accept(listener: &TcpListener) -> std::io::Result<(TcpStream, IpAddr)> {
     let (stream, peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, peer.ip(), permit))
+    Ok((stream, peer.ip()))
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+struct Origin {
+    peer: IpAddr,
+    /// Why its connection is not served.
+    refused: Option<Refused>,
 }
 
 struct Connections {
@@ -162,20 +173,45 @@ struct Connections {
 }
 
 impl Connections {
-    fn spawn(self: Arc<Self>, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
+    fn spawn(self: Arc<Self>, stream: TcpStream, peer: IpAddr, permit: ConnectionPermit) {
         let progress = self.guard.progress();
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
         let task = tokio::spawn(async move {
             let counted = Counted::new(&connections.metrics.connections);
-            connections.one(stream, peer, of_task).await;
+            let refused = None;
+            let origin = Origin { peer, refused };
+            connections.one(stream, origin, of_task).await;
             drop(counted);
             drop(permit);
         });
         self.guard.opened(progress, task.abort_handle());
     }
 
-    async fn one(&self, stream: TcpStream, peer: IpAddr, progress: Arc<Progress>) {
-        let service = service_fn(|request| self.answer(request, peer, &progress));
+    /// Tells a connection beyond the limits so, on one request and for a moment. Operators' machines hear what they ask
+    /// all the same: a node whose connections are taken is alive.
+    fn refuse(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: IpAddr,
+        why: Refused,
+        permit: Option<OwnedSemaphorePermit>,
+    ) {
+        let Some(permit) = permit else {
+            // Nobody waits for whoever comes in such numbers.
+            drop(stream.try_write(UNHEARD));
+            return;
+        };
+        let progress = self.guard.progress();
+        tokio::spawn(async move {
+            let refused = Some(why);
+            let served = self.one(stream, Origin { peer, refused }, progress);
+            tokio::time::timeout(REFUSED_FOR, served).await.ok();
+            drop(permit);
+        });
+    }
+
+    async fn one(&self, stream: TcpStream, origin: Origin, progress: Arc<Progress>) {
+        let service = service_fn(|request| self.answer(request, origin, &progress));
         let io = TokioIo::new(InspectReader::new(
             Explained::new(stream),
             |bytes: &[u8]| {
@@ -190,6 +226,7 @@ impl Connections {
             .timer(TokioTimer::new())
             .header_read_timeout(None)
             .max_buf_size(HEAD_BYTES_MAX)
+            .keep_alive(origin.refused.is_none())
             .half_close(false);
         let mut connection = std::pin::pin!(builder.serve_connection(io, service));
         let mut stop = self.stop.clone();
@@ -210,7 +247,7 @@ impl Connections {
     async fn answer(
         &self,
         request: hyper::Request<Incoming>,
-        peer: IpAddr,
+        origin: Origin,
         progress: &Progress,
     ) -> Result<Response, Infallible> {
         let started = Instant::now();
@@ -221,7 +258,7 @@ impl Connections {
         let id = RequestId::of(request.headers());
         let asked = Asked::of(request.headers());
         let request = Request::from(request.map(axum::body::Body::new));
-        let answered = self.route(request, peer, metrics.is_claim(route));
+        let answered = self.route(request, origin, metrics.is_claim(route));
         let (answered, id) = id.scope(answered).await;
         let mut response = answered?;
         let now = Instant::now();
@@ -246,10 +283,10 @@ impl Connections {
     async fn route(
         &self,
         request: Request,
-        peer: IpAddr,
+        origin: Origin,
         is_claim: bool,
     ) -> Result<Response, Infallible> {
-        if let Err(problem) = self.check_address(&request, peer) {
+        if let Err(problem) = self.check_origin(&request, origin) {
             return Ok(problem.into_response());
         }
         let mut router = self.router.clone();
@@ -274,13 +311,16 @@ impl Connections {
 }
 
 impl Connections {
-    /// Refuses what an address asks too much, before anything else is looked at.
-    fn check_address(&self, request: &Request, peer: IpAddr) -> Result<(), Problem> {
+    /// Refuses what comes from beyond a limit, before anything else is looked at.
+    fn check_origin(&self, request: &Request, origin: Origin) -> Result<(), Problem> {
+        let traffic = Traffic::of(request.method(), request.uri().path());
+        if let (Some(why), Some(_)) = (origin.refused, traffic) {
+            return Err(why.problem());
+        }
         let Some(limits) = &self.limits else {
             return Ok(());
         };
-        let traffic = Traffic::of(request.method(), request.uri().path());
-        limits.check_address(traffic, peer, request.headers())
+        limits.check_address(traffic, origin.peer, request.headers())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The running API: on a listener, until it is stopped.
 
+mod connection_limits;
 mod connections;
 mod guard;
 mod parser;

@@ -23,8 +23,8 @@ const SHARES_MAX: u32 = 5_000_000;
 #[derive(Debug, clap::Args)]
 pub(crate) struct HttpArgs {
     /// Service to measure, such as http://127.0.0.1:8080; without it, one is started for the benchmark. It needs
-    /// limits.shares_max of at least 100000 a second of load, the rates of [limits] at 0, because all users are one
-    /// address, and server.noop_route for --baseline.
+    /// limits.shares_max of at least 100000 a second of load, the other numbers of [limits] at 0, because all users are
+    /// one address, and server.noop_route for --baseline.
     #[arg(long, requires = "secret_file")]
     url: Option<String>,
     /// File with the service's HS256 secret, to make users' tokens.
