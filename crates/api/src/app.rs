@@ -32,6 +32,7 @@ use crate::{
     problem::{Problem, ProblemKind},
     readiness::Readiness,
     throttle::Throttle,
+    unknown_campaigns::UnknownCampaigns,
 };
 
 /// How long a reader waits for what was granted a moment ago to be in the ledger.
@@ -65,6 +66,7 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) verifier: Arc<CurrentVerifier>,
     pub(crate) campaigns: Arc<CampaignCache>,
+    pub(crate) unknown: UnknownCampaigns,
     pub(crate) limits: Arc<Limits>,
     /// How often each user may guess a passphrase.
     pub(crate) guesses: Throttle,
@@ -85,6 +87,7 @@ impl App {
             order_check: OrderCheck::new(&config.order_check, counted)?,
             verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
             campaigns: Arc::default(),
+            unknown: UnknownCampaigns::new(config.limits.unknown_lasts_ms),
             limits: Arc::new(Limits::new(&config, &metrics)?),
             guesses: passphrase::guesses(&metrics),
             readiness: Arc::default(),
@@ -176,6 +179,7 @@ impl App {
     pub(crate) async fn meta(&self, id: CampaignId) -> Result<Option<Arc<CampaignMeta>>, Problem> {
         match self.campaigns.get(id) {
             Some(meta) => Ok(Some(meta)),
+            None if self.is_unknown(id) => Ok(None),
             // Boxed: it is rare, and the future of every claim has room for what it awaits.
             None => Box::pin(self.read_meta(id)).await,
         }
@@ -228,12 +232,31 @@ impl App {
         Ok(at_hand.filter(|_| !has_line))
     }
 
+    /// Whether neither the ledger nor the engine had a campaign a moment ago.
+    fn is_unknown(&self, id: CampaignId) -> bool {
+        self.unknown.contain(id, self.ports.clock.now())
+    }
+
+    /// Whether the engine has a campaign that the ledger does not have. Where it does not either, that is remembered
+    /// for a moment.
+    pub(crate) async fn engine_has(&self, id: CampaignId) -> Result<bool, Problem> {
+        if self.is_unknown(id) {
+            return Ok(false);
+        }
+        let now = self.ports.clock.now();
+        let tally = self.ports.engine.tally(id).await?;
+        if tally.is_none() {
+            self.unknown.insert(id, now);
+        }
+        Ok(tally.is_some())
+    }
+
     /// What to answer about a campaign that the ledger does not have: the engine may have it all the same.
     pub(crate) async fn missing(&self, id: CampaignId) -> Problem {
-        match self.ports.engine.tally(id).await {
-            Ok(None) => ProblemKind::UnknownCampaign.into(),
-            Ok(Some(_)) => Problem::ledger_incomplete(id),
-            Err(error) => error.into(),
+        match self.engine_has(id).await {
+            Ok(false) => ProblemKind::UnknownCampaign.into(),
+            Ok(true) => Problem::ledger_incomplete(id),
+            Err(problem) => problem,
         }
     }
 
@@ -244,7 +267,14 @@ impl App {
         id: CampaignId,
         kind: CampaignKind,
     ) -> Result<Outcome, Problem> {
+        if self.is_unknown(id) {
+            return Ok(Outcome::UnknownCampaign);
+        }
         let record = self.ports.ledger.campaign(id).await?;
+        if record.is_none() {
+            // So that nobody asks the ledger again for a moment. Without an answer the outcome is the same.
+            drop(self.engine_has(id).await);
+        }
         let record = record.filter(|record| record.campaign.kind() == kind);
         match record.map(|record| record.phase) {
             None => Ok(Outcome::UnknownCampaign),
@@ -263,6 +293,9 @@ impl App {
         id: CampaignId,
         kind: CampaignKind,
     ) -> Result<(CampaignRecord, Tally), Problem> {
+        if self.is_unknown(id) {
+            return Err(ProblemKind::UnknownCampaign.into());
+        }
         let Some(record) = self.ports.ledger.campaign(id).await? else {
             return Err(self.missing(id).await);
         };

@@ -23,6 +23,9 @@ use crate::{
 /// Shorter secrets can be guessed.
 const SECRET_BYTES_MIN: usize = 32;
 
+/// A campaign that is made elsewhere may be unheard of here for so long.
+const UNKNOWN_LASTS_MS_MAX: u32 = 60_000;
+
 /// How long packets may last that name no end: a second up to a year.
 const REFUND_AFTER_MS: std::ops::RangeInclusive<i64> = 1_000..=365 * 24 * 3_600_000;
 
@@ -152,6 +155,7 @@ pub struct LimitsConfig {
     pub creations_per_user_per_minute: u32,
     pub shares_per_user_per_minute: u32,
     pub metered_max: usize,
+    pub unknown_lasts_ms: u32,
     pub shares_max: u32,
     pub buyer_return_ms: u64,
 }
@@ -178,6 +182,11 @@ impl LimitsConfig {
     /// [`UsageError`] that names the key.
     pub fn check(&self) -> Result<(), UsageError> {
         self.unlimited()?;
+        if self.unknown_lasts_ms > UNKNOWN_LASTS_MS_MAX {
+            return Err(UsageError::new(format!(
+                "limits.unknown_lasts_ms is at most {UNKNOWN_LASTS_MS_MAX}"
+            )));
+        }
         at_least_one([
             (
                 "limits.claims_per_user_burst",

@@ -135,6 +135,7 @@ impl App {
                 setup = setup_of(stored.campaign).await?;
             }
             self.open(setup).await?;
+            self.unknown.forget(id);
             tracing::info!(campaign = %id, "created");
         }
         Ok((wire::created(binding.fresh), id))

@@ -45,6 +45,7 @@ mod strict;
 mod throttle;
 mod tickets;
 mod token;
+mod unknown_campaigns;
 mod wire;
 
 pub use self::{

@@ -27,9 +27,9 @@ impl App {
         let (id, user) = (claim.campaign, &claim.user);
         let Some(meta) = self.meta(id).await? else {
             // What an engine has and the ledger does not may be for others.
-            return match self.ports.engine.tally(id).await? {
-                None => Ok(None),
-                Some(_) => Err(Problem::ledger_incomplete(id)),
+            return match self.engine_has(id).await? {
+                false => Ok(None),
+                true => Err(Problem::ledger_incomplete(id)),
             };
         };
         let audience = meta.audience.as_ref();

@@ -1,0 +1,95 @@
+//! Campaigns that do not exist, remembered for a moment: whoever asks for them again and again asks neither the ledger
+//! nor the engine.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use qiang_core::{id::CampaignId, time::Timestamp};
+
+/// Campaigns remembered at a time; past it, all are forgotten.
+const REMEMBERED_MAX: usize = 65_536;
+
+/// What neither the ledger nor the engine had, and when they were asked.
+///
+/// Ids are made by nodes and cannot be guessed, so nobody asks for a campaign before it is there but by accident; it is
+/// found after `limits.unknown_lasts_ms` at the latest.
+#[derive(Debug)]
+pub(crate) struct UnknownCampaigns {
+    lasts_ms: i64,
+    asked: Mutex<HashMap<CampaignId, Timestamp>>,
+}
+
+impl UnknownCampaigns {
+    pub(crate) fn new(lasts_ms: u32) -> Self {
+        Self {
+            lasts_ms: lasts_ms.into(),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Whether a campaign did not exist a moment ago.
+    pub(crate) fn contain(&self, id: CampaignId, now: Timestamp) -> bool {
+        let asked = self.asked.lock();
+        asked.get(&id).is_some_and(|at| self.lasts(*at, now))
+    }
+
+    pub(crate) fn insert(&self, id: CampaignId, now: Timestamp) {
+        if self.lasts_ms == 0 {
+            return;
+        }
+        let mut asked = self.asked.lock();
+        if asked.len() >= REMEMBERED_MAX {
+            asked.retain(|_, at| self.lasts(*at, now));
+            if asked.len() >= REMEMBERED_MAX {
+                asked.clear();
+            }
+        }
+        asked.insert(id, now);
+    }
+
+    pub(crate) fn forget(&self, id: CampaignId) {
+        self.asked.lock().remove(&id);
+    }
+
+    fn lasts(&self, asked_at: Timestamp, now: Timestamp) -> bool {
+        (asked_at..asked_at.plus_millis(self.lasts_ms)).contains(&now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id(n: u128) -> CampaignId {
+        let version_7 = 0x0193_2c07_8e5a_7a3c_9f1e_0000_0000_0000;
+        CampaignId::new(Uuid::from_u128(version_7 + n)).unwrap()
+    }
+
+    #[test]
+    fn it_lasts_for_a_moment() {
+        let unknown = UnknownCampaigns::new(1_000);
+        let at = Timestamp::from_millis;
+        unknown.insert(id(1), at(5_000));
+        assert!(unknown.contain(id(1), at(5_999)));
+        assert!(!unknown.contain(id(2), at(5_999)));
+        assert!(!unknown.contain(id(1), at(6_000)));
+        assert!(!unknown.contain(id(1), at(4_999)), "the clock was set back");
+        unknown.forget(id(1));
+        assert!(!unknown.contain(id(1), at(5_000)));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let unknown = UnknownCampaigns::new(1_000);
+        let now = Timestamp::from_millis(5_000);
+        for n in 0..REMEMBERED_MAX as u128 * 3 {
+            unknown.insert(id(n), now);
+        }
+        assert!(unknown.asked.lock().len() <= REMEMBERED_MAX);
+        let off = UnknownCampaigns::new(0);
+        off.insert(id(1), now);
+        assert!(off.asked.lock().is_empty());
+    }
+}
