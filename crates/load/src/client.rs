@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
-    Method, Request, StatusCode,
+    HeaderMap, Method, Request, StatusCode,
     client::conn::http1::{self, SendRequest},
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
@@ -15,10 +15,12 @@ use tokio::net::TcpStream;
 
 type Wire = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
 
-/// An answer: its status and its whole body.
+/// An answer: its status, its headers and its whole body.
 pub struct Response {
     /// The status.
     pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
     /// The whole body.
     pub body: Bytes,
 }
@@ -176,9 +178,12 @@ impl Client {
         let request = request.body(Full::new(body))?;
         let exchange = async {
             let response = self.send.send_request(request).await?;
-            let status = response.status();
-            let body = response.into_body().collect().await?.to_bytes();
-            Ok::<_, hyper::Error>(Response { status, body })
+            let (parts, body) = response.into_parts();
+            Ok::<_, hyper::Error>(Response {
+                status: parts.status,
+                headers: parts.headers,
+                body: body.collect().await?.to_bytes(),
+            })
         };
         tokio::select! {
             biased;

@@ -339,13 +339,14 @@ fn success(body: &Value, fresh: bool) -> Option<Answer> {
 
 #[cfg(test)]
 mod tests {
-    use hyper::StatusCode;
+    use hyper::{HeaderMap, StatusCode};
 
     use super::*;
 
     fn answer(status: u16, body: &Value) -> Answer {
         read(&Response {
             status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::new(),
             body: Bytes::from(body.to_string()),
         })
     }

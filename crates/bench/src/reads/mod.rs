@@ -14,7 +14,10 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use hyper::{StatusCode, header::HeaderValue};
+use hyper::{
+    StatusCode,
+    header::{CACHE_CONTROL, ETAG, HeaderValue},
+};
 use qiang_load::client::Client;
 use qiang_node::local::{LocalServers, LocalService};
 use serde::Serialize;
@@ -149,7 +152,7 @@ async fn open_sale(node: &LocalService) -> anyhow::Result<String> {
     Ok(format!("/v1/campaigns/{id}/state"))
 }
 
-/// Looks at one answer of each kind. Returns the length of the state.
+/// Looks at one answer of each kind, and at what caches are told of it. Returns the length of the state.
 async fn check(nginx: &Nginx, state: &str) -> anyhow::Result<usize> {
     let mut client = Client::connect(nginx.addr).await?;
     let body = client.get(state, &nobody()).await?;
@@ -157,9 +160,17 @@ async fn check(nginx: &Nginx, state: &str) -> anyhow::Result<usize> {
         body.success()?["now"].is_string(),
         "a state without the time"
     );
-    for path in [PAGE, ASSET] {
+    for (path, kept) in [
+        (PAGE, "max-age=60"),
+        (ASSET, "immutable"),
+        (state, "s-maxage=1"),
+    ] {
         let answer = client.get(path, &nobody()).await?;
         ensure!(answer.status == StatusCode::OK, "{path}: {}", answer.status);
+        let caching = answer.headers.get(CACHE_CONTROL);
+        let caching = caching.map_or("", |text| text.to_str().unwrap_or(""));
+        ensure!(caching.contains(kept), "{path}: Cache-Control: {caching}");
+        ensure!(answer.headers.contains_key(ETAG), "{path}: no ETag");
     }
     Ok(body.body.len())
 }
