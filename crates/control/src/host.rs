@@ -148,6 +148,13 @@ impl Host {
         waker
     }
 
+    /// Says to all reconcilers that there may be something to do for them.
+    pub fn wake(&self) {
+        for task in self.tasks.lock().iter() {
+            task.signal.send_modify(|signal| signal.wakes += 1);
+        }
+    }
+
     /// Which reconciler is stuck and why, if one is.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {

@@ -85,9 +85,13 @@ async fn reconcilers_run_on_a_timer_and_on_a_signal() {
     assert_eq!(recorder.runs(), 2, "it rests first");
     sleep(REST).await;
     assert_eq!(recorder.runs(), 3, "the signal is not lost");
+    sleep(REST).await;
+    host.wake();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(recorder.runs(), 4, "all are told");
     host.stop().await;
     sleep(INTERVAL * 10).await;
-    assert_eq!(recorder.runs(), 3);
+    assert_eq!(recorder.runs(), 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -168,6 +168,12 @@ impl Backend {
         }
     }
 
+    /// Has everything be done at once that is done from time to time.
+    pub(crate) fn wake(&self) {
+        self.upkeep.wake();
+        self.close.wake();
+    }
+
     /// Answers everything that was accepted and stops the engine. Again does nothing.
     ///
     /// # Errors

@@ -369,6 +369,13 @@ impl Gauges for Distributed {
 
 #[async_trait]
 impl Close for Distributed {
+    fn wake(&self) {
+        self.monitoring.wake();
+        if let Some(settlement) = &self.settlement {
+            settlement.wake_all();
+        }
+    }
+
     async fn close(&self) -> anyhow::Result<()> {
         self.engine.close().await;
         if let Some(settlement) = &self.settlement {

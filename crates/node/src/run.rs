@@ -14,14 +14,15 @@ use crate::{
     distributed,
     logging::Logging,
     server::Server,
-    signals::{Signals, Stop},
+    signals::{Request, Signals, Stop},
     starting::{self, Socket},
 };
 
 /// How long the token of a development key is valid.
 const DEV_TOKEN_S: i64 = 12 * 3_600;
 
-/// Serves until the process is asked to stop. `load` reads the configuration, at the start and again at SIGHUP.
+/// Serves until the process is asked to stop. `load` reads the configuration, at the start and again at SIGHUP; SIGUSR1
+/// has all reconcilers run.
 /// `on_start` is called with the address once it serves.
 ///
 /// # Errors
@@ -46,11 +47,17 @@ pub fn serve(
         let drain_delay = Duration::from_millis(config.server.drain_delay_ms);
         let running = Server::start(config, backend, socket.into_listener()?).await?;
         on_start(running.addr());
-        let reload = || {
-            let set_auth = |auth: &_| running.reload_auth(auth);
-            reload(&load, &logging, "[auth] and log.level", set_auth);
+        let obey = |request| match request {
+            Request::Reload => {
+                let set_auth = |auth: &_| running.reload_auth(auth);
+                reload(&load, &logging, "[auth] and log.level", set_auth);
+            }
+            Request::Reconcile => {
+                tracing::info!("SIGUSR1: all reconcilers run");
+                running.reconcile();
+            }
         };
-        let stop = signals.stop(reload).await;
+        let stop = signals.stop(obey).await;
         running.drain();
         if stop == Stop::Terminate && !drain_delay.is_zero() {
             tracing::info!(
@@ -98,8 +105,14 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
         };
         let running = socket.map(serve).transpose()?;
         tracing::info!("settling");
-        let reload = || reload(&load, &logging, "log.level", |_| Ok(()));
-        signals.stop(reload).await;
+        let obey = |request| match request {
+            Request::Reload => reload(&load, &logging, "log.level", |_| Ok(())),
+            Request::Reconcile => {
+                tracing::info!("SIGUSR1: all reconcilers run");
+                worker.wake();
+            }
+        };
+        signals.stop(obey).await;
         tracing::info!("stopping");
         match running {
             Some(running) => {

@@ -95,6 +95,12 @@ impl Running {
         self.api.drain();
     }
 
+    /// Has all reconcilers look at once whether there is something to do.
+    pub fn reconcile(&self) {
+        self.backend.wake();
+        self.discarding.wake();
+    }
+
     /// Checks tokens by these keys from here on.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use qiang_core::{
 use qiang_ledger::OpenError;
 use tokio::net::TcpListener;
 
-use crate::signals::Signals;
+use crate::signals::{Request, Signals};
 
 /// The pause before the next attempt.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -52,14 +52,12 @@ pub(crate) async fn open<T>(
     open: impl AsyncFn() -> anyhow::Result<T>,
 ) -> anyhow::Result<Option<T>> {
     let mut waiting: Option<(Arc<Waiting>, Option<qiang_api::Running>)> = None;
-    let reload = || {
-        tracing::warn!("SIGHUP: nothing is read again, because the process has not started yet");
-    };
+    let decline = |request: Request| request.decline("the process has not started yet");
     let opened = loop {
         // An attempt may take as long as the ledger's or Redis' time limits.
         let attempt = tokio::select! {
             attempt = open() => attempt,
-            _ = signals.stop(reload) => break None,
+            _ = signals.stop(decline) => break None,
         };
         let error = match attempt {
             Ok(opened) => break Some(opened),
@@ -80,7 +78,7 @@ pub(crate) async fn open<T>(
             waiting = Some((Arc::clone(&gauges), socket.map(serve).transpose()?));
         }
         tokio::select! {
-            _ = signals.stop(reload) => break None,
+            _ = signals.stop(decline) => break None,
             () = tokio::time::sleep(AGAIN_AFTER) => {}
         }
     };

@@ -163,6 +163,11 @@ impl Settlement {
         }
     }
 
+    /// The same of all partitions.
+    pub fn wake_all(&self) {
+        self.partitions.keys().for_each(|it| self.wake(*it));
+    }
+
     /// Why some partition does not go on, if one does not.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {

@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT and SIGHUP.
+//! SIGTERM, SIGINT, SIGHUP and SIGUSR1.
 
 use std::{
     fs,
@@ -145,6 +145,40 @@ async fn a_worker_survives_sighup() {
     let said = (&line["level"], &line["what"]);
     // It takes no tokens.
     assert_eq!(said, (&json!("WARN"), &json!("log.level")));
+    assert_eq!(worker.get("/healthz").await.status, 200);
+    worker.signal("-TERM");
+    assert_eq!(worker.ended().await, Some(0));
+}
+
+/// With a timer that does not come: rows are held against the ledger when the node is told to, and not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn sigusr1_has_reconcilers_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let never = [("redis.reconcile_ms", "3600000")];
+    let mut node = Program::on_redis(folder.path(), "serve", "reconcile", &never);
+    node.ready(200).await;
+    assert_eq!(node.post("/v1/sales", Some(sale(10))).await.status, 201);
+    let has_run = async || {
+        let metrics = node.get("/metrics").await;
+        let text = String::from_utf8_lossy(&metrics.body).into_owned();
+        let ran = "qiang_reconcile_last_run_timestamp_seconds{";
+        text.lines().any(|line| line.starts_with(ran)).then_some(())
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(has_run().await, None);
+    let told = async || {
+        node.signal("-USR1");
+        has_run().await
+    };
+    until("nothing is reconciled", told).await;
+    node.line("SIGUSR1: all reconcilers run").await;
+    assert!(node.is_running());
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut worker = Program::on_redis(folder.path(), "worker", "reconcile-worker", &[]);
+    worker.ready(200).await;
+    worker.signal("-USR1");
+    worker.line("SIGUSR1: all reconcilers run").await;
     assert_eq!(worker.get("/healthz").await.status, 200);
     worker.signal("-TERM");
     assert_eq!(worker.ended().await, Some(0));
