@@ -30,7 +30,7 @@ const LATENCY_BUCKETS: [f64; 14] = [
 ];
 /// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
 const UNDECIDED: [&str; 4] = ["throttled", "failed", "unmet", "waiting"];
-/// A gauge that is looked up by its labels: its name, and what it says.
+/// A gauge or counter that is looked up by its labels: its name, and what it says.
 type Labelled = (&'static str, &'static str);
 
 const SET_ASIDE: Labelled = (
@@ -80,6 +80,10 @@ const WAITING_DECIDED: Labelled = (
 const TOKEN_FILE_FAILING: Labelled = (
     "qiang_token_file_failing",
     "1 while a file of keys or of revoked tokens cannot be used, and what was read before counts",
+);
+const WAITING_LEASES_LOST: Labelled = (
+    "qiang_waiting_leases_lost_total",
+    "Times that this node had the lease of a partition's lines and did not renew it in time",
 );
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -269,15 +273,11 @@ impl Metrics {
         let oldest_ms = oldest.map_or(0, |at| now.millis_since(at).max(0));
         self.set(WAITING, Vec::new(), count as f64);
         self.set(WAITING_OLDEST, Vec::new(), oldest_ms as f64 / 1_000.0);
-        let (name, text) = WAITING_DECIDED;
-        self.recorder
-            .describe_counter(name.into(), None, text.into());
         for (word, count) in waiting.decisions() {
-            let key = Key::from_parts(name, vec![Label::new("outcome", word)]);
-            self.recorder
-                .register_counter(&key, &METADATA)
-                .absolute(count);
+            let labels = vec![Label::new("outcome", word)];
+            self.count(WAITING_DECIDED, labels, count);
         }
+        self.count(WAITING_LEASES_LOST, Vec::new(), waiting.leases_lost());
     }
 
     pub(crate) fn show_token_files(&self, failing: bool) {
@@ -314,6 +314,16 @@ impl Metrics {
         describe_gauge(&self.recorder, name, text);
         let key = Key::from_parts(name, labels);
         self.recorder.register_gauge(&key, &METADATA).set(value);
+    }
+
+    /// Sets a counter that is looked up by its labels.
+    fn count(&self, (name, text): Labelled, labels: Vec<Label>, value: u64) {
+        self.recorder
+            .describe_counter(name.into(), None, text.into());
+        let key = Key::from_parts(name, labels);
+        self.recorder
+            .register_counter(&key, &METADATA)
+            .absolute(value);
     }
 }
 

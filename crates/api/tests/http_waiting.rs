@@ -159,6 +159,7 @@ async fn a_claim_takes_a_place_and_is_decided() {
         "qiang_waiting_decided_total{outcome=\"sold_out\"} 2",
         "qiang_claims_total{outcome=\"waiting\"} 5",
         "qiang_waiting_places 0",
+        "qiang_waiting_leases_lost_total 0",
     ] {
         assert!(metrics.contains(wanted), "{wanted}: {metrics}");
     }

@@ -21,7 +21,7 @@ use qiang_core::{
     time::Timestamp,
     waiting::{Decision, Place, WaitingLimits},
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use crate::host::{Host, Next, Reconciler, Schedule, Stuck, Waker};
 
@@ -90,6 +90,8 @@ pub struct LineDecider {
     partition: PartitionId,
     /// What was seen last: a line that cannot be read does not look empty.
     heads: Arc<Mutex<BTreeMap<CampaignId, Head>>>,
+    /// When this process asked for the lease that it has; none where it has none.
+    leased_at: Mutex<Option<Instant>>,
 }
 
 /// Starts a decider for every partition: one that does not answer holds up no other. Needs a tokio runtime around it.
@@ -119,6 +121,7 @@ impl LineDecider {
             ports,
             partition,
             heads: Arc::default(),
+            leased_at: Mutex::default(),
         }
     }
 
@@ -127,7 +130,10 @@ impl LineDecider {
     /// # Errors
     /// The first that was met; the other lines are decided.
     pub async fn decide_all(&self) -> Result<u64, WaitingError> {
-        let Lines { campaigns, own } = self.lines().await?;
+        let asked_at = Instant::now();
+        let lines = self.lines().await?;
+        self.note_lease(asked_at, &lines);
+        let Lines { campaigns, own, .. } = lines;
         // Another process decides them otherwise.
         let lines: Vec<CampaignId> = campaigns.into_iter().filter(|_| own).collect();
         let waits = |campaign: &CampaignId, _: &mut Head| lines.contains(campaign);
@@ -168,7 +174,7 @@ impl LineDecider {
     /// # Errors
     /// When the lines cannot be read.
     pub async fn left(&self) -> Result<Vec<LineLeft>, WaitingError> {
-        let Lines { campaigns, own } = self.lines().await?;
+        let Lines { campaigns, own, .. } = self.lines().await?;
         let mut left = Vec::new();
         for campaign in campaigns {
             let failed = |error| WaitingError::Engine(campaign, error);
@@ -193,6 +199,26 @@ impl LineDecider {
     async fn lines(&self) -> Result<Lines, WaitingError> {
         let lines = self.ports.room.lines(self.partition, LEASE).await;
         lines.map_err(WaitingError::Lines)
+    }
+
+    /// Counts a lease that was not renewed in time: this process may have decided lines that another one decides.
+    fn note_lease(&self, asked_at: Instant, lines: &Lines) {
+        let leased_at = lines.leased.then_some(asked_at);
+        let Some(since) = std::mem::replace(&mut *self.leased_at.lock(), leased_at) else {
+            return;
+        };
+        let age = asked_at.duration_since(since);
+        if age < LEASE && lines.own {
+            return;
+        }
+        self.ports.monitor.lease_lost();
+        let (partition, taken) = (self.partition.0, !lines.own);
+        tracing::warn!(
+            partition,
+            ?age,
+            taken,
+            "the lease of a partition's lines has run out"
+        );
     }
 }
 

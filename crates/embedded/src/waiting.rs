@@ -64,6 +64,7 @@ impl WaitingRoom for Embedded {
         Ok(Lines {
             campaigns,
             own: true,
+            leased: false,
         })
     }
 

@@ -79,10 +79,12 @@ impl WaitingRoom for RedisEngine {
         let replies: Vec<String> = lines.query(partition, &command).await?;
         let (whose, campaigns) = replies.split_first().ok_or_else(unreadable)?;
         let ids = campaigns.iter().map(|id| id.parse());
-        let ids = ids.collect::<Result<_, _>>();
+        let ids = ids.collect::<Result<Vec<_>, _>>();
+        let (campaigns, own) = (ids.map_err(|_| unreadable())?, whose == "own");
         Ok(Lines {
-            campaigns: ids.map_err(|_| unreadable())?,
-            own: whose == "own",
+            leased: own && !campaigns.is_empty(),
+            own,
+            campaigns,
         })
     }
 

@@ -32,6 +32,8 @@ pub struct Lines {
     pub campaigns: Vec<CampaignId>,
     /// Whether this process decides them.
     pub own: bool,
+    /// Whether it does so by a lease: another process may decide them when that is over.
+    pub leased: bool,
 }
 
 /// The head of a line.
@@ -99,6 +101,7 @@ pub trait WaitingRoomStore: Send + Sync + 'static {
 pub struct WaitingMonitor {
     lines: Mutex<BTreeMap<PartitionId, (u64, Option<Timestamp>)>>,
     decided: [AtomicU64; Self::DECISIONS.len()],
+    leases_lost: AtomicU64,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -137,6 +140,17 @@ impl WaitingMonitor {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// The lease of a partition's lines ran out, or another process got it, while this one had it.
+    pub fn lease_lost(&self) {
+        self.leases_lost.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many leases were lost.
+    #[must_use]
+    pub fn leases_lost(&self) -> u64 {
+        self.leases_lost.load(Ordering::Relaxed)
     }
 
     /// How many wait in all, and since when the first of them does who could be decided.
