@@ -22,6 +22,7 @@ mod positions;
 mod queue;
 mod reader;
 mod rebuild;
+mod sample;
 mod standalone;
 mod task;
 mod thread;
