@@ -134,11 +134,13 @@ impl WaitingRoom for FakeRoom {
     }
 }
 
+type UnderWay = Vec<(Claim, Answer<Claimed>)>;
+
 /// An engine that decides claims that are under way together, the last one first.
 #[derive(Clone)]
 struct LastFirst {
     book: BookEngine,
-    under_way: Arc<Mutex<Vec<(Claim, Answer<Claimed>)>>>,
+    under_way: Arc<Mutex<UnderWay>>,
 }
 
 impl Engine for LastFirst {

@@ -1,5 +1,5 @@
-//! The `SampleEngine` port of the embedded engine: the grants of its book are held against the tables of its file, which
-//! follow from the same log.
+//! The `SampleEngine` port of the embedded engine: the grants of its book are held against the tables of its file,
+//! which follow from the same log.
 //!
 //! Of payments and keys a book has fingerprints alone: these are left to the audit.
 
