@@ -41,6 +41,22 @@ async fn slow_heads_are_cut_off() {
     service.stop().await;
 }
 
+/// Whoever has just connected when the service stops is answered, if the request comes soon.
+#[tokio::test]
+async fn a_new_connection_is_heard_while_the_service_stops() {
+    let service = Service::start().await;
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await; // until it is accepted
+    let ask = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        stream.write_all(HEALTH).await.unwrap();
+        let mut buf = [0; 1_024];
+        stream.read(&mut buf).await.unwrap()
+    };
+    let (answered, ()) = tokio::join!(ask, service.stop());
+    assert!(answered > 0, "the connection was closed");
+}
+
 #[tokio::test]
 async fn idle_connections_are_closed_and_busy_ones_kept() {
     let service = Service::start_with(|config, _| {

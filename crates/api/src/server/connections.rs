@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     net::IpAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -41,6 +44,8 @@ use crate::{
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long connections have to write the last answers of the closing engine.
 const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
+/// How long a connection has for its first request, once the service stops.
+const FIRST_REQUEST_MAX: Duration = Duration::from_millis(100);
 /// How long a connection has that is not served.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 /// What a connection is told that is closed before it has asked.
@@ -212,10 +217,12 @@ impl Connections {
 
     async fn one(&self, stream: TcpStream, origin: Origin, progress: Arc<Progress>) {
         let service = service_fn(|request| self.answer(request, origin, &progress));
+        let has_asked = AtomicBool::new(false);
         let io = TokioIo::new(InspectReader::new(
             Explained::new(stream),
             |bytes: &[u8]| {
                 if !bytes.is_empty() {
+                    has_asked.store(true, Ordering::Relaxed);
                     progress.received();
                 }
             },
@@ -234,8 +241,16 @@ impl Connections {
             biased;
             ended = connection.as_mut() => ended,
             () = stopped(&mut stop) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+                // A connection that has not asked yet is closed by this, and its client may be about to.
+                let silent = !has_asked.load(Ordering::Relaxed);
+                let wait = if silent { FIRST_REQUEST_MAX } else { Duration::ZERO };
+                match tokio::time::timeout(wait, connection.as_mut()).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
             }
         };
         if let Err(error) = ended {
