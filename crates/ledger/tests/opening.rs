@@ -153,7 +153,8 @@ async fn a_broken_migration_is_mended<S: Server>() {
 
 /// A program of before, which was not stopped for the migration, enters campaigns without a row of details.
 async fn a_campaign_without_details_gets_them<S: Server>() {
-    let url = S::shared().fresh().await;
+    let server = S::shared();
+    let url = server.fresh().await;
     let ledger = open(&url, ManualClock::new(OPENS)).await;
     let history = History::of(0, 10);
     history.enter(&ledger).await;
