@@ -164,10 +164,7 @@ impl Reconciliation {
         }
         let walk = self.walks.entry(partition).or_default();
         if !walk.begun {
-            let live = self
-                .engine
-                .campaigns_to_sample(partition, &*self.ledger)
-                .await?;
+            let live = self.engine.live_campaigns(partition, &*self.ledger).await?;
             walk.campaigns = live.into_iter().rev().collect();
             (walk.begun, walk.is_whole) = (true, true);
         }

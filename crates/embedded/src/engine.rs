@@ -33,7 +33,7 @@ impl Embedded {
     }
 
     /// Reads the book, unless granting has stopped.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Book) -> T) -> Ticket<T> {
+    fn read<T>(&self, read: impl FnOnce(&Book) -> T) -> Ticket<T> {
         let stopped = self.shared.stopped.read().clone();
         Ticket::ready(match stopped {
             Some(reason) => Err(EngineError::Unavailable { reason }),

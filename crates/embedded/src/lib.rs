@@ -22,7 +22,6 @@ mod positions;
 mod queue;
 mod reader;
 mod rebuild;
-mod sample;
 mod standalone;
 mod task;
 mod thread;

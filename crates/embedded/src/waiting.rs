@@ -94,7 +94,7 @@ fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(at).map(|n| n.max(0).unsigned_abs())
 }
 
-pub(crate) fn engine_error(error: LedgerError) -> EngineError {
+fn engine_error(error: LedgerError) -> EngineError {
     match error {
         LedgerError::Uncertain { reason } => EngineError::Uncertain { reason },
         other => EngineError::unavailable(other.to_string()),

@@ -5,14 +5,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use qiang_api::{Disk, Gauges, Ports};
-use qiang_control::{
-    host::Host,
-    reconcile::{ReconcileMonitor, ReconcileOptions, Reconciliation},
-};
+use qiang_control::host::Host;
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
-    reconcile::PartitionFindings,
 };
 use qiang_embedded::{Embedded, SystemClock};
 
@@ -25,18 +21,11 @@ use crate::{
 
 /// What the reconcilers of a node are for, for the log.
 const UPKEEP: &str = "upkeep";
-/// How often rows of an embedded engine are held against its tables, and how many.
-const RECONCILE: ReconcileOptions = ReconcileOptions {
-    interval: Duration::from_secs(5),
-    rows_max: 1_000,
-};
 
 /// The embedded engine as operators observe it.
 struct EmbeddedGauges {
     engine: Arc<Embedded>,
     upkeep: Arc<Host>,
-    /// What reconciliation has found.
-    findings: Arc<ReconcileMonitor>,
     /// The file, if it is known.
     file: Option<PathBuf>,
     wall_clock: WallClock,
@@ -83,10 +72,6 @@ impl Gauges for EmbeddedGauges {
     fn upkeep_stuck(&self) -> Option<String> {
         self.upkeep.stuck()
     }
-
-    fn reconciliation(&self) -> Option<Vec<PartitionFindings>> {
-        Some(self.findings.findings())
-    }
 }
 
 #[async_trait]
@@ -105,8 +90,6 @@ pub struct Backend {
     pub ports: Ports,
     /// Runs what a node does beside serving.
     pub(crate) upkeep: Arc<Host>,
-    /// The embedded engine, and where to say what reconciliation finds; the other engine's runs in workers too.
-    reconciled: Option<(Arc<Embedded>, Arc<ReconcileMonitor>)>,
     close: Arc<dyn Close>,
 }
 
@@ -147,7 +130,6 @@ impl Backend {
                 Ok(Self {
                     ports,
                     upkeep,
-                    reconciled: None,
                     close: distributed,
                 })
             }
@@ -163,11 +145,9 @@ impl Backend {
     fn embedded_in(file: Option<PathBuf>, embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(embedded);
         let upkeep = Arc::new(Host::new(UPKEEP));
-        let findings = Arc::<ReconcileMonitor>::default();
         let gauges = EmbeddedGauges {
             engine: Arc::clone(&shared),
             upkeep: Arc::clone(&upkeep),
-            findings: Arc::clone(&findings),
             file,
             wall_clock: WallClock::start(),
         };
@@ -184,19 +164,7 @@ impl Backend {
         Self {
             ports,
             upkeep,
-            reconciled: Some((Arc::clone(&shared), findings)),
             close: shared,
-        }
-    }
-
-    /// Starts holding an embedded engine against its tables; the other engine has started with it.
-    pub(crate) fn start_reconciling(&self, host: &Host) {
-        if let Some((engine, findings)) = &self.reconciled {
-            let (engine, ledger) = (Arc::clone(engine), Arc::clone(&self.ports.ledger));
-            let (clock, findings) = (Arc::clone(&self.ports.clock), Arc::clone(findings));
-            let reconciliation = Reconciliation::new(engine, ledger, clock, RECONCILE, findings);
-            let schedule = Reconciliation::schedule(RECONCILE);
-            host.start("reconciliation", schedule, reconciliation);
         }
     }
 

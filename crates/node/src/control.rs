@@ -17,8 +17,7 @@ use qiang_control::{
 use qiang_core::{
     book::{Command, Reply},
     ports::{
-        Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, SampleCursor,
-        SampleEngine as _, WaitingRoom,
+        Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom,
     },
     reconcile::DifferenceKind,
     waiting::WaitingLimits,
@@ -33,8 +32,6 @@ use crate::{
 
 /// Entries that one tick makes due, at most.
 const EVENTS_MAX: usize = 10_000;
-/// Rows of a file that are compared at a time.
-const SAMPLE_ROWS: u32 = 10_000;
 /// How long the embedded engine may take to settle what is in its log.
 const SETTLED_MAX: Duration = Duration::from_secs(300);
 
@@ -100,7 +97,7 @@ impl Reconciler {
             Self::Discards => "gives back what was refused and is to be discarded",
             Self::Waiting => "decides those who wait in line, as far as they can be decided now",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
-            Self::Reconciliation => "compares engine and ledger, changes nothing",
+            Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
         }
     }
 
@@ -198,10 +195,6 @@ impl ByHand {
             (Reconciler::Discards, _) => self.discards(dry).await,
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
-            (Reconciler::Reconciliation, Self::Embedded(file)) => {
-                self.settlement(false).await?;
-                reconciliation_of_file(file).await
-            }
             (_, Self::Embedded(_)) => {
                 let line =
                     format!("`{name}` is for `--engine redis`: the file is engine and ledger");
@@ -399,23 +392,6 @@ async fn reconciliation(redis: &Maintenance) -> anyhow::Result<RunReport> {
         let differences = redis.differences(partition, None).await?.into_iter();
         let faults = differences.filter(|it| it.kind != DifferenceKind::InFlight);
         found.extend(faults.map(|it| it.to_string()));
-    }
-    Ok(RunReport::list(found))
-}
-
-/// Everything live in the file is compared, now that it is settled and nobody claims.
-async fn reconciliation_of_file(embedded: &Embedded) -> anyhow::Result<RunReport> {
-    let mut found = Vec::new();
-    for partition in EventLog::partitions(embedded) {
-        for campaign in embedded.campaigns_to_sample(partition, embedded).await? {
-            let mut next = Some(SampleCursor::default());
-            while let Some(cursor) = next {
-                let sample = embedded.sample(partition, campaign, embedded, &cursor, SAMPLE_ROWS);
-                let sample = sample.await?.context("the file cannot be compared now")?;
-                found.extend(sample.differences);
-                next = sample.next;
-            }
-        }
     }
     Ok(RunReport::list(found))
 }

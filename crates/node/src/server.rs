@@ -62,14 +62,13 @@ impl Server {
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
         waiting::start_all(upkeep, &in_line);
-        // A host of their own: what does not get on here is not shown as upkeep that is stuck.
-        let beside = Host::new("quarantine and reconciliation");
-        beside.start("discards", Discarder::SCHEDULE, discarder);
-        backend.start_reconciling(&beside);
+        // A host of its own: a discard that does not get on makes no node unready.
+        let discarding = Host::new("quarantine");
+        discarding.start("discards", Discarder::SCHEDULE, discarder);
         Ok(Running {
             api,
             backend,
-            beside,
+            discarding,
             close_timeout,
         })
     }
@@ -79,8 +78,8 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
-    /// Discards what was refused, and compares.
-    beside: Host,
+    /// Discards what was refused.
+    discarding: Host,
     close_timeout: Duration,
 }
 
@@ -99,7 +98,7 @@ impl Running {
     /// Has all reconcilers look at once whether there is something to do.
     pub fn reconcile(&self) {
         self.backend.wake();
-        self.beside.wake();
+        self.discarding.wake();
     }
 
     /// Checks tokens by these keys from here on.
@@ -117,7 +116,7 @@ impl Running {
     /// When a task of the node has panicked, or the engine does not close.
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
-            self.beside.abort();
+            self.discarding.abort();
             self.backend.upkeep.abort();
             // The engine answers everything that it has accepted before it closes.
             tokio::time::timeout(self.close_timeout, self.backend.close())

@@ -179,11 +179,6 @@ impl Book {
         self.campaigns.get(&order.campaign)?.order(order.number)
     }
 
-    /// A grant by its number, and whose it is: an order, or a share.
-    pub fn grant(&self, campaign: CampaignId, number: u32) -> Option<OrderView> {
-        self.campaigns.get(&campaign)?.numbered(number)
-    }
-
     /// Every campaign in the book.
     pub fn campaigns(&self) -> impl Iterator<Item = CampaignId> {
         self.campaigns.keys().copied()

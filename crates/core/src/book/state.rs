@@ -229,18 +229,15 @@ impl State {
             .count() as u32
     }
 
-    /// An order, or a share.
-    pub(super) fn numbered(&self, number: u32) -> Option<OrderView> {
-        let row = self.grants.get(number)?;
+    pub(super) fn order(&self, number: u32) -> Option<OrderView> {
+        let row = self
+            .grants
+            .get(number)
+            .filter(|_| self.campaign.kind() == CampaignKind::Sale)?;
         Some(OrderView {
             user: self.grants.user(row)?,
             grant: self.grant(number, row),
         })
-    }
-
-    pub(super) fn order(&self, number: u32) -> Option<OrderView> {
-        let is_order = |view: &OrderView| view.grant.order.is_some();
-        self.numbered(number).filter(is_order)
     }
 
     /// What became of a payment that arrived before, if it did.

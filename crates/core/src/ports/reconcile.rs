@@ -9,7 +9,7 @@ use crate::{
     event::PartitionId,
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    reconcile::{GoneBack, GrantRow},
+    reconcile::GoneBack,
     time::Timestamp,
 };
 
@@ -42,22 +42,6 @@ pub struct SettledRow {
     pub state: OrderState,
     /// The key of the claim for an order, if it had one. None for a share: a user has one, whatever the key.
     pub key: Option<IdempotencyKey>,
-}
-
-impl SettledRow {
-    /// The grant, if somebody has it.
-    #[must_use]
-    pub fn grant(self) -> Option<GrantRow> {
-        let (user, granted_at) = self.granted?;
-        Some(GrantRow {
-            user,
-            quantity: self.quantity,
-            amount_minor: self.amount_minor.unwrap_or(0),
-            granted_at,
-            key: None,
-            state: self.state,
-        })
-    }
 }
 
 /// A payment as it is settled.

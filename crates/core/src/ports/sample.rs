@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{EngineError, EventLog, Ledger};
+use super::{EngineError, Ledger, RepairEngine};
 use crate::{event::PartitionId, id::CampaignId, reconcile::Difference};
 
 /// Where a walk over the rows of a campaign's part stands.
@@ -47,17 +47,7 @@ pub struct Sample {
 
 /// An engine whose rows can be held against a ledger's, some at a time.
 #[async_trait]
-pub trait SampleEngine: EventLog {
-    /// The campaigns of a partition to which something may still happen, by the engine or by the ledger.
-    ///
-    /// # Errors
-    /// When the engine or the ledger does not answer.
-    async fn campaigns_to_sample(
-        &self,
-        partition: PartitionId,
-        ledger: &dyn Ledger,
-    ) -> Result<Vec<CampaignId>, EngineError>;
-
+pub trait SampleEngine: RepairEngine {
     /// Whether this process is the one that reconciles a partition, from now on for so long. Another one may be.
     ///
     /// # Errors
@@ -70,7 +60,7 @@ pub trait SampleEngine: EventLog {
 
     /// Holds about `rows_max` rows of a partition's part of a campaign against the ledger, in both directions. None
     /// where it is not the time for it: the partition is not open, or too much of it is in flight. As with
-    /// [`RepairEngine::differences`](super::RepairEngine::differences), a difference is one if it is still there later.
+    /// [`RepairEngine::differences`], a difference is one if it is still there later.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer.

@@ -150,33 +150,6 @@ async fn a_worker_survives_sighup() {
     assert_eq!(worker.ended().await, Some(0));
 }
 
-/// A file whose tables are not what its engine has decided: a node says so when it is told to look.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_contradicts_its_engine_is_noticed() {
-    let folder = tempfile::tempdir().unwrap();
-    let node = Program::serve(folder.path(), &[]);
-    node.ready(200).await;
-    let opened = node.post("/v1/sales", Some(sale(10))).await;
-    let path = format!("/v1/sales/{}/orders", opened.text("id"));
-    assert_eq!(node.post(&path, None).await.status, 201);
-    let counts = async |double: u32| {
-        node.signal("-USR1");
-        let metrics = node.get("/metrics").await;
-        let text = String::from_utf8_lossy(&metrics.body).into_owned();
-        let count = format!("qiang_reconcile_differences{{kind=\"double\"}} {double}");
-        text.contains(&count).then_some(())
-    };
-    until("nothing is compared", async || counts(0).await).await;
-    let edit = async || {
-        let conn = rusqlite::Connection::open(folder.path().join("qiang.db")).unwrap();
-        conn.busy_timeout(Duration::from_secs(10)).unwrap();
-        let theft = "UPDATE orders SET user = 'thief'";
-        (conn.execute(theft, []).unwrap() == 1).then_some(())
-    };
-    until("the order is never settled", edit).await;
-    until("nothing is found", async || counts(1).await).await;
-}
-
 /// With a timer that does not come: rows are held against the ledger when the node is told to, and not before.
 #[tokio::test(flavor = "multi_thread")]
 async fn sigusr1_has_reconcilers_run() {

@@ -12,10 +12,7 @@ use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
     id::CampaignId,
-    ports::{
-        EngineError, Ledger, RepairEngine as _, Sample, SampleCursor, SampleEngine, SettledPayment,
-        SettledRow,
-    },
+    ports::{EngineError, Ledger, Sample, SampleCursor, SampleEngine, SettledPayment, SettledRow},
     reconcile::{GrantRow, PartRows, compare},
 };
 
@@ -69,14 +66,6 @@ struct Reader<'a> {
 
 #[async_trait]
 impl SampleEngine for RedisEngine {
-    async fn campaigns_to_sample(
-        &self,
-        partition: PartitionId,
-        ledger: &dyn Ledger,
-    ) -> Result<Vec<CampaignId>, EngineError> {
-        self.live_campaigns(partition, ledger).await
-    }
-
     async fn leads_sampling(
         &self,
         partition: PartitionId,
@@ -193,7 +182,7 @@ impl<'a> Reader<'a> {
             for row in settled {
                 let number = row.number;
                 let own = |row: &GrantRow| part_of(&row.user, self.parts) == self.index;
-                let row = row.grant().filter(own);
+                let row = grant_of(row).filter(own);
                 page.ledger.grants.extend(row.map(|row| (number, row)));
             }
             self.find_shares(&mut page).await?;
@@ -224,7 +213,7 @@ impl<'a> Reader<'a> {
             if number <= upto && own(&number) {
                 page.ledger
                     .grants
-                    .extend(row.grant().map(|row| (number, row)));
+                    .extend(grant_of(row).map(|row| (number, row)));
             }
         }
         self.find_orders(&mut page.engine, &numbers).await?;
@@ -354,7 +343,7 @@ impl<'a> Reader<'a> {
             let found = found.map_err(of_ledger)?.into_iter().next();
             let found = found.filter(|row| row.number == *number);
             rows.grants
-                .extend(found.and_then(SettledRow::grant).map(|row| (*number, row)));
+                .extend(found.and_then(grant_of).map(|row| (*number, row)));
         }
         Ok(())
     }
@@ -379,4 +368,17 @@ impl<'a> Reader<'a> {
     fn bad(&self, rest: &str, field: impl std::fmt::Display) -> EngineError {
         unavailable(format!("{field} of {} cannot be read", self.key(rest)))
     }
+}
+
+/// A row of the ledger that somebody has.
+fn grant_of(row: SettledRow) -> Option<GrantRow> {
+    let (user, granted_at) = row.granted?;
+    Some(GrantRow {
+        user,
+        quantity: row.quantity,
+        amount_minor: row.amount_minor.unwrap_or(0),
+        granted_at,
+        key: None,
+        state: row.state,
+    })
 }
