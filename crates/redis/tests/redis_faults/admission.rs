@@ -1,9 +1,6 @@
 //! Admission: of a crowd, few reach Redis, and no unit is left because of it, whoever fails, vanishes or dies. Nobody
 //! is turned away while the sale admits more users than ask.
 
-mod dead_node;
-mod reopening;
-
 use std::{
     sync::{
         Arc,
@@ -14,18 +11,21 @@ use std::{
 
 use qiang_core::{
     book::{Claim, Command},
-    id::CampaignId,
+    id::{CampaignId, OrderId, PaymentRef},
     outcome::Outcome,
     ports::{Claimed, Engine as _, EngineError, Ticket},
 };
 use qiang_redis::{BLOCK_LASTS, Options, RedisEngine};
 use qiang_testkit::{
-    campaign::{Target, sale},
+    ManualClock,
+    campaign::{HOLD_MS, OPENS, Target, sale},
     proxy::FaultProxy,
     servers::redis::Server,
 };
 
-use crate::harness::{Harness, blocking, grant_of, name, node, open_now, options, shared, winners};
+use crate::harness::{
+    Harness, blocking, grant_of, name, node, open_now, options, shared, wait_for, winners,
+};
 
 const STOCK: u32 = 100;
 
@@ -292,5 +292,89 @@ async fn nobody_is_turned_away_from_a_spread_sale() {
         let sold_out = Outcome::SoldOut { remaining: 0 };
         assert_eq!(ticket.await.map(|claimed| claimed.outcome), Ok(sold_out));
     }
+    harness.audit().await;
+}
+
+/// Asks a node until its gate knows that a sale is sold out: what it loads is forgotten when it hears of an earlier
+/// change meanwhile.
+async fn know_it(node: &RedisEngine, target: Target) {
+    let nobody = target.one("nobody");
+    let sold_out = Outcome::SoldOut { remaining: 0 };
+    let until = Instant::now() + Duration::from_secs(10);
+    while node.peek(&nobody) != Some(sold_out) {
+        assert!(Instant::now() < until, "the gate does not know it");
+        let answer = node.claim(nobody.clone()).await;
+        assert_eq!(answer.map(|claimed| claimed.outcome), Ok(sold_out));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until a node's gate has heard that units came back.
+async fn hear_of_it(node: &RedisEngine, target: Target) {
+    let is_open = || node.peek(&target.one("nobody")).is_none();
+    wait_for("a node that has heard of units", is_open).await;
+}
+
+/// A sale that both nodes know to be sold out, with all of its orders.
+async fn sold_out(harness: &mut Harness) -> (Target, Vec<OrderId>) {
+    let target = harness.open(sale(STOCK)).await;
+    let claims = users(target, 3 * STOCK as usize);
+    let tickets = crowd(&harness.nodes, &claims);
+    let answered = answers(harness, claims, tickets).await;
+    let grants = answered.iter().filter_map(|(_, claimed)| grant_of(claimed));
+    let orders: Vec<_> = grants.map(|grant| grant.order_id()).collect();
+    assert_eq!(orders.len(), STOCK as usize);
+    for node in &harness.nodes {
+        know_it(node, target).await;
+    }
+    (target, orders)
+}
+
+/// Cancelled, returned and expired: whoever asks next gets the unit, on the same node at once, and on every other one
+/// when it has heard of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_back_is_open_at_once() {
+    let clock = ManualClock::new(OPENS);
+    let timed = Options {
+        clock: Some(clock.clone()),
+        ..options(shared().url())
+    };
+    let mut harness = Harness::new(timed).await;
+    let (target, orders) = sold_out(&mut harness).await;
+    let cancelled = orders[0];
+    let returned = orders[1];
+    let payment = PaymentRef::new("payment").unwrap();
+    let pay = Command::Pay {
+        order: returned,
+        payment,
+    };
+    harness.submit(0, pay).await.unwrap();
+    let comes_back = [
+        Command::Cancel { order: cancelled },
+        Command::Return { order: returned },
+    ];
+    for (n, command) in comes_back.into_iter().enumerate() {
+        harness.submit(0, command).await.unwrap();
+        let claims = vec![target.one(&format!("next-{n}"))];
+        all_granted(&harness, claims).await;
+    }
+    let other = &harness.nodes[1];
+    for (n, order) in orders[2..4].iter().enumerate() {
+        know_it(other, target).await;
+        let command = Command::Cancel { order: *order };
+        harness.submit(0, command).await.unwrap();
+        hear_of_it(other, target).await;
+        let claim = target.one(&format!("elsewhere-{n}"));
+        let claimed = other.claim(claim.clone()).await;
+        harness.record.note_claim(&claim, &claimed);
+        assert!(grant_of(&claimed.unwrap()).is_some());
+    }
+    know_it(other, target).await;
+    clock.advance(HOLD_MS);
+    let tick = Command::Tick { events_max: 1_000 };
+    harness.submit(0, tick).await.unwrap();
+    hear_of_it(other, target).await;
+    let claims = (0..STOCK - 1).map(|n| target.one(&format!("last-{n}")));
+    all_granted(&harness, claims.collect()).await;
     harness.audit().await;
 }

@@ -142,7 +142,6 @@ macro_rules! engine_conformance {
             stock::concurrent_claims_get_the_stock_and_no_more,
             stock::concurrent_quantities_get_the_stock_and_no_more,
             stock::who_is_held_back_gets_what_comes_back,
-            stock::what_comes_back_is_sold_at_once,
             stock::the_last_unit_is_sold_once,
             stock::asking_for_too_much_is_no_ones_loss,
             stock::the_stock_is_changed_while_a_sale_is_live,

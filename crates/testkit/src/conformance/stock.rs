@@ -11,7 +11,7 @@ use qiang_core::{
 };
 
 use super::{Scenario, Subject};
-use crate::campaign::{HOLD_MS, OPENS, red_packet, sale};
+use crate::campaign::{red_packet, sale};
 
 /// More people than units: the units go, each to somebody else.
 pub async fn concurrent_claims_get_the_stock_and_no_more<S: Subject>(case: &mut Scenario<S>) {
@@ -110,36 +110,6 @@ pub async fn who_is_held_back_gets_what_comes_back<S: Subject>(case: &mut Scenar
         case.restart().await;
         case.granted(target.one("again")).await;
     }
-}
-
-/// Units that come back to a sale that is sold out go to the crowd that asks next, all of them and no more: those that
-/// were cancelled (a payment has failed), returned, added by the seller, or not paid in time. A payment that comes when
-/// they are sold opens nothing.
-pub async fn what_comes_back_is_sold_at_once<S: Subject>(case: &mut Scenario<S>) {
-    let target = case.open(sale(20)).await;
-    let sell = async |case: &mut Scenario<S>, units: usize, round: &str| {
-        let crowd = (0..200).map(|n| target.one(&format!("{round}{n}")));
-        let outcomes = case.claim_all(crowd.collect()).await;
-        let count = |name: &str| outcomes.iter().filter(|o| o.name() == name).count();
-        let counts = (count("granted"), count("sold_out"));
-        assert_eq!(counts, (units, 200 - units), "{round}");
-    };
-    sell(case, 20, "first").await;
-    assert_eq!(
-        case.pay(case.nth(target, 2), "p").await.0,
-        PaymentOutcome::Paid
-    );
-    case.try_cancel(case.nth(target, 1)).await.unwrap();
-    sell(case, 1, "cancelled").await;
-    case.try_return(case.nth(target, 2)).await.unwrap();
-    sell(case, 1, "returned").await;
-    case.set_stock(target.id, 23).await.unwrap();
-    sell(case, 3, "raised").await;
-    case.at(OPENS.plus_millis(HOLD_MS)).await;
-    sell(case, 23, "expired").await;
-    let late = case.pay(case.nth(target, 3), "late").await.0;
-    assert_eq!(late, PaymentOutcome::RefundDue);
-    sell(case, 0, "late").await;
 }
 
 /// A seller raises the stock of a sale that is sold out, and lowers it to what users have: whoever asks next is

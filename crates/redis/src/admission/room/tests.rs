@@ -185,46 +185,6 @@ fn where_there_is_plenty_a_few_go_without_a_block() {
     assert_eq!(room.admit(late, usize::MAX).len(), 500);
 }
 
-/// A node that stood still, or does not reach Redis, keeps no places that others have by now.
-#[test]
-fn a_block_that_is_not_renewed_runs_out() {
-    let (mut room, t0) = room();
-    let (first, _tickets) = enter(&mut room, 0..20, t0);
-    let block = Block {
-        users: 5,
-        left: 100,
-        grants: 0,
-    };
-    room.leased(t0, Some(block), t0);
-    let go = room.admit(t0 + BLOCK_LASTS - MS, usize::MAX);
-    assert_eq!((first.len(), go.len()), (1, 4));
-    drop((first, go));
-    assert_eq!(room.admit(t0 + BLOCK_LASTS, usize::MAX).len(), 1);
-}
-
-/// Nobody goes for a moment where nothing is left; when units come back somebody goes, and Redis is asked, without
-/// waiting for that moment to end.
-#[test]
-fn units_that_come_back_let_somebody_in_at_once() {
-    let (mut room, t0) = room();
-    let (first, _tickets) = enter(&mut room, 0..20, t0);
-    room.granted(1, 0, t0 + MS);
-    drop(first);
-    no_block(&mut room, 0, t0 + MS);
-    let now = t0 + 2 * MS;
-    assert_eq!(
-        (room.admit(now, usize::MAX).len(), room.ask(now)),
-        (0, None)
-    );
-    room.reopen(now);
-    let go = room.admit(now, usize::MAX);
-    assert_eq!((go.len(), room.ask(now)), (1, Some(19)));
-    // What Redis says late, as of before, closes nothing.
-    no_block(&mut room, 0, t0 + MS);
-    drop(go);
-    assert_eq!(room.admit(now, usize::MAX).len(), 1);
-}
-
 /// Nobody is in it, nobody is asked, and nothing is known.
 #[test]
 fn a_room_that_nobody_asks_for_is_over() {
