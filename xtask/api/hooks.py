@@ -26,6 +26,8 @@ LINE = post("/v1/red-packets", {**PACKET, "waiting_room": True})["id"]
 post(f"/v1/red-packets/{LINE}/claims")
 INVITED = post("/v1/sales", {**SALE, "audience": {"invitation": True}})["id"]
 CLOSABLE = post("/v1/sales", SALE)["id"]
+CLOSED = post("/v1/sales", SALE)["id"]
+post(f"/v1/campaigns/{CLOSED}/close")
 ORDERS = [post(f"/v1/sales/{sale}/orders", {"quantity": 1})["order"] for sale in SALES * 3]
 for order in ORDERS[:5]:
     post(f"/v1/orders/{order}/payment", {"reference": f"paid-{order[-40:]}", "amount": MONEY})
@@ -50,4 +52,20 @@ def map_path_parameters(ctx, path_parameters):
     """Closes others than those that claims are made of."""
     if path_parameters and path_parameters.get("id") in USABLE:
         path_parameters["id"] = CLOSABLE
+    return path_parameters
+
+
+@schemathesis.hook.apply_to(operation_id="archiveCampaign")
+def map_path_parameters(ctx, path_parameters):
+    """Archives what is closed."""
+    if path_parameters and path_parameters.get("id") in USABLE:
+        path_parameters["id"] = CLOSED
+    return path_parameters
+
+
+@schemathesis.hook.apply_to(operation_id="signInvitation")
+def map_path_parameters(ctx, path_parameters):
+    """Invites to what takes invitations."""
+    if path_parameters and path_parameters.get("id") in USABLE:
+        path_parameters["id"] = INVITED
     return path_parameters

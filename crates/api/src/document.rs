@@ -88,7 +88,7 @@ fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &M
 fn complete_parameter(path: &str, parameter: &mut Value) {
     let name = parameter["name"].as_str().unwrap_or_default().to_owned();
     let schema = match name.as_str() {
-        KEY => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
+        KEY => json!({"type": "string", "pattern": schemas::KEY}),
         IF_NONE_MATCH | TICKET => json!({"type": "string"}),
         "id" if path.starts_with("/v1/orders/") => {
             json!({"type": "string", "format": "order-id", "pattern": schemas::ORDER_ID})
@@ -101,10 +101,10 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         }
         _ => {
             let schema = &mut parameter["schema"];
-            schemas::complete_number(schema);
             if let Some(value_type) = schema["type"].get(0) {
                 schema["type"] = value_type.clone();
             }
+            schemas::complete_property("", &name, schema);
             return;
         }
     };

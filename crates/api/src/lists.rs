@@ -90,7 +90,8 @@ struct PageBody {
 /// Sales: the caller's own, or anybody's for operators.
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(List),
     operation_id = "listSales",
-    responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
 pub(crate) async fn sales(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -110,7 +111,8 @@ pub(crate) async fn sales(
 /// Red packets: the caller's own, or anybody's for operators.
 #[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(List),
     operation_id = "listRedPackets",
-    responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody)))]
+    responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody),
+        (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
 pub(crate) async fn red_packets(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -118,7 +120,7 @@ pub(crate) async fn red_packets(
     Params(list): Params<List>,
 ) -> Result<Response, Problem> {
     if list.product_id.is_some() {
-        return Err(Problem::bad_request("a red packet has no product"));
+        return Err(Problem::invalid("a red packet has no product"));
     }
     let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
     let packet = |record| ListedRedPacket::new(record, &app);
@@ -143,7 +145,7 @@ async fn records(
         Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown))
     });
     let owner = match (list.owner, list.all) {
-        (Some(_), true) => return Err(Problem::bad_request("either `owner` or `all`")),
+        (Some(_), true) => return Err(Problem::invalid("either `owner` or `all`")),
         (None, true) => None,
         (owner, false) => Some(owner.map_or_else(|| caller.user.clone(), |owner| owner.0)),
     };

@@ -16,6 +16,8 @@ use crate::{audience::Audience, places, problem::ProblemKind, readiness::Partiti
 
 /// Visible ASCII characters.
 pub(super) const VISIBLE: &str = "^[!-~]+$";
+/// An idempotency key: plain, or as a quoted string (RFC 9651) with its escapes; 1 to 128 characters of its own.
+pub(super) const KEY: &str = r#"^([!#-~][!-~]{0,127}|"([!#-\[\]-~]|\\["\\]){1,128}")$"#;
 pub(super) const CAMPAIGN_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$";
 pub(super) const ORDER_ID: &str =
@@ -135,13 +137,7 @@ fn complete_properties(schema: &str, value: &mut Value) {
         return;
     };
     for (property, value) in properties {
-        complete_number(value);
-        if let Some(words) = words_of(schema, property) {
-            name_words(value, words);
-        }
-        if is_text(value) {
-            complete_text(property, object(value));
-        }
+        complete_property(schema, property, value);
         if property == "users" {
             complete_text("user", object(&mut value["items"]));
         }
@@ -149,6 +145,17 @@ fn complete_properties(schema: &str, value: &mut Value) {
         if new && property == "amount" && value["type"] == "integer" {
             value["maximum"] = json!(AMOUNT_MINOR_MAX);
         }
+    }
+}
+
+/// A property of a schema, or a parameter: then no schema has a name.
+pub(super) fn complete_property(schema: &str, property: &str, value: &mut Value) {
+    complete_number(value);
+    if let Some(words) = words_of(schema, property) {
+        name_words(value, words);
+    }
+    if is_text(value) {
+        complete_text(property, object(value));
     }
 }
 
@@ -186,7 +193,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
         set("maxLength", json!(chars_max));
     };
     match property {
-        "user" | "sender" | "seller" => visible(USER_ID_CHARS_MAX),
+        "user" | "sender" | "seller" | "owner" => visible(USER_ID_CHARS_MAX),
         "reference" => visible(KEY_CHARS_MAX),
         "product_id" => visible(PRODUCT_ID_CHARS_MAX),
         "currency" => {
@@ -194,6 +201,10 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
             set("pattern", json!("^[A-Z]{3}$"));
         }
         "order" => set("pattern", json!(ORDER_ID)),
+        "after" => {
+            set("format", json!("uuid"));
+            set("pattern", json!(CAMPAIGN_ID));
+        }
         "commitment" | "seed" => set("pattern", json!(HASH)),
         "title" if text.contains_key("maxLength") => {
             text.insert("minLength".to_owned(), json!(1));
@@ -204,7 +215,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
 }
 
 /// What is not negative has 32 bits in Rust, for which the document's own 32 bits are too few.
-pub(super) fn complete_number(value: &mut Value) {
+fn complete_number(value: &mut Value) {
     if value["format"] == "int32" && value.get("minimum").is_some() {
         value["format"] = json!("int64");
         if value.get("maximum").is_none() {
