@@ -31,6 +31,7 @@ use crate::{
     passphrase,
     problem::{Problem, ProblemKind},
     readiness::Readiness,
+    single_flight::SingleFlight,
     throttle::Throttle,
     unknown_campaigns::UnknownCampaigns,
 };
@@ -67,6 +68,8 @@ pub(crate) struct App {
     pub(crate) verifier: Arc<CurrentVerifier>,
     pub(crate) campaigns: Arc<CampaignCache>,
     pub(crate) unknown: UnknownCampaigns,
+    /// Numbers of campaigns that an engine is being asked for.
+    numbers: SingleFlight<CampaignId, Result<Option<Tally>, EngineError>>,
     pub(crate) limits: Arc<Limits>,
     /// How often each user may guess a passphrase.
     pub(crate) guesses: Throttle,
@@ -88,6 +91,7 @@ impl App {
             verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
             campaigns: Arc::default(),
             unknown: UnknownCampaigns::new(config.limits.unknown_lasts_ms),
+            numbers: SingleFlight::default(),
             limits: Arc::new(Limits::new(&config, &metrics)?),
             guesses: passphrase::guesses(&metrics),
             readiness: Arc::default(),
@@ -235,6 +239,14 @@ impl App {
     /// Whether neither the ledger nor the engine had a campaign a moment ago.
     fn is_unknown(&self, id: CampaignId) -> bool {
         self.unknown.contain(id, self.ports.clock.now())
+    }
+
+    /// A campaign's numbers, for the crowd: those who ask while the engine works out an answer share it, so that a
+    /// crowd of readers costs an engine on Redis one call at a time. It may be older than the request by as long as the
+    /// engine took.
+    pub(crate) async fn shared_tally(&self, id: CampaignId) -> Result<Option<Tally>, EngineError> {
+        let asked = async { self.ports.engine.tally(id).await };
+        self.numbers.run(id, asked).await
     }
 
     /// Whether the engine has a campaign that the ledger does not have. Where it does not either, that is remembered

@@ -42,7 +42,7 @@ pub(crate) async fn state(
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
-    let tally = app.ports.engine.tally(id).await?;
+    let tally = app.shared_tally(id).await?;
     let tally = tally.ok_or(ProblemKind::UnknownCampaign)?;
     let body = StateBody::new(&tally, meta.window, app.ports.clock.now());
     let etag = body.etag();

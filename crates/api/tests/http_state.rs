@@ -7,7 +7,25 @@
 
 mod common;
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
 use common::{Reply, Service, call};
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use qiang_core::{
+    book::{Claim, Command, OrderView, Reply as Decided},
+    campaign::{AckLevel, Tally},
+    event::PartitionId,
+    id::{CampaignId, OrderId},
+    outcome::Outcome,
+    ports::{Answer, Claimed, Engine, Probed, Ticket},
+};
 
 async fn state(service: &Service, id: &str, tags: &[(&str, &str)]) -> Reply {
     let path = format!("/v1/campaigns/{id}/state");
@@ -51,4 +69,77 @@ async fn what_has_not_changed_is_not_sent_again() {
     let changed = state(&service, &id, &[("if-none-match", etag.as_str())]).await;
     assert_eq!(changed.status, 200);
     assert_eq!(changed.json()["granted"], 1);
+}
+
+/// An engine that answers no question about numbers before it is let.
+struct Held(
+    Arc<dyn Engine>,
+    Arc<Mutex<Vec<(CampaignId, Answer<Option<Tally>>)>>>,
+);
+
+impl Engine for Held {
+    fn claim(&self, claim: Claim) -> Ticket<Claimed> {
+        self.0.claim(claim)
+    }
+    fn submit(&self, command: Command) -> Ticket<Decided> {
+        self.0.submit(command)
+    }
+    fn peek(&self, claim: &Claim) -> Option<Outcome> {
+        self.0.peek(claim)
+    }
+    fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
+        let (answer, ticket) = Ticket::new();
+        self.1.lock().push((campaign, answer));
+        ticket
+    }
+    fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
+        self.0.order(order)
+    }
+    fn probe(&self, partition: PartitionId) -> Ticket<Probed> {
+        self.0.probe(partition)
+    }
+    fn ack_levels(&self) -> &'static [AckLevel] {
+        self.0.ack_levels()
+    }
+}
+
+/// On Redis each question is a call of a script on the primary, and anybody may ask.
+#[tokio::test]
+async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {
+    const READERS: usize = 40;
+    let (asked, engine) = (Arc::<Mutex<Vec<_>>>::default(), Mutex::new(None));
+    let service = Service::start_with(|_, backend| {
+        let held = Held(backend.ports.engine.clone(), Arc::clone(&asked));
+        *engine.lock() = Some(std::mem::replace(&mut backend.ports.engine, Arc::new(held)));
+    })
+    .await;
+    let engine = engine.into_inner().unwrap();
+    let times = AtomicUsize::new(0);
+    let answers = async {
+        loop {
+            // Meanwhile the others ask as well.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            for (campaign, answer) in std::mem::take(&mut *asked.lock()) {
+                times.fetch_add(1, Ordering::Relaxed);
+                answer.send(engine.tally(campaign).await);
+            }
+        }
+    };
+    let crowd = async {
+        let id = service.sale(5, |_| ()).await;
+        times.store(0, Ordering::Relaxed);
+        join_all((0..READERS).map(|_| state(&service, &id, &[]))).await
+    };
+    let replies = tokio::select! {
+        replies = crowd => replies,
+        () = answers => unreachable!("it goes on for ever"),
+    };
+    for reply in replies {
+        assert_eq!((reply.status, &reply.json()["remaining"]), (200, &5.into()));
+    }
+    let times = times.into_inner();
+    assert!(
+        (1..READERS).contains(&times),
+        "{READERS} readers, {times} questions"
+    );
 }
