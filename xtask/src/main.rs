@@ -42,6 +42,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Send random and broken HTTP requests to a node, and check its answers
+    Fuzz {
+        /// Build optimised programs
+        #[arg(long)]
+        release: bool,
+        /// --seconds, --seed, --connections …; `cargo xtask fuzz -- --help` explains them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Check the layout of the code: crate direction, dead files, docs, lines, links, Lua
     Tidy,
     /// Check licences, banned crates and sources of dependencies
@@ -65,7 +74,10 @@ fn main() -> ExitCode {
 fn run(root: &Path) -> Result<()> {
     match Cli::parse().task {
         Task::Test { embedded } => suite::test(root, embedded),
-        Task::Faults { release, args } => faults::run(root, release, &args.join(" ")),
+        Task::Faults { release, args } => {
+            faults::run(root, faults::FAULTS, release, &args.join(" "))
+        }
+        Task::Fuzz { release, args } => faults::run(root, faults::FUZZ, release, &args.join(" ")),
         Task::Tidy => tidy::run(root),
         Task::Deny => deny::run(root),
         Task::Openapi => openapi::write(root),

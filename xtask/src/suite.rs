@@ -105,6 +105,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
         &format!("cargo test --workspace --doc{features}"),
         root,
     ));
+    steps.push(Step::new(
+        "fuzz",
+        "send random and broken requests to a node, with the programs that the tests were built with",
+        &format!("cargo xtask fuzz {}", faults::SHORT_FUZZ),
+        || faults::run_built(root, faults::FUZZ, faults::SHORT_FUZZ).map(|()| Done::Passed),
+    ));
     if !embedded {
         steps.push(Step::new(
             "api",
@@ -116,13 +122,13 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "faults",
             "make faults under load for a minute, with the programs that the tests were built with",
             &format!("cargo xtask faults {}", faults::SHORT),
-            || faults::run_built(root, faults::SHORT).map(|()| Done::Passed),
+            || faults::run_built(root, faults::FAULTS, faults::SHORT).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
             "life",
             "lead a few campaigns through their whole lives under faults, with the same programs",
             &format!("cargo xtask faults {}", faults::FEW_LIVES),
-            || faults::run_built(root, faults::FEW_LIVES).map(|()| Done::Passed),
+            || faults::run_built(root, faults::FAULTS, faults::FEW_LIVES).map(|()| Done::Passed),
         ));
     }
     run_all(steps, &mut io::stdout())

@@ -23,6 +23,7 @@ const ALLOWED: &str = "
     control: core
     core:
     embedded: core
+    fuzz: testkit
     ledger: core
     load:
     nemesis: load testkit

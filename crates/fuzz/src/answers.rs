@@ -1,0 +1,205 @@
+//! Answers as they come over a connection, and what is wrong with them.
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+use tokio::{io::AsyncReadExt as _, net::TcpStream};
+
+/// Headers of an answer, at most.
+const HEADERS_MAX: usize = 64;
+/// An answer that is longer than this is broken.
+const BYTES_MAX: usize = 16 << 20;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Names in small letters.
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the node closes the connection behind it.
+    pub(crate) fn is_last(&self) -> bool {
+        self.header("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
+    /// What is wrong with it, if anything.
+    pub(crate) fn fault(&self, to_head: bool) -> Option<&'static str> {
+        let status = self.status;
+        if status >= 500 && status != 503 {
+            return Some("a failure of the service");
+        }
+        if status == 503 && self.header("retry-after").is_none() {
+            return Some("503 without Retry-After");
+        }
+        if self.header("x-request-id").is_none() {
+            return Some("no X-Request-Id");
+        }
+        if status < 400 || to_head {
+            return None;
+        }
+        if self.header("content-type") != Some("application/problem+json") {
+            return Some("a refusal that is no problem");
+        }
+        let problem: Option<Value> = serde_json::from_slice(&self.body).ok();
+        match problem {
+            Some(problem) if problem["status"] == status && self.problem().is_some() => None,
+            _ => Some("a problem that does not say its type and its status"),
+        }
+    }
+
+    /// The type of a problem, without its path.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if self.status < 400 {
+            return None;
+        }
+        let problem: Value = serde_json::from_slice(&self.body).ok()?;
+        let kind = problem["type"].as_str()?.strip_prefix("/problems/")?;
+        Some(kind.to_owned())
+    }
+}
+
+/// Reads answers from a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    bytes: Vec<u8>,
+}
+
+impl Reader {
+    /// The next answer; none where the connection ends before it. An answer to HEAD has no body.
+    pub(crate) async fn next(
+        &mut self,
+        stream: &mut TcpStream,
+        to_head: bool,
+    ) -> Result<Option<Answer>> {
+        loop {
+            let Some((mut answer, at)) = head(&self.bytes)? else {
+                if !self.more(stream).await? {
+                    return match self.bytes.is_empty() {
+                        true => Ok(None),
+                        false => bail!("the connection ended within the head of an answer"),
+                    };
+                }
+                continue;
+            };
+            self.bytes.drain(..at);
+            if answer.status < 200 {
+                continue;
+            }
+            let is_empty = to_head || answer.status == 204 || answer.status == 304;
+            if !is_empty {
+                answer.body = self.body(stream, &answer).await?;
+            }
+            return Ok(Some(answer));
+        }
+    }
+
+    async fn body(&mut self, stream: &mut TcpStream, of: &Answer) -> Result<Vec<u8>> {
+        if of.header("transfer-encoding") == Some("chunked") {
+            let mut body = Vec::new();
+            loop {
+                let line = self.line(stream).await?;
+                let size = usize::from_str_radix(line.trim(), 16).context("the size of a chunk")?;
+                body.extend(self.take(stream, size).await?);
+                if self.line(stream).await?.trim() != "" {
+                    bail!("a chunk that is longer than it says");
+                }
+                if size == 0 {
+                    return Ok(body);
+                }
+            }
+        }
+        let length = of.header("content-length");
+        let length = length.context("an answer without a length")?.parse()?;
+        self.take(stream, length).await
+    }
+
+    async fn line(&mut self, stream: &mut TcpStream) -> Result<String> {
+        loop {
+            if let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.bytes.drain(..=end).collect();
+                return Ok(String::from_utf8(line)?);
+            }
+            if !self.more(stream).await? {
+                bail!("the connection ended within an answer");
+            }
+        }
+    }
+
+    async fn take(&mut self, stream: &mut TcpStream, length: usize) -> Result<Vec<u8>> {
+        while self.bytes.len() < length {
+            if !self.more(stream).await? {
+                bail!("the connection ended within an answer");
+            }
+        }
+        Ok(self.bytes.drain(..length).collect())
+    }
+
+    async fn more(&mut self, stream: &mut TcpStream) -> Result<bool> {
+        if self.bytes.len() > BYTES_MAX {
+            bail!("an answer without an end");
+        }
+        Ok(stream.read_buf(&mut self.bytes).await? > 0)
+    }
+}
+
+/// The head of the answer with which bytes begin, and where its body begins; none before all of it is there.
+fn head(bytes: &[u8]) -> Result<Option<(Answer, usize)>> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Response::new(&mut headers);
+    let httparse::Status::Complete(at) = parsed.parse(bytes).context("an answer that is none")?
+    else {
+        return Ok(None);
+    };
+    let headers = parsed.headers.iter().map(|header| {
+        let value = String::from_utf8_lossy(header.value).into_owned();
+        (header.name.to_ascii_lowercase(), value)
+    });
+    let answer = Answer {
+        status: parsed.code.context("an answer without a status")?,
+        headers: headers.collect(),
+        body: Vec::new(),
+    };
+    Ok(Some((answer, at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(head_and_body: &str) -> Option<&'static str> {
+        let (mut answer, at) = head(head_and_body.as_bytes()).unwrap().unwrap();
+        answer.body = head_and_body.as_bytes()[at..].to_vec();
+        answer.fault(false)
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_answer_is_found() {
+        let problem = r#"{"type":"/problems/unavailable","status":503}"#;
+        let sound = format!(
+            "HTTP/1.1 503 x\r\nX-Request-Id: 1\r\nRetry-After: 1\r\n\
+             Content-Type: application/problem+json\r\n\r\n{problem}"
+        );
+        assert_eq!(fault(&sound), None);
+        assert_eq!(fault("HTTP/1.1 200 OK\r\nX-Request-Id: 1\r\n\r\n"), None);
+        for (part, other) in [
+            ("503 x", "500 x"),
+            ("Retry-After", "Retry"),
+            ("X-Request-Id", "Request-Id"),
+            ("problem+json", "json"),
+            ("503}", "500}"),
+            ("\"type\"", "\"kind\""),
+            ("}", ""),
+        ] {
+            let broken = sound.replace(part, other);
+            assert!(fault(&broken).is_some(), "{broken}");
+        }
+    }
+}

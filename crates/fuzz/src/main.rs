@@ -1,0 +1,92 @@
+//! Random and broken HTTP requests over real connections to a node on the embedded engine. Every answer is checked: it
+//! can be parsed, it comes in time, it is no failure of the service but a stated 503, and a refusal is a problem that
+//! says what is wrong. Afterwards the node still serves, nothing has panicked, its memory is level, and the audit finds
+//! its file in order. `cargo xtask fuzz` starts it.
+
+mod answers;
+mod corpus;
+mod mutate;
+mod node;
+mod report;
+mod user;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+
+use self::{corpus::Corpus, node::Node, report::Report, user::User};
+
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Parser)]
+#[command(about = "Random and broken HTTP requests to a running node, and a check of its answers")]
+struct Args {
+    /// How long requests are sent.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Gives the requests.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Connections at a time.
+    #[arg(long, default_value_t = 64)]
+    connections: u64,
+    /// The program `qiang`; otherwise the one beside this program.
+    #[arg(long, value_name = "FILE")]
+    qiang: Option<PathBuf>,
+    /// Print one JSON object instead of lines.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<bool> {
+    let beside = std::env::current_exe()?.with_file_name("qiang");
+    let qiang = args.qiang.clone().unwrap_or(beside);
+    let node = Node::start(&qiang)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let report = Arc::new(Report::default());
+    runtime.block_on(send(args, &node, &report))?;
+    node.finish(&qiang, &report)?;
+    report.print(args.json)
+}
+
+/// Lets users send requests until the time is over.
+async fn send(args: &Args, node: &Node, report: &Arc<Report>) -> Result<()> {
+    let corpus = Corpus::make(node.addr())
+        .await
+        .context("make what requests are about")?;
+    let corpus = Arc::new(corpus);
+    let end = Instant::now() + Duration::from_secs(args.seconds);
+    let mut users = tokio::task::JoinSet::new();
+    for number in 0..args.connections {
+        let (corpus, report) = (Arc::clone(&corpus), Arc::clone(report));
+        let user = User::new(node.addr(), corpus, report, args.seed, number);
+        users.spawn(user.send_until(end));
+    }
+    while Instant::now() < end {
+        tokio::time::sleep(LOOK.min(end - Instant::now())).await;
+        report.memory(node.resident_bytes()?);
+        report.panicked(&node.panics());
+    }
+    while let Some(ended) = users.join_next().await {
+        ended.context("a user panicked")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The node that requests are sent to.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use qiang_testkit::servers::{Resources, ServerProcess};
+use tempfile::TempDir;
+
+use crate::report::Report;
+
+/// What tokens are signed with.
+pub(crate) const SECRET: &str = "a-secret-for-fuzzing-runs-of-32-bytes-at-least";
+
+/// What is set. Limits are off, since all requests come from one address; times are short, so that what a broken
+/// request leaves behind is over soon.
+const SETTINGS: [(&str, &str); 7] = [
+    ("QIANG__AUTH__HS256_SECRET", SECRET),
+    ("QIANG__SERVER__DRAIN_DELAY_MS", "0"),
+    ("QIANG__SERVER__HEADER_TIMEOUT_MS", "2000"),
+    ("QIANG__SERVER__REQUEST_TIMEOUT_MS", "5000"),
+    ("QIANG__WAITING__STREAM_MS", "200"),
+    ("QIANG__TICKETS__DIFFICULTY", "4"),
+    ("QIANG__LOG__LEVEL", "warn"),
+];
+
+/// A process of `qiang serve` on the embedded engine.
+pub(crate) struct Node {
+    process: ServerProcess,
+    folder: TempDir,
+}
+
+impl Node {
+    /// Starts it.
+    pub(crate) fn start(qiang: &Path) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let (program, data) = (qiang.to_owned(), folder.path().join("qiang.db"));
+        if !program.is_file() {
+            bail!(
+                "there is no {}: build it with `cargo build -p qiang`",
+                program.display()
+            );
+        }
+        let command = move |at: &Resources| {
+            let mut command = Command::new(&program);
+            command.arg("serve");
+            command.env("QIANG__SERVER__LISTEN", at.addr().to_string());
+            command.env("QIANG__ENGINE__DATA", &data);
+            command.envs(SETTINGS);
+            command.envs(qiang_testkit::NO_LIMITS);
+            command
+        };
+        let is_up =
+            |at: &Resources| TcpStream::connect_timeout(&at.addr(), Duration::from_secs(1)).is_ok();
+        let process = ServerProcess::builder(command).ready(is_up).start();
+        Ok(Self { process, folder })
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.process.addr()
+    }
+
+    /// Bytes of memory that it has.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process.pid());
+        let status = fs::read_to_string(path).context("the node has ended")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kib: u64 = kib.context("the node has ended")?.trim().parse()?;
+        Ok(kib * 1024)
+    }
+
+    /// What it wrote of panics.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        let output = self.process.output();
+        let panics = output.lines().filter(|line| line.contains("panicked"));
+        panics.map(str::to_owned).collect()
+    }
+
+    /// Sees whether it still serves, lets it end, and holds its file against the audit.
+    pub(crate) fn finish(self, qiang: &Path, report: &Report) -> Result<()> {
+        if !self.process.is_running() {
+            let output = self.process.output();
+            let last: Vec<_> = output.lines().rev().take(20).collect();
+            report.violation("the node has ended", &last.join("\n"));
+            return Ok(());
+        }
+        let path = self.folder.path().join("qiang.db");
+        self.process.stop();
+        report.panicked(&self.panics());
+        let mut audit = Command::new(qiang);
+        let audited = audit.args(["audit", "--db"]).arg(&path).output()?;
+        if !audited.status.success() {
+            report.violation(
+                "the audit failed",
+                &String::from_utf8_lossy(&audited.stdout),
+            );
+        }
+        Ok(())
+    }
+}

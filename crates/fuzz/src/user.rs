@@ -1,0 +1,210 @@
+//! Somebody who sends requests and reads the answers.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::TcpStream,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    answers::Reader,
+    corpus::Corpus,
+    mutate::{Draft, break_bytes},
+    report::Report,
+};
+
+/// Whoever waits this long for an answer, or for the end of a connection that is of no use any more, hangs.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Requests that are sent at once, at most.
+const AT_ONCE_MAX: u64 = 16;
+/// Of so many turns, one breaks bytes.
+const BROKEN_OF: u32 = 12;
+
+/// One connection's worth of requests.
+pub(crate) struct User {
+    addr: SocketAddr,
+    corpus: Arc<Corpus>,
+    report: Arc<Report>,
+    random: ChaCha8Rng,
+}
+
+impl User {
+    pub(crate) fn new(
+        addr: SocketAddr,
+        corpus: Arc<Corpus>,
+        report: Arc<Report>,
+        seed: u64,
+        number: u64,
+    ) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(number);
+        Self {
+            addr,
+            corpus,
+            report,
+            random,
+        }
+    }
+
+    /// Sends requests until then.
+    pub(crate) async fn send_until(mut self, end: Instant) {
+        let mut open = None;
+        while Instant::now() < end {
+            let stream = match open.take() {
+                Some(stream) => stream,
+                None => match TcpStream::connect(self.addr).await {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        self.report.violation("no connection", &error.to_string());
+                        return;
+                    }
+                },
+            };
+            if self.random.random_ratio(1, BROKEN_OF) {
+                self.send_broken(stream).await;
+            } else {
+                open = self.send_sound(stream).await;
+            }
+        }
+    }
+
+    /// Sends some requests at once, of which each ends where it says, and reads as many answers. Returns the connection
+    /// if it is still open.
+    async fn send_sound(&mut self, mut stream: TcpStream) -> Option<TcpStream> {
+        let mut bytes = Vec::new();
+        let mut drafts = Vec::new();
+        for _ in 0..self.random.random_range(1..=AT_ONCE_MAX) {
+            let mut draft = Draft::sound(&self.corpus, &mut self.random)?;
+            for _ in 0..self.random.random_range(0..3) {
+                draft.change(&mut self.random);
+            }
+            draft.write(&mut bytes);
+            drafts.push(draft);
+        }
+        let written = self.write(&mut stream, &bytes).await;
+        let mut reader = Reader::default();
+        for draft in &drafts {
+            let to_head = draft.method == "HEAD";
+            let answer = timeout(ANSWER_MAX, reader.next(&mut stream, to_head)).await;
+            let shown = || String::from_utf8_lossy(&bytes).into_owned();
+            let answer = match answer {
+                Err(_) => {
+                    self.report.violation("no answer", &shown());
+                    return None;
+                }
+                // The node closed the connection on what was still being written, and its answer is lost with it.
+                Ok(Err(_)) if written.is_err() => return None,
+                Ok(Err(error)) if is_reset(&error) => {
+                    self.report.reset();
+                    return None;
+                }
+                Ok(Err(error)) => {
+                    self.report.violation(&format!("{error:#}"), &shown());
+                    return None;
+                }
+                Ok(Ok(None)) => {
+                    self.report.violation("closed without a word", &shown());
+                    return None;
+                }
+                Ok(Ok(Some(answer))) => answer,
+            };
+            self.report.answer(&answer);
+            if let Some(fault) = answer.fault(to_head) {
+                let mut request = Vec::new();
+                draft.write(&mut request);
+                let (request, body) = (
+                    String::from_utf8_lossy(&request),
+                    String::from_utf8_lossy(&answer.body),
+                );
+                let shown = format!("{request}\n{} {body}", answer.status);
+                self.report.violation(fault, &shown);
+            }
+            if answer.is_last() {
+                return None;
+            }
+        }
+        Some(stream)
+    }
+
+    /// Sends bytes that may be anything, says that no more will come, and waits until the node has closed, too.
+    async fn send_broken(&mut self, mut stream: TcpStream) {
+        let mut bytes = Vec::new();
+        for _ in 0..self.random.random_range(1..4) {
+            if let Some(draft) = Draft::sound(&self.corpus, &mut self.random) {
+                draft.write(&mut bytes);
+            }
+        }
+        break_bytes(&mut bytes, &mut self.random);
+        if self.write(&mut stream, &bytes).await.is_err() {
+            return;
+        }
+        if self.random.random_ratio(1, 8) {
+            // Goes away without a word.
+            return;
+        }
+        let read = timeout(ANSWER_MAX, self.read_to_end(&mut stream)).await;
+        let shown = || String::from_utf8_lossy(&bytes).into_owned();
+        match read {
+            Err(_) => self.report.violation("the connection stays open", &shown()),
+            Ok(Err(error)) if is_reset(&error) => self.report.reset(),
+            Ok(Err(error)) => self.report.violation(&format!("{error:#}"), &shown()),
+            Ok(Ok(faults)) => {
+                for (fault, answer) in faults {
+                    let shown = format!("{}\n{answer}", shown());
+                    self.report.violation(fault, &shown);
+                }
+            }
+        }
+        self.report.broken();
+    }
+
+    async fn read_to_end(&self, stream: &mut TcpStream) -> Result<Vec<(&'static str, String)>> {
+        stream.shutdown().await.context("say that no more comes")?;
+        let (mut reader, mut faults) = (Reader::default(), Vec::new());
+        while let Some(answer) = reader.next(stream, false).await? {
+            self.report.answer(&answer);
+            if let Some(fault) = answer.fault(false) {
+                let body = String::from_utf8_lossy(&answer.body);
+                faults.push((fault, format!("{} {body}", answer.status)));
+            }
+        }
+        Ok(faults)
+    }
+
+    /// Writes bytes, now and then in pieces.
+    async fn write(&mut self, stream: &mut TcpStream, bytes: &[u8]) -> Result<()> {
+        let pieces = if self.random.random_ratio(1, 20) {
+            3
+        } else {
+            1
+        };
+        for piece in bytes.chunks(bytes.len().div_ceil(pieces).max(1)) {
+            match timeout(ANSWER_MAX, stream.write_all(piece)).await {
+                Ok(written) => written?,
+                Err(_) => bail!("the node reads nothing"),
+            }
+            if pieces > 1 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the other side ended the connection while something was under way to it.
+fn is_reset(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    let kind = error
+        .downcast_ref::<std::io::Error>()
+        .map(std::io::Error::kind);
+    kind.is_some_and(|kind| matches!(kind, ConnectionReset | BrokenPipe | NotConnected))
+}
