@@ -71,11 +71,11 @@ async fn what_has_not_changed_is_not_sent_again() {
     assert_eq!(changed.json()["granted"], 1);
 }
 
+/// What is asked of an engine, and where the answer goes.
+type Question = (CampaignId, Answer<Option<Tally>>);
+
 /// An engine that answers no question about numbers before it is let.
-struct Held(
-    Arc<dyn Engine>,
-    Arc<Mutex<Vec<(CampaignId, Answer<Option<Tally>>)>>>,
-);
+struct Held(Arc<dyn Engine>, Arc<Mutex<Vec<Question>>>);
 
 impl Engine for Held {
     fn claim(&self, claim: Claim) -> Ticket<Claimed> {
@@ -107,7 +107,7 @@ impl Engine for Held {
 #[tokio::test]
 async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {
     const READERS: usize = 40;
-    let (asked, engine) = (Arc::<Mutex<Vec<_>>>::default(), Mutex::new(None));
+    let (asked, engine) = (Arc::<Mutex<Vec<Question>>>::default(), Mutex::new(None));
     let service = Service::start_with(|_, backend| {
         let held = Held(backend.ports.engine.clone(), Arc::clone(&asked));
         *engine.lock() = Some(std::mem::replace(&mut backend.ports.engine, Arc::new(held)));
@@ -119,7 +119,8 @@ async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {
         loop {
             // Meanwhile the others ask as well.
             tokio::time::sleep(Duration::from_millis(300)).await;
-            for (campaign, answer) in std::mem::take(&mut *asked.lock()) {
+            let questions = std::mem::take(&mut *asked.lock());
+            for (campaign, answer) in questions {
                 times.fetch_add(1, Ordering::Relaxed);
                 answer.send(engine.tally(campaign).await);
             }
