@@ -75,6 +75,8 @@ pub struct ServerConfig {
     pub drain_delay_ms: u64,
     pub drain_timeout_ms: u64,
     pub body_bytes_max: usize,
+    pub tls_certificate_file: PathBuf,
+    pub tls_key_file: PathBuf,
     pub hsts_max_age_s: u32,
     pub noop_route: bool,
 }
@@ -95,7 +97,21 @@ impl ServerConfig {
             ("server.idle_timeout_ms", self.idle_timeout_ms),
             ("server.request_timeout_ms", self.request_timeout_ms),
         ])?;
+        self.tls_files()?;
         self.proxies().map(drop)
+    }
+
+    /// The files of certificate and key, where the node speaks TLS.
+    pub(crate) fn tls_files(&self) -> Result<Option<(&Path, &Path)>, UsageError> {
+        let files = (&self.tls_certificate_file, &self.tls_key_file);
+        let is_set = |file: &PathBuf| !file.as_os_str().is_empty();
+        match (is_set(files.0), is_set(files.1)) {
+            (true, true) => Ok(Some((files.0, files.1))),
+            (false, false) => Ok(None),
+            _ => Err(UsageError::new(
+                "server.tls_certificate_file and server.tls_key_file need each other: set both, or neither",
+            )),
+        }
     }
 
     pub(crate) fn proxies(&self) -> Result<TrustedProxies, UsageError> {

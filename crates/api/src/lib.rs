@@ -46,6 +46,7 @@ mod throttle;
 mod tickets;
 mod token;
 mod unknown_campaigns;
+mod watched_file;
 mod wire;
 
 pub use self::{

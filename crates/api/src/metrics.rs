@@ -81,6 +81,10 @@ const TOKEN_FILE_FAILING: Labelled = (
     "qiang_token_file_failing",
     "1 while a file of keys or of revoked tokens cannot be used, and what was read before counts",
 );
+const CERTIFICATE_FAILING: Labelled = (
+    "qiang_certificate_failing",
+    "1 while the files of the certificate and its key cannot be used, and the certificate that was read before counts",
+);
 const WAITING_LEASES_LOST: Labelled = (
     "qiang_waiting_leases_lost_total",
     "Times that this node had the lease of a partition's lines and did not renew it in time",
@@ -282,6 +286,10 @@ impl Metrics {
 
     pub(crate) fn show_token_files(&self, failing: bool) {
         self.set(TOKEN_FILE_FAILING, Vec::new(), f64::from(failing));
+    }
+
+    pub(crate) fn show_certificate(&self, failing: bool) {
+        self.set(CERTIFICATE_FAILING, Vec::new(), f64::from(failing));
     }
 
     fn show_reconciliation(&self, reports: &[PartitionFindings]) {

@@ -26,14 +26,15 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    /// `over_tls`: on a connection that the node itself has taken over TLS.
+    pub(crate) fn of(headers: &HeaderMap, over_tls: bool) -> Self {
         let proto = headers.get(FORWARDED_PROTO);
         let proto = proto.and_then(|value| value.to_str().ok()).unwrap_or("");
         // Of several proxies the first is the client's.
         let first = proto.split(',').next().unwrap_or("").trim();
         Self {
             with_token: headers.contains_key(AUTHORIZATION),
-            over_tls: first.eq_ignore_ascii_case("https"),
+            over_tls: over_tls || first.eq_ignore_ascii_case("https"),
         }
     }
 }

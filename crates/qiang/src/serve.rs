@@ -1,6 +1,6 @@
 //! `qiang serve`: the service in the foreground, until SIGTERM or SIGINT.
 
-use std::{io::Write as _, net::SocketAddr, process::ExitCode};
+use std::{io::Write as _, process::ExitCode};
 
 use qiang_core::id::UserId;
 use qiang_node::{config::DEFAULTS, run};
@@ -43,34 +43,38 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         overrides.push(("server.drain_delay_ms", "0".to_owned()));
         let mut config = args.backend.load(&overrides)?;
         let token = run::make_development_key(&mut config, &UserId::new(DEV_USER)?)?;
-        dev = Some((config.auth, token));
+        let scheme = match config.server.tls_certificate_file.as_os_str().is_empty() {
+            true => "http",
+            false => "https",
+        };
+        dev = Some((config.auth, token, scheme));
     }
     let load = || {
         let mut config = args.backend.load(&overrides)?;
-        if let Some((auth, _)) = &dev {
+        if let Some((auth, ..)) = &dev {
             config.auth = auth.clone();
         }
         Ok(config)
     };
     run::serve(load, |addr| {
-        if let Some((_, token)) = &dev {
-            print_first_steps(addr, token);
+        if let Some((_, token, scheme)) = &dev {
+            print_first_steps(&format!("{scheme}://{addr}"), token);
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// On standard output, where logs do not go.
-fn print_first_steps(addr: SocketAddr, token: &str) {
+fn print_first_steps(url: &str, token: &str) {
     let text = format!(
-        "Qiang serves on http://{addr} for development; the documentation is at http://{addr}/docs\n\n\
+        "Qiang serves on {url} for development; the documentation is at {url}/docs\n\n\
          TOKEN={token}\n\
-         curl -sX POST http://{addr}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
+         curl -sX POST {url}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
          -H 'Content-Type: application/json' -d '{{\"amount\":100000,\"currency\":\"CNY\"}}'\n\
-         curl -sX POST http://{addr}/v1/red-packets -H \"Authorization: Bearer $TOKEN\" \\\n  \
+         curl -sX POST {url}/v1/red-packets -H \"Authorization: Bearer $TOKEN\" \\\n  \
          -H 'Content-Type: application/json' -d '{{\"title\":\"恭喜发财\",\"total\":{{\"amount\":10000,\
          \"currency\":\"CNY\"}},\"shares\":10,\"split\":{{\"rule\":\"double_average\"}}}}'\n\
-         curl -sX POST http://{addr}/v1/red-packets/ID/claims -H \"Authorization: Bearer $TOKEN\"\n"
+         curl -sX POST {url}/v1/red-packets/ID/claims -H \"Authorization: Bearer $TOKEN\"\n"
     );
     // The service is for the network: that nobody reads what it prints is no reason to end.
     drop(std::io::stdout().write_all(text.as_bytes()));

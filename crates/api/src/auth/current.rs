@@ -1,13 +1,13 @@
 //! The verifier in force. SIGHUP replaces all of it. A file of keys or of revoked tokens that changes replaces what was
 //! read from it, without a signal.
 
-use std::{os::unix::fs::MetadataExt as _, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::{Verifier, keys::Keys, revoked::Revoked};
-use crate::config::AuthConfig;
+use crate::{config::AuthConfig, watched_file::WatchedFile};
 
 /// Another verifier after a reload; requests read it without a lock.
 pub(crate) struct CurrentVerifier {
@@ -18,20 +18,9 @@ pub(crate) struct CurrentVerifier {
 /// Where it came from.
 struct Source {
     config: AuthConfig,
-    jwks: Watched,
-    revoked: Watched,
+    jwks: WatchedFile,
+    revoked: WatchedFile,
 }
-
-/// A file that is read again when it changes.
-struct Watched {
-    /// What was read last; none where there was no file.
-    version: Option<Version>,
-    /// Whether that cannot be used.
-    failing: bool,
-}
-
-/// What tells a file from what stood there before: device, inode, length, and the times of its last changes.
-type Version = [u64; 7];
 
 impl CurrentVerifier {
     /// The one that is configured.
@@ -92,63 +81,10 @@ impl CurrentVerifier {
 fn read(config: &AuthConfig) -> anyhow::Result<(Source, Verifier)> {
     let source = Source {
         config: config.clone(),
-        jwks: Watched::of(&config.jwks_file),
-        revoked: Watched::of(&config.revoked_file),
+        jwks: WatchedFile::of(&config.jwks_file),
+        revoked: WatchedFile::of(&config.revoked_file),
     };
     let verifier = Verifier::new(config)?;
     verifier.log();
     Ok((source, verifier))
-}
-
-impl Watched {
-    fn of(file: &Path) -> Self {
-        Self {
-            version: version_of(file),
-            failing: false,
-        }
-    }
-
-    /// What is read from it, if it is another one than before and can be used. `key` names it in the log.
-    fn if_changed<T>(
-        &mut self,
-        key: &'static str,
-        file: &Path,
-        read: impl FnOnce() -> anyhow::Result<T>,
-    ) -> Option<T> {
-        let version = version_of(file);
-        if self.version == version {
-            return None;
-        }
-        self.version = version;
-        let read = read();
-        self.failing = read.is_err();
-        match read {
-            Ok(read) => {
-                tracing::warn!(key, "a file has changed, and was read again");
-                Some(read)
-            }
-            Err(error) => {
-                tracing::error!(
-                    key,
-                    reason = format!("{error:#}"),
-                    "a file has changed and cannot be used: what was read before still counts"
-                );
-                None
-            }
-        }
-    }
-}
-
-/// None where there is no such file.
-fn version_of(file: &Path) -> Option<Version> {
-    let found = std::fs::metadata(file).ok()?;
-    let times = [
-        found.mtime(),
-        found.mtime_nsec(),
-        found.ctime(),
-        found.ctime_nsec(),
-    ];
-    let [mtime, mtime_ns, ctime, ctime_ns] = times.map(i64::cast_unsigned);
-    let (device, inode, length) = (found.dev(), found.ino(), found.len());
-    Some([device, inode, length, mtime, mtime_ns, ctime, ctime_ns])
 }

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -15,10 +15,15 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use metrics::Gauge;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, watch},
 };
@@ -29,6 +34,7 @@ use super::{
     connection_limits::{Admitted, ConnectionLimits, ConnectionPermit, Refused},
     guard::{Guard, Progress, SWEEP_EVERY, Stage},
     parser::Explained,
+    tls::{Tls, is_http2},
 };
 use crate::{
     config::ServerConfig,
@@ -54,6 +60,8 @@ const UNHEARD: &[u8] =
     content-length: 0\r\n\r\n";
 /// The largest head, in bytes: it bounds what a connection can hold.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// Requests at a time on a connection that speaks HTTP/2.
+const STREAMS_MAX: u32 = 100;
 
 /// Accepts connections until `stop`, then waits for them to end, for at most `server.drain_timeout_ms`. Returns those
 /// that have not ended.
@@ -61,6 +69,7 @@ pub(super) async fn serve(
     config: ServerConfig,
     metrics: Arc<Metrics>,
     limits: Option<Arc<Limits>>,
+    tls: Option<Arc<Tls>>,
     router: Router,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
@@ -77,6 +86,7 @@ pub(super) async fn serve(
         limits,
         failures: FailureLog::default(),
         headers: ResponseHeaders::new(&config),
+        tls,
         router,
         guard,
         stop: draining,
@@ -164,6 +174,8 @@ struct Origin {
     peer: IpAddr,
     /// Why its connection is not served.
     refused: Option<Refused>,
+    /// It came to this node over TLS.
+    over_tls: bool,
 }
 
 struct Connections {
@@ -172,6 +184,7 @@ struct Connections {
     limits: Option<Arc<Limits>>,
     failures: FailureLog,
     headers: ResponseHeaders,
+    tls: Option<Arc<Tls>>,
     router: Router,
     guard: Arc<Guard>,
     stop: watch::Receiver<bool>,
@@ -183,8 +196,7 @@ impl Connections {
         let (connections, of_task) = (Arc::clone(&self), Arc::clone(&progress));
         let task = tokio::spawn(async move {
             let counted = Counted::new(&connections.metrics.connections);
-            let refused = None;
-            let origin = Origin { peer, refused };
+            let origin = connections.origin(peer, None);
             connections.one(stream, origin, of_task).await;
             drop(counted);
             drop(permit);
@@ -203,19 +215,98 @@ impl Connections {
     ) {
         let Some(permit) = permit else {
             // Nobody waits for whoever comes in such numbers.
-            drop(stream.try_write(UNHEARD));
+            if self.tls.is_none() {
+                drop(stream.try_write(UNHEARD));
+            }
             return;
         };
         let progress = self.guard.progress();
         tokio::spawn(async move {
-            let refused = Some(why);
-            let served = self.one(stream, Origin { peer, refused }, progress);
+            let origin = self.origin(peer, Some(why));
+            let served = self.one(stream, origin, progress);
             tokio::time::timeout(REFUSED_FOR, served).await.ok();
             drop(permit);
         });
     }
 
-    async fn one(&self, stream: TcpStream, origin: Origin, progress: Arc<Progress>) {
+    fn origin(&self, peer: IpAddr, refused: Option<Refused>) -> Origin {
+        Origin {
+            peer,
+            refused,
+            over_tls: self.tls.is_some(),
+        }
+    }
+
+    async fn one(self: &Arc<Self>, stream: TcpStream, origin: Origin, progress: Arc<Progress>) {
+        let Some(tls) = &self.tls else {
+            return self.http1(stream, origin, progress).await;
+        };
+        // A handshake has as long as a head.
+        progress.enter(Stage::Head, Instant::now());
+        let mut handshake = std::pin::pin!(tls.accept(stream));
+        let mut stop = self.stop.clone();
+        let accepted = tokio::select! {
+            biased;
+            accepted = handshake.as_mut() => accepted,
+            () = stopped(&mut stop) => {
+                match tokio::time::timeout(FIRST_REQUEST_MAX, handshake).await {
+                    Ok(accepted) => accepted,
+                    Err(_) => return,
+                }
+            }
+        };
+        progress.enter(Stage::Idle, Instant::now());
+        match accepted {
+            Ok(stream) if is_http2(&stream) => self.http2(stream, origin, progress).await,
+            Ok(stream) => self.http1(stream, origin, progress).await,
+            Err(error) => tracing::debug!(%error, "a handshake broke off"),
+        }
+    }
+
+    async fn http2<S>(self: &Arc<Self>, stream: S, origin: Origin, progress: Arc<Progress>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let streams = Arc::new(Streams {
+            open: AtomicU32::new(0),
+            progress,
+        });
+        let connections = Arc::clone(self);
+        let service = service_fn(move |request| {
+            let (connections, open) = (Arc::clone(&connections), OpenStream::new(&streams));
+            async move {
+                let own = connections.guard.progress();
+                let answered = connections.answer(request, origin, &own).await;
+                drop(open);
+                answered
+            }
+        });
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS_MAX)
+            .max_header_list_size(HEAD_BYTES_MAX as u32);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let mut stop = self.stop.clone();
+        let ended = tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            () = stopped(&mut stop) => {
+                // What is sent meanwhile is refused in a way that clients repeat elsewhere.
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection broke off");
+        }
+    }
+
+    async fn http1<S>(&self, stream: S, origin: Origin, progress: Arc<Progress>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let service = service_fn(|request| self.answer(request, origin, &progress));
         let has_asked = AtomicBool::new(false);
         let io = TokioIo::new(InspectReader::new(
@@ -271,7 +362,7 @@ impl Connections {
         let method = request.method().clone();
         let route = metrics.route(&method, request.uri().path());
         let id = RequestId::of(request.headers());
-        let asked = Asked::of(request.headers());
+        let asked = Asked::of(request.headers(), origin.over_tls);
         let request = Request::from(request.map(axum::body::Body::new));
         let answered = self.route(request, origin, metrics.is_claim(route));
         let (answered, id) = id.scope(answered).await;
@@ -336,6 +427,34 @@ impl Connections {
             return Ok(());
         };
         limits.check_address(traffic, origin.peer, request.headers())
+    }
+}
+
+/// The requests that are being answered on a connection that speaks HTTP/2: while there is one it is busy, and its
+/// pings and windows are no head that arrives slowly.
+struct Streams {
+    open: AtomicU32,
+    progress: Arc<Progress>,
+}
+
+struct OpenStream(Arc<Streams>);
+
+impl OpenStream {
+    fn new(streams: &Arc<Streams>) -> Self {
+        streams.open.fetch_add(1, Ordering::Relaxed);
+        streams.progress.enter(Stage::Busy, Instant::now());
+        Self(Arc::clone(streams))
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let Streams { open, progress } = &*self.0;
+        let stage = match open.fetch_sub(1, Ordering::Relaxed) {
+            1 => Stage::Idle,
+            _ => Stage::Busy,
+        };
+        progress.enter(stage, Instant::now());
     }
 }
 

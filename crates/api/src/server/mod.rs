@@ -4,11 +4,13 @@ mod connection_limits;
 mod connections;
 mod guard;
 mod parser;
+mod tls;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
+use tls::Tls;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
@@ -44,7 +46,7 @@ impl Server {
     /// looked at.
     ///
     /// # Errors
-    /// When there is no key to check tokens with.
+    /// When there is no key to check tokens with, or the certificate cannot be used.
     pub fn start(config: Config, ports: Ports, listener: TcpListener) -> anyhow::Result<Running> {
         let app = Arc::new(App::new(config, ports, Metrics::new(&collected()))?);
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
@@ -93,8 +95,17 @@ fn start(
 ) -> anyhow::Result<Running> {
     let addr = listener.local_addr()?;
     let (stop, stopping) = watch::channel(false);
-    let accepting = connections::serve(config, metrics, limits, router, listener, stopping);
-    tracing::info!(%addr, "serving");
+    let tls = Tls::new(&config)?.map(Arc::new);
+    let (certificate, shown) = (tls.clone(), Arc::clone(&metrics));
+    let upkeep = move || {
+        if let Some(tls) = &certificate {
+            shown.show_certificate(tls.refresh());
+        }
+        upkeep();
+    };
+    let over_tls = tls.is_some();
+    let accepting = connections::serve(config, metrics, limits, tls, router, listener, stopping);
+    tracing::info!(%addr, over_tls, "serving");
     Ok(Running {
         addr,
         stop,
