@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use axum::http::HeaderValue;
 use ipnet::IpNet;
 use qiang_core::waiting::WaitingLimits;
 use serde::Deserialize;
@@ -18,6 +19,7 @@ pub use crate::client_address::ForwardedHeader;
 use crate::{
     challenge::{Challenge, DIFFICULTY_MAX, ProofOfWork},
     client_address::{TrustedProxies, networks},
+    cors,
 };
 
 /// Shorter secrets can be guessed.
@@ -78,6 +80,7 @@ pub struct ServerConfig {
     pub tls_certificate_file: PathBuf,
     pub tls_key_file: PathBuf,
     pub hsts_max_age_s: u32,
+    pub cors_origins: String,
     pub noop_route: bool,
 }
 
@@ -98,7 +101,18 @@ impl ServerConfig {
             ("server.request_timeout_ms", self.request_timeout_ms),
         ])?;
         self.tls_files()?;
+        self.origins()?;
         self.proxies().map(drop)
+    }
+
+    /// Origins whose pages may call.
+    pub(crate) fn origins(&self) -> Result<Vec<HeaderValue>, UsageError> {
+        cors::origins(&self.cors_origins).map_err(|wrong| {
+            UsageError::new(format!(
+                "server.cors_origins has {wrong:?}: an origin is https:// or http:// and a host in small letters, \
+                 with its port if it is not the scheme's, and no path"
+            ))
+        })
     }
 
     /// The files of certificate and key, where the node speaks TLS.

@@ -13,6 +13,7 @@ mod challenge;
 mod claims;
 mod client_address;
 pub mod config;
+mod cors;
 mod create;
 mod document;
 mod extract;

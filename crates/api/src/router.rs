@@ -15,6 +15,8 @@ use crate::{
     accounts,
     app::App,
     campaigns, claims,
+    config::UsageError,
+    cors,
     document::complete,
     health::{self, Operation},
     invitation, lists, orders, pages, places,
@@ -94,7 +96,8 @@ pub(crate) fn collected() -> utoipa::openapi::OpenApi {
     routes().split_for_parts().1
 }
 
-pub(crate) fn router(app: Arc<App>) -> Router {
+pub(crate) fn router(app: Arc<App>) -> Result<Router, UsageError> {
+    let cors = cors::layer(app.config.server.origins()?);
     let (mut router, _) = routes().split_for_parts();
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
@@ -102,11 +105,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     let docs: Router<Arc<App>> = SwaggerUi::new("/docs")
         .external_url_unchecked("/openapi.json", document())
         .into();
-    router
+    let router = router
         .method_not_allowed_fallback(method_not_allowed)
         .merge(docs)
         .fallback(not_found)
-        .with_state(app)
+        .with_state(app);
+    Ok(match cors {
+        Some(cors) => router.layer(cors),
+        None => router,
+    })
 }
 
 /// The document of the routes for operators alone.

@@ -53,7 +53,7 @@ impl Server {
         let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
         let verifier = Some(Arc::clone(&app.verifier));
         let limits = Some(Arc::clone(&app.limits));
-        let router = router(app);
+        let router = router(app)?;
         let upkeep = move || upkeep.upkeep();
         let parts = (metrics, readiness, verifier);
         start(server, parts, limits, router, listener, upkeep)
