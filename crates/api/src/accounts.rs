@@ -57,7 +57,7 @@ pub(crate) struct AccountBody {
 pub(crate) struct BalanceBody {
     /// What can be spent.
     available: MoneyBody,
-    /// Payments owed back because they buy nothing any more.
+    /// Payments owed back, and not refunded yet.
     refunds_due: MoneyBody,
 }
 

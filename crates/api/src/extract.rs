@@ -48,13 +48,40 @@ pub(crate) struct Param<T>(pub(crate) T);
 impl<S: Send + Sync, T: FromStr<Err: fmt::Display> + Send> FromRequestParts<S> for Param<T> {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| Problem::bad_request("the path is not valid UTF-8"))?;
-        let text = params.iter().next().map_or("", |(_, value)| value);
-        text.parse()
-            .map(Self)
-            .map_err(|error: T::Err| Problem::bad_request(error.to_string()))
+        let params = path_params(parts, state).await?;
+        parsed(params.iter().next().map_or("", |(_, text)| text)).map(Self)
     }
+}
+
+/// The path's two parameters.
+pub(crate) struct TwoParams<A, B>(pub(crate) A, pub(crate) B);
+
+impl<S, A, B> FromRequestParts<S> for TwoParams<A, B>
+where
+    S: Send + Sync,
+    A: FromStr<Err: fmt::Display> + Send,
+    B: FromStr<Err: fmt::Display> + Send,
+{
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let params = path_params(parts, state).await?;
+        let mut texts = params.iter().map(|(_, text)| text);
+        let mut next = || texts.next().unwrap_or("");
+        Ok(Self(parsed(next())?, parsed(next())?))
+    }
+}
+
+async fn path_params<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+) -> Result<RawPathParams, Problem> {
+    let params = RawPathParams::from_request_parts(parts, state).await;
+    params.map_err(|_| Problem::bad_request("the path is not valid UTF-8"))
+}
+
+fn parsed<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, Problem> {
+    text.parse()
+        .map_err(|error: T::Err| Problem::bad_request(error.to_string()))
 }
 
 /// The query's parameters.

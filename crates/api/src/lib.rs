@@ -29,6 +29,7 @@ mod order_check;
 mod orders;
 mod pages;
 mod passphrase;
+mod payouts;
 mod places;
 mod problem;
 mod readiness;

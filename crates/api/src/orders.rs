@@ -28,7 +28,7 @@ pub(crate) struct OrderBody {
     user: String,
     #[serde(flatten)]
     grant: GrantBody,
-    /// Payments that are owed back: those that buy nothing, and that of an order that was returned.
+    /// Payments that are owed back, refunded or not: those that buy nothing, and that of an order that was returned.
     refunds_due: u32,
 }
 

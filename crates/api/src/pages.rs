@@ -99,7 +99,17 @@ fn advice(kind: ProblemKind) -> &'static str {
             "A payment pays one order. Its reference was reported for another one before: look the payment up at the \
              payment service. Nothing was recorded."
         }
-        Kind::InsufficientFunds => "Put money into the sender's account first, or send less.",
+        Kind::NotOwed => {
+            "A refund is at most what is still owed for the order, in its currency: see <code>GET \
+             /v1/orders/{id}/refunds</code>. Nothing was posted."
+        }
+        Kind::ReferenceUsed => {
+            "A reference stands for one payment out. It was posted before for another order, user or amount: look the \
+             payment up at the payment service. Nothing was posted."
+        }
+        Kind::InsufficientFunds => {
+            "Put money into the account first, or ask for less. Nothing was moved."
+        }
         Kind::PhaseConflict => {
             "A campaign that is over cannot be paused, resumed or changed. Look at its state first."
         }

@@ -75,6 +75,8 @@ kinds! {
     KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key was used for a different request";
     AmountMismatch = UNPROCESSABLE_ENTITY, "amount-mismatch", "The payment is not the order's price";
     PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
+    NotOwed = CONFLICT, "not-owed", "Less is owed for the order";
+    ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";
     InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";
     PhaseConflict = CONFLICT, "phase-conflict", "The campaign's phase does not allow this";
     OrderConflict = CONFLICT, "order-conflict", "The order's state does not allow this";
@@ -445,6 +447,9 @@ impl From<LedgerError> for Problem {
                 Self::new(ProblemKind::InsufficientFunds, error.to_string())
             }
             LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
+            LedgerError::ReferenceUsed => Self::new(ProblemKind::ReferenceUsed, ""),
+            LedgerError::NotOwed { .. } => Self::new(ProblemKind::NotOwed, error.to_string()),
+            LedgerError::UnknownDeposit => Self::new(ProblemKind::NotFound, error.to_string()),
             LedgerError::Overflow | LedgerError::AmountOutOfRange => {
                 Self::new(ProblemKind::Invalid, error.to_string())
             }

@@ -19,7 +19,7 @@ use crate::{
     cors,
     document::complete,
     health::{self, Operation},
-    invitation, lists, orders, pages, places,
+    invitation, lists, orders, pages, payouts, places,
     problem::{Problem, ProblemKind},
     red_packets, sales, tickets,
 };
@@ -28,10 +28,10 @@ use crate::{
 #[derive(OpenApi)]
 #[openapi(info(title = "Qiang", description = "Qiang hands out scarce things to a crowd: red packets and flash sales. \
     Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`, the path of \
-    a page that explains it. Every POST but those for tickets and invitations may carry an `Idempotency-Key`, and \
-    with another body the same key is refused with 422. \
-    Deposits, red packets, sales and orders have their effect once a key; payments once a reference; cancelling, \
-    pausing, resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
+    a page that explains it. Every POST but those for tickets, invitations and money that leaves may carry an \
+    `Idempotency-Key`, and with another body the same key is refused with 422. Deposits, red packets, sales and orders \
+    have their effect once a key; payments, refunds and withdrawals once a reference; cancelling, pausing, resuming \
+    and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
     request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
     `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`, and one to a request with a token \
     `Cache-Control: no-store`, unless it says otherwise."), security(("bearer" = [])))]
@@ -63,6 +63,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(orders::take_back))
         .routes(routes!(accounts::account))
         .routes(routes!(accounts::deposit))
+        .routes(routes!(payouts::reverse))
+        .routes(routes!(payouts::withdraw))
+        .routes(routes!(payouts::refunds, payouts::refund))
         .routes(routes!(campaigns::state))
         .routes(routes!(places::place))
         .routes(routes!(campaigns::pause))

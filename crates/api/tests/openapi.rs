@@ -68,6 +68,7 @@ impl Operation {
     async fn call(&self, service: &Service, ids: &Ids, token: Option<&str>) -> Reply {
         let id = match &self.path {
             path if path.contains("/orders/{id}") => &ids.order,
+            path if path.contains("/deposits/{id}") => &ids.deposit,
             path if path.contains("/sales/{id}") => &ids.sale,
             path if path.ends_with("/invitations") => &ids.invited,
             path if path.ends_with("/place") => &ids.line,
@@ -117,6 +118,7 @@ struct Ids {
     packet: String,
     sale: String,
     order: String,
+    deposit: String,
     /// A packet by invitation.
     invited: String,
     /// A packet in whose line the caller waits.
@@ -136,7 +138,11 @@ async fn ids(service: &Service) -> Ids {
     let line = service.red_packet(9, in_line).await;
     let path = format!("/v1/red-packets/{line}/claims");
     assert_eq!(service.act(&path, &claim).await.status, 202);
+    let path = "/v1/accounts/sam/deposits";
+    let body = json!({ "amount": 1, "currency": "CNY" });
+    let deposit = service.post(path, &service.operator(), body).await;
     Ids {
+        deposit: deposit.text("id"),
         packet: service.red_packet(9, |_| ()).await,
         invited: service.red_packet(9, by_invitation).await,
         order,

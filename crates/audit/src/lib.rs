@@ -58,7 +58,7 @@ macro_rules! sql_checks {
 
 /// The checks in SQL. Each file has two statements with an empty line between them: how much was
 /// examined, and what offends, one line of text a row.
-const SQL_CHECKS: [(Needs, &str, &str); 58] = sql_checks![
+const SQL_CHECKS: [(Needs, &str, &str); 60] = sql_checks![
     // the log by itself
     Log "log_dense",
     Log "log_entries",
@@ -93,6 +93,8 @@ const SQL_CHECKS: [(Needs, &str, &str); 58] = sql_checks![
     Log "postings_follow_log",
     Ledger "direct_postings",
     Ledger "deposits",
+    Ledger "payouts",
+    Ledger "refunds_due",
     Ledger "packets_funded",
     Ledger "posting_accounts",
     Ledger "balances",

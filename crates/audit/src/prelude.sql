@@ -43,6 +43,35 @@ WHERE s.kind IN ('paid', 'reinstated', 'refund_due') AND s.discard >= 2
 GROUP BY s.partition, s.seq
 HAVING count(*) = 1 AND g.amount > 0;
 
+-- What the buyers of orders are owed, each order once, and what of it was paid back.
+CREATE TEMP TABLE owed_for AS
+SELECT campaign, number, user, currency, sum(due) AS due, sum(refunded) AS refunded
+FROM (
+    SELECT o.campaign, o.number, o.user, c.currency, p.amount AS due, 0 AS refunded
+    FROM payments p
+    JOIN orders o ON o.campaign = p.campaign AND o.number = p.number
+    JOIN campaigns c ON c.ref = o.campaign
+    WHERE p.outcome = 'refund_due'
+    UNION ALL
+    SELECT o.campaign, o.number, o.user, c.currency, o.amount, 0
+    FROM orders o
+    JOIN campaigns c ON c.ref = o.campaign
+    WHERE o.state = 'returned'
+    UNION ALL
+    SELECT c.ref, w.number, w.user, c.currency, w.amount, 0
+    FROM temp.owed w
+    JOIN campaigns c ON c.id = w.campaign
+    UNION ALL
+    SELECT t.campaign, t.number, a.owner, a.currency, 0, t.amount
+    FROM payouts t
+    LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting
+    LEFT JOIN accounts a ON a.id = p.debit
+    WHERE t.kind = 'refund_paid'
+)
+GROUP BY campaign, number, user, currency;
+
+CREATE INDEX temp.owed_to ON owed_for (user, currency);
+
 -- Every grant, where its number leads to it.
 CREATE TEMP TABLE grants (
     campaign INTEGER NOT NULL,
@@ -194,4 +223,5 @@ SELECT (SELECT count(*) FROM events)                                    AS entri
        (SELECT count(*) FROM postings)                                  AS postings,
        (SELECT count(*) FROM postings WHERE source = -1)                AS direct,
        (SELECT count(*) FROM deposits)                                  AS deposits,
+       (SELECT count(*) FROM payouts)                                   AS payouts,
        (SELECT count(*) FROM idempotency_keys)                          AS keys;

@@ -17,6 +17,7 @@ mod ledger;
 mod ledger_host;
 mod log;
 mod pace;
+mod payout_host;
 mod port;
 mod positions;
 mod queue;

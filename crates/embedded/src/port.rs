@@ -13,12 +13,14 @@ use crate::{
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
     log::Refs,
+    payout_host::impl_payouts,
     positions::Positions,
     reader::{self, Readers},
     task::{LedgerJob, Task},
 };
 
 impl_ledger!(Embedded);
+impl_payouts!(Embedded);
 
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

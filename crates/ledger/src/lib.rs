@@ -16,6 +16,7 @@ mod error;
 mod keys;
 mod listing;
 mod mysql;
+mod payouts;
 mod pool;
 mod positions;
 mod postgres;

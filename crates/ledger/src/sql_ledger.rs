@@ -15,6 +15,7 @@ use qiang_core::{
         QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
         SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
+    time::Timestamp,
 };
 use uuid::Uuid;
 
@@ -43,6 +44,10 @@ impl<D: Dialect> SqlLedger<D> {
         }
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         work: impl for<'c> Fn(&'c mut D::Connection) -> Worked<'c, T> + Send + Sync + 'static,
@@ -50,7 +55,7 @@ impl<D: Dialect> SqlLedger<D> {
         self.run(Mode::Read, (), move |conn, ()| work(conn)).await
     }
 
-    async fn run<A: Send + Sync + 'static, T: Send + 'static>(
+    pub(crate) async fn run<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         mode: Mode,
         args: A,

@@ -65,6 +65,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     let before = "DROP TABLE set_aside; DROP TABLE repairs; DROP TABLE withheld; DROP TABLE withheld_numbers; \
                   ALTER TABLE campaigns DROP COLUMN admission; DROP TABLE audiences; DROP TABLE waiting_rooms; \
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
+                  DROP TABLE payouts; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
     let column = match S::COMMITS_EACH_STATEMENT {

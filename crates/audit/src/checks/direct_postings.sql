@@ -1,5 +1,5 @@
--- Postings that follow from no entry are numbered from 1 without gaps, and are deposits, fundings and residues; a
--- residue goes from the escrow of a closed packet to its sender.
+-- Postings that follow from no entry are numbered from 1 without gaps, and are deposits, fundings, residues and
+-- payouts; a residue goes from the escrow of a closed packet to its sender.
 SELECT direct FROM temp.totals;
 
 SELECT format('posting -1/%d follows posting -1/%d', seq, before)
@@ -12,7 +12,7 @@ LEFT JOIN campaigns c ON c.ref = p.campaign
 LEFT JOIN accounts d ON d.id = p.debit
 LEFT JOIN accounts k ON k.id = p.credit
 WHERE p.source = -1
-  AND (p.kind NOT IN ('deposit', 'fund', 'residue')
+  AND (p.kind NOT IN ('deposit', 'fund', 'residue', 'refund_paid', 'withdrawal', 'reversal')
        OR p.kind = 'residue'
           AND (c.phase IS NOT 'closed'
                OR (d.owner, d.purpose) IS NOT (c.id, 'escrow')

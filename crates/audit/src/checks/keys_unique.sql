@@ -1,5 +1,5 @@
 -- No row is there twice: what the tables' keys keep out, as long as they are there.
-SELECT campaigns + shares + orders + payments + accounts + postings + deposits + keys FROM temp.totals;
+SELECT campaigns + shares + orders + payments + accounts + postings + deposits + payouts + keys FROM temp.totals;
 
 SELECT format('%d campaigns are #%d', count(*), ref) FROM campaigns GROUP BY ref HAVING count(*) > 1
 UNION ALL
@@ -38,6 +38,11 @@ GROUP BY owner, purpose, currency
 HAVING count(*) > 1
 UNION ALL
 SELECT format('%d postings are %d/%d', count(*), source, seq) FROM postings GROUP BY source, seq HAVING count(*) > 1
+UNION ALL
+SELECT format('%s %s is there %d times', kind, reference, count(*))
+FROM payouts
+GROUP BY kind, reference
+HAVING count(*) > 1
 UNION ALL
 SELECT format('deposit %s is there %d times', id, count(*)) FROM deposits GROUP BY id HAVING count(*) > 1
 UNION ALL

@@ -4,5 +4,5 @@ FROM information_schema.tables
 WHERE table_schema = DATABASE()
   AND engine <> 'InnoDB'
   AND table_name IN ('campaigns', 'parts', 'shares', 'orders', 'payments', 'accounts', 'postings', 'direct_postings',
-                     'deposits', 'idempotency_keys', 'settled', 'set_aside', 'sale_terms')
+                     'deposits', 'payouts', 'idempotency_keys', 'settled', 'set_aside', 'sale_terms')
 LIMIT 1

@@ -29,6 +29,9 @@ CREATE TABLE postings (
 );
 CREATE TABLE direct_postings (source INTEGER, seq INTEGER);
 CREATE TABLE deposits (id TEXT, posting INTEGER);
+CREATE TABLE payouts (
+    kind TEXT, reference TEXT, posting INTEGER, campaign INTEGER, number INTEGER, amount INTEGER
+);
 CREATE TABLE idempotency_keys (scope TEXT, key TEXT, fingerprint BLOB, id TEXT, at INTEGER);
 CREATE TABLE settled (partition INTEGER, seq INTEGER);
 CREATE TABLE set_aside (

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{broken, history};
+use super::{broken, history, payout_breaches};
 
 /// Changes a ledger in ways that its own constraints would refuse.
 pub(crate) fn plant(db: &Path, sql: &str) {
@@ -270,7 +270,7 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         ),
         (
             "paid twice in the ledger",
-            &["paid_once", "payments_follow_log"],
+            &["paid_once", "payments_follow_log", "refunds_due"],
             sql("UPDATE payments SET outcome = 'paid' WHERE payment = 'p-ann-again'"),
         ),
         (
@@ -280,12 +280,12 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
         ),
         (
             "a refund due forgotten",
-            &["payments_follow_log"],
+            &["payments_follow_log", "refunds_due"],
             sql("DELETE FROM payments WHERE payment = 'p-bob'"),
         ),
         (
             "a payment from nowhere",
-            &["payments_follow_log"],
+            &["payments_follow_log", "refunds_due"],
             sql("INSERT INTO payments SELECT campaign, 1, 'p-x', 'refund_due', amount, at FROM payments \
                  WHERE payment = 'p-bob'"),
         ),
@@ -473,7 +473,7 @@ fn every_planted_breach_is_reported_by_the_checks_it_breaks_and_no_others() {
     let planted = folder.path().join("planted.db");
     let mut failed = BTreeSet::new();
     let mut wrong = Vec::new();
-    for (what, expected, sql) in breaches() {
+    for (what, expected, sql) in [breaches(), payout_breaches::breaches()].concat() {
         fs::copy(&sound, &planted).unwrap();
         plant(&planted, &sql);
         let (found, report) = broken(&planted);

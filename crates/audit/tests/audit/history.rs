@@ -19,8 +19,8 @@ use qiang_core::{
     money::Money,
     outcome::Outcome,
     ports::{
-        AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _,
-        SettlementStore as _,
+        AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, Payout,
+        PayoutStore as _, SettlementStore as _,
     },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -94,7 +94,7 @@ impl World {
         );
     }
 
-    pub(crate) fn deposit(&mut self, user: &str, minor: i64, currency: &str) {
+    pub(crate) fn deposit(&mut self, user: &str, minor: i64, currency: &str) -> Uuid {
         let id = self.id();
         let (user, key) = (
             UserId::new(user).unwrap(),
@@ -108,6 +108,12 @@ impl World {
                 .unwrap();
             self.embedded.deposit(id, &user, money).await.unwrap();
         });
+        id
+    }
+
+    fn pay_out(&self, payout: &Payout) {
+        let paid_out = self.runtime.block_on(self.embedded.pay_out(payout));
+        assert!(paid_out.unwrap().fresh);
     }
 
     /// Enters a campaign of `sender`'s, with a window in seconds.
@@ -255,11 +261,37 @@ pub(crate) fn live(path: &Path) -> World {
     let mut world = World::new(path);
     world.deposit("sender", 1_000_000, "CNY");
     world.deposit("sender", 5_000, "CNY");
-    world.deposit("other", 70, "USD");
+    let deposit = world.deposit("other", 70, "USD");
     packets(&mut world);
-    orders(&mut world);
-    late_orders(&mut world);
+    let paid_twice = orders(&mut world);
+    let returned = late_orders(&mut world);
     world.settle();
+    let money = |minor| Money::new(minor, "CNY".parse().unwrap());
+    let (sender, other) = (
+        UserId::new("sender").unwrap(),
+        UserId::new("other").unwrap(),
+    );
+    for (order, reference, minor) in [
+        (paid_twice, "r-1", 60),
+        (paid_twice, "r-2", 40),
+        (returned, "r-3", 30),
+    ] {
+        let (reference, amount) = (PaymentRef::new(reference).unwrap(), money(minor));
+        world.pay_out(&Payout::Refund {
+            order,
+            reference,
+            amount,
+        });
+    }
+    world.pay_out(&Payout::Withdrawal {
+        user: sender,
+        reference: PaymentRef::new("r-1").unwrap(),
+        amount: money(500),
+    });
+    world.pay_out(&Payout::Reversal {
+        user: other,
+        deposit,
+    });
     world
 }
 
@@ -335,8 +367,8 @@ fn packets(world: &mut World) {
     world.at(101); // `normal` closes by the clock
 }
 
-/// Orders in every state: `single` sells one unit a user, `many` up to three.
-fn orders(world: &mut World) {
+/// Orders in every state: `single` sells one unit a user, `many` up to three. Returns one that was paid twice.
+fn orders(world: &mut World) -> OrderId {
     let single = world.sale("single", (100, 2_000), 5, 1, 100);
     let paid = world.buy(single, "ann", 1); // 1
     world.pay(paid, "p-ann", PaymentOutcome::Paid);
@@ -374,10 +406,12 @@ fn orders(world: &mut World) {
     let free = world.sale("free", (100, 5_000), 3, 1, 0);
     let order = world.buy(free, "ann", 1);
     world.pay(order, "p-free", PaymentOutcome::Paid);
+    paid
 }
 
-/// A sale that closes while orders are held; they are cancelled, expire and are paid after it.
-fn late_orders(world: &mut World) {
+/// A sale that closes while orders are held; they are cancelled, expire and are paid after it. Returns an order that
+/// was returned.
+fn late_orders(world: &mut World) -> OrderId {
     let closing = world.sale("closing", (200, 230), 4, 2, 30);
     let cancelled = world.buy(closing, "ann", 2);
     let expired = world.buy(closing, "bob", 1);
@@ -426,4 +460,5 @@ fn late_orders(world: &mut World) {
     world.buy(repriced, "bob", 1);
     world.cancel(first);
     world.set_terms(repriced, 2, 40, None);
+    returned
 }

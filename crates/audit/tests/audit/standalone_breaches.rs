@@ -210,7 +210,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
         ),
         (
             "paid twice",
-            &["orders_paid", "payments_posted"],
+            &["orders_paid", "payments_posted", "refunds_due"],
             "UPDATE payments SET outcome = 'paid' WHERE campaign = @3 AND payment = 'p-0-again'",
         ),
         (
@@ -253,7 +253,7 @@ pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], &'static
         ),
         (
             "returned in the ledger alone",
-            &["payments_posted", "orders_paid"],
+            &["payments_posted", "orders_paid", "refunds_due"],
             "UPDATE orders SET state = 'returned' WHERE campaign = @3 AND state = 'expired'",
         ),
         (

@@ -7,7 +7,7 @@ use qiang_core::{
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
-    ports::{Clock as _, Ledger, NumberRange, RepairRecord, WithheldRecord},
+    ports::{Clock as _, Ledger, NumberRange, Payout, RepairRecord, WithheldRecord},
     split::SplitRule,
 };
 use qiang_testkit::{
@@ -115,6 +115,7 @@ pub(crate) fn history(mut world: World) -> World {
     let always = |builder: Builder| builder.window(OPENS, 100 * OPEN_MS);
     let lazy = always(red_packet(500, 10, SplitRule::Lazy { min: 10 }));
     let normal = red_packet(1_000, 10, SplitRule::Normal { min: 50, max: 200 });
+    let mut owed = Vec::new();
     for (book, first) in [(0, 1), (1, 11)] {
         let lazy = world.open(book, first, &lazy);
         let normal = world.open(book, first + 1, &always(normal.clone()));
@@ -123,7 +124,7 @@ pub(crate) fn history(mut world: World) -> World {
             world.granted(book, normal, &format!("u{n}"));
         }
         world.close(book, normal);
-        orders(&mut world, book, first + 2);
+        owed.push(orders(&mut world, book, first + 2));
         let held = world.open(
             book,
             first + 3,
@@ -148,7 +149,38 @@ pub(crate) fn history(mut world: World) -> World {
     world.granted(1, resold, &second);
     world.settle(world.books[1].logs()[0].len() - known);
     withhold(&world);
+    pay_out(&world, owed[0]);
     world
+}
+
+/// A refund of what is owed for an order, a withdrawal and a reversal.
+fn pay_out(world: &World, order: OrderId) {
+    let money = |minor| Money::new(minor, currency());
+    let reference = PaymentRef::new("r-1").unwrap();
+    let (deposit, depositor) = (Uuid::from_u128(1 << 80), user("depositor"));
+    let payouts = [
+        Payout::Refund {
+            order,
+            reference: reference.clone(),
+            amount: money(5),
+        },
+        Payout::Withdrawal {
+            user: user(OWNER),
+            reference,
+            amount: money(3),
+        },
+        Payout::Reversal {
+            user: depositor.clone(),
+            deposit,
+        },
+    ];
+    world.runtime.block_on(async {
+        let deposited = world.ledger.deposit(deposit, &depositor, money(55));
+        deposited.await.unwrap();
+        for payout in payouts {
+            assert!(world.ledger.pay_out(&payout).await.unwrap().fresh);
+        }
+    });
 }
 
 /// A repair has withheld two units of campaign 4, and two numbers behind the last one.
@@ -183,8 +215,8 @@ fn withhold(world: &World) {
     });
 }
 
-/// A sale with orders in every state, closed while some are held.
-fn orders(world: &mut World, book: usize, n: u64) {
+/// A sale with orders in every state, closed while some are held. Returns one that was paid twice.
+fn orders(world: &mut World, book: usize, n: u64) -> OrderId {
     let target = world.open(book, n, &sale(12).limit(2).price(7));
     let orders: Vec<_> = (0..6)
         .map(|n| world.granted(book, target, &format!("u{n}")))
@@ -204,4 +236,5 @@ fn orders(world: &mut World, book: usize, n: u64) {
     world.pay(book, orders[3], "p-3");
     world.pay(book, held, "p-8");
     world.later(HOLD_MS);
+    orders[0]
 }

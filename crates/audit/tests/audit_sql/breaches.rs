@@ -14,7 +14,7 @@ type Breach = (
     &'static str,
 );
 
-const BREACHES: [Breach; 28] = [
+const BREACHES: [Breach; 30] = [
     (
         "a share assigned twice",
         &["keys_unique", "counts_add_up", "numbers_dense", "shares_complete", "grants_posted"],
@@ -128,6 +128,18 @@ const BREACHES: [Breach; 28] = [
         &["deposits", "balances", "direct_postings"],
         "(posting -1/1) is missing or wrong",
         "DELETE FROM postings WHERE kind = 'deposit' AND seq = 1",
+    ),
+    (
+        "a refund that is owed again",
+        &["payouts", "refunds_due"],
+        "is owed",
+        "DELETE FROM payouts WHERE kind = 'refund_paid'",
+    ),
+    (
+        "a reversal of no deposit",
+        &["payouts"],
+        "reversal x",
+        "UPDATE payouts SET reference = 'x' WHERE kind = 'reversal'",
     ),
     (
         "a deposit that nobody made",

@@ -40,7 +40,7 @@ use self::standalone_history::{World, history};
 const DATA_MODEL: &str = include_str!("../../../../docs/DATA_MODEL.md");
 
 /// The tables of a ledger.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 17] = [
     "sale_terms",
     "campaigns",
     "parts",
@@ -51,6 +51,7 @@ const TABLES: [&str; 16] = [
     "postings",
     "direct_postings",
     "deposits",
+    "payouts",
     "idempotency_keys",
     "settled",
     "set_aside",

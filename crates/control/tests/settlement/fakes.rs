@@ -11,13 +11,14 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::{CampaignId, IdempotencyKey, OrderId, UserId},
     money::Money,
     ports::{
         AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord, CampaignStore,
-        Discard, EventLog, GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
-        QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart,
-        SettledPayment, SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
+        Discard, EventLog, GrantRecord, KeyBinding, KeyStore, LedgerError, Owed, PaidOut, Payout,
+        PayoutStore, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
+        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
+        WaitingRoomStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -231,6 +232,17 @@ impl AccountStore for FakeLedger {
     }
 
     async fn balances(&self, _: &UserId) -> Result<Vec<Balance>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl PayoutStore for FakeLedger {
+    async fn pay_out(&self, _: &Payout) -> Result<PaidOut, LedgerError> {
+        Err(broken())
+    }
+
+    async fn owed(&self, _: OrderId) -> Result<Option<Owed>, LedgerError> {
         Err(broken())
     }
 }

@@ -28,6 +28,20 @@ pub enum LedgerError {
     /// The idempotency key was used for another request.
     #[error("this idempotency key was used before, for a different request")]
     KeyReused,
+    /// The reference stands for another payout.
+    #[error("this reference was used before, for a different payment")]
+    ReferenceUsed,
+    /// A refund of more than is owed.
+    #[error("{owed} is owed for the order, and {asked} is asked for")]
+    NotOwed {
+        /// What is still owed.
+        owed: Money,
+        /// What was asked for.
+        asked: Money,
+    },
+    /// The user has no such deposit.
+    #[error("the user has no such deposit")]
+    UnknownDeposit,
     /// An amount that is not above 0, or larger than [`AMOUNT_MINOR_MAX`](crate::money::AMOUNT_MINOR_MAX).
     #[error("an amount is 1 to {} minor units", crate::money::AMOUNT_MINOR_MAX)]
     AmountOutOfRange,

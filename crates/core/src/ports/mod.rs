@@ -4,6 +4,7 @@ mod audience;
 mod engine;
 mod ledger;
 mod log;
+mod payout;
 mod reconcile;
 mod repair;
 mod repair_record;
@@ -21,6 +22,7 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
+    payout::{Owed, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},

@@ -1,14 +1,15 @@
 //! All of a ledger.
 
 use super::{
-    AccountStore, AudienceStore, CampaignStore, KeyStore, QuarantineStore, ReconcileStore,
-    RepairStore, SettlementStore, WaitingRoomStore,
+    AccountStore, AudienceStore, CampaignStore, KeyStore, PayoutStore, QuarantineStore,
+    ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
 pub trait Ledger:
     KeyStore
     + AccountStore
+    + PayoutStore
     + CampaignStore
     + SettlementStore
     + QuarantineStore
@@ -22,6 +23,7 @@ pub trait Ledger:
 impl<T> Ledger for T where
     T: KeyStore
         + AccountStore
+        + PayoutStore
         + CampaignStore
         + SettlementStore
         + QuarantineStore

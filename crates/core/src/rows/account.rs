@@ -69,7 +69,8 @@ pub struct PostingRow {
     pub source: i64,
     /// The entry's place in the log; for direct postings a number of its own.
     pub seq: i64,
-    /// `deposit`, `fund`, `grant`, `refund`, `residue`, `payment`, `refund_due` or `return`.
+    /// `deposit`, `fund`, `grant`, `refund`, `residue`, `payment`, `refund_due`, `return`, `refund_paid`,
+    /// `withdrawal` or `reversal`.
     pub kind: &'static str,
     /// The account that gives.
     pub debit: i64,

@@ -3,6 +3,7 @@
 
 mod account;
 mod campaign;
+mod payout;
 mod quarantine;
 mod repair;
 mod settled;
@@ -12,6 +13,7 @@ pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
+    payout::{OwedColumns, PaidOutColumns, Spend, owed_of, paid_out_of},
     quarantine::{
         DiscardState, QuarantineRow, discarded_orders, entry_of, like_grant, with_discarded,
         with_discarded_payments,

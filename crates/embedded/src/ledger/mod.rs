@@ -7,6 +7,7 @@ pub(crate) mod campaigns;
 pub(crate) mod discards;
 pub(crate) mod keys;
 pub(crate) mod listing;
+pub(crate) mod payouts;
 pub(crate) mod quarantine;
 pub(crate) mod reconcile;
 pub(crate) mod repairs;

@@ -10,12 +10,14 @@ use qiang_core::{
 use super::SqliteLedger;
 use crate::{
     ledger_host::{SqliteLedgerHost, impl_ledger},
+    payout_host::impl_payouts,
     positions::Positions,
     reader::Readers,
     task::LedgerJob,
 };
 
 impl_ledger!(SqliteLedger);
+impl_payouts!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

@@ -52,8 +52,10 @@ impl Exchange {
 pub struct History {
     /// The campaigns, as they were entered.
     pub setups: Vec<Setup>,
-    /// Money that came from outside: whose it is, and how many minor units.
+    /// Money that came from outside, or below 0 went there: whose it is, and how many minor units.
     pub deposits: Vec<(UserId, i64)>,
+    /// What was paid back to buyers: whom, and how many minor units.
+    pub refunds: Vec<(UserId, i64)>,
     /// Claims and commands with their answers, in any order.
     pub exchanges: Vec<Exchange>,
     /// Whether every claim of the history is among the exchanges; then every grant was answered to somebody.
@@ -89,6 +91,10 @@ pub fn audit(history: &History) -> Result<ExpectedLedger, Vec<String>> {
     }
     for (user, minor) in &history.deposits {
         audit.move_money(user, *minor);
+    }
+    for (user, minor) in &history.refunds {
+        let balances = &mut audit.expected.balances;
+        balances.entry(user.clone()).or_default().1 -= minor;
     }
     for (number, log) in history.logs.iter().enumerate() {
         for (place, entry) in (1..).zip(log) {

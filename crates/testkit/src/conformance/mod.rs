@@ -17,6 +17,7 @@ pub mod listing;
 pub mod orders;
 pub mod outcomes;
 pub mod packets;
+pub mod payouts;
 pub mod restart;
 pub mod returns;
 mod scenario;
@@ -197,6 +198,10 @@ macro_rules! engine_conformance {
             ledger::entering_again_changes_nothing,
             ledger::requirements_are_kept,
             ledger::a_deposit_counts_once,
+            payouts::a_refund_is_posted_once_and_up_to_what_is_owed,
+            payouts::refunds_at_once_pay_what_is_owed_and_no_more,
+            payouts::a_withdrawal_takes_what_is_there,
+            payouts::a_deposit_is_reversed_once,
             ledger::a_key_is_bound_for_good,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,

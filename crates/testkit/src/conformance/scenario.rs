@@ -110,6 +110,11 @@ impl<S: Subject> Scenario<S> {
         self.history.deposits.push((user(to), minor));
     }
 
+    /// Records for the auditor a refund that the case posted itself.
+    pub fn refunded(&mut self, to: &str, minor: i64) {
+        self.history.refunds.push((user(to), minor));
+    }
+
     /// The order of the `n`-th grant of a campaign, from 1; an order that does not exist, if there were fewer grants.
     /// It may have any number: each part of a spread campaign has a series of its own.
     #[must_use]

@@ -4,13 +4,15 @@ use qiang_core::{
     book::{CampaignAction, Command},
     campaign::Phase,
     event::{Entry, Event, Seq},
+    id::PaymentRef,
+    money::Money,
     order::OrderState,
-    ports::{LedgerError, QuarantineCount},
+    ports::{LedgerError, Payout, QuarantineCount},
     split::SplitRule,
 };
 
 use super::{Fixture, LedgerSubject};
-use crate::campaign::{id, red_packet, sale, user};
+use crate::campaign::{currency, id, red_packet, sale, user};
 
 const WHY: &str = "a case has asked for it";
 
@@ -251,6 +253,16 @@ pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>
         .unwrap();
     assert_eq!(paid.len(), 2);
 
+    // It can be paid back, though the ledger does not have the order.
+    let refund = |reference: &str, minor| Payout::Refund {
+        order,
+        reference: PaymentRef::new(reference).expect("well-formed"),
+        amount: Money::new(minor, currency()),
+    };
+    let ledger = case.ledger();
+    let posted = ledger.pay_out(&refund("r-1", 150)).await;
+    assert!(posted.is_ok_and(|posted| posted.fresh));
+
     // A repair of the engine has made the grant anew: it is not settled, and discarded again it adds nothing.
     let mut again = case.log(0)[1].clone();
     again.seq = case.log(0).len() as Seq + 1;
@@ -270,6 +282,12 @@ pub async fn a_discarded_payment_is_owed<L: LedgerSubject>(case: &mut Fixture<L>
     assert_eq!(ledger.ask_discard(partition, seq).await, Ok(true));
     assert_eq!(ledger.discard(partition, seq).await, Ok(true));
     assert_eq!(case.counts(sale.id).await, (0, 3, 0));
+    let too_much = ledger.pay_out(&refund("r-2", 51)).await;
+    assert!(
+        matches!(too_much, Err(LedgerError::NotOwed { .. })),
+        "{too_much:?}"
+    );
+    assert!(ledger.pay_out(&refund("r-3", 50)).await.is_ok());
     let left = ledger.count_quarantined(partition).await;
     assert_eq!(left, Ok(count(0, 0)));
 }

@@ -1,0 +1,249 @@
+//! Money that leaves: refunds of orders, withdrawals, deposits that are reversed.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State, http::StatusCode};
+use qiang_core::{
+    id::{OrderId, PaymentRef, UserId},
+    money::Currency,
+    ports::{LedgerError, PaidOut, Payout},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{self, Param, TwoParams},
+    problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
+    wire::{self, Location, MoneyBody, Text},
+};
+
+/// What was paid back to the buyer of an order.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewRefund)]
+pub(crate) struct RefundRequest {
+    /// The payment service's name for it. The same one again is a replay; for another refund it is refused.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// At least 1 minor unit, at most what is still owed for the order.
+    amount: MoneyBody,
+}
+
+/// A refund that was posted.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Refund)]
+pub(crate) struct RefundBody {
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    amount: MoneyBody,
+}
+
+/// What the buyer of an order is owed, and what of it was paid back.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Refunds)]
+pub(crate) struct RefundsBody {
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// All that ever was owed: payments that bought nothing, and the price where the order was returned.
+    due: MoneyBody,
+    /// What of it was paid back.
+    refunded: MoneyBody,
+    /// Whether everything decided before this request is in it. If not, ask again.
+    settled: bool,
+}
+
+/// What a user was paid out.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewWithdrawal)]
+pub(crate) struct WithdrawalRequest {
+    /// The payment service's name for it. The same one again is a replay; for another withdrawal it is refused.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// Whole minor units, at least 1, at most what the user can spend.
+    #[schema(minimum = 1)]
+    amount: i64,
+    /// ISO 4217 code.
+    #[schema(value_type = String, example = "CNY")]
+    currency: Text<Currency>,
+}
+
+/// A withdrawal that was posted.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Withdrawal)]
+pub(crate) struct WithdrawalBody {
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// Whose account it came from.
+    user: String,
+    amount: MoneyBody,
+}
+
+/// A deposit that went back to where it came from.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reversal)]
+pub(crate) struct ReversalBody {
+    /// The deposit.
+    #[schema(value_type = String, format = Uuid)]
+    deposit: Text<Uuid>,
+    /// Whose account it was taken from.
+    user: String,
+    amount: MoneyBody,
+}
+
+impl App {
+    /// Posts a payout. What it takes may have been decided a moment ago and not be in the ledger yet.
+    async fn pay_out(&self, payout: Payout) -> Result<PaidOut, Problem> {
+        let ledger = &self.ports.ledger;
+        match ledger.pay_out(&payout).await {
+            Err(LedgerError::NotOwed { .. } | LedgerError::InsufficientFunds { .. }) => {
+                self.settled().await?;
+                Ok(ledger.pay_out(&payout).await?)
+            }
+            answered => Ok(answered?),
+        }
+    }
+}
+
+/// Records that what is owed for an order was paid back to its buyer, all of it or a part.
+///
+/// Owed are payments that bought nothing, and the price of an order that was returned. Whoever pays the money back
+/// outside calls this afterwards. The reference makes repetition safe.
+#[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
+    operation_id = "refundOrder", security(("bearer" = ["operate"])),
+    params(("id" = String, Path, description = "The order's id")),
+    responses((status = 201, body = RefundBody), (status = 200, description = "Posted before", body = RefundBody),
+        (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
+        (status = 409, description = "`not-owed`: less is owed; `reference-used`: it is another refund's",
+            body = ProblemBody),
+        (status = 422, body = ProblemBody), NoAnswer))]
+pub(crate) async fn refund(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(order): Param<OrderId>,
+    extract::Json(request): extract::Json<RefundRequest>,
+) -> Result<(StatusCode, Location, Json<RefundBody>), Problem> {
+    caller.require(Scope::Operate)?;
+    check_amount(request.amount.amount, "#/amount/amount")?;
+    if app.ports.ledger.owed(order).await?.is_none() {
+        app.settled().await?;
+        app.ports.ledger.owed(order).await?.ok_or_else(no_order)?;
+    }
+    let reference = request.reference;
+    let paid_out = app.pay_out(Payout::Refund {
+        order,
+        reference: reference.0.clone(),
+        amount: request.amount.money(),
+    });
+    let paid_out = paid_out.await?;
+    let status = wire::created(paid_out.fresh);
+    let body = RefundBody {
+        reference,
+        order: Text(order),
+        amount: paid_out.amount.into(),
+    };
+    let location = wire::location(status, || format!("/v1/orders/{order}/refunds"));
+    Ok((status, location, Json(body)))
+}
+
+/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own, operators everybody's.
+#[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
+    operation_id = "getRefunds",
+    params(("id" = String, Path, description = "The order's id")),
+    responses((status = 200, body = RefundsBody), (status = 404, body = ProblemBody), NoAnswer))]
+pub(crate) async fn refunds(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(order): Param<OrderId>,
+) -> Result<Json<RefundsBody>, Problem> {
+    let settled = app.settled().await?;
+    let owed = app.ports.ledger.owed(order).await?;
+    let owed = owed.filter(|owed| owed.user == caller.user || caller.may(Scope::Operate));
+    let owed = owed.ok_or_else(no_order)?;
+    Ok(Json(RefundsBody {
+        order: Text(order),
+        due: owed.due.into(),
+        refunded: MoneyBody::new(owed.refunded_minor, owed.due.currency),
+        settled,
+    }))
+}
+
+/// Records that a user was paid out. The account must hold it.
+///
+/// Whoever pays the money out calls this first, and pays when it is posted. The reference makes repetition safe.
+#[utoipa::path(post, path = "/v1/accounts/{user}/withdrawals", tag = "accounts", request_body = WithdrawalRequest,
+    operation_id = "makeWithdrawal", security(("bearer" = ["operate"])),
+    params(("user" = String, Path, description = "Whose account")),
+    responses((status = 201, body = WithdrawalBody),
+        (status = 200, description = "Posted before", body = WithdrawalBody), (status = 403, body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: the account holds less; `reference-used`: it is another \
+            withdrawal's", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
+pub(crate) async fn withdraw(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Param(user): Param<UserId>,
+    extract::Json(request): extract::Json<WithdrawalRequest>,
+) -> Result<(StatusCode, Location, Json<WithdrawalBody>), Problem> {
+    caller.require(Scope::Operate)?;
+    check_amount(request.amount, "#/amount")?;
+    let reference = request.reference;
+    let paid_out = app.pay_out(Payout::Withdrawal {
+        user: user.clone(),
+        reference: reference.0.clone(),
+        amount: MoneyBody::new(request.amount, request.currency.0).money(),
+    });
+    let paid_out = paid_out.await?;
+    let status = wire::created(paid_out.fresh);
+    let location = wire::location(status, || format!("/v1/accounts/{user}"));
+    let body = WithdrawalBody {
+        reference,
+        user: user.to_string(),
+        amount: paid_out.amount.into(),
+    };
+    Ok((status, location, Json(body)))
+}
+
+/// Takes all of a deposit back out of the user's account, which must hold it. Again changes nothing.
+#[utoipa::path(post, path = "/v1/accounts/{user}/deposits/{id}/reversal", tag = "accounts",
+    operation_id = "reverseDeposit", security(("bearer" = ["operate"])),
+    params(("user" = String, Path, description = "Whose account"),
+        ("id" = String, Path, description = "The deposit's id")),
+    responses((status = 201, body = ReversalBody),
+        (status = 200, description = "Reversed before", body = ReversalBody), (status = 403, body = ProblemBody),
+        (status = 404, description = "`not-found`: the user has no such deposit", body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: the account holds less", body = ProblemBody)))]
+pub(crate) async fn reverse(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    TwoParams(user, deposit): TwoParams<UserId, Uuid>,
+) -> Result<(StatusCode, Location, Json<ReversalBody>), Problem> {
+    caller.require(Scope::Operate)?;
+    let payout = Payout::Reversal {
+        user: user.clone(),
+        deposit,
+    };
+    let paid_out = app.pay_out(payout).await?;
+    let status = wire::created(paid_out.fresh);
+    let location = wire::location(status, || format!("/v1/accounts/{user}"));
+    let body = ReversalBody {
+        deposit: Text(deposit),
+        user: user.to_string(),
+        amount: paid_out.amount.into(),
+    };
+    Ok((status, location, Json(body)))
+}
+
+fn check_amount(minor: i64, pointer: &'static str) -> Result<(), Problem> {
+    let too_small = || Problem::invalid_at(pointer, "a payment is at least 1 minor unit");
+    (minor >= 1).then_some(()).ok_or_else(too_small)
+}
+
+fn no_order() -> Problem {
+    Problem::new(ProblemKind::NotFound, "there is no such order")
+}

@@ -1,0 +1,23 @@
+-- Each payout has one posting, to the outside: a refund from what its buyer is owed, a withdrawal from what a user can
+-- spend, a reversal from the user who had the deposit, of which it is all. Each such posting has one payout.
+SELECT payouts FROM temp.totals;
+
+SELECT format('%s %s (posting -1/%d) is missing or wrong', t.kind, t.reference, t.posting)
+FROM payouts t
+LEFT JOIN postings p ON p.source = -1 AND p.seq = t.posting
+LEFT JOIN accounts d ON d.id = p.debit
+LEFT JOIN accounts k ON k.id = p.credit
+LEFT JOIN deposits b ON t.kind = 'reversal' AND b.id = t.reference
+LEFT JOIN postings made ON made.source = -1 AND made.seq = b.posting
+WHERE (p.kind, p.amount, p.campaign, p.number, d.purpose, k.owner, k.purpose)
+      IS NOT (t.kind, t.amount, t.campaign, t.number,
+              CASE t.kind WHEN 'refund_paid' THEN 'refunds_due' ELSE 'user' END, 'outside', 'outside')
+   OR t.kind = 'reversal' AND (p.debit, p.credit, p.amount) IS NOT (made.credit, made.debit, made.amount)
+   OR (t.kind = 'refund_paid') <> (t.campaign IS NOT NULL AND t.number IS NOT NULL)
+UNION ALL
+SELECT format('posting -1/%d belongs to %d payouts', p.seq, count(t.posting))
+FROM postings p
+LEFT JOIN payouts t ON t.posting = p.seq
+WHERE p.source = -1 AND p.kind IN ('refund_paid', 'withdrawal', 'reversal')
+GROUP BY p.seq
+HAVING count(t.posting) <> 1;

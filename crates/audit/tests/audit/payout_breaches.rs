@@ -1,0 +1,57 @@
+//! Breaches of what leaves, and of what is owed: of any ledger that has a refund `r-1`, a withdrawal and a reversal.
+
+/// What each breach is, the checks that must report it and no others, and how it is made.
+pub(crate) fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
+    let sql = |text: &str| text.to_owned();
+    vec![
+        (
+            "a refund without its row",
+            &["payouts", "refunds_due"],
+            sql("DELETE FROM payouts WHERE kind = 'refund_paid' AND reference = 'r-1'"),
+        ),
+        (
+            "a refund of more than was owed",
+            &["refunds_due"],
+            sql("UPDATE payouts SET amount = amount + 10 WHERE kind = 'refund_paid' AND reference = 'r-1';
+                 UPDATE postings SET amount = amount + 10 WHERE (source, seq) = (-1, (SELECT posting FROM payouts
+                     WHERE kind = 'refund_paid' AND reference = 'r-1'));
+                 UPDATE accounts SET balance = balance + 10 WHERE purpose = 'outside' AND currency = 'CNY';
+                 UPDATE accounts SET balance = balance - 10 WHERE purpose = 'refunds_due' AND id = (SELECT p.debit
+                     FROM postings p JOIN payouts t ON t.posting = p.seq AND p.source = -1
+                     WHERE t.kind = 'refund_paid' AND t.reference = 'r-1')"),
+        ),
+        (
+            "a refund for another order",
+            &["payouts", "refunds_due"],
+            sql("UPDATE payouts SET number = number + 50 WHERE kind = 'refund_paid' AND reference = 'r-1'"),
+        ),
+        (
+            "a withdrawal posted as a refund",
+            &["payouts"],
+            sql("UPDATE postings SET kind = 'refund_paid' WHERE kind = 'withdrawal'"),
+        ),
+        (
+            "a withdrawal without its posting",
+            &["balances", "direct_postings", "payouts"],
+            sql("DELETE FROM postings WHERE kind = 'withdrawal'"),
+        ),
+        (
+            "a reversal of another amount",
+            &["balances", "payouts"],
+            sql("UPDATE postings SET amount = amount - 1 WHERE kind = 'reversal';
+                 UPDATE payouts SET amount = amount - 1 WHERE kind = 'reversal'"),
+        ),
+        (
+            "a reversal of no deposit",
+            &["payouts"],
+            sql("UPDATE payouts SET reference = 'x' WHERE kind = 'reversal'"),
+        ),
+        (
+            "owed to somebody for nothing",
+            &["balances", "refunds_due"],
+            sql("UPDATE accounts SET balance = balance + 7 WHERE id = (SELECT min(id) FROM accounts
+                     WHERE purpose = 'refunds_due');
+                 UPDATE accounts SET balance = balance - 7 WHERE purpose = 'outside' AND currency = 'CNY'"),
+        ),
+    ]
+}

@@ -1,0 +1,123 @@
+//! Money that leaves Qiang: refunds that are made, withdrawals, deposits that are reversed.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::LedgerError;
+use crate::{
+    id::{OrderId, PaymentRef, UserId},
+    money::Money,
+    time::Timestamp,
+    words::words,
+};
+
+/// A payment to somebody outside. What names it stands for it for good: repeated, it is the same one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payout {
+    /// What is owed for an order was paid back to its buyer, all of it or a part. Named by the payment's reference.
+    Refund {
+        /// The order.
+        order: OrderId,
+        /// The payment service's name for it.
+        reference: PaymentRef,
+        /// How much.
+        amount: Money,
+    },
+    /// A user was paid out what the user could spend. Named by the payment's reference.
+    Withdrawal {
+        /// The user.
+        user: UserId,
+        /// The payment service's name for it.
+        reference: PaymentRef,
+        /// How much.
+        amount: Money,
+    },
+    /// A deposit went back to where it came from, all of it. Named by the deposit.
+    Reversal {
+        /// Whose deposit it was.
+        user: UserId,
+        /// The deposit.
+        deposit: Uuid,
+    },
+}
+
+/// What a payout is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayoutKind {
+    /// See [`Payout::Refund`].
+    Refund,
+    /// See [`Payout::Withdrawal`].
+    Withdrawal,
+    /// See [`Payout::Reversal`].
+    Reversal,
+}
+
+words!(PayoutKind { Refund = "refund_paid", Withdrawal = "withdrawal", Reversal = "reversal" });
+
+impl Payout {
+    /// What it is for: also the kind of its posting.
+    #[must_use]
+    pub fn kind(&self) -> PayoutKind {
+        match self {
+            Self::Refund { .. } => PayoutKind::Refund,
+            Self::Withdrawal { .. } => PayoutKind::Withdrawal,
+            Self::Reversal { .. } => PayoutKind::Reversal,
+        }
+    }
+
+    /// What names it among those of its kind.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        match self {
+            Self::Refund { reference, .. } | Self::Withdrawal { reference, .. } => {
+                reference.to_string()
+            }
+            Self::Reversal { deposit, .. } => deposit.to_string(),
+        }
+    }
+}
+
+/// A payout that is in the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaidOut {
+    /// How much.
+    pub amount: Money,
+    /// When it was posted.
+    pub at: Timestamp,
+    /// Whether it was posted just now.
+    pub fresh: bool,
+}
+
+/// What the buyer of an order is owed, as settled, and what of it was paid back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owed {
+    /// The buyer.
+    pub user: UserId,
+    /// All that ever was owed for the order: payments that bought nothing, and the price where it was returned.
+    pub due: Money,
+    /// Minor units of it that were paid back.
+    pub refunded_minor: i64,
+}
+
+impl Owed {
+    /// What is still owed.
+    #[must_use]
+    pub fn left(&self) -> Money {
+        Money::new(self.due.minor - self.refunded_minor, self.due.currency)
+    }
+}
+
+/// Payments to the outside.
+#[async_trait]
+pub trait PayoutStore: Send + Sync + 'static {
+    /// Posts a payout, once. It takes what is there and no more.
+    ///
+    /// # Errors
+    /// [`LedgerError::ReferenceUsed`] if its reference stands for another payout, [`LedgerError::NotOwed`] if a refund
+    /// is more than is still owed for the order, [`LedgerError::InsufficientFunds`] if the user's account holds less,
+    /// [`LedgerError::UnknownDeposit`] if the user has no such deposit, and [`LedgerError::AmountOutOfRange`].
+    async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError>;
+
+    /// What the buyer of an order is owed; none if the ledger does not have the order.
+    async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError>;
+}

@@ -1,0 +1,272 @@
+//! Payouts, and what they take from.
+
+use super::{AccountKey, Contradiction, Purpose};
+use crate::{
+    event::{Entry, Event},
+    id::{OrderId, UserId},
+    money::{AMOUNT_MINOR_MAX, Currency, Money},
+    order::OrderState,
+    ports::{LedgerError, Owed, PaidOut, Payout, PayoutKind},
+    time::Timestamp,
+};
+
+/// A campaign's `ref` and currency; user, amount and state of an order of it, if the ledger has that.
+pub type OwedColumns = (i64, String, Option<String>, Option<i64>, Option<String>);
+
+/// Amount and time of a payout's posting; owner and currency of its debit; id of its campaign and number of its order.
+pub type PaidOutColumns = (i64, i64, String, String, Option<String>, Option<i64>);
+
+/// What the buyer of an order is owed, and the campaign's `ref`; none if there is no such order.
+///
+/// `moved` has payments of the order that bought nothing, and refunds that were made: the word in `outcome` or `kind`,
+/// and the amount. Of an order that is not in the ledger `discarded` has the discarded entries of its campaign: it may
+/// be among them.
+///
+/// # Errors
+/// When a column holds what was never written.
+pub fn owed_of(
+    order: OrderId,
+    columns: OwedColumns,
+    moved: &[(String, i64)],
+    discarded: &[Entry],
+) -> Result<Option<(i64, Owed)>, Contradiction> {
+    let bad = |what| Contradiction::new(format!("order {order} has a bad {what}"));
+    let (campaign_ref, currency, user, amount, state) = columns;
+    let currency = currency.parse().map_err(|_| bad("currency"))?;
+    let sum = |word: &str| {
+        let mut of_word = moved.iter().filter(|(kind, _)| kind == word);
+        of_word.try_fold(0_i64, |sum, (_, amount)| sum.checked_add(*amount))
+    };
+    let too_much = || bad("sum");
+    let (user, due) = match (user, amount, state) {
+        (Some(user), Some(amount), Some(state)) => {
+            let state = OrderState::of_name(&state).ok_or_else(|| bad("state"))?;
+            let returned = if state == OrderState::Returned {
+                amount
+            } else {
+                0
+            };
+            let due = sum("refund_due").and_then(|due| due.checked_add(returned));
+            let user = UserId::new(&user).map_err(|_| bad("user"))?;
+            (user, due.ok_or_else(too_much)?)
+        }
+        _ => match owed_for_discarded(order.number, discarded) {
+            Some((user, due)) => (user.clone(), due.ok_or_else(too_much)?),
+            None => return Ok(None),
+        },
+    };
+    let owed = Owed {
+        user,
+        due: Money::new(due, currency),
+        refunded_minor: sum(PayoutKind::Refund.name()).ok_or_else(too_much)?,
+    };
+    Ok(Some((campaign_ref, owed)))
+}
+
+/// The buyer of a discarded order, and what was paid for it. What came for one that a repair made anew, and that was
+/// discarded again, was never posted.
+fn owed_for_discarded(number: u32, entries: &[Entry]) -> Option<(&UserId, Option<i64>)> {
+    let mut own = entries
+        .iter()
+        .map(|entry| &entry.event)
+        .filter(|event| event.number() == Some(number));
+    let Event::Granted {
+        user, amount_minor, ..
+    } = own.next()?
+    else {
+        return None;
+    };
+    let first = own.take_while(|event| !matches!(event, Event::Granted { .. }));
+    let is_payment = |event: &&Event| {
+        matches!(
+            event,
+            Event::Paid { .. } | Event::Reinstated { .. } | Event::RefundDue { .. }
+        )
+    };
+    let payments = first.filter(is_payment).count() as i64;
+    Some((user, amount_minor.checked_mul(payments)))
+}
+
+/// The payout that has this name already: the same one, or another.
+///
+/// # Errors
+/// [`LedgerError::ReferenceUsed`] if it is another one.
+pub fn paid_out_of(payout: &Payout, columns: PaidOutColumns) -> Result<PaidOut, LedgerError> {
+    let (minor, at, owner, currency, campaign, number) = columns;
+    let currency: Result<Currency, _> = currency.parse();
+    let currency = currency.map_err(|_| LedgerError::damaged("a payout has a bad currency"))?;
+    let posted = Money::new(minor, currency);
+    let (same, otherwise) = match payout {
+        Payout::Refund { order, amount, .. } => (
+            campaign == Some(order.campaign.to_string())
+                && number == Some(order.number.into())
+                && *amount == posted,
+            LedgerError::ReferenceUsed,
+        ),
+        Payout::Withdrawal { user, amount, .. } => (
+            owner == user.as_str() && *amount == posted,
+            LedgerError::ReferenceUsed,
+        ),
+        Payout::Reversal { user, .. } => (owner == user.as_str(), LedgerError::UnknownDeposit),
+    };
+    let found = PaidOut {
+        amount: posted,
+        at: Timestamp::from_millis(at),
+        fresh: false,
+    };
+    same.then_some(found).ok_or(otherwise)
+}
+
+/// What a payout takes, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spend {
+    /// Whose account it is.
+    pub user: UserId,
+    /// Which one of the user's.
+    pub purpose: Purpose,
+    /// How much is taken.
+    pub amount: Money,
+    /// The campaign's `ref` and the order's number; none if it is for no order.
+    pub order: Option<(i64, u32)>,
+}
+
+impl Spend {
+    /// A refund out of what is owed for an order.
+    ///
+    /// # Errors
+    /// When that is less, or of another currency.
+    pub fn refund(
+        order: OrderId,
+        amount: Money,
+        owed: Option<(i64, Owed)>,
+    ) -> Result<Self, LedgerError> {
+        in_range(amount)?;
+        let none = Money::new(0, amount.currency);
+        let left = owed.as_ref().map_or(none, |(_, owed)| owed.left());
+        match owed {
+            Some((campaign_ref, owed))
+                if left.currency == amount.currency && left.minor >= amount.minor =>
+            {
+                Ok(Self {
+                    user: owed.user,
+                    purpose: Purpose::RefundsDue,
+                    amount,
+                    order: Some((campaign_ref, order.number)),
+                })
+            }
+            _ => Err(LedgerError::NotOwed {
+                owed: left,
+                asked: amount,
+            }),
+        }
+    }
+
+    /// A withdrawal.
+    ///
+    /// # Errors
+    /// When the amount is out of range.
+    pub fn withdrawal(user: &UserId, amount: Money) -> Result<Self, LedgerError> {
+        in_range(amount)?;
+        let user = user.clone();
+        Ok(Self {
+            user,
+            purpose: Purpose::User,
+            amount,
+            order: None,
+        })
+    }
+
+    /// The reversal of a deposit, of which amount, owner and currency are known.
+    ///
+    /// # Errors
+    /// [`LedgerError::UnknownDeposit`] if there is none, or it is another user's.
+    pub fn reversal(
+        user: &UserId,
+        deposit: Option<(i64, String, String)>,
+    ) -> Result<Self, LedgerError> {
+        let deposit = deposit.filter(|(_, owner, _)| owner == user.as_str());
+        let (minor, _, currency) = deposit.ok_or(LedgerError::UnknownDeposit)?;
+        let currency = currency.parse();
+        let currency =
+            currency.map_err(|_| LedgerError::damaged("a deposit has a bad currency"))?;
+        Self::withdrawal(user, Money::new(minor, currency))
+    }
+
+    /// The account that it takes from.
+    #[must_use]
+    pub fn account(&self) -> AccountKey<'_> {
+        AccountKey::new(self.user.as_str(), self.purpose, self.amount.currency)
+    }
+
+    /// Refuses to take more than the account holds.
+    ///
+    /// # Errors
+    /// [`LedgerError::InsufficientFunds`].
+    pub fn check(&self, held: i64) -> Result<(), LedgerError> {
+        if held >= self.amount.minor {
+            return Ok(());
+        }
+        let held = Money::new(held, self.amount.currency);
+        let needed = self.amount;
+        Err(match self.purpose {
+            // More is owed for the order than for all orders of its buyer.
+            Purpose::RefundsDue => {
+                LedgerError::damaged(format!("{} is owed {held}, less than {needed}", self.user))
+            }
+            _ => LedgerError::InsufficientFunds { held, needed },
+        })
+    }
+}
+
+fn in_range(amount: Money) -> Result<(), LedgerError> {
+    match (1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
+        true => Ok(()),
+        false => Err(LedgerError::AmountOutOfRange),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_discarded_order_is_owed() {
+        let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
+        let check = |entries: &[&str], expected: Option<i64>| {
+            let entry = |(seq, event): (usize, &&str)| {
+                Entry::from_text(&format!("{} 0 {id} {event}", seq + 1)).expect("an entry")
+            };
+            let entries: Vec<_> = entries.iter().enumerate().map(entry).collect();
+            let order = OrderId {
+                campaign: id.parse().expect("an id"),
+                number: 7,
+            };
+            let columns = (3, "CNY".to_owned(), None, None, None);
+            let moved = [("refund_paid".to_owned(), 5)];
+            let owed = owed_of(order, columns, &moved, &entries).expect("it can be read");
+            assert_eq!(
+                owed.map(|(_, owed)| owed.left().minor),
+                expected,
+                "{entries:?}"
+            );
+        };
+        let granted = "granted 7 ann 1 100";
+        check(&[], None);
+        check(&["granted 8 ann 1 100", "paid 8 p"], None);
+        check(&[granted, "cancelled 7"], Some(-5));
+        check(
+            &[granted, "paid 7 p", "refund_due 7 q", "returned 7"],
+            Some(195),
+        );
+        // Made anew by a repair, and discarded again.
+        let again = [
+            granted,
+            "paid 7 p",
+            "returned 7",
+            granted,
+            "paid 7 p",
+            "returned 7",
+        ];
+        check(&again, Some(95));
+    }
+}

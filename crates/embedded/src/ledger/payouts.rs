@@ -1,0 +1,96 @@
+//! Payouts: money that leaves Qiang.
+
+use qiang_core::{
+    id::OrderId,
+    ports::{Owed, PaidOut, Payout},
+    rows::{
+        AccountKey, OUTSIDE, OwedColumns, PaidOutColumns, PostingRow, Purpose, Spend, owed_of,
+        paid_out_of,
+    },
+    time::Timestamp,
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{
+    accounts::{Accounts, balance, next_direct, post},
+    discards,
+};
+use crate::error::StoreError;
+
+/// Posts a payout, once per reference.
+pub(crate) fn pay_out(
+    conn: &Connection,
+    now: Timestamp,
+    payout: &Payout,
+) -> Result<PaidOut, StoreError> {
+    let (kind, reference) = (payout.kind().name(), payout.reference());
+    let mut found = conn.prepare_cached(
+        "SELECT p.amount, p.at, a.owner, a.currency, c.id, p.number FROM payouts t \
+         JOIN postings p ON p.source = -1 AND p.seq = t.posting JOIN accounts a ON a.id = p.debit \
+         LEFT JOIN campaigns c ON c.ref = p.campaign WHERE t.kind = ?1 AND t.reference = ?2",
+    )?;
+    let found = found.query_row([kind, &reference], |row| PaidOutColumns::try_from(row));
+    if let Some(columns) = found.optional()? {
+        return paid_out_of(payout, columns).map_err(StoreError::Refused);
+    }
+    let spend = match payout {
+        Payout::Refund { order, amount, .. } => Spend::refund(*order, *amount, owed(conn, *order)?),
+        Payout::Withdrawal { user, amount, .. } => Spend::withdrawal(user, *amount),
+        Payout::Reversal { user, .. } => {
+            let mut deposit = conn.prepare_cached(
+                "SELECT p.amount, a.owner, a.currency FROM deposits d \
+                 JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit \
+                 WHERE d.id = ?1",
+            )?;
+            let deposit = deposit.query_row([&reference], |row| row.try_into());
+            Spend::reversal(user, deposit.optional()?)
+        }
+    };
+    let spend = spend.map_err(StoreError::Refused)?;
+    let held = balance(conn, spend.account())?;
+    spend.check(held).map_err(StoreError::Refused)?;
+    let (seq, minor) = (next_direct(conn)?, spend.amount.minor);
+    let (campaign, number) = spend.order.unzip();
+    conn.prepare_cached(
+        "INSERT INTO payouts (kind, reference, posting, campaign, number, amount) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![kind, reference, seq, campaign, number, minor])?;
+    let mut accounts = Accounts::prepare(conn)?;
+    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
+    let ids = (
+        accounts.add(spend.account(), -minor)?,
+        accounts.add(outside, minor)?,
+    );
+    let posting = PostingRow::direct(seq, kind, ids, minor, campaign, now);
+    let number = number.map(i64::from);
+    post(conn, &[PostingRow { number, ..posting }])?;
+    Ok(PaidOut {
+        amount: spend.amount,
+        at: now,
+        fresh: true,
+    })
+}
+
+/// What the buyer of an order is owed, and the campaign's `ref`; none if there is no such order.
+pub(crate) fn owed(conn: &Connection, order: OrderId) -> Result<Option<(i64, Owed)>, StoreError> {
+    let mut columns = conn.prepare_cached(
+        "SELECT c.ref, c.currency, o.user, o.amount, o.state FROM campaigns c \
+         LEFT JOIN orders o ON o.campaign = c.ref AND o.number = ?2 WHERE c.id = ?1",
+    )?;
+    let id = order.campaign.to_string();
+    let columns = columns.query_row(params![id, order.number], |row| OwedColumns::try_from(row));
+    let Some(columns) = columns.optional()? else {
+        return Ok(None);
+    };
+    let mut moved = conn.prepare_cached(
+        "SELECT outcome, amount FROM payments WHERE campaign = ?1 AND number = ?2 AND outcome = 'refund_due' \
+         UNION ALL SELECT kind, amount FROM payouts WHERE campaign = ?1 AND number = ?2",
+    )?;
+    let moved = moved.query_map(params![columns.0, order.number], |row| row.try_into())?;
+    let moved: Vec<(String, i64)> = moved.collect::<Result<_, _>>()?;
+    let discarded = match &columns.2 {
+        Some(_) => Vec::new(),
+        None => discards::discarded(conn, order.campaign)?,
+    };
+    Ok(owed_of(order, columns, &moved, &discarded)?)
+}

@@ -1,0 +1,36 @@
+//! Payouts of a file, whether it is an engine's or a standalone ledger.
+
+/// Implements `PayoutStore` for a [`SqliteLedgerHost`](crate::ledger_host::SqliteLedgerHost).
+macro_rules! impl_payouts {
+    ($host:ty) => {
+        const _: () = {
+            use async_trait::async_trait;
+            use qiang_core::{
+                id::OrderId,
+                ports::{LedgerError, Owed, PaidOut, Payout, PayoutStore},
+            };
+            use $crate::{
+                ledger::payouts,
+                ledger_host::{SqliteLedgerHost, job},
+                reader::query,
+            };
+
+            #[async_trait]
+            impl PayoutStore for $host {
+                async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
+                    let payout = payout.clone();
+                    job(self, 0, move |context| {
+                        payouts::pay_out(context.conn, context.now, &payout)
+                    })
+                    .await
+                }
+
+                async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError> {
+                    let owed = query(self.readers(), move |conn| payouts::owed(conn, order)).await;
+                    owed.map(|owed| owed.map(|(_, owed)| owed))
+                }
+            }
+        };
+    };
+}
+pub(crate) use impl_payouts;

@@ -1,0 +1,122 @@
+//! Payouts: money that leaves Qiang.
+
+use async_trait::async_trait;
+use qiang_core::{
+    id::OrderId,
+    ports::{LedgerError, Owed, PaidOut, Payout, PayoutStore},
+    rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Spend, owed_of, paid_out_of},
+    time::Timestamp,
+};
+
+use crate::{
+    accounts::{adjust, lock_account, post},
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    discards,
+    error::{StoreError, raced},
+    pool::Mode,
+    sql_ledger::SqlLedger,
+};
+
+const PAID_OUT: Statement = sql!(both include_str!("sql/paid_out.sql"));
+const DEPOSITED: Statement = sql!(both include_str!("sql/deposited.sql"));
+const ENTER_PAYOUT: Statement = sql!(both include_str!("sql/enter_payout.sql"));
+const ORDERED: Statement = sql!(both include_str!("sql/ordered.sql"));
+const OWED: Statement = sql!(both include_str!("sql/owed.sql"));
+
+#[async_trait]
+impl<D: Dialect> PayoutStore for SqlLedger<D> {
+    async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
+        let args = (self.now(), payout.clone());
+        self.run(Mode::Write, args, |conn, (now, payout)| {
+            Box::pin(pay_out::<D>(conn, *now, payout))
+        })
+        .await
+    }
+
+    async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError> {
+        let owed = self.run(Mode::Read, order, |conn, order| {
+            Box::pin(owed::<D>(conn, *order))
+        });
+        Ok(owed.await?.map(|(_, owed)| owed))
+    }
+}
+
+/// Posts a payout, once per reference.
+async fn pay_out<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    payout: &Payout,
+) -> Result<PaidOut, StoreError> {
+    let (kind, reference) = (payout.kind().name(), payout.reference());
+    let name = [kind.into(), reference.as_str().into()];
+    if let Some(columns) = fetch_one::<D, _>(conn, &PAID_OUT, &name).await? {
+        return Ok(paid_out_of(payout, columns)?);
+    }
+    let spend = match payout {
+        Payout::Refund { order, amount, .. } => {
+            Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?
+        }
+        Payout::Withdrawal { user, amount, .. } => Spend::withdrawal(user, *amount)?,
+        Payout::Reversal { user, .. } => {
+            Spend::reversal(user, fetch_one::<D, _>(conn, &DEPOSITED, &name[1..]).await?)?
+        }
+    };
+    let minor = spend.amount.minor;
+    let locked = lock_account::<D>(conn, spend.account()).await?;
+    let (debit, held) = locked.unwrap_or_default();
+    // From here on nobody else takes from the account. Somebody may have, after the first look.
+    if let Payout::Refund { order, amount, .. } = payout {
+        Spend::refund(*order, *amount, owed::<D>(conn, *order).await?)?;
+    }
+    spend.check(held)?;
+    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, spend.amount.currency);
+    adjust::<D>(conn, &[(debit, -minor)]).await?;
+    let locked = lock_account::<D>(conn, outside).await?;
+    let (credit, _) = locked.ok_or_else(|| StoreError::damaged("an account is gone"))?;
+    adjust::<D>(conn, &[(credit, minor)]).await?;
+    let (campaign, number) = spend.order.unzip();
+    let number = number.map(i64::from);
+    let seq = D::next_direct(conn).await?;
+    let values = [
+        kind.into(),
+        reference.as_str().into(),
+        seq.into(),
+        campaign.into(),
+        number.into(),
+        minor.into(),
+    ];
+    raced(D::execute(conn, &ENTER_PAYOUT, &values).await)?;
+    let posting = PostingRow::direct(seq, kind, (debit, credit), minor, campaign, now);
+    post::<D>(conn, &[PostingRow { number, ..posting }]).await?;
+    Ok(PaidOut {
+        amount: spend.amount,
+        at: now,
+        fresh: true,
+    })
+}
+
+/// What the buyer of an order is owed, and the campaign's `ref`; none if there is no such order.
+async fn owed<D: Dialect>(
+    conn: &mut D::Connection,
+    order: OrderId,
+) -> Result<Option<(i64, Owed)>, StoreError> {
+    let (id, number) = (order.campaign.to_string(), i64::from(order.number));
+    let values = [number.into(), id.as_str().into()];
+    let Some(columns) = fetch_one::<D, _>(conn, &ORDERED, &values).await? else {
+        return Ok(None);
+    };
+    let (campaign, _, user, _, _): &qiang_core::rows::OwedColumns = &columns;
+    let (campaign, is_there) = (*campaign, user.is_some());
+    let values = [
+        campaign.into(),
+        number.into(),
+        campaign.into(),
+        number.into(),
+    ];
+    let moved: Vec<(String, i64)> = fetch::<D, _>(conn, &OWED, &values).await?;
+    let discarded = match is_there {
+        true => Vec::new(),
+        false => discards::discarded::<D>(conn, order.campaign).await?,
+    };
+    Ok(owed_of(order, columns, &moved, &discarded)?)
+}

@@ -1,0 +1,258 @@
+//! Money that leaves: refunds of what is owed, withdrawals, deposits that are reversed.
+
+use futures_util::future::join_all;
+use qiang_core::{
+    book::PaymentOutcome,
+    id::{OrderId, PaymentRef},
+    money::{AMOUNT_MINOR_MAX, Currency, Money},
+    ports::{LedgerError, PaidOut, Payout},
+};
+use uuid::Uuid;
+
+use super::{Scenario, Subject};
+use crate::campaign::{OWNER, currency, sale, user};
+
+fn money(minor: i64) -> Money {
+    Money::new(minor, currency())
+}
+
+fn reference(text: &str) -> PaymentRef {
+    PaymentRef::new(text).expect("well-formed")
+}
+
+fn refund(order: OrderId, name: &str, minor: i64) -> Payout {
+    Payout::Refund {
+        order,
+        reference: reference(name),
+        amount: money(minor),
+    }
+}
+
+fn withdrawal(name: &str, to: &str, minor: i64) -> Payout {
+    Payout::Withdrawal {
+        user: user(to),
+        reference: reference(name),
+        amount: money(minor),
+    }
+}
+
+fn not_owed<T>(owed: i64, asked: i64) -> Result<T, LedgerError> {
+    let (owed, asked) = (money(owed), money(asked));
+    Err(LedgerError::NotOwed { owed, asked })
+}
+
+/// How much was paid out, and whether just now.
+fn posted(paid_out: Result<PaidOut, LedgerError>) -> Result<(i64, bool), LedgerError> {
+    paid_out.map(|paid_out| (paid_out.amount.minor, paid_out.fresh))
+}
+
+/// What is owed for an order can be paid back in parts, each once, and no more than that.
+pub async fn a_refund_is_posted_once_and_up_to_what_is_owed<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(3)).await;
+    for name in ["a", "b"] {
+        case.granted(target.one(name)).await;
+    }
+    let (twice, returned) = (case.nth(target, 1), case.nth(target, 2));
+    case.pay(twice, "p").await;
+    case.pay(returned, "p").await;
+    case.settle().await;
+    assert_eq!(
+        case.ledger().pay_out(&refund(twice, "r", 1)).await,
+        not_owed(0, 1)
+    );
+    assert_eq!(case.pay(twice, "q").await.0, PaymentOutcome::RefundDue);
+    case.try_return(returned)
+        .await
+        .expect("a paid order is returned");
+    assert_eq!(case.pay(returned, "q").await.0, PaymentOutcome::RefundDue);
+    case.settle().await;
+    let owed = case
+        .ledger()
+        .owed(returned)
+        .await
+        .expect("the ledger answers");
+    let owed = owed.expect("the ledger has the order");
+    assert_eq!(
+        (owed.user, owed.due, owed.refunded_minor),
+        (user("b"), money(200), 0)
+    );
+
+    for restarts in 0..2 {
+        let fresh = restarts == 0;
+        let ledger = case.ledger();
+        let part = ledger.pay_out(&refund(returned, "r-1", 150)).await;
+        assert_eq!(posted(part), Ok((150, fresh)));
+        let all = ledger.pay_out(&refund(twice, "r-2", 100)).await;
+        assert_eq!(posted(all), Ok((100, fresh)));
+        // The reference is one refund's, whatever else is owed.
+        for other in [refund(returned, "r-1", 50), refund(twice, "r-1", 150)] {
+            let answer = ledger.pay_out(&other).await;
+            assert_eq!(answer, Err(LedgerError::ReferenceUsed));
+        }
+        let too_much = ledger.pay_out(&refund(returned, "r-3", 51)).await;
+        assert_eq!(too_much, not_owed(50, 51));
+        case.restart().await;
+    }
+    assert_eq!(case.balance("a").await, (0, 0));
+    assert_eq!(case.balance("b").await, (0, 50));
+    let rest = case.ledger().pay_out(&refund(returned, "r-3", 50)).await;
+    assert_eq!(posted(rest), Ok((50, true)));
+    let none_left = case.ledger().pay_out(&refund(returned, "r-4", 1)).await;
+    assert_eq!(none_left, not_owed(0, 1));
+    // More comes to be owed for the same order.
+    case.pay(returned, "s").await;
+    case.settle().await;
+    let more = case.ledger().pay_out(&refund(returned, "r-4", 100)).await;
+    assert_eq!(posted(more), Ok((100, true)));
+    let owed = case
+        .ledger()
+        .owed(returned)
+        .await
+        .expect("the ledger answers");
+    assert_eq!(
+        owed.map(|owed| (owed.left(), owed.refunded_minor)),
+        Some((money(0), 300))
+    );
+
+    let ledger = case.ledger();
+    for minor in [i64::MIN, -1, 0, AMOUNT_MINOR_MAX + 1] {
+        let answer = ledger.pay_out(&refund(twice, "r-5", minor)).await;
+        assert_eq!(answer, Err(LedgerError::AmountOutOfRange), "{minor}");
+    }
+    let unknown = target.order(9_999_999);
+    assert_eq!(ledger.owed(unknown).await, Ok(None));
+    assert_eq!(
+        ledger.pay_out(&refund(unknown, "r-5", 1)).await,
+        not_owed(0, 1)
+    );
+    for (name, minor) in [("a", 100), ("b", 300)] {
+        case.refunded(name, minor);
+    }
+}
+
+/// Refunds of one order that are asked for at once take no more than is owed for it, though the buyer is owed more.
+pub async fn refunds_at_once_pay_what_is_owed_and_no_more<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(4).limit(4)).await;
+    for key in ["k", "l"] {
+        case.granted(target.keyed("a", 1, key)).await;
+    }
+    for (n, payment) in [(1, "p"), (1, "q"), (2, "p"), (2, "q")] {
+        case.pay(case.nth(target, n), payment).await;
+    }
+    case.settle().await;
+    let (order, ledger) = (case.nth(target, 1), case.ledger());
+    let payouts: Vec<_> = (0..12)
+        .map(|n| refund(order, &format!("r-{}", n % 6), 60))
+        .collect();
+    let answers = join_all(payouts.iter().map(|payout| ledger.pay_out(payout))).await;
+    let fresh = |answer: &&Result<PaidOut, _>| matches!(answer, Ok(paid_out) if paid_out.fresh);
+    assert_eq!(answers.iter().filter(fresh).count(), 1, "{answers:?}");
+    for answer in answers.iter().filter(|answer| answer.is_err()) {
+        assert_eq!(*answer, not_owed(40, 60));
+    }
+    assert_eq!(case.balance("a").await, (0, 140));
+    case.refunded("a", 60);
+}
+
+/// A withdrawal takes what a user can spend, once, and never what is not there.
+pub async fn a_withdrawal_takes_what_is_there<S: Subject>(case: &mut Scenario<S>) {
+    case.deposit("a", 100).await;
+    let funds = |held, needed| {
+        let (held, needed) = (money(held), money(needed));
+        Err(LedgerError::InsufficientFunds { held, needed })
+    };
+    let ledger = case.ledger();
+    assert_eq!(
+        ledger.pay_out(&withdrawal("w-0", "a", 101)).await,
+        funds(100, 101)
+    );
+    assert_eq!(
+        ledger.pay_out(&withdrawal("w-0", "nobody", 1)).await,
+        funds(0, 1)
+    );
+    let euros: Currency = "EUR".parse().expect("a currency");
+    let other = Payout::Withdrawal {
+        user: user("a"),
+        reference: reference("w-0"),
+        amount: Money::new(1, euros),
+    };
+    assert!(ledger.pay_out(&other).await.is_err());
+    // Twelve at once, of which each is asked for twice: as many as there is money for.
+    let payouts: Vec<_> = (0..24)
+        .map(|n| withdrawal(&format!("w-{}", n % 12), "a", 30))
+        .collect();
+    let answers = join_all(payouts.iter().map(|payout| ledger.pay_out(payout))).await;
+    let fresh = |answer: &&Result<PaidOut, _>| matches!(answer, Ok(paid_out) if paid_out.fresh);
+    assert_eq!(answers.iter().filter(fresh).count(), 3, "{answers:?}");
+    assert_eq!(case.balance("a").await, (10, 0));
+    let made = answers
+        .iter()
+        .position(Result::is_ok)
+        .expect("one was made")
+        % 12;
+    let name = format!("w-{made}");
+    case.restart().await;
+    let again = case.ledger().pay_out(&withdrawal(&name, "a", 30)).await;
+    assert_eq!(posted(again), Ok((30, false)));
+    for other in [withdrawal(&name, "a", 10), withdrawal(&name, "b", 30)] {
+        let answer = case.ledger().pay_out(&other).await;
+        assert_eq!(answer, Err(LedgerError::ReferenceUsed));
+    }
+    case.deposited("a", -90);
+
+    // A seller whose account is below 0 is paid nothing out, and what a seller was paid out is not there for a return.
+    let target = case.open(sale(1)).await;
+    case.granted(target.one("b")).await;
+    case.pay(case.nth(target, 1), "p").await;
+    case.settle().await;
+    let all = case
+        .ledger()
+        .pay_out(&withdrawal("seller", OWNER, 100))
+        .await;
+    assert_eq!(posted(all), Ok((100, true)));
+    case.try_return(case.nth(target, 1))
+        .await
+        .expect("a paid order is returned");
+    case.settle().await;
+    assert_eq!(case.balance(OWNER).await, (-100, 0));
+    let below = case.ledger().pay_out(&withdrawal("more", OWNER, 1)).await;
+    assert_eq!(below, funds(-100, 1));
+    case.deposited(OWNER, -100);
+}
+
+/// A deposit is taken back whole and once, while the user has it.
+pub async fn a_deposit_is_reversed_once<S: Subject>(case: &mut Scenario<S>) {
+    let deposit = Uuid::from_u128(3 << 90);
+    let reversal = |whose: &str, deposit| Payout::Reversal {
+        user: user(whose),
+        deposit,
+    };
+    let made = case.ledger().deposit(deposit, &user("a"), money(70)).await;
+    assert_eq!(made, Ok(()));
+    let unknown = Err(LedgerError::UnknownDeposit);
+    let nobodys = Uuid::from_u128(4 << 90);
+    for (whose, deposit) in [("b", deposit), ("a", nobodys)] {
+        let answer = case.ledger().pay_out(&reversal(whose, deposit)).await;
+        assert_eq!(answer, unknown);
+    }
+    let spent = case.ledger().pay_out(&withdrawal("w", "a", 1)).await;
+    assert_eq!(posted(spent), Ok((1, true)));
+    let answer = case.ledger().pay_out(&reversal("a", deposit)).await;
+    let (held, needed) = (money(69), money(70));
+    assert_eq!(answer, Err(LedgerError::InsufficientFunds { held, needed }));
+    case.deposit("a", 100).await;
+    for fresh in [true, false] {
+        let answer = case.ledger().pay_out(&reversal("a", deposit)).await;
+        assert_eq!(posted(answer), Ok((70, fresh)));
+        case.restart().await;
+    }
+    assert_eq!(
+        case.ledger().pay_out(&reversal("b", deposit)).await,
+        unknown
+    );
+    // It was made: it is not made again.
+    let again = case.ledger().deposit(deposit, &user("a"), money(70)).await;
+    assert_eq!(again, Ok(()));
+    assert_eq!(case.balance("a").await, (99, 0));
+    case.deposited("a", -1);
+}
