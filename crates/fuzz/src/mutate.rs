@@ -114,6 +114,10 @@ impl Draft {
         })
     }
 
+    pub(crate) fn has_body(&self) -> bool {
+        self.body.is_some()
+    }
+
     /// Changes what the request says, but not where it ends.
     pub(crate) fn change(&mut self, random: &mut ChaCha8Rng) {
         match random.random_range(0..8) {
