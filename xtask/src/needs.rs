@@ -38,8 +38,10 @@ const NEEDS: &str = "
     rabbitmq-server | rabbitmq-server | tests of the broker
     nginx-light | nginx | tests of deploy/nginx.conf
     prometheus | promtool | tests of the alarms
+    curl | curl | tests of docs/API.md
+    openssl | openssl | the same
     python3-venv | python3:ensurepip | the tools that check the API
-    nodejs | node | the client of the API in TypeScript
+    nodejs | node | the client of the API in TypeScript; tests of docs/API.md
     npm | npm | the same
 ";
 
