@@ -3,6 +3,7 @@
 mod gate;
 mod limits;
 mod order_check;
+mod process;
 mod transport;
 
 use std::{sync::OnceLock, time::Duration};
@@ -20,7 +21,7 @@ use qiang_core::{
 use utoipa::openapi::OpenApi;
 
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
-use self::{gate::GateMetrics, transport::TransportMetrics};
+use self::{gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics};
 use crate::gauges::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -108,6 +109,7 @@ pub(crate) struct Metrics {
     settlement_lag: Gauge,
     stopped: Gauge,
     stuck: Gauge,
+    process: ProcessMetrics,
     pub(crate) connections: Gauge,
 }
 
@@ -172,6 +174,7 @@ impl Metrics {
                 "1 while settlement does not go on, on one partition at least; /readyz says why",
             ),
             connections: gauge("qiang_http_connections", "Open connections"),
+            process: ProcessMetrics::new(&recorder),
             handle: recorder.handle(),
             transport: OnceLock::new(),
             recorder,
@@ -268,6 +271,7 @@ impl Metrics {
         if let Some(reports) = gauges.reconciliation() {
             self.show_reconciliation(&reports);
         }
+        self.process.show(&self.recorder);
         self.handle.render()
     }
 
