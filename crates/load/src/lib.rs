@@ -2,7 +2,8 @@
 //! saw.
 //!
 //! Used by the demonstration and the benchmarks. It speaks to the service over real connections and knows nothing
-//! of its insides.
+//! of its insides. Its [`client`] is not `qiang-client`: one task drives each connection, nothing is parsed that is not
+//! counted, and nothing is tried again, so that what is measured is the service, and every answer is seen as it came.
 
 pub mod client;
 pub mod load_generator;

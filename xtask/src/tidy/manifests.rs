@@ -25,10 +25,10 @@ const ALLOWED: &str = "
     embedded: core
     fuzz: testkit
     ledger: core
-    load:
+    load: client
     nemesis: load testkit
     node: api broker control core embedded ledger redis
-    qiang: audit core load node
+    qiang: audit client core load node
     redis: connect core
     testkit: core
     xtask:
@@ -39,6 +39,7 @@ const ALLOWED: &str = "
 const ALLOWED_IN_TESTS: &str = "
     api: embedded node
     audit: embedded ledger redis
+    client: core embedded node
     qiang: broker control embedded ledger redis
     redis: control embedded
 ";

@@ -5,16 +5,14 @@ mod report;
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use hyper::header::HeaderValue;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rand::{SeedableRng as _, rngs::StdRng, seq::SliceRandom as _};
-use serde_json::{Value, json};
 
 use self::report::{Outcome, Report};
+use qiang_client::{CampaignId, Client, Currency, Money, NewRedPacket, NewSale, SplitRuleName};
 use qiang_load::{
-    client::Client,
     load_generator::{self, LoadPlan, Results, User},
     verdict::{self, Verdict},
 };
@@ -25,6 +23,8 @@ use qiang_node::{
 
 /// Minor units of the demonstration's red packet: ¥1,000.00.
 const TOTAL_MINOR: i64 = 100_000;
+/// Who sends it.
+const SENDER: &str = "sender";
 /// How long the ledger may take to catch up before the demonstration gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
@@ -93,11 +93,9 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         }
         _ => LocalService::start(false).await?,
     };
-    let operator = bearer(&local, "shop", "send claim operate")?;
-    let sender = bearer(&local, "sender", "send")?;
-    let mut client = Client::connect(local.addr()).await?;
-    let packet = open_packet(&mut client, &operator, &sender, args.shares).await?;
-    let sale = open_sale(&mut client, &operator, args.stock).await?;
+    let operator = client(&local, "shop", "send claim operate")?;
+    let packet = open_packet(&local, &operator, args.shares).await?;
+    let sale = open_sale(&operator, args.stock).await?;
 
     let users = (0..args.users).map(|n| {
         Ok(User {
@@ -145,17 +143,14 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let packet_verdict = verdict::judge(&packet_load.seen, u64::from(args.shares))?;
     let sale_verdict = verdict::judge(&sale_load.seen, u64::from(args.stock))?;
     local.settle(SETTLE_MAX).await?;
-    let packet_state = client
-        .get(&format!("/v1/red-packets/{packet}"), &operator)
-        .await?
-        .success()?;
+    let packet_state = operator.red_packet(&packet).await?;
     let audited = audit(&local).await?;
     let report = Report {
         packet: Outcome::of(args.users, args.shares, &packet_verdict, &packet_load),
         sale: Outcome::of(args.users, args.stock, &sale_verdict, &sale_load),
         total_minor: TOTAL_MINOR,
-        remaining_minor: minor(&packet_state, "remaining")?,
-        refunded_minor: minor(&packet_state, "refunded")?,
+        remaining_minor: packet_state.remaining.amount,
+        refunded_minor: packet_state.refunded.amount,
         luckiest: luckiest(&packet_verdict),
         shares: packet_verdict.grants.iter().map(|grant| grant.2).collect(),
         audit: audited,
@@ -184,43 +179,34 @@ fn user(n: u32) -> String {
     format!("user-{n}")
 }
 
+/// What makes the campaigns and reads what became of them.
+fn client(local: &LocalService, user: &str, scope: &str) -> anyhow::Result<Client> {
+    let bearer = local.tokens().bearer(user, scope)?;
+    let token = bearer.trim_start_matches("Bearer ");
+    let client = Client::builder(&format!("http://{}", local.addr())).token(token);
+    Ok(client.build()?)
+}
+
 async fn open_packet(
-    client: &mut Client,
-    operator: &HeaderValue,
-    sender: &HeaderValue,
+    local: &LocalService,
+    operator: &Client,
     shares: u32,
-) -> anyhow::Result<String> {
-    let deposit = json!({ "amount": TOTAL_MINOR, "currency": "CNY" });
-    client
-        .create("/v1/accounts/sender/deposits", operator, &deposit)
-        .await?;
-    let packet = json!({
-        "title": "恭喜发财",
-        "total": { "amount": TOTAL_MINOR, "currency": "CNY" },
-        "shares": shares,
-        "split": { "rule": "double_average", "min": 1 },
-    });
-    client.create("/v1/red-packets", sender, &packet).await
+) -> anyhow::Result<CampaignId> {
+    let total = Money::new(TOTAL_MINOR, yuan()?);
+    operator.deposit(&SENDER.parse()?, total).await?;
+    let packet = NewRedPacket::new("恭喜发财", total, shares, SplitRuleName::DoubleAverage);
+    let sender = client(local, SENDER, "send")?;
+    Ok(sender.create_red_packet(&packet).await?.id)
 }
 
-async fn open_sale(
-    client: &mut Client,
-    operator: &HeaderValue,
-    stock: u32,
-) -> anyhow::Result<String> {
-    let sale = json!({
-        "title": "Phone, one a customer",
-        "stock": stock,
-        "per_user_limit": 1,
-        "unit_price": { "amount": 99_900, "currency": "CNY" },
-        "hold_seconds": 900,
-    });
-    client.create("/v1/sales", operator, &sale).await
+async fn open_sale(operator: &Client, stock: u32) -> anyhow::Result<CampaignId> {
+    let price = Money::new(99_900, yuan()?);
+    let sale = NewSale::new("Phone, one a customer", u64::from(stock), price);
+    Ok(operator.create_sale(&sale).await?.id)
 }
 
-fn minor(packet: &Value, field: &str) -> anyhow::Result<i64> {
-    let amount = packet[field]["amount"].as_i64();
-    amount.with_context(|| format!("a red packet without {field}"))
+fn yuan() -> anyhow::Result<Currency> {
+    Ok("CNY".parse()?)
 }
 
 /// Everybody clicks once, in random order. One user in ten clicks twice at once, on two connections; another one in
@@ -268,7 +254,7 @@ async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
     tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await?
 }
 
-fn print_links(local: &LocalService, packet: &str, sale: &str) -> anyhow::Result<()> {
+fn print_links(local: &LocalService, packet: &CampaignId, sale: &CampaignId) -> anyhow::Result<()> {
     let base = format!("http://{}", local.addr());
     let token = local.tokens().bearer("you", "claim send operate")?;
     eprintln!("Serving on until Ctrl-C:");

@@ -1,0 +1,270 @@
+//! The bodies of answers. What fields they have beside these is ignored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{CampaignId, Id, OrderId, UserId},
+    values::{Money, Timestamp},
+    words::{
+        AckLevel, AudienceKind, Draws, OrderState, PaymentOutcome, Phase, PlaceState, Requirement,
+        SplitRuleName,
+    },
+};
+
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub struct $name { $(
+            $(#[$field_doc])*
+            pub $field: $type,
+        )* }
+    )* };
+}
+
+bodies! {
+    /// A campaign's numbers. Always supply = granted + remaining + returned.
+    State {
+        /// Where it is in its life.
+        phase: Phase,
+        /// Shares or units there ever were.
+        supply: u64,
+        /// Those that users have.
+        granted: u64,
+        /// Those that can still be had.
+        remaining: u64,
+        /// Those that went back at the close.
+        returned: u64,
+        /// The first instant at which claims are accepted.
+        starts_at: Timestamp,
+        /// The first instant at which they no longer are.
+        ends_at: Timestamp,
+        /// The server's time.
+        now: Timestamp,
+    }
+    /// A flash sale.
+    Sale {
+        /// Its id.
+        id: CampaignId,
+        /// Who sells.
+        seller: UserId,
+        /// What people see.
+        title: String,
+        /// The seller's id of the product.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        product_id: Option<Id>,
+        /// What it is, in words.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        description: Option<String>,
+        /// Where its picture is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        image_url: Option<String>,
+        /// Units there are in all.
+        stock: u64,
+        /// Units that one user may have.
+        per_user_limit: u32,
+        /// The price of one unit.
+        unit_price: Money,
+        /// How long an unpaid order keeps its units.
+        hold_seconds: u32,
+        /// What a grant survives.
+        ack: AckLevel,
+        /// Users on their way to a decision for each unit that is left, in percent; 0: all.
+        admission_percent: u32,
+        /// Whether claims wait in line.
+        waiting_room: bool,
+        /// What a claim needs.
+        requirements: Vec<Requirement>,
+        /// Who may take part; none: everybody.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audience: Option<AudienceKind>,
+        /// When it was created.
+        created_at: Timestamp,
+        /// Since when lists do not show it unless asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        archived_at: Option<Timestamp>,
+        /// Its numbers.
+        state: State,
+    }
+    /// A red packet.
+    RedPacket {
+        /// Its id.
+        id: CampaignId,
+        /// Who sends it.
+        sender: UserId,
+        /// What people see.
+        title: String,
+        /// What is shared out.
+        total: Money,
+        /// How many shares.
+        shares: u32,
+        /// How the total becomes shares.
+        split: SplitRule,
+        /// What a grant survives.
+        ack: AckLevel,
+        /// Who may see the draws.
+        draws: Draws,
+        /// Whether claims wait in line.
+        waiting_room: bool,
+        /// What a claim needs.
+        requirements: Vec<Requirement>,
+        /// Who may take part; none: everybody.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        audience: Option<AudienceKind>,
+        /// What users have.
+        claimed: Money,
+        /// What can still be had.
+        remaining: Money,
+        /// What went back to the sender.
+        refunded: Money,
+        /// The SHA-256 over seed and split.
+        commitment: String,
+        /// What the shares are drawn from, once nobody gains by knowing it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seed: Option<String>,
+        /// The largest share, once all are claimed or the packet is closed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        luckiest: Option<Share>,
+        /// When it was created.
+        created_at: Timestamp,
+        /// Since when lists do not show it unless asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        archived_at: Option<Timestamp>,
+        /// Its numbers.
+        state: State,
+    }
+    /// A red packet in a list.
+    ListedRedPacket {
+        /// Its id.
+        id: CampaignId,
+        /// Who sends it.
+        sender: UserId,
+        /// What people see.
+        title: String,
+        /// What is shared out.
+        total: Money,
+        /// How many shares.
+        shares: u32,
+        /// How the total becomes shares.
+        split: SplitRule,
+        /// When it was created.
+        created_at: Timestamp,
+        /// Since when lists do not show it unless asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        archived_at: Option<Timestamp>,
+        /// Its numbers, as settled.
+        state: State,
+    }
+    /// One share that was claimed.
+    Share {
+        /// The grant's number, from 1.
+        number: u32,
+        /// Who has it.
+        user: UserId,
+        /// How much.
+        amount: Money,
+        /// When it was granted.
+        granted_at: Timestamp,
+    }
+    /// A grant, and for a sale its order. A repeated claim gets the same one.
+    Grant {
+        /// The campaign that granted.
+        campaign: CampaignId,
+        /// Its number in its campaign, from 1.
+        number: u32,
+        /// The order's id; sales only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        order: Option<OrderId>,
+        /// Units; 1 for a share.
+        quantity: u32,
+        /// The share's money, or the order's price.
+        amount: Money,
+        /// When it was decided.
+        granted_at: Timestamp,
+        /// Where the order is in its life; sales only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        state: Option<OrderState>,
+        /// When the hold of an unpaid order ends; sales only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hold_until: Option<Timestamp>,
+        /// What the grant survives.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ack: Option<AckLevel>,
+    }
+    /// An order: whose it is, and the grant.
+    Order {
+        /// The buyer.
+        user: UserId,
+        /// Payments that are owed back.
+        refunds_due: u32,
+        /// The grant.
+        #[serde(flatten)]
+        grant: Grant,
+    }
+    /// What became of a payment.
+    Payment {
+        /// What.
+        outcome: PaymentOutcome,
+        /// The order.
+        order: Order,
+    }
+    /// Where a user stands in line.
+    Place {
+        /// It waits, or what became of it.
+        state: PlaceState,
+        /// The order of entry.
+        place: u64,
+        /// While it waits: how many are before it, at most.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ahead: Option<u64>,
+        /// What was granted.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        grant: Option<Grant>,
+    }
+    /// What a user has.
+    Account {
+        /// Whose it is.
+        user: UserId,
+        /// One for each currency.
+        balances: Vec<Balance>,
+        /// Whether everything granted before the request is in it. If not, ask again.
+        settled: bool,
+    }
+    /// What a user has in one currency.
+    Balance {
+        /// What can be spent.
+        available: Money,
+        /// Payments that are owed back.
+        refunds_due: Money,
+    }
+    /// A deposit that was made.
+    Deposit {
+        /// Its id.
+        id: Id,
+        /// Whose account it went to.
+        user: UserId,
+        /// How much.
+        amount: Money,
+    }
+    /// An invitation to a campaign. Whoever holds it may take part.
+    Invitation {
+        /// What a claim shows.
+        invitation: String,
+        /// The first instant at which it is not valid any more.
+        expires_at: Timestamp,
+    }
+}
+
+/// How a total becomes shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitRule {
+    /// The rule.
+    pub rule: SplitRuleName,
+    /// The smallest share, in minor units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<i64>,
+    /// The largest share, in minor units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<i64>,
+}

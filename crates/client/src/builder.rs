@@ -1,0 +1,113 @@
+//! How a client is made: where the service is, and every bound there is.
+
+use std::{sync::Arc, time::Duration};
+
+use hyper::{Uri, http::uri::Scheme};
+use tokio::sync::Semaphore;
+
+use crate::{
+    client::{Bounds, Client, Shared, bearer},
+    error::Error,
+    wire::Wire,
+};
+
+/// A call takes at most this long, with all its attempts.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// An attempt whose answer takes longer is given up and repeated.
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
+/// Calls under way at a time.
+const IN_FLIGHT_MAX: usize = 64;
+/// The first pause is up to this, and each further one up to twice as much as the one before.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// Makes a [`Client`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Builder {
+    url: String,
+    token: Option<String>,
+    bounds: Bounds,
+}
+
+impl Client {
+    /// A client of the service at this URL, `http://` or `https://`. A path in it comes before all others.
+    pub fn builder(url: &str) -> Builder {
+        Builder {
+            url: url.to_owned(),
+            token: None,
+            bounds: Bounds {
+                deadline: DEADLINE,
+                attempt_max: ATTEMPT_MAX,
+                in_flight_max: IN_FLIGHT_MAX,
+                backoff_first: BACKOFF_FIRST,
+                backoff_max: BACKOFF_MAX,
+            },
+        }
+    }
+}
+
+impl Builder {
+    /// The bearer token of all requests. Default: none.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// How long a call may take with all its attempts and pauses; default 30 s.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.bounds.deadline = deadline;
+        self
+    }
+
+    /// After how long without an answer an attempt is given up and repeated under the same key; default 10 s.
+    pub fn attempt_max(mut self, attempt_max: Duration) -> Self {
+        self.bounds.attempt_max = attempt_max;
+        self
+    }
+
+    /// How many calls may be under way at a time, over all clones; default 64. Streams of places count apart: as many
+    /// again.
+    pub fn in_flight_max(mut self, calls: usize) -> Self {
+        self.bounds.in_flight_max = calls;
+        self
+    }
+
+    /// The pause before the first repetition is a random one up to `first`, each further one up to twice as long as the
+    /// one before, and none is longer than `max`; default 50 ms and 2 s. It comes on top of a `Retry-After`.
+    pub fn backoff(mut self, first: Duration, max: Duration) -> Self {
+        self.bounds.backoff_first = first;
+        self.bounds.backoff_max = max;
+        self
+    }
+
+    /// The client. It connects when it is first asked, and needs a runtime of tokio then.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the URL is none, the token cannot stand in a header, or no call may be in flight.
+    pub fn build(self) -> Result<Client, Error> {
+        let url = &self.url;
+        let invalid = || Error::Usage(format!("`{url}` is no URL such as http://127.0.0.1:8080"));
+        let uri: Uri = url.parse().map_err(|_| invalid())?;
+        let scheme = uri.scheme().ok_or_else(invalid)?;
+        let is_secure = *scheme == Scheme::HTTPS;
+        if uri.host().is_none() || uri.query().is_some() || !is_secure && *scheme != Scheme::HTTP {
+            return Err(invalid());
+        }
+        if !(1..=Semaphore::MAX_PERMITS).contains(&self.bounds.in_flight_max) {
+            return Err(Error::usage("in_flight_max must be at least 1"));
+        }
+        let calls = self.bounds.in_flight_max;
+        Ok(Client {
+            shared: Arc::new(Shared {
+                base: url.trim_end_matches('/').to_owned(),
+                wire: Wire::new(is_secure)?,
+                turns: Semaphore::new(calls),
+                streams: Arc::new(Semaphore::new(calls)),
+                bounds: self.bounds,
+            }),
+            bearer: self.token.as_deref().map(bearer).transpose()?,
+            key: None,
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! A call: attempts under one key, until there is an answer that decides it or the deadline has come.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Method, Request, StatusCode,
+    header::{
+        ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    client::{Client, Shared},
+    error::Error,
+    ids::IdempotencyKey,
+    problem::Problem,
+    wire::{Answer, Failure},
+};
+
+const USER_AGENT_VALUE: &str = concat!("qiang-client/", env!("CARGO_PKG_VERSION"));
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROBLEM_JSON: &[u8] = b"application/problem+json";
+/// Answers 503 that decide: nothing is gained by asking again at once.
+const OUTCOMES: [&str; 1] = ["paused"];
+/// Answers that leave open whether the request was carried out. Those of proxies have no problem of ours.
+const UNCERTAIN: [&str; 2] = ["uncertain", "about:blank"];
+
+/// A request, as often as it is sent.
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    /// Path and query.
+    path: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+    key: Option<IdempotencyKey>,
+    pub(crate) until: Option<Instant>,
+}
+
+impl Call {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::GET,
+            path: path.into(),
+            headers: vec![(ACCEPT, JSON)],
+            body: Bytes::new(),
+            key: None,
+            until: None,
+        }
+    }
+
+    pub(crate) fn post(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::POST,
+            ..Self::get(path)
+        }
+    }
+
+    pub(crate) fn patch(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::PATCH,
+            ..Self::get(path)
+        }
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Error> {
+        let value = HeaderValue::from_str(value);
+        let value =
+            value.map_err(|_| Error::Usage(format!("{name}: it cannot stand in a header")))?;
+        self.headers.retain(|(other, _)| *other != name);
+        self.headers.push((name, value));
+        Ok(self)
+    }
+
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        self.body = serde_json::to_vec(body).map_err(Error::usage)?.into();
+        self.headers.push((CONTENT_TYPE, JSON));
+        Ok(self)
+    }
+
+    /// Under the client's key, or a new one.
+    pub(crate) fn keyed(mut self, client: &Client) -> Self {
+        let key = client.key.clone();
+        self.key = Some(key.unwrap_or_else(IdempotencyKey::random));
+        self
+    }
+
+    /// Not longer than this, whatever the client's deadline is.
+    pub(crate) fn until(mut self, until: Instant) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    pub(crate) fn request(&self, client: &Client) -> Result<Request<Full<Bytes>>, Error> {
+        let mut request = Request::builder()
+            .method(&self.method)
+            .uri(format!("{}{}", client.shared.base, self.path))
+            .header(USER_AGENT, USER_AGENT_VALUE);
+        if let Some(bearer) = &client.bearer {
+            request = request.header(AUTHORIZATION, bearer);
+        }
+        if let Some(key) = &self.key {
+            request = request.header(IDEMPOTENCY_KEY, key.as_str());
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request
+            .body(Full::new(self.body.clone()))
+            .map_err(Error::usage)
+    }
+}
+
+/// What an attempt came to.
+enum Attempt {
+    Done(Answer),
+    Refused(Box<Problem>),
+    Again {
+        last: Error,
+        after: Duration,
+        uncertain: bool,
+    },
+}
+
+impl Client {
+    /// When a call that begins now has to be over.
+    pub(crate) fn deadline(&self) -> Instant {
+        after(self.shared.bounds.deadline)
+    }
+
+    /// The answer of a call, as JSON.
+    pub(crate) async fn json<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        read(&self.call(&call).await?)
+    }
+
+    /// The answer of a call: a success, or 304.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Answer, Error> {
+        let until = call.until.unwrap_or_else(|| self.deadline());
+        let gave_up = |attempts, may_have_happened, last: Option<Error>| Error::GaveUp {
+            attempts,
+            may_have_happened: may_have_happened && call.key.is_some(),
+            key: call.key.clone(),
+            last: last.map(Box::new),
+        };
+        // Kept over attempts and pauses: while the service is down, callers wait here and not at its door.
+        let Ok(turn) = timeout_at(until, self.shared.turns.acquire()).await else {
+            return Err(gave_up(0, false, None));
+        };
+        // The semaphore is never closed.
+        let _turn = turn.map_err(Error::usage)?;
+        if Instant::now() >= until {
+            return Err(gave_up(0, false, None));
+        }
+        let (mut attempts, mut may_have_happened) = (0, false);
+        loop {
+            attempts += 1;
+            let (last, after) = match self.attempt(call.request(self)?, until).await {
+                Attempt::Done(answer) => return Ok(answer),
+                Attempt::Refused(problem) => return Err(Error::Problem(problem)),
+                Attempt::Again {
+                    last,
+                    after,
+                    uncertain,
+                } => {
+                    may_have_happened |= uncertain;
+                    (last, after)
+                }
+            };
+            let pause = after.saturating_add(self.jitter(attempts));
+            if pause >= until.saturating_duration_since(Instant::now()) {
+                return Err(gave_up(attempts, may_have_happened, Some(last)));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn attempt(&self, request: Request<Full<Bytes>>, until: Instant) -> Attempt {
+        let Shared { wire, bounds, .. } = &*self.shared;
+        let until = until.min(after(bounds.attempt_max));
+        match timeout_at(until, wire.exchange(request)).await {
+            Ok(Ok(answer)) => judge(answer),
+            Ok(Err(Failure { error, sent })) => Attempt::Again {
+                last: error,
+                after: Duration::ZERO,
+                uncertain: sent,
+            },
+            Err(_) => Attempt::Again {
+                last: Error::Connection {
+                    what: "no answer in time",
+                    source: None,
+                },
+                after: Duration::ZERO,
+                uncertain: true,
+            },
+        }
+    }
+
+    /// A random pause: up to twice as long after each attempt as after the one before (full jitter).
+    fn jitter(&self, attempts: u32) -> Duration {
+        let bounds = &self.shared.bounds;
+        let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
+        let longest = bounds
+            .backoff_first
+            .saturating_mul(doubled)
+            .min(bounds.backoff_max);
+        longest.mul_f64(rand::random::<f64>())
+    }
+}
+
+/// So long from now; a day at most.
+pub(crate) fn after(time: Duration) -> Instant {
+    Instant::now() + time.min(Duration::from_secs(86_400))
+}
+
+/// Whether an answer decides the call.
+fn judge(answer: Answer) -> Attempt {
+    let status = answer.status;
+    if status.is_success() || status == StatusCode::NOT_MODIFIED {
+        return Attempt::Done(answer);
+    }
+    let problem = Box::new(problem(&answer));
+    let is_again = match status {
+        StatusCode::SERVICE_UNAVAILABLE => !OUTCOMES.contains(&problem.kind()),
+        StatusCode::REQUEST_TIMEOUT
+        | StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::GATEWAY_TIMEOUT => true,
+        _ => false,
+    };
+    if !is_again {
+        return Attempt::Refused(problem);
+    }
+    Attempt::Again {
+        after: Duration::from_secs(problem.retry_after_s.unwrap_or(0)),
+        uncertain: UNCERTAIN.contains(&problem.kind()),
+        last: Error::Problem(problem),
+    }
+}
+
+/// What an answer says is the problem.
+pub(crate) fn problem(answer: &Answer) -> Problem {
+    let text = |name: HeaderName| answer.headers.get(name)?.to_str().ok();
+    let content_type = answer.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_problem = content_type.is_some_and(|found| found.starts_with(PROBLEM_JSON));
+    let said = is_problem
+        .then(|| serde_json::from_slice(&answer.body).ok())
+        .flatten();
+    let mut problem: Problem = said.unwrap_or_else(|| Problem::bare(answer.status));
+    problem.retry_after_s = text(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok());
+    let id = text(HeaderName::from_static("x-request-id")).map(str::to_owned);
+    problem.request_id = problem.request_id.or(id);
+    problem
+}
+
+/// The body of an answer.
+pub(crate) fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Error> {
+    let status = answer.status;
+    serde_json::from_slice(&answer.body)
+        .map_err(|error| Error::Answer(format!("{status}: {error}")))
+}

@@ -1,0 +1,112 @@
+//! Names of campaigns, orders, users and requests. They hold nothing that cannot stand in a path or a header.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// No id is longer.
+const ID_CHARS_MAX: usize = 128;
+
+/// A text that names nothing: empty, longer than 128 characters, or with others than visible ASCII characters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an id is 1 to 128 visible ASCII characters")]
+pub struct InvalidId;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                let is_valid = (1..=ID_CHARS_MAX).contains(&text.len())
+                    && text.bytes().all(|byte| byte.is_ascii_graphic());
+                is_valid.then_some(Self(text)).ok_or(InvalidId)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                text.to_owned().try_into()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    )* };
+}
+
+ids! {
+    /// A campaign: a red packet or a sale. The service makes it, a UUID.
+    CampaignId
+    /// An order. The service makes it: the sale's id and a number.
+    OrderId
+    /// A user, as tokens name it.
+    UserId
+    /// A name of something that the service has no rules of its own for, such as a product or a deposit.
+    Id
+    /// Names a request, so that its repetition is known as one.
+    IdempotencyKey
+}
+
+impl IdempotencyKey {
+    /// A key that nobody else has: 128 random bits.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(format!("{:032x}", rand::random::<u128>()))
+    }
+}
+
+/// A text as a segment of a path or a value in a query (RFC 3986).
+pub(crate) fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match plain(byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // A segment of dots alone would be taken for a way upwards.
+    match encoded.as_str() {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        _ => encoded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_cannot_leave_their_place() {
+        for bad in ["", "a b", "a\r\nb", "é", &"x".repeat(129)] {
+            assert_eq!(bad.parse::<UserId>(), Err(InvalidId), "{bad:?}");
+        }
+        let check = |id: &str, path: &str| {
+            assert_eq!(encoded(id), path);
+        };
+        check("ann", "ann");
+        check("a/../b?c#d%", "a%2F..%2Fb%3Fc%23d%25");
+        check("..", "%2E%2E");
+        check("a@b.c", "a%40b.c");
+        assert_ne!(IdempotencyKey::random(), IdempotencyKey::random());
+    }
+}

@@ -1,0 +1,50 @@
+//! Orders after the claim: their payment, and the ways back.
+
+use crate::{
+    answers::{Order, Payment},
+    call::Call,
+    client::Client,
+    error::Error,
+    ids::{OrderId, encoded},
+    requests::NewPayment,
+};
+
+impl Client {
+    /// An order. Buyers see their own.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn get_order(&self, id: &OrderId) -> Result<Order, Error> {
+        self.json(Call::get(path(id, ""))).await
+    }
+
+    /// Records a payment that arrived. The same reference again is a replay. Scope `operate`.
+    ///
+    /// # Errors
+    /// Problems such as `amount-mismatch` and `payment-used`; see [`Error`].
+    pub async fn pay_order(&self, id: &OrderId, payment: &NewPayment) -> Result<Payment, Error> {
+        let call = Call::post(path(id, "/payment")).json(payment)?;
+        self.json(call.keyed(self)).await
+    }
+
+    /// Gives a held order's units back. Again changes nothing. Buyers may for their own.
+    ///
+    /// # Errors
+    /// `order-conflict` where it is paid or expired; see [`Error`].
+    pub async fn cancel_order(&self, id: &OrderId) -> Result<Order, Error> {
+        self.json(Call::post(path(id, "/cancellation")).keyed(self))
+            .await
+    }
+
+    /// Takes a paid order back: its units are for sale again, its price is owed. Again changes nothing.
+    ///
+    /// # Errors
+    /// `order-conflict` where it is not paid, `return-period-over`; see [`Error`].
+    pub async fn return_order(&self, id: &OrderId) -> Result<Order, Error> {
+        self.json(Call::post(path(id, "/return")).keyed(self)).await
+    }
+}
+
+fn path(id: &OrderId, rest: &str) -> String {
+    format!("/v1/orders/{}{rest}", encoded(id.as_str()))
+}

@@ -1,0 +1,182 @@
+//! Money and time.
+
+use std::{
+    fmt,
+    str::FromStr,
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+/// A text that is no currency, amount or time. It says what one is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidValue(&'static str);
+
+/// A currency: an ISO 4217 code such as `CNY`. Whether there is one of that name, the service says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// The code.
+    pub fn as_str(&self) -> &str {
+        // Three capital letters are UTF-8.
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl FromStr for Currency {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        const INVALID: InvalidValue =
+            InvalidValue("a currency is three capital letters, such as CNY");
+        let code: [u8; 3] = text.as_bytes().try_into().map_err(|_| INVALID)?;
+        let is_code = code.iter().all(u8::is_ascii_uppercase);
+        is_code.then_some(Self(code)).ok_or(INVALID)
+    }
+}
+
+impl TryFrom<String> for Currency {
+    type Error = InvalidValue;
+
+    fn try_from(text: String) -> Result<Self, InvalidValue> {
+        text.parse()
+    }
+}
+
+impl From<Currency> for String {
+    fn from(currency: Currency) -> Self {
+        currency.as_str().to_owned()
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Money: whole minor units (fen, cents) of one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Money {
+    /// Minor units.
+    pub amount: i64,
+    /// Of what.
+    pub currency: Currency,
+}
+
+impl Money {
+    /// So many minor units.
+    pub const fn new(amount: i64, currency: Currency) -> Self {
+        Self { amount, currency }
+    }
+}
+
+/// `49900 CNY`: minor units and currency. How many of them make a unit is not said.
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.amount, self.currency)
+    }
+}
+
+/// An instant, in milliseconds since 1970 in UTC. In JSON and as text it is as in RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    const INVALID: InvalidValue =
+        InvalidValue("a time is written as in RFC 3339, such as 2026-11-21T20:00:00+08:00");
+
+    /// The instant so many milliseconds after the start of 1970.
+    ///
+    /// # Errors
+    /// When it is outside the years -9999 to 9999.
+    pub fn from_millis(millis: i64) -> Result<Self, InvalidValue> {
+        let instant = jiff::Timestamp::from_millisecond(millis);
+        instant.map_err(|_| Self::INVALID).map(|_| Self(millis))
+    }
+
+    /// Milliseconds since the start of 1970.
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let instant: jiff::Timestamp = text.parse().map_err(|_| Self::INVALID)?;
+        Ok(Self(instant.as_millisecond()))
+    }
+}
+
+impl TryFrom<String> for Timestamp {
+    type Error = InvalidValue;
+
+    fn try_from(text: String) -> Result<Self, InvalidValue> {
+        text.parse()
+    }
+}
+
+impl From<Timestamp> for String {
+    fn from(time: Timestamp) -> Self {
+        time.to_string()
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It was made from an instant of the calendar.
+        let instant = jiff::Timestamp::from_millisecond(self.0).map_err(|_| fmt::Error)?;
+        write!(f, "{instant:.3}")
+    }
+}
+
+impl TryFrom<SystemTime> for Timestamp {
+    type Error = InvalidValue;
+
+    fn try_from(time: SystemTime) -> Result<Self, InvalidValue> {
+        let millis = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_millis()),
+            Err(before) => i64::try_from(before.duration().as_millis()).map(|millis| -millis),
+        };
+        Self::from_millis(millis.map_err(|_| Self::INVALID)?)
+    }
+}
+
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> Self {
+        let distance = Duration::from_millis(time.0.unsigned_abs());
+        match time.0 < 0 {
+            true => Self::UNIX_EPOCH - distance,
+            false => Self::UNIX_EPOCH + distance,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_they_are_written() {
+        let time: Timestamp = "2026-11-21T20:00:00+08:00".parse().unwrap();
+        assert_eq!(time.to_string(), "2026-11-21T12:00:00.000Z");
+        assert_eq!(time.as_millis(), 1_795_262_400_000);
+        assert_eq!(Timestamp::try_from(SystemTime::from(time)), Ok(time));
+        assert!("2026-11-21T12:00:00".parse::<Timestamp>().is_err());
+        for bad in ["", "cny", "CN", "CNYY", "C€"] {
+            assert!(bad.parse::<Currency>().is_err(), "{bad}");
+        }
+        let money = Money::new(-5, "CNY".parse().unwrap());
+        assert_eq!(
+            serde_json::to_string(&money).unwrap(),
+            r#"{"amount":-5,"currency":"CNY"}"#
+        );
+        assert_eq!(money.to_string(), "-5 CNY");
+    }
+}

@@ -1,0 +1,108 @@
+//! Connections: kept alive and shared, over TLS where the URL says so. One exchange at a time on each.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{HeaderMap, Request, Response, StatusCode, body::Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+
+use crate::error::Error;
+
+/// Services close connections on which nothing is asked after 75 s: these are closed before.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// The largest answer is a page of a thousand shares.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The connections to a service.
+#[derive(Debug)]
+pub(crate) struct Wire(legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// An attempt without an answer.
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// Whether the service may have got the request.
+    pub(crate) sent: bool,
+}
+
+impl Wire {
+    /// Over TLS the service's certificate must be signed by an authority that this system trusts or, where it lists
+    /// none, Mozilla does.
+    pub(crate) fn new(is_secure: bool) -> Result<Self, Error> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT_MAX));
+        // Named, because a program that has two would have no default.
+        let provider = || rustls::crypto::aws_lc_rs::default_provider();
+        // The system's take a while to read, and over plain HTTP none is looked at.
+        let native = is_secure.then(|| {
+            HttpsConnectorBuilder::new()
+                .with_provider_and_native_roots(provider())
+                .ok()
+        });
+        let builder = match native.flatten() {
+            Some(native) => native,
+            None => {
+                let mozilla = HttpsConnectorBuilder::new();
+                mozilla
+                    .with_provider_and_webpki_roots(provider())
+                    .map_err(Error::usage)?
+            }
+        };
+        let connector = builder.https_or_http().enable_http1().wrap_connector(http);
+        let mut client = legacy::Client::builder(TokioExecutor::new());
+        client
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX);
+        Ok(Self(client.build(connector)))
+    }
+
+    /// Sends a request and reads the head of its answer.
+    pub(crate) async fn open(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Failure> {
+        self.0.request(request).await.map_err(|error| Failure {
+            sent: !error.is_connect(),
+            error: Error::Connection {
+                what: match error.is_connect() {
+                    true => "cannot connect to the service",
+                    false => "the connection broke",
+                },
+                source: Some(error.into()),
+            },
+        })
+    }
+
+    /// Sends a request and reads its whole answer.
+    pub(crate) async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, Failure> {
+        let (head, body) = self.open(request).await?.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|source| Failure {
+            sent: true,
+            error: Error::Connection {
+                what: "the connection broke within an answer",
+                source: Some(source),
+            },
+        })?;
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body: body.to_bytes(),
+        })
+    }
+}

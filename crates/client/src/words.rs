@@ -1,0 +1,154 @@
+//! Closed sets of words. A word that this client does not know reads as `Other`: services are newer than clients.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// A text that is none of the words. It says which there are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("choose one of {0}")]
+pub struct UnknownWord(String);
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $word:ident = $text:literal,)* })*) => { $(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$word_doc])* #[serde(rename = $text)] $word,)*
+            /// A word that this client does not know.
+            #[serde(other, rename = "other")]
+            Other,
+        }
+
+        impl $name {
+            /// The word on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$word => $text,)* Self::Other => "other" }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                match text {
+                    $($text => Ok(Self::$word),)*
+                    _ => Err(UnknownWord([$($text),*].join(", "))),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    )* };
+}
+
+words! {
+    /// Where a campaign is in its life.
+    Phase {
+        /// It is being made.
+        Draft = "draft",
+        /// It has not started.
+        Scheduled = "scheduled",
+        /// Claims are accepted.
+        Live = "live",
+        /// Nothing is granted for now.
+        Paused = "paused",
+        /// No claim is accepted any more; holds run on.
+        Ended = "ended",
+        /// What was left has gone back.
+        Closed = "closed",
+    }
+    /// Where an order is in its life.
+    OrderState {
+        /// Reserved until it is paid, or its hold ends.
+        Held = "held",
+        /// Paid.
+        Paid = "paid",
+        /// Its units went back on demand.
+        Cancelled = "cancelled",
+        /// Its units went back because it was not paid in time.
+        Expired = "expired",
+        /// Its units came back after it was paid.
+        Returned = "returned",
+    }
+    /// What a grant survives before it is acknowledged.
+    AckLevel {
+        /// A crash of a service node.
+        Memory = "memory",
+        /// The loss of the primary.
+        Replica = "replica",
+        /// `kill -9` and power loss.
+        Fsync = "fsync",
+        /// The loss of the engine.
+        Ledger = "ledger",
+    }
+    /// What became of a place in line.
+    PlaceState {
+        /// It waits.
+        Waiting = "waiting",
+        /// The claim was granted.
+        Granted = "granted",
+        /// Nothing was left.
+        SoldOut = "sold_out",
+        /// The user has as much as allowed.
+        LimitReached = "limit_reached",
+        /// The campaign had ended.
+        Ended = "ended",
+        /// There is no such campaign any more.
+        UnknownCampaign = "unknown_campaign",
+        /// The key was used for a different request.
+        KeyReused = "key_reused",
+        /// The user is not in line any more; claim again.
+        None = "none",
+    }
+    /// What became of a payment.
+    PaymentOutcome {
+        /// It paid the order.
+        Paid = "paid",
+        /// The order had expired and could be reserved again.
+        Reinstated = "reinstated",
+        /// It buys nothing any more and is owed back.
+        RefundDue = "refund_due",
+    }
+    /// What a claim needs beside a token.
+    Requirement {
+        /// A grab ticket. The client gets it by itself.
+        Ticket = "ticket",
+        /// That the shop allows the order.
+        OrderCheck = "order_check",
+    }
+    /// Who may take part.
+    AudienceKind {
+        /// Users that are named.
+        Users = "users",
+        /// Whoever shows an invitation.
+        Invitation = "invitation",
+        /// Whoever says the passphrase.
+        Passphrase = "passphrase",
+    }
+    /// Who may see the draws of a packet.
+    Draws {
+        /// Everybody.
+        Everybody = "everybody",
+        /// Those who have a share, and the sender.
+        Grabbers = "grabbers",
+        /// The sender alone.
+        Sender = "sender",
+    }
+    /// How a total becomes shares.
+    SplitRuleName {
+        /// Bell-shaped around the mean.
+        Normal = "normal",
+        /// Each share up to twice the mean of what remains.
+        DoubleAverage = "double_average",
+        /// All the same.
+        Equal = "equal",
+        /// Drawn at the claim.
+        Lazy = "lazy",
+    }
+}

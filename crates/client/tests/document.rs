@@ -1,0 +1,88 @@
+//! The types of this client against the service's own document: every example of an answer can be read, and no field
+//! or word is other than the document has it.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+use qiang_client::*;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+fn document() -> Value {
+    serde_json::from_str(include_str!("../../../docs/openapi.json")).unwrap()
+}
+
+/// The example of an answer reads as `T`, and what `T` makes of it are fields and values of the example.
+fn check<T: DeserializeOwned + Serialize>(operation: &str, status: &str, field: Option<&str>) {
+    let document = document();
+    let operations = document["paths"].as_object().unwrap().values();
+    let found = operations
+        .flat_map(|path| path.as_object().unwrap().values())
+        .find(|found| found["operationId"] == operation);
+    let content =
+        &found.unwrap_or_else(|| panic!("no {operation}"))["responses"][status]["content"];
+    let answer = &content["application/json"];
+    let example = match &answer["example"] {
+        Value::Null => &answer["examples"]
+            .as_object()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap()["value"],
+        example => example,
+    };
+    let example = field.map_or(example, |field| &example[field][0]);
+    let read: T = serde_json::from_value(example.clone())
+        .unwrap_or_else(|error| panic!("{operation}: {error}: {example}"));
+    let written = serde_json::to_value(&read).unwrap();
+    for (name, value) in written.as_object().unwrap() {
+        assert_eq!(*value, example[name], "{operation}: {name}");
+    }
+}
+
+#[test]
+fn answers_are_as_documented() {
+    check::<RedPacket>("createRedPacket", "201", None);
+    check::<RedPacket>("getRedPacket", "200", None);
+    check::<ListedRedPacket>("listRedPackets", "200", Some("red_packets"));
+    check::<Share>("listShares", "200", Some("claims"));
+    check::<Sale>("createSale", "201", None);
+    check::<Sale>("listSales", "200", Some("sales"));
+    check::<State>("pauseCampaign", "200", None);
+    check::<State>("getCampaignState", "200", None);
+    check::<Grant>("orderUnits", "201", None);
+    check::<Grant>("claimShare", "201", None);
+    check::<Place>("orderUnits", "202", None);
+    check::<Place>("getPlace", "200", None);
+    check::<GrabTicket>("getSaleTicket", "201", None);
+    check::<Order>("getOrder", "200", None);
+    check::<Payment>("payOrder", "200", None);
+    check::<Account>("getAccount", "200", None);
+    check::<Deposit>("makeDeposit", "201", None);
+    check::<Invitation>("signInvitation", "201", None);
+}
+
+#[test]
+fn words_are_as_documented() {
+    fn check<T: DeserializeOwned + Serialize>(schema: &str, document: &Value) {
+        let words = document["components"]["schemas"][schema]["enum"].as_array();
+        for word in words.unwrap_or_else(|| panic!("{schema}")) {
+            let read: T = serde_json::from_value(word.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap(), *word, "{schema}");
+        }
+        // What is newer than this client is no error.
+        serde_json::from_value::<T>("newer".into()).unwrap();
+    }
+    let document = document();
+    check::<Phase>("Phase", &document);
+    check::<OrderState>("OrderState", &document);
+    check::<AckLevel>("AckLevel", &document);
+    check::<PlaceState>("PlaceState", &document);
+    check::<PaymentOutcome>("PaymentOutcome", &document);
+    check::<Requirement>("Requirement", &document);
+    check::<AudienceKind>("AudienceKind", &document);
+    check::<Draws>("Draws", &document);
+    check::<SplitRuleName>("SplitRuleName", &document);
+}
