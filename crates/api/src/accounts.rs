@@ -63,7 +63,7 @@ pub(crate) struct BalanceBody {
 
 /// Puts money from outside into a user's account.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits", tag = "accounts", request_body = DepositRequest,
-    operation_id = "makeDeposit", security(("bearer" = ["operate"])),
+    operation_id = "makeDeposit", security(("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "Whose account"),
         ("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = DepositBody), (status = 200, description = "Made before", body = DepositBody),
@@ -72,7 +72,7 @@ pub(crate) async fn deposit(
     call: Call<UserId>,
     extract::Json(request): extract::Json<DepositRequest>,
 ) -> Result<(StatusCode, Location, Json<DepositBody>), Problem> {
-    call.caller.require(Scope::Operate)?;
+    call.caller.require(Scope::Deposit)?;
     if request.amount < 1 {
         return Err(Problem::invalid_at(
             "#/amount",
@@ -94,9 +94,9 @@ pub(crate) async fn deposit(
     Ok((status, location, Json(body)))
 }
 
-/// What a user has. Users see their own account, operators everybody's.
+/// What a user has. Users see their own account; others' are seen with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/accounts/{user}", tag = "accounts",
-    operation_id = "getAccount",
+    operation_id = "getAccount", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("user" = String, Path, description = "Whose account")),
     responses((status = 200, body = AccountBody), (status = 401, body = ProblemBody),
         (status = 403, body = ProblemBody)))]
@@ -106,7 +106,7 @@ pub(crate) async fn account(
     Param(user): Param<UserId>,
 ) -> Result<Json<AccountBody>, Problem> {
     if caller.user != user {
-        caller.require(Scope::Operate)?;
+        caller.require(Scope::ReadAny)?;
     }
     let settled = app.settled().await?;
     let balances = app.ports.ledger.balances(&user).await?;

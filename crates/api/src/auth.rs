@@ -18,32 +18,89 @@ use self::{
     keys::Keys,
     revoked::Revoked,
 };
-use crate::{config::AuthConfig, problem::Problem, seal::Sealer};
+use crate::{auth_failure::AuthFailure, config::AuthConfig, problem::Problem, seal::Sealer};
 
 /// A permission that a token carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Claim shares and units.
     Claim = 1,
-    /// Send red packets from the own account.
+    /// Send red packets from the own account, and lead them.
     Send = 2,
-    /// Everything else, and everybody's orders and accounts.
-    Operate = 4,
+    /// Put money from outside into accounts, and take such a deposit back.
+    Deposit = 4,
+    /// Say that payments have arrived, and were paid back.
+    Pay = 8,
+    /// Open sales of one's own, and lead them.
+    CampaignsWrite = 16,
+    /// Open sales for others, and lead everybody's campaigns.
+    CampaignsWriteAny = 32,
+    /// See everybody's orders, accounts, lists and draws.
+    ReadAny = 64,
+    /// All of these but `claim` and `send`, and what is left.
+    Admin = 128,
+    /// Pay users out.
+    Withdraw = 256,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 3] = [Self::Claim, Self::Send, Self::Operate];
+    pub const ALL: [Self; 9] = [
+        Self::Claim,
+        Self::Send,
+        Self::Deposit,
+        Self::Withdraw,
+        Self::Pay,
+        Self::CampaignsWrite,
+        Self::CampaignsWriteAny,
+        Self::ReadAny,
+        Self::Admin,
+    ];
 
     /// Its name in a token.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
             Self::Send => "send",
-            Self::Operate => "operate",
+            Self::Deposit => "deposit",
+            Self::Withdraw => "withdraw",
+            Self::Pay => "pay",
+            Self::CampaignsWrite => "campaigns:write",
+            Self::CampaignsWriteAny => "campaigns:write:any",
+            Self::ReadAny => "read:any",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The scope that a word of a token stands for. `operate` is a deprecated name of `admin`.
+    pub fn of_word(word: &str) -> Option<Self> {
+        match word {
+            "operate" => Some(Self::Admin),
+            _ => Self::ALL.into_iter().find(|scope| scope.name() == word),
+        }
+    }
+
+    /// The bits of what it allows.
+    const fn grants(self) -> u16 {
+        use Scope as S;
+        match self {
+            S::CampaignsWriteAny => S::CampaignsWrite as u16 | self as u16,
+            S::Admin => {
+                let money = S::Deposit as u16 | S::Withdraw as u16 | S::Pay as u16;
+                money | S::CampaignsWriteAny.grants() | S::ReadAny as u16 | self as u16
+            }
+            _ => self as u16,
         }
     }
 }
+
+/// What programs have, which act for many.
+const OF_SERVICES: u16 = Scope::Deposit as u16
+    | Scope::Withdraw as u16
+    | Scope::Pay as u16
+    | Scope::CampaignsWriteAny as u16
+    | Scope::ReadAny as u16
+    | Scope::Admin as u16;
 
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -53,7 +110,12 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn may(&self, scope: Scope) -> bool {
-        self.scopes.0 & scope as u8 != 0
+        self.scopes.0 & scope as u16 != 0
+    }
+
+    /// Whether it is a program, which acts for many.
+    pub(crate) fn is_service(&self) -> bool {
+        self.scopes.0 & OF_SERVICES != 0
     }
 
     pub(crate) fn require(&self, scope: Scope) -> Result<(), Problem> {
@@ -67,7 +129,7 @@ impl Caller {
 
 /// Why a token is refused. Never contains any of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TokenFault(pub(crate) &'static str);
+pub(crate) struct TokenFault(pub(crate) AuthFailure, pub(crate) &'static str);
 
 /// Checks tokens against the configured keys.
 #[derive(Clone)]
@@ -94,7 +156,7 @@ impl Verifier {
         let claims = Claims::of(&payload)?;
         self.rules.check(&claims, now)?;
         if self.revoked.has(&claims.sub.0, claims.jti.as_deref()) {
-            return Err(TokenFault("the token was revoked"));
+            return Err(TokenFault(AuthFailure::Revoked, "the token was revoked"));
         }
         Ok(Caller {
             user: claims.sub.0,

@@ -1,4 +1,4 @@
-//! Campaigns of either kind: their state, and what operators do to them.
+//! Campaigns of either kind: their state, and what those who lead them do to them.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use axum::{
 };
 use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
-    campaign::{Phase, Transition},
+    campaign::{CampaignKind, Phase, Transition},
     id::CampaignId,
 };
 
 use crate::{
     app::App,
-    auth::Scope,
+    auth::{Caller, Scope},
     extract::{Call, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::StateBody,
@@ -68,9 +68,28 @@ fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
         .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
 }
 
+impl App {
+    /// Refuses whoever may not lead a campaign. Its owner may, by the scope that its kind is made with; others may by
+    /// the scope for everybody's.
+    pub(crate) async fn check_leads(&self, caller: &Caller, id: CampaignId) -> Result<(), Problem> {
+        if caller.may(Scope::CampaignsWriteAny) {
+            return Ok(());
+        }
+        let Some(meta) = self.meta(id).await? else {
+            return Err(self.missing(id).await);
+        };
+        caller.require(match meta.kind {
+            _ if meta.owner != caller.user => Scope::CampaignsWriteAny,
+            CampaignKind::RedPacket => Scope::Send,
+            CampaignKind::Sale => Scope::CampaignsWrite,
+        })
+    }
+}
+
 /// Stops granting for now. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/pause", tag = "campaigns",
-    operation_id = "pauseCampaign", security(("bearer" = ["operate"])),
+    operation_id = "pauseCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
@@ -81,7 +100,8 @@ pub(crate) async fn pause(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
 
 /// Lets a paused campaign go on. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/resume", tag = "campaigns",
-    operation_id = "resumeCampaign", security(("bearer" = ["operate"])),
+    operation_id = "resumeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
@@ -92,7 +112,8 @@ pub(crate) async fn resume(call: Call<CampaignId>) -> Result<Json<StateBody>, Pr
 
 /// Ends a campaign now and gives back what is left. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/close", tag = "campaigns",
-    operation_id = "closeCampaign", security(("bearer" = ["operate"])),
+    operation_id = "closeCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
@@ -102,13 +123,14 @@ pub(crate) async fn close(call: Call<CampaignId>) -> Result<Json<StateBody>, Pro
 
 /// Archives a campaign that is closed: lists do not show it any more unless asked. Again changes nothing.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/archive", tag = "campaigns",
-    operation_id = "archiveCampaign", security(("bearer" = ["operate"])),
+    operation_id = "archiveCampaign", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 200, body = StateBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody),
         (status = 409, body = ProblemBody), NoAnswer))]
 pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, Problem> {
-    call.caller.require(Scope::Operate)?;
+    call.app.check_leads(&call.caller, call.id).await?;
     call.bind("POST /v1/campaigns/{id}/archive", &()).await?;
     let (app, id) = (&call.app, call.id);
     let ledger = &app.ports.ledger;
@@ -138,7 +160,7 @@ pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, P
 }
 
 async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Json<StateBody>, Problem> {
-    call.caller.require(Scope::Operate)?;
+    call.app.check_leads(&call.caller, call.id).await?;
     let route = match action {
         CampaignAction::Pause => "POST /v1/campaigns/{id}/pause",
         CampaignAction::Resume => "POST /v1/campaigns/{id}/resume",

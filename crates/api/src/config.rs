@@ -180,6 +180,7 @@ pub struct LimitsConfig {
     pub reads_per_user_burst: u32,
     pub reads_per_address_per_second: u32,
     pub reads_per_address_burst: u32,
+    pub unauthenticated_per_address_per_minute: u32,
     pub connections_per_address_max: u32,
     pub unlimited_addresses: String,
     pub creations_per_user_per_minute: u32,
@@ -201,6 +202,7 @@ impl LimitsConfig {
         self.claims_per_address_per_second = 0;
         self.reads_per_user_per_second = 0;
         self.reads_per_address_per_second = 0;
+        self.unauthenticated_per_address_per_minute = 0;
         self.connections_per_address_max = 0;
         self.creations_per_user_per_minute = 0;
         self.shares_per_user_per_minute = 0;

@@ -13,7 +13,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     app::App,
-    auth::Caller,
+    auth::{Caller, TokenFault},
+    auth_failure::AuthFailure,
     config::ServerConfig,
     limits::Traffic,
     problem::{Problem, ProblemKind},
@@ -25,15 +26,20 @@ impl FromRequestParts<Arc<App>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let header = parts.headers.get(header::AUTHORIZATION);
         let token = header.and_then(|value| bearer(value.to_str().ok()?));
-        let missing = || Problem::unauthenticated("send `Authorization: Bearer <token>`", false);
+        let missing = TokenFault(AuthFailure::Missing, "send `Authorization: Bearer <token>`");
         let caller = app
             .verifier
             .load()
-            .verify(token.ok_or_else(missing)?, app.ports.clock.now())
-            .map_err(|fault| Problem::unauthenticated(fault.0, true))?;
+            .verify(token.ok_or(missing)?, app.ports.clock.now())?;
         let traffic = Traffic::of(&parts.method, parts.uri.path());
         app.limits.check_user(traffic, &caller)?;
         Ok(caller)
+    }
+}
+
+impl From<TokenFault> for Problem {
+    fn from(TokenFault(why, detail): TokenFault) -> Self {
+        Self::unauthenticated(why, detail)
     }
 }
 

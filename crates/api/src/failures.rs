@@ -1,11 +1,15 @@
-//! Log lines about requests that failed: one a request, with its id, its route and the chain of errors.
+//! Log lines about requests that failed: one a request, with its id, its route and the chain of errors; and about those
+//! that are nobody's.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use axum::http::{Method, StatusCode};
 use parking_lot::Mutex;
 
-use crate::request_id::RequestId;
+use crate::{auth_failure::AuthFailure, request_id::RequestId};
 
 /// Lines a second about what does not answer, such as a ledger that is down. Under peak load every claim would be one;
 /// those beyond are counted. An error of the server (500) always has its line.
@@ -50,6 +54,19 @@ impl FailureLog {
             cause = failure.cause.map_or("not known", |cause| &cause.0),
             "a request failed"
         );
+    }
+
+    /// One line about a request of nobody, if there is room.
+    pub(crate) fn log_unauthenticated(&self, why: AuthFailure, address: Option<IpAddr>) {
+        if self.has_room(Instant::now()) {
+            let id = RequestId::current();
+            tracing::warn!(
+                request_id = id.as_ref().map(RequestId::as_str),
+                reason = why.name(),
+                address = address.map(tracing::field::display),
+                "authentication failed"
+            );
+        }
     }
 
     /// Whether this second has room for one more line. The first line of a second says how many were left out before.

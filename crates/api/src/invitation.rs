@@ -14,7 +14,6 @@ use utoipa::ToSchema;
 
 use crate::{
     audience::Audience,
-    auth::Scope,
     extract::{Call, OptionalJson},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::When,
@@ -46,9 +45,10 @@ pub(crate) struct InvitationBody {
 
 /// Signs an invitation.
 ///
-/// The campaign's owner and operators may. An invitation lets in as many as hold it, to this campaign alone.
+/// An invitation lets in as many as hold it, to this campaign alone.
 #[utoipa::path(post, path = "/v1/campaigns/{id}/invitations", tag = "campaigns",
-    operation_id = "signInvitation",
+    operation_id = "signInvitation", security(("bearer" = ["send"]), ("bearer" = ["campaigns:write:any"]),
+        ("bearer" = ["campaigns:write"])),
     request_body = Option<InvitationRequest>,
     params(("id" = String, Path, description = "The campaign's id")),
     responses((status = 201, body = InvitationBody), (status = 403, body = ProblemBody),
@@ -64,9 +64,7 @@ pub(crate) async fn create(
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
-    if meta.owner != caller.user {
-        caller.require(Scope::Operate)?;
-    }
+    app.check_leads(&caller, id).await?;
     let audience = meta.audience.as_ref();
     let key = audience.and_then(Audience::invitation_key);
     let key = key.ok_or(ProblemKind::NotByInvitation)?;

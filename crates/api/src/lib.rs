@@ -6,6 +6,7 @@ mod accounts;
 mod app;
 mod audience;
 mod auth;
+mod auth_failure;
 mod breaker;
 mod campaign_cache;
 mod campaigns;

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use qiang_core::{id::UserId, split::SHARES_MAX};
 
 use crate::{
-    auth::{Caller, Scope},
+    auth::Caller,
     client_address::{AddressKey, TrustedProxies, contain},
     config::{Config, UsageError},
     metrics::Metrics,
@@ -55,6 +55,7 @@ pub(crate) struct Limits {
     claims_of_address: Throttle,
     reads_of_user: Throttle,
     reads_of_address: Throttle,
+    unauthenticated_of_address: Throttle,
     creations_of_user: Throttle,
     shares_of_user: Throttle,
 }
@@ -74,6 +75,7 @@ impl Limits {
             };
             metered(policy, quota)
         };
+        let unauthenticated = limits.unauthenticated_per_address_per_minute;
         let creations = limits.creations_per_user_per_minute;
         let shares = limits.shares_per_user_per_minute;
         // The largest packet can be sent by whoever has not sent any for long enough.
@@ -114,6 +116,11 @@ impl Limits {
                 limits.reads_per_address_per_second,
                 limits.reads_per_address_burst,
             ),
+            unauthenticated_of_address: throttle(
+                "unauthenticated-of-address",
+                ProblemKind::AddressThrottled,
+                quota(unauthenticated, MINUTE, unauthenticated),
+            ),
             creations_of_user: throttle(
                 "creations-of-user",
                 ProblemKind::CreationsThrottled,
@@ -131,25 +138,32 @@ impl Limits {
         limited.then_some(self.connections_per_address_max)
     }
 
-    /// Refuses a request of an address that asks too much.
+    /// Refuses a request of an address that asks too much. Returns the address, if it is limited.
     pub(crate) fn check_address(
         &self,
         traffic: Option<Traffic>,
         peer: IpAddr,
         headers: &HeaderMap,
-    ) -> Result<(), Problem> {
+    ) -> Result<Option<IpAddr>, Problem> {
         let Some(traffic) = traffic else {
-            return Ok(());
+            return Ok(None);
         };
         let client = self.proxies.client(peer, headers);
         if contain(&self.unlimited, client) {
-            return Ok(());
+            return Ok(None);
         }
         let key = AddressKey::of(client);
         match traffic {
-            Traffic::Claims => self.claim(self.claims_of_address.check(&key)),
-            Traffic::Reads => self.reads_of_address.check(&key),
+            Traffic::Claims => self.claim(self.claims_of_address.check(&key))?,
+            Traffic::Reads => self.reads_of_address.check(&key)?,
         }
+        Ok(Some(client))
+    }
+
+    /// Refuses an address that asks too often without a token that holds.
+    pub(crate) fn check_unauthenticated(&self, client: IpAddr) -> Result<(), Problem> {
+        self.unauthenticated_of_address
+            .check(&AddressKey::of(client))
     }
 
     /// Refuses a campaign of a user who makes too many. Drawing its shares and giving them to the engine holds up
@@ -162,7 +176,7 @@ impl Limits {
         }
     }
 
-    /// Refuses a request of a user who asks too much. Operators are programs, which read for many.
+    /// Refuses a request of a user who asks too much. Programs ask for many.
     pub(crate) fn check_user(
         &self,
         traffic: Option<Traffic>,
@@ -170,9 +184,7 @@ impl Limits {
     ) -> Result<(), Problem> {
         match traffic {
             Some(Traffic::Claims) => self.claim(self.claims_of_user.check(&caller.user)),
-            Some(Traffic::Reads) if !caller.may(Scope::Operate) => {
-                self.reads_of_user.check(&caller.user)
-            }
+            Some(Traffic::Reads) if !caller.is_service() => self.reads_of_user.check(&caller.user),
             _ => Ok(()),
         }
     }

@@ -35,10 +35,10 @@ const PAGE_MAX: u32 = 100;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct List {
-    /// Those of this sender or seller. Default: the caller's; of others only with the scope `operate`.
+    /// Those of this sender or seller. Default: the caller's; of others only with the scope `read:any`.
     #[param(value_type = Option<String>)]
     owner: Option<Text<UserId>>,
-    /// Those of everybody, with the scope `operate`.
+    /// Those of everybody, with the scope `read:any`.
     #[serde(default)]
     all: bool,
     /// Sales of this product: its rounds, in the order in which they start. Without it the order is that of the ids.
@@ -87,9 +87,9 @@ struct PageBody {
     settled: bool,
 }
 
-/// Sales: the caller's own, or anybody's for operators.
+/// Sales: the caller's own; others' with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/sales", tag = "sales", params(List),
-    operation_id = "listSales",
+    operation_id = "listSales", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = SalesBody), (status = 403, body = ProblemBody),
         (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
 pub(crate) async fn sales(
@@ -108,9 +108,9 @@ pub(crate) async fn sales(
     Ok(with_link(&uri, next, Json(SalesBody { sales, page })))
 }
 
-/// Red packets: the caller's own, or anybody's for operators.
+/// Red packets: the caller's own; others' with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/red-packets", tag = "red packets", params(List),
-    operation_id = "listRedPackets",
+    operation_id = "listRedPackets", security(("bearer" = []), ("bearer" = ["read:any"])),
     responses((status = 200, body = RedPacketsBody), (status = 403, body = ProblemBody),
         (status = 422, description = "`invalid`: filters that exclude each other", body = ProblemBody)))]
 pub(crate) async fn red_packets(
@@ -150,7 +150,7 @@ async fn records(
         (owner, false) => Some(owner.map_or_else(|| caller.user.clone(), |owner| owner.0)),
     };
     if owner.as_ref() != Some(&caller.user) {
-        caller.require(Scope::Operate)?;
+        caller.require(Scope::ReadAny)?;
     }
     let settled = app.settled().await?;
     let query = CampaignQuery {

@@ -96,7 +96,7 @@ impl App {
     ) -> Result<bool, Problem> {
         Ok(match draws {
             Draws::Everybody => true,
-            _ if caller.user == *owner || caller.may(Scope::Operate) => true,
+            _ if caller.user == *owner || caller.may(Scope::ReadAny) => true,
             Draws::Grabbers => self.ports.ledger.has_share(id, &caller.user).await?,
             Draws::Sender => false,
         })

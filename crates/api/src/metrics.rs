@@ -105,6 +105,7 @@ pub(crate) struct Metrics {
     undecided: Vec<Counter>,
     gate: Option<GateMetrics>,
     responses: Vec<Counter>,
+    auth_failures: Vec<Counter>,
     queue_length: Gauge,
     settlement_lag: Gauge,
     stopped: Gauge,
@@ -150,6 +151,10 @@ impl Metrics {
             outcomes: claims(&Outcome::NAMES),
             undecided: claims(&UNDECIDED),
             gate: takes_claims.then(|| GateMetrics::new(&recorder)),
+            auth_failures: match takes_claims {
+                true => limits::auth_failures(&recorder),
+                false => Vec::new(),
+            },
             responses: counters(
                 &recorder,
                 "qiang_http_responses_total",

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
+    campaign_cache::CampaignMeta,
     extract::{self, Call, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{GrantBody, MoneyBody, Text},
@@ -66,19 +67,22 @@ pub(crate) struct PaymentBody {
 }
 
 impl App {
-    /// An order that the caller may see; to others it does not exist.
+    /// An order that the caller may see, as its buyer, as the seller, or with this scope; to others it does not exist.
     async fn visible_order(
         &self,
         caller: &Caller,
         id: OrderId,
-    ) -> Result<(OrderView, Currency), Problem> {
+        scope: Scope,
+    ) -> Result<(OrderView, Arc<CampaignMeta>), Problem> {
         let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
-        let view = self.ports.engine.order(id).await?;
-        let mine = |view: &OrderView| view.user == caller.user || caller.may(Scope::Operate);
-        let view = view.filter(mine).ok_or_else(missing)?;
+        let view = self.ports.engine.order(id).await?.ok_or_else(missing)?;
         let meta = self.meta(id.campaign).await?;
+        let sells = meta.as_ref().is_some_and(|meta| meta.owner == caller.user);
+        if view.user != caller.user && !sells && !caller.may(scope) {
+            return Err(missing());
+        }
         let meta = meta.ok_or_else(|| Problem::ledger_incomplete(id.campaign))?;
-        Ok((view, meta.currency))
+        Ok((view, meta))
     }
 }
 
@@ -94,9 +98,9 @@ impl App {
     }
 }
 
-/// An order. Buyers see their own, operators everybody's.
+/// An order. Buyers see their own, sellers those of their sales; others' are seen with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
-    operation_id = "getOrder",
+    operation_id = "getOrder", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
@@ -104,13 +108,13 @@ pub(crate) async fn get(
     caller: Caller,
     Param(id): Param<OrderId>,
 ) -> Result<Json<OrderBody>, Problem> {
-    let (view, currency) = app.visible_order(&caller, id).await?;
-    Ok(Json(OrderBody::new(&view, currency)))
+    let (view, meta) = app.visible_order(&caller, id, Scope::ReadAny).await?;
+    Ok(Json(OrderBody::new(&view, meta.currency)))
 }
 
 /// Records a payment that arrived. The payment service calls this.
 #[utoipa::path(post, path = "/v1/orders/{id}/payment", tag = "orders", request_body = PaymentRequest,
-    operation_id = "payOrder", security(("bearer" = ["operate"])),
+    operation_id = "payOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
@@ -122,9 +126,10 @@ pub(crate) async fn pay(
     call: Call<OrderId>,
     extract::Json(request): extract::Json<PaymentRequest>,
 ) -> Result<Json<PaymentBody>, Problem> {
-    call.caller.require(Scope::Operate)?;
+    call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
-    let (view, currency) = app.visible_order(&call.caller, order).await?;
+    let (view, meta) = app.visible_order(&call.caller, order, Scope::Pay).await?;
+    let currency = meta.currency;
     let price = MoneyBody::new(view.grant.amount_minor, currency);
     if request.amount != price {
         let detail = format!("the order's price is {}", price.money());
@@ -143,29 +148,36 @@ pub(crate) async fn pay(
     }
 }
 
-/// Gives an order's units back. Buyers may for their own, operators for all. Again changes nothing.
+/// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing.
 #[utoipa::path(post, path = "/v1/orders/{id}/cancellation", tag = "orders",
-    operation_id = "cancelOrder",
+    operation_id = "cancelOrder", security(("bearer" = []), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody), (status = 404, body = ProblemBody),
         (status = 409, description = "Paid or expired", body = ProblemBody), NoAnswer))]
 pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
     let (app, order) = (&call.app, call.id);
-    let (_, currency) = app.visible_order(&call.caller, order).await?;
+    let (view, meta) = app
+        .visible_order(&call.caller, order, Scope::ReadAny)
+        .await?;
+    if view.user != call.caller.user {
+        call.caller.require(Scope::Admin)?;
+    }
     call.bind("POST /v1/orders/{id}/cancellation", &()).await?;
     match app.ports.engine.submit(Command::Cancel { order }).await? {
-        Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, currency))),
+        Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, meta.currency))),
         _ => Err(Problem::unexpected_reply()),
     }
 }
 
 /// Takes a paid order back.
 ///
-/// Its units are for sale again, and its price is owed to the buyer. The sale's owner and operators may at any time,
-/// buyers for as long as the service allows after the order was granted. Again changes nothing.
+/// Its units are for sale again, and its price is owed to the buyer. The seller may at any time with the scope
+/// `campaigns:write`, and others with `admin`; buyers may without, for as long as the service allows after the order was
+/// granted. Again changes nothing.
 #[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders",
     operation_id = "returnOrder",
+    security(("bearer" = []), ("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
     params(("id" = String, Path, description = "The order's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request")),
     responses((status = 200, body = OrderBody),
@@ -174,21 +186,23 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
         (status = 409, description = "Not paid", body = ProblemBody), NoAnswer))]
 pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Problem> {
     let (app, order) = (&call.app, call.id);
-    let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
-    let view = app.ports.engine.order(order).await?.ok_or_else(missing)?;
-    let record = app.ports.ledger.campaign(order.campaign).await?;
-    let campaign = record.map(|record| record.campaign);
-    let campaign = campaign.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
-    let sells = campaign.owner == call.caller.user || call.caller.may(Scope::Operate);
-    if !sells && view.user != call.caller.user {
-        return Err(missing());
-    }
-    if !sells && !app.buyer_may_return(&view) {
-        return Err(ProblemKind::ReturnPeriodOver.into());
+    let caller = &call.caller;
+    let (view, meta) = app.visible_order(caller, order, Scope::ReadAny).await?;
+    let scope = match meta.owner == caller.user {
+        true => Scope::CampaignsWrite,
+        false => Scope::Admin,
+    };
+    match caller.require(scope) {
+        Err(_) if view.user == caller.user => {
+            if !app.buyer_may_return(&view) {
+                return Err(ProblemKind::ReturnPeriodOver.into());
+            }
+        }
+        required => required?,
     }
     call.bind("POST /v1/orders/{id}/return", &()).await?;
     match app.ports.engine.submit(Command::Return { order }).await? {
-        Reply::Returned(view) => Ok(Json(OrderBody::new(&view, campaign.currency()))),
+        Reply::Returned(view) => Ok(Json(OrderBody::new(&view, meta.currency))),
         _ => Err(Problem::unexpected_reply()),
     }
 }

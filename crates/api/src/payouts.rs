@@ -115,7 +115,7 @@ impl App {
 /// Owed are payments that bought nothing, and the price of an order that was returned. Whoever pays the money back
 /// outside calls this afterwards. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/orders/{id}/refunds", tag = "orders", request_body = RefundRequest,
-    operation_id = "refundOrder", security(("bearer" = ["operate"])),
+    operation_id = "refundOrder", security(("bearer" = ["pay"])),
     params(("id" = String, Path, description = "The order's id")),
     responses((status = 201, body = RefundBody), (status = 200, description = "Posted before", body = RefundBody),
         (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
@@ -128,7 +128,7 @@ pub(crate) async fn refund(
     Param(order): Param<OrderId>,
     extract::Json(request): extract::Json<RefundRequest>,
 ) -> Result<(StatusCode, Location, Json<RefundBody>), Problem> {
-    caller.require(Scope::Operate)?;
+    caller.require(Scope::Pay)?;
     check_amount(request.amount.amount, "#/amount/amount")?;
     if app.ports.ledger.owed(order).await?.is_none() {
         app.settled().await?;
@@ -151,9 +151,10 @@ pub(crate) async fn refund(
     Ok((status, location, Json(body)))
 }
 
-/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own, operators everybody's.
+/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own; others' are seen
+/// with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
-    operation_id = "getRefunds",
+    operation_id = "getRefunds", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
     responses((status = 200, body = RefundsBody), (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn refunds(
@@ -163,7 +164,7 @@ pub(crate) async fn refunds(
 ) -> Result<Json<RefundsBody>, Problem> {
     let settled = app.settled().await?;
     let owed = app.ports.ledger.owed(order).await?;
-    let owed = owed.filter(|owed| owed.user == caller.user || caller.may(Scope::Operate));
+    let owed = owed.filter(|owed| owed.user == caller.user || caller.may(Scope::ReadAny));
     let owed = owed.ok_or_else(no_order)?;
     Ok(Json(RefundsBody {
         order: Text(order),
@@ -177,7 +178,7 @@ pub(crate) async fn refunds(
 ///
 /// Whoever pays the money out calls this first, and pays when it is posted. The reference makes repetition safe.
 #[utoipa::path(post, path = "/v1/accounts/{user}/withdrawals", tag = "accounts", request_body = WithdrawalRequest,
-    operation_id = "makeWithdrawal", security(("bearer" = ["operate"])),
+    operation_id = "makeWithdrawal", security(("bearer" = ["withdraw"])),
     params(("user" = String, Path, description = "Whose account")),
     responses((status = 201, body = WithdrawalBody),
         (status = 200, description = "Posted before", body = WithdrawalBody), (status = 403, body = ProblemBody),
@@ -190,7 +191,7 @@ pub(crate) async fn withdraw(
     Param(user): Param<UserId>,
     extract::Json(request): extract::Json<WithdrawalRequest>,
 ) -> Result<(StatusCode, Location, Json<WithdrawalBody>), Problem> {
-    caller.require(Scope::Operate)?;
+    caller.require(Scope::Withdraw)?;
     check_amount(request.amount, "#/amount")?;
     let reference = request.reference;
     let paid_out = app.pay_out(Payout::Withdrawal {
@@ -211,7 +212,7 @@ pub(crate) async fn withdraw(
 
 /// Takes all of a deposit back out of the user's account, which must hold it. Again changes nothing.
 #[utoipa::path(post, path = "/v1/accounts/{user}/deposits/{id}/reversal", tag = "accounts",
-    operation_id = "reverseDeposit", security(("bearer" = ["operate"])),
+    operation_id = "reverseDeposit", security(("bearer" = ["deposit"])),
     params(("user" = String, Path, description = "Whose account"),
         ("id" = String, Path, description = "The deposit's id")),
     responses((status = 201, body = ReversalBody),
@@ -223,7 +224,7 @@ pub(crate) async fn reverse(
     caller: Caller,
     TwoParams(user, deposit): TwoParams<UserId, Uuid>,
 ) -> Result<(StatusCode, Location, Json<ReversalBody>), Problem> {
-    caller.require(Scope::Operate)?;
+    caller.require(Scope::Deposit)?;
     let payout = Payout::Reversal {
         user: user.clone(),
         deposit,

@@ -1,5 +1,6 @@
 //! Every error that the API can answer, as RFC 9457 problem details. No other file chooses a status for an error.
 
+mod challenge;
 mod fields;
 mod limited;
 
@@ -23,7 +24,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use self::fields::FieldError;
 pub(crate) use self::limited::{Exceeded, Policy};
-use crate::{failures::Cause, request_id::RequestId, wire::When};
+use crate::{auth_failure::AuthFailure, failures::Cause, request_id::RequestId, wire::When};
 
 /// Whoever is answered 503 may come again after this long.
 const RETRY_AFTER_S: u32 = 1;
@@ -153,6 +154,9 @@ pub(crate) struct ProblemBody {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<String>>)]
     offered: Vec<&'static str>,
+    /// For `forbidden`: the scope that the token must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'static str>,
     /// For `invalid`: which fields are wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<FieldError>>)]
@@ -192,6 +196,8 @@ struct Inner {
     headers: HeaderMap,
     /// Why, for the log alone.
     cause: Option<String>,
+    /// Why it is not known who asks.
+    auth_failure: Option<AuthFailure>,
 }
 
 impl Problem {
@@ -207,6 +213,7 @@ impl Problem {
             body,
             headers: HeaderMap::new(),
             cause: None,
+            auth_failure: None,
         }));
         match kind.status() {
             StatusCode::SERVICE_UNAVAILABLE => problem.retry_after(RETRY_AFTER_S),
@@ -273,32 +280,6 @@ impl Problem {
         let headers = &mut self.0.headers;
         headers.insert(header::RETRY_AFTER, seconds.into());
         self
-    }
-
-    /// Says how to authenticate: with a bearer token, and `parameters`.
-    fn challenge(mut self, parameters: &str) -> Self {
-        let challenge = format!("Bearer realm=\"qiang\"{parameters}");
-        if let Ok(challenge) = HeaderValue::try_from(challenge) {
-            let headers = &mut self.0.headers;
-            headers.insert(header::WWW_AUTHENTICATE, challenge);
-        }
-        self
-    }
-
-    /// No token, or an invalid one. `detail` must not contain any of it.
-    pub(crate) fn unauthenticated(detail: &'static str, token_given: bool) -> Self {
-        let problem = Self::new(ProblemKind::Unauthenticated, detail);
-        problem.challenge(match token_given {
-            true => ", error=\"invalid_token\"",
-            false => "",
-        })
-    }
-
-    /// A token without the scope that is needed.
-    pub(crate) fn missing_scope(scope: &'static str) -> Self {
-        let detail = format!("the token's scope must contain `{scope}`");
-        let parameters = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
-        Self::new(ProblemKind::Forbidden, detail).challenge(&parameters)
     }
 
     pub(crate) fn ack_unavailable(asked: AckLevel, offered: &[AckLevel]) -> Self {
@@ -383,12 +364,16 @@ impl IntoResponse for Problem {
             body,
             headers,
             cause,
+            auth_failure,
         } = *self.0;
         let body = body.into_json();
         let content_type = [(header::CONTENT_TYPE, PROBLEM_JSON)];
         let mut response = (status, content_type, headers, Body::from(body)).into_response();
         if let Some(cause) = cause {
             response.extensions_mut().insert(Cause(cause));
+        }
+        if let Some(why) = auth_failure {
+            response.extensions_mut().insert(why);
         }
         response
     }

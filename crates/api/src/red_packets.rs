@@ -366,7 +366,7 @@ pub(crate) async fn get(
 
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
-    operation_id = "listShares",
+    operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The red packet's id"), Page),
     responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]

@@ -48,7 +48,7 @@ pub(crate) struct SaleRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, max_length = 2048)]
     image_url: Option<Text<ImageUrl>>,
-    /// Who sells; default: the caller.
+    /// Who sells; default: the caller. For others only with the scope `campaigns:write:any`.
     #[schema(value_type = Option<String>)]
     seller: Option<Text<UserId>>,
     /// Units for sale. All together cost at most 9007199254740991 minor units.
@@ -180,7 +180,7 @@ impl SaleBody {
 
 /// Opens a sale.
 #[utoipa::path(post, path = "/v1/sales", tag = "sales", request_body = SaleRequest,
-    operation_id = "createSale", security(("bearer" = ["operate"])),
+    operation_id = "createSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
         (status = 403, body = ProblemBody),
@@ -193,7 +193,12 @@ pub(crate) async fn create(
     Key(key): Key,
     extract::Json(request): extract::Json<SaleRequest>,
 ) -> Result<(StatusCode, Location, Json<SaleBody>), Problem> {
-    caller.require(Scope::Operate)?;
+    let seller = request.seller.as_ref().map(|seller| &seller.0);
+    let is_own = seller.is_none_or(|seller| *seller == caller.user);
+    caller.require(match is_own {
+        true => Scope::CampaignsWrite,
+        false => Scope::CampaignsWriteAny,
+    })?;
     app.check_ack(request.ack)?;
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
@@ -203,9 +208,8 @@ pub(crate) async fn create(
         Some(percent) => sale.with_admission(AdmissionRatio::of_percent(percent)?),
     };
     app.limits.check_creation(&caller.user, 0)?;
-    let seller = request.seller.as_ref();
     let draft = Draft {
-        owner: seller.map_or(&caller.user, |seller| &seller.0).clone(),
+        owner: seller.unwrap_or(&caller.user).clone(),
         title: request.title.clone(),
         details: Details {
             product_id: request.product_id.clone().map(|id| id.0),
@@ -354,7 +358,7 @@ impl SaleChange {
 /// that is refused, nothing changes. Title, product, description and picture may change at any time. What is so already
 /// stays.
 #[utoipa::path(patch, path = "/v1/sales/{id}", tag = "sales", request_body = SaleChange,
-    operation_id = "changeSale", security(("bearer" = ["operate"])),
+    operation_id = "changeSale", security(("bearer" = ["campaigns:write"]), ("bearer" = ["campaigns:write:any"])),
     params(("id" = String, Path, description = "The sale's id"),
         ("Idempotency-Key" = Option<String>, Header, description = "Refuses another change under the same key")),
     responses((status = 200, body = SaleBody), (status = 403, body = ProblemBody), (status = 404, body = ProblemBody),
@@ -368,7 +372,7 @@ pub(crate) async fn change(
     call: Call<CampaignId>,
     extract::Json(request): extract::Json<SaleChange>,
 ) -> Result<Json<SaleBody>, Problem> {
-    call.caller.require(Scope::Operate)?;
+    call.app.check_leads(&call.caller, call.id).await?;
     let details = request.details()?;
     let describes = details != DetailsChange::default();
     let command = request.command(call.id)?;

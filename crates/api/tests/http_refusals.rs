@@ -152,21 +152,21 @@ async fn scopes_and_other_peoples_things() {
     };
     check(
         format!("/v1/red-packets/{packet_id}/claims"),
-        "send operate",
+        "send admin",
         "claim",
         None,
     )
     .await;
     check(
         format!("/v1/sales/{sale_id}/orders"),
-        "send operate claims",
+        "send admin claims",
         "claim",
         None,
     )
     .await;
     check(
         "/v1/red-packets".to_owned(),
-        "claim operate",
+        "claim admin",
         "send",
         Some(packet(100, 1)),
     )
@@ -174,7 +174,7 @@ async fn scopes_and_other_peoples_things() {
     check(
         "/v1/sales".to_owned(),
         "claim send",
-        "operate",
+        "campaigns:write",
         Some(sale(1)),
     )
     .await;
@@ -182,7 +182,7 @@ async fn scopes_and_other_peoples_things() {
     check(
         "/v1/accounts/ann/deposits".to_owned(),
         "claim send",
-        "operate",
+        "deposit",
         Some(deposit),
     )
     .await;
@@ -190,7 +190,7 @@ async fn scopes_and_other_peoples_things() {
         check(
             format!("/v1/campaigns/{packet_id}/{verb}"),
             "claim send",
-            "operate",
+            "campaigns:write:any",
             None,
         )
         .await;
@@ -213,7 +213,7 @@ async fn scopes_and_other_peoples_things() {
 async fn input_that_cannot_be() {
     let service = Service::start().await;
     service.deposit("sam", 1_000_000).await;
-    let token = service.token("sam", "claim send operate");
+    let token = service.token("sam", "claim send admin");
     let check = async |path: &str, body: Value, status: u16, kind: &str| {
         let reply = service.post(path, &token, body.clone()).await;
         assert_eq!(reply.status, status, "{path} {body} {reply:?}");

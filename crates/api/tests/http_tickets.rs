@@ -355,7 +355,7 @@ async fn without_a_secret_no_campaign_asks_for_tickets() {
         config.auth.public_key_file = pem;
     })
     .await;
-    let claims = json!({ "sub": "olga", "scope": "operate", "exp": START_MS / 1_000 + 60 });
+    let claims = json!({ "sub": "olga", "scope": "admin", "exp": START_MS / 1_000 + 60 });
     let parts = [json!({ "alg": "EdDSA", "typ": "JWT" }), claims];
     let message = parts
         .map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string()))

@@ -11,7 +11,7 @@ use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use crate::{answers::Reader, node::SECRET};
 
-/// Those who claim, send and operate.
+/// Those who claim, send and administer.
 pub(crate) const USERS: [&str; 6] = ["ann", "bob", "cid", "dan", "eve", "fay"];
 /// A campaign that there is not.
 const NO_CAMPAIGN: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
@@ -157,7 +157,7 @@ fn token(user: &str) -> Result<String> {
     #[expect(clippy::disallowed_methods, reason = "a token lasts by the real time")]
     let now = SystemTime::UNIX_EPOCH.elapsed()?;
     let claims = json!({
-        "sub": user, "scope": "claim send operate", "exp": now.as_secs() + 86_400,
+        "sub": user, "scope": "claim send admin", "exp": now.as_secs() + 86_400,
     });
     let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
     let token = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key)?;

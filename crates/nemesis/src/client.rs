@@ -180,7 +180,7 @@ impl Nodes {
             return Ok(token.clone());
         }
         let scope = match user {
-            user if user == self.seller() => "claim operate",
+            user if user == self.seller() => "claim campaigns:write:any deposit pay read:any",
             user if user == self.sender() => "claim send",
             _ => "claim",
         };

@@ -68,7 +68,7 @@ impl World {
         let exp = backend.ports.clock.now().as_millis() / 1_000 + 3_600;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let running = Server::start(config, backend, listener).await.unwrap();
-        let token = sign(&json!({ "sub": "olga", "scope": "operate", "exp": exp }));
+        let token = sign(&json!({ "sub": "olga", "scope": "admin", "exp": exp }));
         let addr = running.addr();
         let mut body = sale(10_000);
         body["hold_seconds"] = json!(3_600);

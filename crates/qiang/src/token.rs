@@ -11,7 +11,9 @@ pub(crate) struct TokenArgs {
     /// The user.
     #[arg(long, value_name = "USER")]
     sub: String,
-    /// What it allows: words of `claim`, `send`, `operate`.
+    /// What it allows: words of `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`, `campaigns:write:any`,
+    /// `read:any`, `admin`, with blanks between. docs/SECURITY.md says what each allows. `operate` is a deprecated name
+    /// of `admin`.
     #[arg(long, default_value = "claim")]
     scope: String,
     /// How long it holds, such as 90s, 15m, 1h or 7d.
@@ -50,10 +52,11 @@ pub(crate) fn run(args: &TokenArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn check_scope(scope: &str) -> Result<(), UsageError> {
-    let known = |word: &str| Scope::ALL.iter().any(|scope| scope.name() == word);
-    match scope.split_ascii_whitespace().find(|word| !known(word)) {
+    let mut words = scope.split_ascii_whitespace();
+    match words.find(|word| Scope::of_word(word).is_none()) {
         Some(word) => Err(UsageError::new(format!(
-            "--scope: `{word}` is not one of claim, send, operate"
+            "--scope: `{word}` is not one of {}",
+            Scope::ALL.map(Scope::name).join(", ")
         ))),
         None => Ok(()),
     }

@@ -60,7 +60,7 @@ impl Served {
     }
 
     async fn open_packet(&self, shares: u32) -> String {
-        let token = token("sam", "send operate");
+        let token = token("sam", "send admin");
         let money = json!({ "amount": shares * 10, "currency": "CNY" });
         let path = "/v1/accounts/sam/deposits";
         let deposited = call(

@@ -67,7 +67,7 @@ impl Node {
     async fn sale(&self, requirement: &str) -> String {
         let mut body = sale(STOCK);
         body["requirements"] = json!([requirement]);
-        let (addr, operator) = (self.running.addr(), self.token("olga", "operate"));
+        let (addr, operator) = (self.running.addr(), self.token("olga", "admin"));
         let made = call(addr, "POST", "/v1/sales", Some(&operator), &[], Some(body)).await;
         assert_eq!(made.status, 201, "{made:?}");
         format!("/v1/sales/{}", made.text("id"))

@@ -234,7 +234,7 @@ async fn metric(addr: SocketAddr, name: &str) -> Option<f64> {
 
 /// An operator's request, again while there is no answer.
 async fn act(addr: SocketAddr, path: &str, body: Option<Value>) -> Reply {
-    let operator = token("olga", "operate");
+    let operator = token("olga", "admin");
     let began = Instant::now();
     loop {
         let reply = call(addr, "POST", path, Some(&operator), &[], body.clone()).await;

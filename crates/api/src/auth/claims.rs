@@ -6,7 +6,7 @@ use qiang_core::{id::UserId, time::Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use super::{Scope, TokenFault};
-use crate::{config::AuthConfig, wire::Text};
+use crate::{auth_failure::AuthFailure, config::AuthConfig, wire::Text};
 
 #[derive(Deserialize)]
 pub(super) struct Claims<'a> {
@@ -26,8 +26,7 @@ pub(super) struct Claims<'a> {
 impl<'a> Claims<'a> {
     pub(super) fn of(payload: &'a [u8]) -> Result<Self, TokenFault> {
         serde_json::from_slice(payload).map_err(|_| {
-            TokenFault(
-                "the token needs `sub` (a user id) and `exp`; times are numbers, `scope` and `jti` one text",
+            TokenFault(AuthFailure::Malformed, "the token needs `sub` (a user id) and `exp`; times are numbers, `scope` and `jti` one text",
             )
         })
     }
@@ -59,14 +58,17 @@ impl Rules {
     pub(super) fn check(&self, claims: &Claims<'_>, now: Timestamp) -> Result<(), TokenFault> {
         let now_s = now.as_millis() as f64 / 1_000.0;
         if claims.exp + self.leeway_s <= now_s {
-            return Err(TokenFault("the token has expired"));
+            return Err(TokenFault(AuthFailure::Expired, "the token has expired"));
         }
         if claims.nbf.is_some_and(|nbf| nbf - self.leeway_s > now_s) {
-            return Err(TokenFault("the token is not valid yet"));
+            return Err(TokenFault(AuthFailure::Early, "the token is not valid yet"));
         }
         self.check_lifetime(claims, now_s)?;
         if !self.issuer.is_empty() && claims.iss.as_deref() != Some(&self.issuer) {
-            return Err(TokenFault("the token was issued by somebody else"));
+            return Err(TokenFault(
+                AuthFailure::Issuer,
+                "the token was issued by somebody else",
+            ));
         }
         let meant = match (&claims.aud, self.audience.as_str()) {
             (None, own) => own.is_empty(),
@@ -75,7 +77,10 @@ impl Rules {
             (Some(audience), own) => audience.contains(own),
         };
         if !meant {
-            return Err(TokenFault("the token is made out to another audience"));
+            return Err(TokenFault(
+                AuthFailure::Audience,
+                "the token is made out to another audience",
+            ));
         }
         Ok(())
     }
@@ -85,30 +90,36 @@ impl Rules {
         let latest = now_s + self.leeway_s;
         let issued = match claims.iat {
             Some(iat) if iat > latest => {
-                return Err(TokenFault("the token was issued in the future"));
+                return Err(TokenFault(
+                    AuthFailure::Early,
+                    "the token was issued in the future",
+                ));
             }
             Some(iat) => iat,
-            None if self.require_iat => return Err(TokenFault("the token needs `iat`")),
+            None if self.require_iat => {
+                return Err(TokenFault(AuthFailure::Lifetime, "the token needs `iat`"));
+            }
             None => latest,
         };
         match self.lifetime_s_max {
-            Some(bound) if claims.exp - issued > bound => {
-                Err(TokenFault("the token lasts longer than is allowed here"))
-            }
+            Some(bound) if claims.exp - issued > bound => Err(TokenFault(
+                AuthFailure::Lifetime,
+                "the token lasts longer than is allowed here",
+            )),
             _ => Ok(()),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Scopes(pub(super) u8);
+pub(super) struct Scopes(pub(super) u16);
 
 impl<'de> Deserialize<'de> for Scopes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         let words = text.split_ascii_whitespace();
-        let known = words.filter_map(|word| Scope::ALL.iter().find(|scope| scope.name() == word));
-        Ok(Self(known.fold(0, |bits, scope| bits | *scope as u8)))
+        let known = words.filter_map(Scope::of_word);
+        Ok(Self(known.fold(0, |bits, scope| bits | scope.grants())))
     }
 }
 

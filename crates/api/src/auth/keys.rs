@@ -12,6 +12,7 @@ use jsonwebtoken::{
 };
 
 use super::TokenFault;
+use crate::auth_failure::AuthFailure;
 use crate::config::{AuthConfig, Secret, UsageError, check_secret, secret_of};
 
 /// Keys that a set may have: a header that is not known is looked for among all of them.
@@ -64,7 +65,7 @@ impl Keys {
 
     /// The payload of a token that is signed by one of them.
     pub(super) fn payload(&self, token: &str) -> Result<Vec<u8>, TokenFault> {
-        const SHAPE: TokenFault = TokenFault("the token is not a JWT");
+        const SHAPE: TokenFault = TokenFault(AuthFailure::Malformed, "the token is not a JWT");
         let (message, signature) = token.rsplit_once('.').ok_or(SHAPE)?;
         let (header, payload) = message.split_once('.').ok_or(SHAPE)?;
         let known = self.known(header);
@@ -75,7 +76,12 @@ impl Keys {
         let key = &self.keys[index];
         match crypto::verify(signature, message.as_bytes(), &key.key, key.algorithm) {
             Ok(true) => {}
-            _ => return Err(TokenFault("the token's signature does not hold")),
+            _ => {
+                return Err(TokenFault(
+                    AuthFailure::Signature,
+                    "the token's signature does not hold",
+                ));
+            }
         }
         if known.is_none() {
             self.remember(header, index);
@@ -99,22 +105,28 @@ impl Keys {
 
     /// The key that the header of a token stands for.
     fn named_by(&self, token: &str) -> Result<usize, TokenFault> {
-        let header = jsonwebtoken::decode_header(token)
-            .map_err(|_| TokenFault("the token's header is not readable"))?;
+        let header = jsonwebtoken::decode_header(token).map_err(|_| {
+            TokenFault(AuthFailure::Malformed, "the token's header is not readable")
+        })?;
         // RFC 7515, 4.1.11: who does not understand an extension refuses.
         if header.crit.is_some() {
             let fault = "the token's header has `crit`, and no extension is known here";
-            return Err(TokenFault(fault));
+            return Err(TokenFault(AuthFailure::Header, fault));
         }
         if !self.typ.is_empty() && header.typ.is_none_or(|typ| media_type(&typ) != self.typ) {
-            return Err(TokenFault("the token's `typ` is not what is asked for"));
+            return Err(TokenFault(
+                AuthFailure::Header,
+                "the token's `typ` is not what is asked for",
+            ));
         }
         let is_meant = |key: &Key| key.kid.is_none() || key.kid == header.kid;
         let index = self.keys.iter().position(is_meant).ok_or(TokenFault(
+            AuthFailure::Header,
             "the token's `kid` does not name a key that is known here",
         ))?;
         if header.alg != self.keys[index].algorithm {
             return Err(TokenFault(
+                AuthFailure::Header,
                 "the token is signed by another algorithm than the configured key's",
             ));
         }

@@ -249,7 +249,7 @@ pub(super) fn headers() -> Value {
     let next = format!("</v1/sales?after={}>; rel=\"next\"", examples::CAMPAIGN);
     let order = format!("/v1/orders/{}", examples::ORDER);
     let challenge = "Bearer realm=\"qiang\"";
-    let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"operate\"";
+    let scope = "Bearer realm=\"qiang\", error=\"insufficient_scope\", scope=\"deposit\"";
     json!({
         "RequestId": header("The request's id: its own, or a fresh one", true, text(), json!(examples::REQUEST_ID)),
         "RetryAfter": header("Come again after so many seconds", true, seconds(), json!(1)),

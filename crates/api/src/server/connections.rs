@@ -37,6 +37,7 @@ use super::{
     tls::{Tls, is_http2},
 };
 use crate::{
+    auth_failure::AuthFailure,
     config::ServerConfig,
     failures::{Cause, Failure, FailureLog},
     limits::{Limits, Traffic},
@@ -85,6 +86,7 @@ pub(super) async fn serve(
         metrics,
         limits,
         failures: FailureLog::default(),
+        unauthenticated: FailureLog::default(),
         headers: ResponseHeaders::new(&config),
         tls,
         router,
@@ -183,6 +185,7 @@ struct Connections {
     metrics: Arc<Metrics>,
     limits: Option<Arc<Limits>>,
     failures: FailureLog,
+    unauthenticated: FailureLog,
     headers: ResponseHeaders,
     tls: Option<Arc<Tls>>,
     router: Router,
@@ -392,17 +395,18 @@ impl Connections {
         origin: Origin,
         is_claim: bool,
     ) -> Result<Response, Infallible> {
-        if let Err(problem) = self.check_origin(&request, origin) {
-            return Ok(problem.into_response());
-        }
+        let client = match self.check_origin(&request, origin) {
+            Ok(client) => client,
+            Err(problem) => return Ok(problem.into_response()),
+        };
         let mut router = self.router.clone();
         let is_read = request.method().is_safe();
         let answer = router.call(request);
         if is_claim {
-            return answer.await;
+            return Ok(self.note_unauthenticated(answer.await?, client));
         }
         match tokio::time::timeout(self.request_timeout, answer).await {
-            Ok(answered) => answered,
+            Ok(answered) => Ok(self.note_unauthenticated(answered?, client)),
             Err(_) => {
                 let kind = match is_read {
                     true => ProblemKind::Overloaded,
@@ -417,16 +421,31 @@ impl Connections {
 }
 
 impl Connections {
-    /// Refuses what comes from beyond a limit, before anything else is looked at.
-    fn check_origin(&self, request: &Request, origin: Origin) -> Result<(), Problem> {
+    /// Refuses what comes from beyond a limit, before anything else is looked at. Returns whom it comes from, if that
+    /// is limited.
+    fn check_origin(&self, request: &Request, origin: Origin) -> Result<Option<IpAddr>, Problem> {
         let traffic = Traffic::of(request.method(), request.uri().path());
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
             return Err(why.problem());
         }
         let Some(limits) = &self.limits else {
-            return Ok(());
+            return Ok(None);
         };
         limits.check_address(traffic, origin.peer, request.headers())
+    }
+
+    /// Counts an answer to nobody, and says so in the log. An address that fails too often is told that instead.
+    fn note_unauthenticated(&self, response: Response, client: Option<IpAddr>) -> Response {
+        let Some(why) = response.extensions().get::<AuthFailure>().copied() else {
+            return response;
+        };
+        self.metrics.unauthenticated(why);
+        self.unauthenticated.log_unauthenticated(why, client);
+        let limits = self.limits.as_ref().zip(client);
+        match limits.map(|(limits, client)| limits.check_unauthenticated(client)) {
+            Some(Err(problem)) => problem.into_response(),
+            _ => response,
+        }
     }
 }
 

@@ -140,7 +140,7 @@ impl Service {
     }
 
     pub(crate) fn operator(&self) -> String {
-        self.token("olga", "operate")
+        self.token("olga", "admin")
     }
 
     pub(crate) async fn deposit(&self, user: &str, amount: i64) {

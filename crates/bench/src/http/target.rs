@@ -28,7 +28,8 @@ impl Target {
                 (local.addr(), local.tokens().clone(), Some(local))
             }
         };
-        let operator = HeaderValue::try_from(tokens.bearer("bench", "claim send operate")?)?;
+        let operator =
+            HeaderValue::try_from(tokens.bearer("bench", "claim send deposit campaigns:write")?)?;
         Ok(Self {
             addr,
             tokens,

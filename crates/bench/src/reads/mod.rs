@@ -144,7 +144,7 @@ async fn measure(args: &ReadsArgs, node: &LocalService) -> anyhow::Result<Measur
 
 /// Opens a sale and returns the path of its state.
 async fn open_sale(node: &LocalService) -> anyhow::Result<String> {
-    let operator = HeaderValue::try_from(node.tokens().bearer("bench", "claim operate")?)?;
+    let operator = HeaderValue::try_from(node.tokens().bearer("bench", "campaigns:write")?)?;
     let price = json!({ "amount": 100, "currency": "CNY" });
     let sale = json!({ "title": "bench", "stock": 100, "unit_price": price });
     let mut client = Client::connect(node.addr()).await?;

@@ -93,7 +93,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         }
         _ => LocalService::start(false).await?,
     };
-    let operator = client(&local, "shop", "send claim operate")?;
+    let operator = client(&local, "shop", "campaigns:write deposit")?;
     let packet = open_packet(&local, &operator, args.shares).await?;
     let sale = open_sale(&operator, args.stock).await?;
 
@@ -256,7 +256,7 @@ async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
 
 fn print_links(local: &LocalService, packet: &CampaignId, sale: &CampaignId) -> anyhow::Result<()> {
     let base = format!("http://{}", local.addr());
-    let token = local.tokens().bearer("you", "claim send operate")?;
+    let token = local.tokens().bearer("you", "claim send")?;
     eprintln!("Serving on until Ctrl-C:");
     eprintln!("  documentation  {base}/docs");
     eprintln!("  metrics        {base}/metrics");

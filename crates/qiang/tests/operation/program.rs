@@ -26,7 +26,7 @@ pub(crate) fn redis() -> &'static Standalone {
 
 /// A token that a service with [`SECRET`] takes.
 pub(crate) fn token(user: &str) -> String {
-    sign(&json!({ "sub": user, "scope": "claim send operate", "exp": in_an_hour() }))
+    sign(&json!({ "sub": user, "scope": "claim send admin", "exp": in_an_hour() }))
 }
 
 /// Waits until something is so.

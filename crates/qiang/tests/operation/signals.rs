@@ -85,7 +85,7 @@ async fn sighup_reads_keys_and_level_again_and_refuses_bad_ones() {
     let addr = node.addr().await;
     let other = "another-secret-of-32-bytes-at-least";
     let status_by = async |secret: &str| {
-        let claims = json!({ "sub": "olga", "scope": "operate", "exp": in_an_hour() });
+        let claims = json!({ "sub": "olga", "scope": "admin", "exp": in_an_hour() });
         let token = sign_with(secret, &claims);
         let path = "/v1/accounts/olga";
         call(addr, "GET", path, Some(&token), &[], None)

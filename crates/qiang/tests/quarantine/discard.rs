@@ -30,7 +30,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 const LIVES_MS: [u64; 4] = [200, 450, 700, 950];
 
 async fn post(node: &Node, user: &str, path: &str, body: Option<Value>) -> common::Reply {
-    let token = token(user, "claim operate");
+    let token = token(user, "claim admin");
     common::call(node.addr, "POST", path, Some(&token), &[], body).await
 }
 

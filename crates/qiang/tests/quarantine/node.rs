@@ -241,7 +241,7 @@ impl Node {
 
     /// Posts as the operator, who also sends.
     pub(crate) async fn operate(&self, path: &str, body: Value) -> Reply {
-        let token = token("olga", "operate send");
+        let token = token("olga", "admin send");
         let body = (!body.is_null()).then_some(body);
         call(self.addr, "POST", path, Some(&token), &[], body).await
     }
