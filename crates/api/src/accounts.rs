@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
-use qiang_core::{id::UserId, money::Currency};
+use qiang_core::{id::UserId, money::Currency, ports::ActionKind};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
+    actions,
     app::App,
     auth::{Caller, Scope},
     extract::{self, Call, Param},
@@ -82,8 +84,13 @@ pub(crate) async fn deposit(
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
     let binding = call.bind(route, &request).await?;
-    let ledger = &call.app.ports.ledger;
-    ledger.deposit(binding.id, &call.id, amount.money()).await?;
+    let detail = json!({ "id": binding.id.to_string(), "amount": request.amount, "currency": request.currency });
+    let action = call.action(ActionKind::Deposit, &detail);
+    let (ledger, amount_in) = (&call.app.ports.ledger, amount.money());
+    ledger
+        .deposit_by(binding.id, &call.id, amount_in, Some(&action))
+        .await?;
+    actions::log(&action);
     let body = DepositBody {
         id: Text(binding.id),
         user: call.id.to_string(),

@@ -12,9 +12,12 @@ use qiang_core::{
     book::{CampaignAction, Command, Refusal, Reply},
     campaign::{CampaignKind, Phase, Transition},
     id::CampaignId,
+    ports::ActionKind,
 };
+use serde_json::json;
 
 use crate::{
+    actions,
     app::App,
     auth::{Caller, Scope},
     extract::{Call, Param},
@@ -152,25 +155,27 @@ pub(crate) async fn archive(call: Call<CampaignId>) -> Result<Json<StateBody>, P
         .phase
         .after(Transition::Archive)
         .map_err(Refusal::from)?;
-    if !ledger.archive(id).await? {
+    let action = call.action(ActionKind::Archive, &json!({}));
+    if !ledger.archive(id, Some(&action)).await? {
         return Err(Problem::internal("a closed campaign could not be archived"));
     }
-    tracing::info!(campaign = %id, "archived by an operator");
+    actions::log(&action);
     Ok(Json(StateBody::new(&tally, window, now)))
 }
 
 async fn act(call: &Call<CampaignId>, action: CampaignAction) -> Result<Json<StateBody>, Problem> {
     call.app.check_leads(&call.caller, call.id).await?;
-    let route = match action {
-        CampaignAction::Pause => "POST /v1/campaigns/{id}/pause",
-        CampaignAction::Resume => "POST /v1/campaigns/{id}/resume",
-        CampaignAction::Close => "POST /v1/campaigns/{id}/close",
+    let (kind, route) = match action {
+        CampaignAction::Pause => (ActionKind::Pause, "POST /v1/campaigns/{id}/pause"),
+        CampaignAction::Resume => (ActionKind::Resume, "POST /v1/campaigns/{id}/resume"),
+        CampaignAction::Close => (ActionKind::Close, "POST /v1/campaigns/{id}/close"),
     };
     call.bind(route, &()).await?;
+    let recorded = call.record(kind, &json!({})).await?;
     let (app, campaign) = (&call.app, call.id);
     let command = Command::Act { campaign, action };
     let reply = app.ports.engine.submit(command).await?;
-    tracing::info!(%campaign, ?action, "changed by an operator");
+    actions::log(&recorded);
     let meta = app.meta(campaign).await?;
     let meta = meta.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
     match reply {

@@ -10,11 +10,14 @@ use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, Details, Requirements, Rules},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
+    ports::ActionKind,
     time::{Timestamp, Window},
 };
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
+    actions,
     app::App,
     auth::Caller,
     problem::Problem,
@@ -123,8 +126,10 @@ impl App {
                 // First: nobody who finds the campaign passes its line.
                 ledger.add_waiting_room(id).await?;
             }
+            let owner = json!({ "owner": setup.campaign.owner.as_str() });
+            let action = self.action(&caller.user, ActionKind::Create, id, &owner);
             ledger
-                .create_with(&setup, &details, audience.as_deref())
+                .create_by(&setup, &details, audience.as_deref(), Some(&action))
                 .await?;
             // Under a key, somebody else may have created it in the meantime: open what is stored.
             if key.is_some() {
@@ -136,7 +141,7 @@ impl App {
             }
             self.open(setup).await?;
             self.unknown.forget(id);
-            tracing::info!(campaign = %id, "created");
+            actions::log(&action);
         }
         Ok((wire::created(binding.fresh), id))
     }

@@ -3,6 +3,7 @@
 //! It knows engines and ledgers by the ports of `qiang-core` alone ([`Ports`]); a node wires the real ones to it.
 
 mod accounts;
+mod actions;
 mod app;
 mod audience;
 mod auth;
@@ -29,6 +30,7 @@ mod metrics;
 mod order_check;
 mod orders;
 mod pages;
+mod paging;
 mod passphrase;
 mod payouts;
 mod places;

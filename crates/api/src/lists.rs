@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::{HeaderValue, Uri, header},
-    response::{IntoResponse, Response},
-};
+use axum::{Json, extract::State, http::Uri, response::Response};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     id::{CampaignId, ProductId, UserId},
@@ -20,6 +15,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::Params,
+    paging::with_link,
     problem::{Problem, ProblemBody},
     red_packets::ListedRedPacket,
     sales::SaleBody,
@@ -170,42 +166,4 @@ async fn records(
     let last = records.last().filter(|_| !is_last);
     let next = last.map(|record| Text(record.campaign.id));
     Ok((records, PageBody { next, settled }))
-}
-
-/// Adds where the next page is: the same request, from there on (RFC 8288).
-fn with_link(uri: &Uri, next: Option<Text<CampaignId>>, body: impl IntoResponse) -> Response {
-    let mut response = body.into_response();
-    let link = next.and_then(|Text(after)| HeaderValue::try_from(link(uri, after)).ok());
-    if let Some(link) = link {
-        response.headers_mut().insert(header::LINK, link);
-    }
-    response
-}
-
-fn link(uri: &Uri, after: CampaignId) -> String {
-    let asked = uri.query().unwrap_or_default().split('&');
-    let kept = asked.filter(|one| !one.is_empty() && !one.starts_with("after="));
-    let query: String = kept.map(|one| format!("{one}&")).collect();
-    // What would end the reference is in no query: `Uri` takes neither `<` nor `>`.
-    format!("<{}?{query}after={after}>; rel=\"next\"", uri.path())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_page_is_the_same_request_from_there_on() {
-        let id = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
-        let check = |asked: &str, query: &str| {
-            let linked = link(&asked.parse().unwrap(), id.parse().unwrap());
-            let expected = format!("</v1/sales?{query}after={id}>; rel=\"next\"");
-            assert_eq!(linked, expected);
-        };
-        check("/v1/sales", "");
-        check("/v1/sales?limit=2&all=true", "limit=2&all=true&");
-        check("/v1/sales?after=x&phase=live&after=y", "phase=live&");
-        check("/v1/sales?owner=a%3E;x", "owner=a%3E;x&");
-        assert!("/v1/sales?owner=a>;x".parse::<Uri>().is_err());
-    }
 }

@@ -8,11 +8,14 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     money::Currency,
     order::OrderState,
+    ports::{Action, ActionKind},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
 use crate::{
+    actions,
     app::App,
     auth::{Caller, Scope},
     campaign_cache::CampaignMeta,
@@ -98,6 +101,18 @@ impl App {
     }
 }
 
+/// What is done to an order, written down unless its buyer does it: then the order itself names who did.
+async fn recorded(
+    call: &Call<OrderId>,
+    view: &OrderView,
+    kind: ActionKind,
+) -> Result<Action, Problem> {
+    match view.user == call.caller.user {
+        true => Ok(call.action(kind, &json!({}))),
+        false => call.record(kind, &json!({})).await,
+    }
+}
+
 /// An order. Buyers see their own, sellers those of their sales; others' are seen with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}", tag = "orders",
     operation_id = "getOrder", security(("bearer" = []), ("bearer" = ["read:any"])),
@@ -138,12 +153,21 @@ pub(crate) async fn pay(
     call.bind("POST /v1/orders/{id}/payment", &request).await?;
     let payment = request.reference.0;
     app.bind_payment(&payment, order).await?;
+    let detail = json!({
+        "reference": payment.as_str(),
+        "amount": request.amount.amount,
+        "currency": request.amount.currency,
+    });
+    let action = call.record(ActionKind::Pay, &detail).await?;
     let command = Command::Pay { order, payment };
     match app.ports.engine.submit(command).await? {
-        Reply::Payment(outcome, view) => Ok(Json(PaymentBody {
-            outcome: outcome.name(),
-            order: OrderBody::new(&view, currency),
-        })),
+        Reply::Payment(outcome, view) => {
+            actions::log(&action);
+            Ok(Json(PaymentBody {
+                outcome: outcome.name(),
+                order: OrderBody::new(&view, currency),
+            }))
+        }
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -164,8 +188,12 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
         call.caller.require(Scope::Admin)?;
     }
     call.bind("POST /v1/orders/{id}/cancellation", &()).await?;
+    let action = recorded(&call, &view, ActionKind::Cancel).await?;
     match app.ports.engine.submit(Command::Cancel { order }).await? {
-        Reply::Cancelled(view) => Ok(Json(OrderBody::new(&view, meta.currency))),
+        Reply::Cancelled(view) => {
+            actions::log(&action);
+            Ok(Json(OrderBody::new(&view, meta.currency)))
+        }
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -173,8 +201,8 @@ pub(crate) async fn cancel(call: Call<OrderId>) -> Result<Json<OrderBody>, Probl
 /// Takes a paid order back.
 ///
 /// Its units are for sale again, and its price is owed to the buyer. The seller may at any time with the scope
-/// `campaigns:write`, and others with `admin`; buyers may without, for as long as the service allows after the order was
-/// granted. Again changes nothing.
+/// `campaigns:write`, and others with `admin`; buyers may without, for as long as the service allows after the order
+/// was granted. Again changes nothing.
 #[utoipa::path(post, path = "/v1/orders/{id}/return", tag = "orders",
     operation_id = "returnOrder",
     security(("bearer" = []), ("bearer" = ["campaigns:write"]), ("bearer" = ["admin"])),
@@ -201,8 +229,12 @@ pub(crate) async fn take_back(call: Call<OrderId>) -> Result<Json<OrderBody>, Pr
         required => required?,
     }
     call.bind("POST /v1/orders/{id}/return", &()).await?;
+    let action = recorded(&call, &view, ActionKind::Return).await?;
     match app.ports.engine.submit(Command::Return { order }).await? {
-        Reply::Returned(view) => Ok(Json(OrderBody::new(&view, meta.currency))),
+        Reply::Returned(view) => {
+            actions::log(&action);
+            Ok(Json(OrderBody::new(&view, meta.currency)))
+        }
         _ => Err(Problem::unexpected_reply()),
     }
 }

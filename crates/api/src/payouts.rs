@@ -6,13 +6,15 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::Currency,
-    ports::{LedgerError, PaidOut, Payout},
+    ports::{Action, ActionKind, LedgerError, PaidOut, Payout},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
+    actions,
     app::App,
     auth::{Caller, Scope},
     extract::{self, Param, TwoParams},
@@ -98,15 +100,38 @@ pub(crate) struct ReversalBody {
 
 impl App {
     /// Posts a payout. What it takes may have been decided a moment ago and not be in the ledger yet.
-    async fn pay_out(&self, payout: Payout) -> Result<PaidOut, Problem> {
+    async fn pay_out(&self, payout: Payout, caller: &Caller) -> Result<PaidOut, Problem> {
         let ledger = &self.ports.ledger;
-        match ledger.pay_out(&payout).await {
+        let action = self.action_of(&payout, &caller.user);
+        let paid_out = match ledger.pay_out_by(&payout, Some(&action)).await {
             Err(LedgerError::NotOwed { .. } | LedgerError::InsufficientFunds { .. }) => {
                 self.settled().await?;
-                Ok(ledger.pay_out(&payout).await?)
+                ledger.pay_out_by(&payout, Some(&action)).await?
             }
-            answered => Ok(answered?),
-        }
+            answered => answered?,
+        };
+        actions::log(&action);
+        Ok(paid_out)
+    }
+
+    fn action_of(&self, payout: &Payout, actor: &UserId) -> Action {
+        let (kind, subject, amount) = match payout {
+            Payout::Refund { order, amount, .. } => {
+                (ActionKind::Refund, order.to_string(), *amount)
+            }
+            Payout::Withdrawal { user, amount, .. } => {
+                (ActionKind::Withdraw, user.to_string(), *amount)
+            }
+            Payout::Reversal { user, deposit } => {
+                let detail = json!({ "deposit": deposit.to_string() });
+                return self.action(actor, ActionKind::Reverse, user, &detail);
+            }
+        };
+        let currency = amount.currency.to_string();
+        let detail = json!({
+            "reference": payout.reference(), "amount": amount.minor, "currency": currency,
+        });
+        self.action(actor, kind, subject, &detail)
     }
 }
 
@@ -135,12 +160,12 @@ pub(crate) async fn refund(
         app.ports.ledger.owed(order).await?.ok_or_else(no_order)?;
     }
     let reference = request.reference;
-    let paid_out = app.pay_out(Payout::Refund {
+    let refund = Payout::Refund {
         order,
         reference: reference.0.clone(),
         amount: request.amount.money(),
-    });
-    let paid_out = paid_out.await?;
+    };
+    let paid_out = app.pay_out(refund, &caller).await?;
     let status = wire::created(paid_out.fresh);
     let body = RefundBody {
         reference,
@@ -194,12 +219,12 @@ pub(crate) async fn withdraw(
     caller.require(Scope::Withdraw)?;
     check_amount(request.amount, "#/amount")?;
     let reference = request.reference;
-    let paid_out = app.pay_out(Payout::Withdrawal {
+    let withdrawal = Payout::Withdrawal {
         user: user.clone(),
         reference: reference.0.clone(),
         amount: MoneyBody::new(request.amount, request.currency.0).money(),
-    });
-    let paid_out = paid_out.await?;
+    };
+    let paid_out = app.pay_out(withdrawal, &caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
     let body = WithdrawalBody {
@@ -229,7 +254,7 @@ pub(crate) async fn reverse(
         user: user.clone(),
         deposit,
     };
-    let paid_out = app.pay_out(payout).await?;
+    let paid_out = app.pay_out(payout, &caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
     let body = ReversalBody {

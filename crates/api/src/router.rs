@@ -12,7 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::{
-    accounts,
+    accounts, actions,
     app::App,
     campaigns, claims,
     config::UsageError,
@@ -38,9 +38,9 @@ use crate::{
 struct Document;
 
 fn routes() -> OpenApiRouter<Arc<App>> {
-    let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, deposit, withdraw, pay, \
-        campaigns:write, campaigns:write:any, read:any, admin. Where an operation names several scopes, one of them is \
-        needed: which one depends on whose it is. `admin` allows all but claim and send. \
+    let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, deposit, \
+        withdraw, pay, campaigns:write, campaigns:write:any, read:any, admin. Where an operation names several \
+        scopes, one of them is needed: which one depends on whose it is. `admin` allows all but claim and send. \
         An installation may ask for `iss`, `aud`, `iat`, the header's `typ`, and with a set of keys for `kid`; it \
         bounds how long a token lasts. A `crit` in the header is refused, and so is a token that was revoked.";
     let bearer = HttpBuilder::new()
@@ -68,6 +68,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(payouts::reverse))
         .routes(routes!(payouts::withdraw))
         .routes(routes!(payouts::refunds, payouts::refund))
+        .routes(routes!(actions::list))
         .routes(routes!(campaigns::state))
         .routes(routes!(places::place))
         .routes(routes!(campaigns::pause))

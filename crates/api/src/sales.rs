@@ -12,12 +12,14 @@ use qiang_core::{
     },
     id::{CampaignId, ProductId, UserId},
     money::{Currency, Money},
-    ports::CampaignRecord,
+    ports::{ActionKind, CampaignRecord},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
+    actions,
     app::App,
     audience::{AudienceRequest, Draws},
     auth::{Caller, Scope},
@@ -342,6 +344,18 @@ impl SaleChange {
         }
     }
 
+    /// What is changed, for the record: what people see without its texts.
+    fn changed(&self) -> Value {
+        // A struct of texts and numbers always serialises.
+        let mut changed = serde_json::to_value(self).unwrap_or_default();
+        for (field, value) in changed.as_object_mut().into_iter().flatten() {
+            if ["title", "description", "image_url"].contains(&&**field) {
+                *value = Value::Null;
+            }
+        }
+        changed
+    }
+
     fn check_currency(&self, sold_in: Currency) -> Result<(), Problem> {
         let price = self.unit_price.map(MoneyBody::money);
         match price.is_some_and(|price| price.currency != sold_in) {
@@ -383,21 +397,26 @@ pub(crate) async fn change(
     let (app, campaign) = (&call.app, call.id);
     let (mut record, mut tally) = app.record(campaign, CampaignKind::Sale).await?;
     request.check_currency(record.campaign.currency())?;
+    let detail = request.changed();
+    let action = match command {
+        Some(_) => call.record(ActionKind::Change, &detail).await?,
+        None => call.action(ActionKind::Change, &detail),
+    };
+    // With the details, where no engine was asked.
+    let by = command.is_none().then_some(&action);
     if let Some(command) = command {
         tally = match app.ports.engine.submit(command).await? {
             Reply::Acted(tally) => tally,
             _ => return Err(Problem::unexpected_reply()),
         };
         app.campaigns.forget(campaign);
-        let (stock, terms) = (request.stock, request.terms());
-        tracing::info!(%campaign, stock, ?terms, "a sale was changed by an operator");
     }
     if describes {
-        app.ports.ledger.describe(campaign, &details).await?;
-        tracing::info!(%campaign, "the details were changed by an operator");
+        app.ports.ledger.describe(campaign, &details, by).await?;
         let now = app.ports.ledger.campaign(campaign).await?;
         record = now.ok_or_else(|| Problem::ledger_incomplete(campaign))?;
     }
+    actions::log(&action);
     let body = SaleBody::new(record, &tally, app).await?;
     // The parts of a spread sale are counted one after the other, while units move between them.
     let stock = request.stock.unwrap_or(body.stock);

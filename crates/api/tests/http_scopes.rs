@@ -186,6 +186,7 @@ impl Things {
         match (spec["operationId"].as_str().unwrap(), &mut body) {
             ("createSale", Some(body)) => body["seller"] = json!(user),
             ("listSales" | "listRedPackets", _) => path += &format!("?owner={user}"),
+            ("listActions", _) => path += "?subject=tom",
             _ => {}
         }
         call(service.addr, method, &path, token, &[], body).await

@@ -75,7 +75,10 @@ impl Operation {
             _ => &ids.packet,
         };
         let path = self.path.replace("{id}", id).replace("{user}", "sam");
-        let path = path.replace("{slug}", "sold-out");
+        let mut path = path.replace("{slug}", "sold-out");
+        if path == "/v1/actions" {
+            path += "?subject=sam";
+        }
         let mut body = self.body();
         if let (Some(body), "createSale") =
             (&mut body, self.spec["operationId"].as_str().unwrap_or(""))

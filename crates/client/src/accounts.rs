@@ -18,7 +18,7 @@ impl Client {
         self.json(Call::get(path(user, ""))).await
     }
 
-    /// Puts money from outside into a user's account. Scope `operate`.
+    /// Puts money from outside into a user's account. Scope `deposit`.
     ///
     /// # Errors
     /// See [`Error`].

@@ -69,7 +69,7 @@ pub struct Seen {
 }
 
 impl Client {
-    /// Opens a sale. Scope `operate`.
+    /// Opens a sale. Scope `campaigns:write`.
     ///
     /// # Errors
     /// See [`Error`]; `invalid` names the fields that are wrong.
@@ -86,7 +86,7 @@ impl Client {
         self.json(Call::get(Kind::Sale.path(id))).await
     }
 
-    /// Changes a sale: all of it, or nothing. What is so already stays. Scope `operate`.
+    /// Changes a sale: all of it, or nothing. What is so already stays. Scope `campaigns:write`.
     ///
     /// # Errors
     /// Problems such as `stock-granted` and `phase-conflict`; see [`Error`].
@@ -176,7 +176,7 @@ impl Client {
         }))
     }
 
-    /// Stops granting for now. Again changes nothing. Scope `operate`.
+    /// Stops granting for now. Again changes nothing. Scope `send`, `campaigns:write` or `campaigns:write:any`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -184,7 +184,7 @@ impl Client {
         self.act(id, "pause").await
     }
 
-    /// Lets a paused campaign go on. Again changes nothing. Scope `operate`.
+    /// Lets a paused campaign go on. Again changes nothing. Scopes as for `pause`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -192,7 +192,7 @@ impl Client {
         self.act(id, "resume").await
     }
 
-    /// Ends a campaign now, and gives back what is left. Again changes nothing. Scope `operate`.
+    /// Ends a campaign now, and gives back what is left. Again changes nothing. Scopes as for `pause`.
     ///
     /// # Errors
     /// See [`Error`].
@@ -200,7 +200,7 @@ impl Client {
         self.act(id, "close").await
     }
 
-    /// Has lists not show a closed campaign any more unless asked. Again changes nothing. Scope `operate`.
+    /// Has lists not show a closed campaign any more unless asked. Again changes nothing. Scopes as for `pause`.
     ///
     /// # Errors
     /// `phase-conflict` before it is closed; see [`Error`].

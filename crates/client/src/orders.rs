@@ -18,7 +18,7 @@ impl Client {
         self.json(Call::get(path(id, ""))).await
     }
 
-    /// Records a payment that arrived. The same reference again is a replay. Scope `operate`.
+    /// Records a payment that arrived. The same reference again is a replay. Scope `pay`.
     ///
     /// # Errors
     /// Problems such as `amount-mismatch` and `payment-used`; see [`Error`].

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::StoreError;
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -28,6 +28,7 @@ const MIGRATIONS: [&str; 14] = [
     include_str!("../migrations/0012_details.sql"),
     include_str!("../migrations/0013_terms_changed.sql"),
     include_str!("../migrations/0014_payouts.sql"),
+    include_str!("../migrations/0015_actions.sql"),
 ];
 /// The migration that made kinds of files.
 const KIND_SINCE: u32 = 2;

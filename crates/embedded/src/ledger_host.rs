@@ -58,20 +58,19 @@ macro_rules! impl_ledger {
                 campaign::{Details, DetailsChange},
                 event::{Entry, PartitionId, Seq},
                 id::{CampaignId, IdempotencyKey, UserId},
-                money::Money,
                 ports::{
-                    AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
-                    CampaignStore, Discard, GrantRecord, KeyBinding, KeyStore, LedgerError,
-                    QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-                    RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
-                    SettlementStore, WaitingRoomStore, WithheldRecord,
+                    Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard,
+                    GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
+                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
+                    SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
+                    WithheldRecord,
                 },
             };
             use uuid::Uuid;
             use $crate::{
                 ledger::{
-                    accounts, audiences, campaigns, discards, keys, listing, quarantine, reconcile,
-                    repairs, settle, waiting_rooms,
+                    audiences, campaigns, discards, keys, listing, quarantine, reconcile, repairs,
+                    settle, waiting_rooms,
                 },
                 ledger_host::{SqliteLedgerHost, job},
                 reader::query,
@@ -94,27 +93,6 @@ macro_rules! impl_ledger {
                         keys::bind(context.conn, context.now, &scope, &key, &fingerprint, id)
                     })
                     .await
-                }
-            }
-
-            #[async_trait]
-            impl AccountStore for $host {
-                async fn deposit(
-                    &self,
-                    id: Uuid,
-                    user: &UserId,
-                    amount: Money,
-                ) -> Result<(), LedgerError> {
-                    let user = user.clone();
-                    job(self, 0, move |context| {
-                        accounts::deposit(context.conn, context.now, id, &user, amount)
-                    })
-                    .await
-                }
-
-                async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
-                    let user = user.clone();
-                    query(self.readers(), move |conn| accounts::balances(conn, &user)).await
                 }
             }
 
@@ -144,18 +122,20 @@ macro_rules! impl_ledger {
 
             #[async_trait]
             impl CampaignStore for $host {
-                async fn create_with(
+                async fn create_by(
                     &self,
                     setup: &Setup,
                     details: &Details,
                     audience: Option<&str>,
+                    by: Option<&Action>,
                 ) -> Result<(), LedgerError> {
                     let create = || {
-                        let (setup, details) = (setup.clone(), details.clone());
+                        let (setup, details, by) = (setup.clone(), details.clone(), by.cloned());
                         let audience = audience.map(str::to_owned);
                         job(self, 0, move |context| {
                             let (conn, audience) = (context.conn, audience.as_deref());
-                            campaigns::create(conn, context.now, (&setup, &details), audience)
+                            let entered = (&setup, &details);
+                            campaigns::create(conn, context.now, entered, audience, by.as_ref())
                         })
                     };
                     match create().await {
@@ -172,17 +152,23 @@ macro_rules! impl_ledger {
                     &self,
                     id: CampaignId,
                     change: &DetailsChange,
+                    by: Option<&Action>,
                 ) -> Result<(), LedgerError> {
-                    let change = change.clone();
+                    let (change, by) = (change.clone(), by.cloned());
                     job(self, 0, move |context| {
-                        listing::describe(context.conn, id, &change)
+                        listing::describe(context.conn, id, &change, by.as_ref())
                     })
                     .await
                 }
 
-                async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError> {
+                async fn archive(
+                    &self,
+                    id: CampaignId,
+                    by: Option<&Action>,
+                ) -> Result<bool, LedgerError> {
+                    let by = by.cloned();
                     job(self, 0, move |context| {
-                        listing::archive(context.conn, context.now, id)
+                        listing::archive(context.conn, context.now, id, by.as_ref())
                     })
                     .await
                 }

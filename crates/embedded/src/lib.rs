@@ -8,6 +8,7 @@
 //!
 //! See `docs/DATA_MODEL.md` for the tables.
 
+mod account_host;
 mod clock;
 mod engine;
 mod error;

@@ -7,7 +7,7 @@ macro_rules! impl_payouts {
             use async_trait::async_trait;
             use qiang_core::{
                 id::OrderId,
-                ports::{LedgerError, Owed, PaidOut, Payout, PayoutStore},
+                ports::{Action, LedgerError, Owed, PaidOut, Payout, PayoutStore},
             };
             use $crate::{
                 ledger::payouts,
@@ -17,10 +17,14 @@ macro_rules! impl_payouts {
 
             #[async_trait]
             impl PayoutStore for $host {
-                async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
-                    let payout = payout.clone();
+                async fn pay_out_by(
+                    &self,
+                    payout: &Payout,
+                    by: Option<&Action>,
+                ) -> Result<PaidOut, LedgerError> {
+                    let (payout, by) = (payout.clone(), by.cloned());
                     job(self, 0, move |context| {
-                        payouts::pay_out(context.conn, context.now, &payout)
+                        payouts::pay_out(context.conn, context.now, &payout, by.as_ref())
                     })
                     .await
                 }

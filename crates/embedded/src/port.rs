@@ -10,6 +10,7 @@ use qiang_core::{
 
 use crate::{
     Embedded, PARTITION,
+    account_host::impl_accounts,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
     log::Refs,
@@ -20,6 +21,7 @@ use crate::{
 };
 
 impl_ledger!(Embedded);
+impl_accounts!(Embedded);
 impl_payouts!(Embedded);
 
 impl SqliteLedgerHost for Embedded {

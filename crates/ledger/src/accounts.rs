@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use qiang_core::{
     id::UserId,
     money::{AMOUNT_MINOR_MAX, Currency, Money},
-    ports::{Balance, LedgerError},
+    ports::{Action, Balance, LedgerError},
     rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Value},
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
+    actions,
     dialect::{Dialect, Statement, fetch_of, fetch_one, sql},
     error::{StoreError, check_all, raced},
 };
@@ -118,8 +119,8 @@ pub(crate) async fn deposit<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     id: Uuid,
-    user: &UserId,
-    amount: Money,
+    (user, amount): (&UserId, Money),
+    by: Option<&Action>,
 ) -> Result<(), StoreError> {
     if !(1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
         return Err(LedgerError::AmountOutOfRange.into());
@@ -141,6 +142,9 @@ pub(crate) async fn deposit<D: Dialect>(
     let room = -(i64::MAX / 2)..=i64::MAX / 2;
     if !room.contains(&credit.1) || !room.contains(&debit.1) {
         return Err(LedgerError::Overflow.into());
+    }
+    if let Some(action) = by {
+        actions::enter::<D>(conn, action).await?;
     }
     let seq = D::next_direct(conn).await?;
     raced(D::execute(conn, &ENTER_DEPOSIT, &[id.as_str().into(), seq.into()]).await)?;

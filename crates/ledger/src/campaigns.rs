@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{CampaignKind, Details, Rules},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::{CampaignRecord, GrantRecord, LedgerError, SettledRow},
+    ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
     rows::{
         AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, SettledRowColumns, Value,
         has_fixed_shares, setup_of,
@@ -15,7 +15,7 @@ use qiang_core::{
 
 use crate::{
     accounts::{adjust, credit, lock_account, post},
-    audiences,
+    actions, audiences,
     dialect::{Columns, Dialect, FromColumns, Statement, fetch, fetch_one, sql},
     error::{StoreError, raced},
     listing,
@@ -100,6 +100,7 @@ pub(crate) async fn create<D: Dialect>(
     now: Timestamp,
     (setup, details): (&Setup, &Details),
     audience: Option<&str>,
+    by: Option<&Action>,
 ) -> Result<(), StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
@@ -115,6 +116,9 @@ pub(crate) async fn create<D: Dialect>(
     listing::enter::<D>(conn, campaign_ref, details).await?;
     if let Some(rules) = audience {
         audiences::enter::<D>(conn, campaign_ref, rules).await?;
+    }
+    if let Some(action) = by {
+        actions::enter::<D>(conn, action).await?;
     }
     let Rules::RedPacket(packet) = &campaign.rules else {
         return Ok(());

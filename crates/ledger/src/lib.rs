@@ -8,6 +8,7 @@
 //! See `docs/DATA_MODEL.md` for the tables, which are those of the embedded file, and for what differs.
 
 mod accounts;
+mod actions;
 mod audiences;
 mod campaigns;
 mod dialect;

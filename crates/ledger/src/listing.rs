@@ -3,12 +3,13 @@
 use qiang_core::{
     campaign::{Details, DetailsChange, Phase},
     id::CampaignId,
-    ports::{CampaignQuery, CampaignRecord},
+    ports::{Action, CampaignQuery, CampaignRecord},
     rows::{CampaignRow, Value},
     time::Timestamp,
 };
 
 use crate::{
+    actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::StoreError,
 };
@@ -57,6 +58,7 @@ pub(crate) async fn describe<D: Dialect>(
     conn: &mut D::Connection,
     id: CampaignId,
     change: &DetailsChange,
+    by: Option<&Action>,
 ) -> Result<(), StoreError> {
     let id = id.to_string();
     let [title, product_id, description, image_url] = change.columns();
@@ -70,7 +72,10 @@ pub(crate) async fn describe<D: Dialect>(
         image_url.into(),
         id.as_str().into(),
     ];
-    D::execute(conn, &DESCRIBE, &values).await?;
+    let described = D::execute(&mut *conn, &DESCRIBE, &values).await? > 0;
+    if let Some(action) = by.filter(|_| described) {
+        actions::enter::<D>(conn, action).await?;
+    }
     Ok(())
 }
 
@@ -79,12 +84,17 @@ pub(crate) async fn archive<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     id: CampaignId,
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
     D::execute(&mut *conn, &ADD_DETAILS, &[id.as_str().into()]).await?;
     let values = [now.as_millis().into(), id.as_str().into()];
     // Databases count a row that was found as touched, also where it stays as it is.
-    Ok(D::execute(conn, &ARCHIVE, &values).await? > 0)
+    let archived = D::execute(&mut *conn, &ARCHIVE, &values).await? > 0;
+    if let Some(action) = by.filter(|_| archived) {
+        actions::enter::<D>(conn, action).await?;
+    }
+    Ok(archived)
 }
 
 /// A page of campaigns.

@@ -3,13 +3,14 @@
 use async_trait::async_trait;
 use qiang_core::{
     id::OrderId,
-    ports::{LedgerError, Owed, PaidOut, Payout, PayoutStore},
+    ports::{Action, LedgerError, Owed, PaidOut, Payout, PayoutStore},
     rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Spend, owed_of, paid_out_of},
     time::Timestamp,
 };
 
 use crate::{
     accounts::{adjust, lock_account, post},
+    actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     discards,
     error::{StoreError, raced},
@@ -25,10 +26,14 @@ const OWED: Statement = sql!(both include_str!("sql/owed.sql"));
 
 #[async_trait]
 impl<D: Dialect> PayoutStore for SqlLedger<D> {
-    async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
-        let args = (self.now(), payout.clone());
-        self.run(Mode::Write, args, |conn, (now, payout)| {
-            Box::pin(pay_out::<D>(conn, *now, payout))
+    async fn pay_out_by(
+        &self,
+        payout: &Payout,
+        by: Option<&Action>,
+    ) -> Result<PaidOut, LedgerError> {
+        let args = (self.now(), payout.clone(), by.cloned());
+        self.run(Mode::Write, args, |conn, (now, payout, by)| {
+            Box::pin(pay_out::<D>(conn, *now, payout, by.as_ref()))
         })
         .await
     }
@@ -46,6 +51,7 @@ async fn pay_out<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     payout: &Payout,
+    by: Option<&Action>,
 ) -> Result<PaidOut, StoreError> {
     let (kind, reference) = (payout.kind().name(), payout.reference());
     let name = [kind.into(), reference.as_str().into()];
@@ -76,6 +82,9 @@ async fn pay_out<D: Dialect>(
     adjust::<D>(conn, &[(credit, minor)]).await?;
     let (campaign, number) = spend.order.unzip();
     let number = number.map(i64::from);
+    if let Some(action) = by {
+        actions::enter::<D>(conn, action).await?;
+    }
     let seq = D::next_direct(conn).await?;
     let values = [
         kind.into(),

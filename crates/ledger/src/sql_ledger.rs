@@ -10,17 +10,18 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, UserId},
     money::Money,
     ports::{
-        AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Clock,
-        Discard, GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
+        AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
+        CampaignStore, Clock, Discard, GrantRecord, KeyBinding, KeyStore, LedgerError,
+        QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord,
+        RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
+        WithheldRecord,
     },
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
-    accounts, audiences, campaigns,
+    accounts, actions, audiences, campaigns,
     dialect::Dialect,
     discards, keys, listing,
     pool::{self, BoundedPool, Mode, Worked},
@@ -84,10 +85,17 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
 
 #[async_trait]
 impl<D: Dialect> AccountStore for SqlLedger<D> {
-    async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
-        let args = (self.clock.now(), user.clone());
-        self.run(Mode::Write, args, move |conn, (now, user)| {
-            Box::pin(accounts::deposit::<D>(conn, *now, id, user, amount))
+    async fn deposit_by(
+        &self,
+        id: Uuid,
+        user: &UserId,
+        amount: Money,
+        by: Option<&Action>,
+    ) -> Result<(), LedgerError> {
+        let args = (self.clock.now(), user.clone(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (now, user, by)| {
+            let deposit = (user, amount);
+            Box::pin(accounts::deposit::<D>(conn, *now, id, deposit, by.as_ref()))
         })
         .await
     }
@@ -101,36 +109,67 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
 }
 
 #[async_trait]
+impl<D: Dialect> ActionStore for SqlLedger<D> {
+    async fn record(&self, action: &Action) -> Result<(), LedgerError> {
+        self.run(Mode::Write, action.clone(), |conn, action| {
+            Box::pin(actions::enter::<D>(conn, action))
+        })
+        .await
+    }
+
+    async fn actions(
+        &self,
+        subject: &str,
+        after: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<Action>, LedgerError> {
+        self.run(Mode::Read, subject.to_owned(), move |conn, subject| {
+            Box::pin(actions::list::<D>(conn, subject, after, limit))
+        })
+        .await
+    }
+}
+
+#[async_trait]
 impl<D: Dialect> CampaignStore for SqlLedger<D> {
-    async fn create_with(
+    async fn create_by(
         &self,
         setup: &Setup,
         details: &Details,
         audience: Option<&str>,
+        by: Option<&Action>,
     ) -> Result<(), LedgerError> {
         let (now, audience) = (self.clock.now(), audience.map(str::to_owned));
-        let args = (setup.clone(), details.clone(), audience);
+        let args = (setup.clone(), details.clone(), audience, by.cloned());
         self.run(
             Mode::Enter,
             args,
-            move |conn, (setup, details, audience)| {
+            move |conn, (setup, details, audience, by)| {
                 let (entered, audience) = ((setup, details), audience.as_deref());
-                Box::pin(campaigns::create::<D>(conn, now, entered, audience))
+                let by = by.as_ref();
+                Box::pin(campaigns::create::<D>(conn, now, entered, audience, by))
             },
         )
         .await
     }
 
-    async fn describe(&self, id: CampaignId, change: &DetailsChange) -> Result<(), LedgerError> {
-        self.run(Mode::Write, change.clone(), move |conn, change| {
-            Box::pin(listing::describe::<D>(conn, id, change))
+    async fn describe(
+        &self,
+        id: CampaignId,
+        change: &DetailsChange,
+        by: Option<&Action>,
+    ) -> Result<(), LedgerError> {
+        let args = (change.clone(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (change, by)| {
+            Box::pin(listing::describe::<D>(conn, id, change, by.as_ref()))
         })
         .await
     }
 
-    async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, self.clock.now(), move |conn, now| {
-            Box::pin(listing::archive::<D>(conn, *now, id))
+    async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError> {
+        let args = (self.clock.now(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (now, by)| {
+            Box::pin(listing::archive::<D>(conn, *now, id, by.as_ref()))
         })
         .await
     }

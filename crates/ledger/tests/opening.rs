@@ -66,6 +66,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
                   ALTER TABLE campaigns DROP COLUMN admission; DROP TABLE audiences; DROP TABLE waiting_rooms; \
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
                   DROP TABLE payouts; \
+                  DROP TABLE actions; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
     let column = match S::COMMITS_EACH_STATEMENT {
@@ -167,12 +168,12 @@ async fn a_campaign_without_details_gets_them<S: Server>() {
         product_id: Some(Some(product_id.clone())),
         ..DetailsChange::default()
     };
-    ledger.describe(id, &change).await.unwrap();
+    ledger.describe(id, &change, None).await.unwrap();
     let record = ledger.campaign(id).await.unwrap().unwrap();
     assert_eq!(record.details.product_id, Some(product_id));
     S::execute(&url, "DELETE FROM details").await;
     S::execute(&url, "UPDATE campaigns SET phase = 'closed'").await;
-    assert_eq!(ledger.archive(id).await, Ok(true));
+    assert_eq!(ledger.archive(id, None).await, Ok(true));
     let record = ledger.campaign(id).await.unwrap().unwrap();
     assert!(record.archived_at.is_some());
 }

@@ -140,7 +140,8 @@ pub(crate) struct NodeArgs {
     /// Where the node listens.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
     node: SocketAddr,
-    /// A file with a token whose scope has `campaigns:write`, or for others' sales `campaigns:write:any`: see `qiang token`.
+    /// A file with a token whose scope has `campaigns:write`, or for others' sales `campaigns:write:any`: see
+    /// `qiang token`.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
 }

@@ -11,9 +11,9 @@ pub(crate) struct TokenArgs {
     /// The user.
     #[arg(long, value_name = "USER")]
     sub: String,
-    /// What it allows: words of `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`, `campaigns:write:any`,
-    /// `read:any`, `admin`, with blanks between. docs/SECURITY.md says what each allows. `operate` is a deprecated name
-    /// of `admin`.
+    /// What it allows: words of `claim`, `send`, `deposit`, `withdraw`, `pay`, `campaigns:write`,
+    /// `campaigns:write:any`, `read:any`, `admin`, with blanks between. docs/SECURITY.md says what each allows.
+    /// `operate` is a deprecated name of `admin`.
     #[arg(long, default_value = "claim")]
     scope: String,
     /// How long it holds, such as 90s, 15m, 1h or 7d.

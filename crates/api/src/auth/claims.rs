@@ -26,7 +26,9 @@ pub(super) struct Claims<'a> {
 impl<'a> Claims<'a> {
     pub(super) fn of(payload: &'a [u8]) -> Result<Self, TokenFault> {
         serde_json::from_slice(payload).map_err(|_| {
-            TokenFault(AuthFailure::Malformed, "the token needs `sub` (a user id) and `exp`; times are numbers, `scope` and `jti` one text",
+            TokenFault(
+                AuthFailure::Malformed,
+                "the token needs `sub` (a user id) and `exp`; times are numbers, `scope` and `jti` one text",
             )
         })
     }

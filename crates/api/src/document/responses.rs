@@ -294,7 +294,7 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
         }
         StatusCode::OK if path.ends_with("/place") => add("Retry-After", "AskAgain"),
         StatusCode::OK
-            if ["listSales", "listRedPackets"]
+            if ["listSales", "listRedPackets", "listActions"]
                 .iter()
                 .any(|id| operation["operationId"] == *id) =>
         {

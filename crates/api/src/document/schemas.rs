@@ -7,6 +7,7 @@ use qiang_core::{
     money::AMOUNT_MINOR_MAX,
     order::OrderState,
     outcome::Outcome,
+    ports::ActionKind,
     split::RuleName,
 };
 use serde_json::{Map, Value, json};
@@ -25,7 +26,8 @@ pub(super) const ORDER_ID: &str =
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
-const WORDS: [(&str, &str, &str); 13] = [
+const WORDS: [(&str, &str, &str); 14] = [
+    ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("", "phase", "Phase"),
     ("", "ack", "AckLevel"),
@@ -42,7 +44,7 @@ const WORDS: [(&str, &str, &str); 13] = [
 ];
 
 /// The enums: their names, what they are, and their words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 11] {
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 12] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
     }
@@ -83,6 +85,11 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 11] {
             "AudienceKind",
             "Who may take part.",
             Audience::KINDS.to_vec(),
+        ),
+        (
+            "ActionKind",
+            "What somebody did to money or to a campaign.",
+            all(ActionKind::ALL, ActionKind::name),
         ),
         (
             "PlaceState",

@@ -1,5 +1,8 @@
 //! A log and a ledger that do as they are told, and remember what was asked of them.
 
+#[path = "money.rs"]
+mod money;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -11,14 +14,12 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, OrderId, UserId},
-    money::Money,
+    id::{CampaignId, IdempotencyKey, UserId},
     ports::{
-        AccountStore, AudienceStore, Balance, CampaignQuery, CampaignRecord, CampaignStore,
-        Discard, EventLog, GrantRecord, KeyBinding, KeyStore, LedgerError, Owed, PaidOut, Payout,
-        PayoutStore, QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore,
-        RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore,
-        WaitingRoomStore, WithheldRecord,
+        Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
+        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
@@ -226,43 +227,27 @@ impl WaitingRoomStore for FakeLedger {
 }
 
 #[async_trait]
-impl AccountStore for FakeLedger {
-    async fn deposit(&self, _: Uuid, _: &UserId, _: Money) -> Result<(), LedgerError> {
-        Err(broken())
-    }
-
-    async fn balances(&self, _: &UserId) -> Result<Vec<Balance>, LedgerError> {
-        Err(broken())
-    }
-}
-
-#[async_trait]
-impl PayoutStore for FakeLedger {
-    async fn pay_out(&self, _: &Payout) -> Result<PaidOut, LedgerError> {
-        Err(broken())
-    }
-
-    async fn owed(&self, _: OrderId) -> Result<Option<Owed>, LedgerError> {
-        Err(broken())
-    }
-}
-
-#[async_trait]
 impl CampaignStore for FakeLedger {
-    async fn create_with(
+    async fn create_by(
         &self,
         _: &Setup,
         _: &Details,
         _: Option<&str>,
+        _: Option<&Action>,
     ) -> Result<(), LedgerError> {
         Err(broken())
     }
 
-    async fn describe(&self, _: CampaignId, _: &DetailsChange) -> Result<(), LedgerError> {
+    async fn describe(
+        &self,
+        _: CampaignId,
+        _: &DetailsChange,
+        _: Option<&Action>,
+    ) -> Result<(), LedgerError> {
         Err(broken())
     }
 
-    async fn archive(&self, _: CampaignId) -> Result<bool, LedgerError> {
+    async fn archive(&self, _: CampaignId, _: Option<&Action>) -> Result<bool, LedgerError> {
         Err(broken())
     }
 

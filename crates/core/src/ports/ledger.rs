@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
+use super::Action;
 use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
@@ -250,36 +251,80 @@ pub trait KeyStore: Send + Sync + 'static {
 /// Users' money.
 #[async_trait]
 pub trait AccountStore: Send + Sync + 'static {
-    /// Puts money from outside into a user's account. The same `id` again changes nothing.
-    async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError>;
+    /// Puts money from outside into a user's account, and writes the action down. The same `id` again changes nothing.
+    async fn deposit_by(
+        &self,
+        id: Uuid,
+        user: &UserId,
+        amount: Money,
+        by: Option<&Action>,
+    ) -> Result<(), LedgerError>;
+
+    /// The same without an action.
+    async fn deposit(&self, id: Uuid, user: &UserId, amount: Money) -> Result<(), LedgerError> {
+        self.deposit_by(id, user, amount, None).await
+    }
 
     /// What a user has, one balance a currency.
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError>;
+}
+
+/// The record of actions. What the ledger itself changes is written with the change, in one transaction; what an engine
+/// decides is written before the engine is asked, and its log says what came of it.
+#[async_trait]
+pub trait ActionStore: Send + Sync + 'static {
+    /// Writes an action down.
+    async fn record(&self, action: &Action) -> Result<(), LedgerError>;
+
+    /// Up to `limit` actions on a subject in the order of their ids, behind `after`.
+    async fn actions(
+        &self,
+        subject: &str,
+        after: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<Action>, LedgerError>;
 }
 
 /// Campaigns, and what is settled of them.
 #[async_trait]
 pub trait CampaignStore: Send + Sync + 'static {
     /// Enters a campaign with its details and, if not everybody may, who may take part in it: a text that means nothing
-    /// to the ledger. A red packet's total moves from the sender into escrow, in the same transaction. The same id
-    /// again changes nothing.
+    /// to the ledger. A red packet's total moves from the sender into escrow, and the action is written down, in the
+    /// same transaction. The same id again changes nothing.
+    async fn create_by(
+        &self,
+        setup: &Setup,
+        details: &Details,
+        audience: Option<&str>,
+        by: Option<&Action>,
+    ) -> Result<(), LedgerError>;
+
+    /// The same without an action.
     async fn create_with(
         &self,
         setup: &Setup,
         details: &Details,
         audience: Option<&str>,
-    ) -> Result<(), LedgerError>;
+    ) -> Result<(), LedgerError> {
+        self.create_by(setup, details, audience, None).await
+    }
 
     /// The same without details, and for everybody.
     async fn create(&self, setup: &Setup) -> Result<(), LedgerError> {
         self.create_with(setup, &Details::default(), None).await
     }
 
-    /// Changes what people see of a campaign; nothing if there is no such campaign.
-    async fn describe(&self, id: CampaignId, change: &DetailsChange) -> Result<(), LedgerError>;
+    /// Changes what people see of a campaign, and writes the action down; nothing if there is no such campaign.
+    async fn describe(
+        &self,
+        id: CampaignId,
+        change: &DetailsChange,
+        by: Option<&Action>,
+    ) -> Result<(), LedgerError>;
 
-    /// Archives a campaign that is closed; tells whether it is archived now. Again changes nothing.
-    async fn archive(&self, id: CampaignId) -> Result<bool, LedgerError>;
+    /// Archives a campaign that is closed, and writes the action down; tells whether it is archived now. Again changes
+    /// nothing.
+    async fn archive(&self, id: CampaignId, by: Option<&Action>) -> Result<bool, LedgerError>;
 
     /// A page of campaigns.
     async fn list(&self, query: &CampaignQuery) -> Result<Vec<CampaignRecord>, LedgerError>;

@@ -1,5 +1,6 @@
 //! The ports: where engines, ledgers, logs and clocks meet. Siblings never import each other; they implement these.
 
+mod action;
 mod audience;
 mod engine;
 mod ledger;
@@ -14,12 +15,13 @@ mod waiting;
 mod whole_ledger;
 
 pub use self::{
+    action::{Action, ActionKind},
     audience::AudienceStore,
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     ledger::{
-        AccountStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard, GrantRecord,
-        KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
-        SettlementStore,
+        AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,
+        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, SettlementStore,
     },
     log::EventLog,
     payout::{Owed, PaidOut, Payout, PayoutKind, PayoutStore},

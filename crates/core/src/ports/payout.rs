@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::LedgerError;
+use super::{Action, LedgerError};
 use crate::{
     id::{OrderId, PaymentRef, UserId},
     money::Money,
@@ -110,13 +110,22 @@ impl Owed {
 /// Payments to the outside.
 #[async_trait]
 pub trait PayoutStore: Send + Sync + 'static {
-    /// Posts a payout, once. It takes what is there and no more.
+    /// Posts a payout, and writes the action down, once. It takes what is there and no more.
     ///
     /// # Errors
     /// [`LedgerError::ReferenceUsed`] if its reference stands for another payout, [`LedgerError::NotOwed`] if a refund
     /// is more than is still owed for the order, [`LedgerError::InsufficientFunds`] if the user's account holds less,
     /// [`LedgerError::UnknownDeposit`] if the user has no such deposit, and [`LedgerError::AmountOutOfRange`].
-    async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError>;
+    async fn pay_out_by(
+        &self,
+        payout: &Payout,
+        by: Option<&Action>,
+    ) -> Result<PaidOut, LedgerError>;
+
+    /// The same without an action.
+    async fn pay_out(&self, payout: &Payout) -> Result<PaidOut, LedgerError> {
+        self.pay_out_by(payout, None).await
+    }
 
     /// What the buyer of an order is owed; none if the ledger does not have the order.
     async fn owed(&self, order: OrderId) -> Result<Option<Owed>, LedgerError>;

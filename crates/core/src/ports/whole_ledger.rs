@@ -1,8 +1,8 @@
 //! All of a ledger.
 
 use super::{
-    AccountStore, AudienceStore, CampaignStore, KeyStore, PayoutStore, QuarantineStore,
-    ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore,
+    AccountStore, ActionStore, AudienceStore, CampaignStore, KeyStore, PayoutStore,
+    QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
@@ -10,6 +10,7 @@ pub trait Ledger:
     KeyStore
     + AccountStore
     + PayoutStore
+    + ActionStore
     + CampaignStore
     + SettlementStore
     + QuarantineStore
@@ -24,6 +25,7 @@ impl<T> Ledger for T where
     T: KeyStore
         + AccountStore
         + PayoutStore
+        + ActionStore
         + CampaignStore
         + SettlementStore
         + QuarantineStore

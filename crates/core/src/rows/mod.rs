@@ -2,6 +2,7 @@
 //! columns mean. No SQL is here.
 
 mod account;
+mod action;
 mod campaign;
 mod payout;
 mod quarantine;
@@ -12,6 +13,7 @@ mod value;
 pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
+    action::{ActionColumns, action_of},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
     payout::{OwedColumns, PaidOutColumns, Spend, owed_of, paid_out_of},
     quarantine::{

@@ -3,14 +3,14 @@
 use qiang_core::{
     id::UserId,
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::{Balance, LedgerError},
+    ports::{Action, Balance, LedgerError},
     rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
 };
 use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::bound::execute_rows;
+use super::{actions, bound::execute_rows};
 use crate::error::StoreError;
 
 /// The statements that move accounts, prepared once for many.
@@ -94,8 +94,8 @@ pub(crate) fn deposit(
     conn: &Connection,
     now: Timestamp,
     id: Uuid,
-    user: &UserId,
-    amount: Money,
+    (user, amount): (&UserId, Money),
+    by: Option<&Action>,
 ) -> Result<(), StoreError> {
     if !(1..=AMOUNT_MINOR_MAX).contains(&amount.minor) {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
@@ -125,7 +125,8 @@ pub(crate) fn deposit(
     let debit = accounts.add(outside, -amount.minor)?;
     let ids = (debit, accounts.add(own, amount.minor)?);
     let posting = PostingRow::direct(seq, "deposit", ids, amount.minor, None, now);
-    post(conn, &[posting])
+    post(conn, &[posting])?;
+    by.map_or(Ok(()), |action| actions::enter(conn, action))
 }
 
 /// Everything a user has, one balance a currency.
@@ -165,7 +166,7 @@ mod tests {
             let user = UserId::new(&format!("user-{n}")).unwrap();
             let amount = Money::new(AMOUNT_MINOR_MAX, "CNY".parse().unwrap());
             let id = Uuid::from_u128(n);
-            deposit(&conn, now, id, &user, amount)
+            deposit(&conn, now, id, (&user, amount), None)
         };
         conn.execute_batch("BEGIN").unwrap();
         let refused = (1..10_000).find_map(|n| give(n).err().map(|error| (n, error)));

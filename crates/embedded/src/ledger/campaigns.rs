@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::{Campaign, CampaignKind, Details, Rules},
     id::CampaignId,
     money::{AMOUNT_MINOR_MAX, Money},
-    ports::{CampaignRecord, GrantRecord, LedgerError, SettledRow},
+    ports::{Action, CampaignRecord, GrantRecord, LedgerError, SettledRow},
     rows::{
         AccountKey, CampaignRow, NewCampaign, PostingRow, Purpose, SettledRowColumns,
         has_fixed_shares, setup_of,
@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::{
     accounts::{self, Accounts},
-    audiences,
+    actions, audiences,
     bound::Bound,
 };
 use crate::error::StoreError;
@@ -44,6 +44,7 @@ pub(crate) fn create(
     now: Timestamp,
     (setup, details): (&Setup, &Details),
     audience: Option<&str>,
+    by: Option<&Action>,
 ) -> Result<(), StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
@@ -55,6 +56,9 @@ pub(crate) fn create(
     enter_details(conn, campaign_ref, details)?;
     if let Some(rules) = audience {
         audiences::enter(conn, campaign_ref, rules)?;
+    }
+    if let Some(action) = by {
+        actions::enter(conn, action)?;
     }
     let Rules::RedPacket(packet) = &campaign.rules else {
         return Ok(());

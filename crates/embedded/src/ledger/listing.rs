@@ -3,12 +3,15 @@
 use qiang_core::{
     campaign::{DetailsChange, Phase},
     id::CampaignId,
-    ports::{CampaignQuery, CampaignRecord},
+    ports::{Action, CampaignQuery, CampaignRecord},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 
-use super::campaigns::{SELECT, row_of};
+use super::{
+    actions,
+    campaigns::{SELECT, row_of},
+};
 use crate::error::StoreError;
 
 /// Changes what people see of a campaign.
@@ -16,6 +19,7 @@ pub(crate) fn describe(
     conn: &Connection,
     id: CampaignId,
     change: &DetailsChange,
+    by: Option<&Action>,
 ) -> Result<(), StoreError> {
     let id = id.to_string();
     let [title, product_id, description, image_url] = change.columns();
@@ -23,12 +27,15 @@ pub(crate) fn describe(
         conn.prepare_cached("UPDATE campaigns SET title = ?1 WHERE id = ?2")?
             .execute(params![title, id])?;
     }
-    conn.prepare_cached(
+    let mut statement = conn.prepare_cached(
         "UPDATE details SET product_id = nullif(coalesce(?1, product_id), ''), \
          description = nullif(coalesce(?2, description), ''), image_url = nullif(coalesce(?3, image_url), '') \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?4)",
-    )?
-    .execute(params![product_id, description, image_url, id])?;
+    )?;
+    let described = statement.execute(params![product_id, description, image_url, id])? > 0;
+    if let Some(action) = by.filter(|_| described) {
+        actions::enter(conn, action)?;
+    }
     Ok(())
 }
 
@@ -37,12 +44,17 @@ pub(crate) fn archive(
     conn: &Connection,
     now: Timestamp,
     id: CampaignId,
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     let mut statement = conn.prepare_cached(
         "UPDATE details SET archived_at = coalesce(archived_at, ?1) \
          WHERE campaign = (SELECT ref FROM campaigns WHERE id = ?2 AND phase = 'closed')",
     )?;
-    Ok(statement.execute(params![now.as_millis(), id.to_string()])? > 0)
+    let archived = statement.execute(params![now.as_millis(), id.to_string()])? > 0;
+    if let Some(action) = by.filter(|_| archived) {
+        actions::enter(conn, action)?;
+    }
+    Ok(archived)
 }
 
 /// A page of campaigns.

@@ -1,6 +1,7 @@
 //! The ledger's tables. Everything here works inside a transaction that somebody else opened and will commit.
 
 pub(crate) mod accounts;
+pub(crate) mod actions;
 pub(crate) mod audiences;
 mod bound;
 pub(crate) mod campaigns;

@@ -2,7 +2,7 @@
 
 use qiang_core::{
     id::OrderId,
-    ports::{Owed, PaidOut, Payout},
+    ports::{Action, Owed, PaidOut, Payout},
     rows::{
         AccountKey, OUTSIDE, OwedColumns, PaidOutColumns, PostingRow, Purpose, Spend, owed_of,
         paid_out_of,
@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{Accounts, balance, next_direct, post},
-    discards,
+    actions, discards,
 };
 use crate::error::StoreError;
 
@@ -22,6 +22,7 @@ pub(crate) fn pay_out(
     conn: &Connection,
     now: Timestamp,
     payout: &Payout,
+    by: Option<&Action>,
 ) -> Result<PaidOut, StoreError> {
     let (kind, reference) = (payout.kind().name(), payout.reference());
     let mut found = conn.prepare_cached(
@@ -64,6 +65,9 @@ pub(crate) fn pay_out(
     let posting = PostingRow::direct(seq, kind, ids, minor, campaign, now);
     let number = number.map(i64::from);
     post(conn, &[PostingRow { number, ..posting }])?;
+    if let Some(action) = by {
+        actions::enter(conn, action)?;
+    }
     Ok(PaidOut {
         amount: spend.amount,
         at: now,

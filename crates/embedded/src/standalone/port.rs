@@ -9,6 +9,7 @@ use qiang_core::{
 
 use super::SqliteLedger;
 use crate::{
+    account_host::impl_accounts,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     payout_host::impl_payouts,
     positions::Positions,
@@ -17,6 +18,7 @@ use crate::{
 };
 
 impl_ledger!(SqliteLedger);
+impl_accounts!(SqliteLedger);
 impl_payouts!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {

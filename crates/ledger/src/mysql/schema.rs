@@ -23,6 +23,7 @@ impl Schema for MySql {
         include_str!("../../migrations/mysql/0011_details.sql"),
         include_str!("../../migrations/mysql/0012_terms_changed.sql"),
         include_str!("../../migrations/mysql/0013_payouts.sql"),
+        include_str!("../../migrations/mysql/0014_actions.sql"),
     ];
 
     async fn version(conn: &mut MySqlConnection) -> Result<i64> {

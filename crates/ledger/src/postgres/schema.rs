@@ -25,6 +25,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0011_details.sql"),
         include_str!("../../migrations/postgres/0012_terms_changed.sql"),
         include_str!("../../migrations/postgres/0013_payouts.sql"),
+        include_str!("../../migrations/postgres/0014_actions.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -85,7 +85,7 @@ pub async fn details_are_entered_and_changed<S: Subject>(case: &mut Scenario<S>)
         ..DetailsChange::default()
     };
     for _ in 0..2 {
-        case.ledger().describe(id_of, &change).await.unwrap();
+        case.ledger().describe(id_of, &change, None).await.unwrap();
         let changed = record(case, id_of).await;
         assert_eq!(Some(&changed.campaign.title), change.title.as_ref());
         let details = Details {
@@ -106,8 +106,11 @@ pub async fn details_are_entered_and_changed<S: Subject>(case: &mut Scenario<S>)
         image_url: Some(None),
         ..DetailsChange::default()
     };
-    case.ledger().describe(id_of, &back).await.unwrap();
-    case.ledger().describe(id(9_999), &back).await.unwrap();
+    case.ledger().describe(id_of, &back, None).await.unwrap();
+    case.ledger()
+        .describe(id(9_999), &back, None)
+        .await
+        .unwrap();
     case.restart().await;
     let details = of_product("it's+%_\\");
     assert_eq!(record(case, id_of).await.details, details);
@@ -218,8 +221,8 @@ pub async fn what_is_closed_is_archived<S: Subject>(case: &mut Scenario<S>) {
     let (gone, stays) = (case.open(sale(5)).await, case.open(sale(5)).await);
     case.granted(gone.one("a")).await;
     case.settle().await;
-    assert_eq!(case.ledger().archive(gone.id).await, Ok(false));
-    assert_eq!(case.ledger().archive(id(9_999)).await, Ok(false));
+    assert_eq!(case.ledger().archive(gone.id, None).await, Ok(false));
+    assert_eq!(case.ledger().archive(id(9_999), None).await, Ok(false));
     case.act(gone.id, CampaignAction::Close).await;
     case.settle().await;
     let before = record(case, gone.id).await;
@@ -228,7 +231,7 @@ pub async fn what_is_closed_is_archived<S: Subject>(case: &mut Scenario<S>) {
     let mut since = None;
     for seconds in [5, 6] {
         case.at(OPENS.plus_millis(1_000 * seconds)).await;
-        assert_eq!(case.ledger().archive(gone.id).await, Ok(true));
+        assert_eq!(case.ledger().archive(gone.id, None).await, Ok(true));
         let archived = record(case, gone.id).await;
         since = since.or(archived.archived_at);
         let expected = CampaignRecord {

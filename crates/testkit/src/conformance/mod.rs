@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is a report here")]
 
+pub mod actions;
 pub mod audiences;
 pub mod clock;
 pub mod gate;
@@ -205,6 +206,8 @@ macro_rules! engine_conformance {
             ledger::a_key_is_bound_for_good,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
+            actions::an_action_is_written_with_what_it_changed,
+            actions::actions_are_read_in_pages,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::the_level_of_the_ledger_is_answered_from_the_ledger,
@@ -246,6 +249,8 @@ macro_rules! engine_conformance {
             ledger::settling_with_a_gap_is_refused,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
+            actions::an_action_is_written_with_what_it_changed,
+            actions::actions_are_read_in_pages,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,

@@ -1,0 +1,162 @@
+//! Who changed what: written down in the ledger and in the log, and read by whoever may see everybody's.
+
+use std::{fmt::Display, sync::Arc};
+
+use axum::{Json, extract::State, http::Uri, response::Response};
+use qiang_core::{
+    id::UserId,
+    ports::{Action, ActionKind},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    extract::{Call, Params},
+    paging::with_link,
+    problem::{NoAnswer, Problem, ProblemBody},
+    request_id::RequestId,
+    wire::{Text, When},
+};
+
+/// Actions on a page.
+const PAGE_DEFAULT: u32 = 100;
+const PAGE_MAX: u32 = 1_000;
+
+impl App {
+    /// What a caller asks for in the request that is being answered. `detail` is an object.
+    pub(crate) fn action(
+        &self,
+        actor: &UserId,
+        kind: ActionKind,
+        subject: impl Display,
+        detail: &Value,
+    ) -> Action {
+        let request_id = RequestId::current();
+        Action {
+            id: self.fresh_id(),
+            at: self.ports.clock.now(),
+            actor: actor.clone(),
+            kind,
+            subject: subject.to_string(),
+            request_id: request_id.map_or_else(String::new, |id| id.as_str().to_owned()),
+            detail: detail.to_string(),
+        }
+    }
+}
+
+impl<T: Display> Call<T> {
+    /// What is asked for about this thing.
+    pub(crate) fn action(&self, kind: ActionKind, detail: &Value) -> Action {
+        self.app.action(&self.caller.user, kind, &self.id, detail)
+    }
+
+    /// The same, written down before an engine is asked.
+    pub(crate) async fn record(&self, kind: ActionKind, detail: &Value) -> Result<Action, Problem> {
+        let action = self.action(kind, detail);
+        self.app.ports.ledger.record(&action).await?;
+        Ok(action)
+    }
+}
+
+/// Says in the log what was done, and by whom.
+pub(crate) fn log(action: &Action) {
+    tracing::info!(
+        actor = %action.actor,
+        action = action.kind.name(),
+        subject = action.subject,
+        request_id = action.request_id,
+        "a change was made"
+    );
+}
+
+/// Whose actions, and which page of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct List {
+    /// What was changed: a campaign's id, an order's, or the user whose account it is.
+    subject: String,
+    /// Those behind this id: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Text<Uuid>>,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// What was asked for about something, in the order of time.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Actions)]
+pub(crate) struct ActionsBody {
+    actions: Vec<ActionBody>,
+    /// Where the next page begins: its `after`. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    next: Option<Text<Uuid>>,
+}
+
+/// A change that somebody asked for. What an engine decides was written down before: its refusal is not.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Action)]
+struct ActionBody {
+    #[schema(value_type = String, format = Uuid)]
+    id: Text<Uuid>,
+    #[schema(value_type = String, format = DateTime)]
+    at: When,
+    /// Whose token it was.
+    actor: String,
+    /// What was done.
+    action: &'static str,
+    /// What it was done to.
+    subject: String,
+    /// The id of the request.
+    request_id: String,
+    /// What was asked for.
+    #[schema(value_type = Object)]
+    detail: Value,
+}
+
+impl ActionBody {
+    fn new(action: Action) -> Self {
+        Self {
+            id: Text(action.id),
+            at: When(action.at),
+            actor: action.actor.to_string(),
+            action: action.kind.name(),
+            subject: action.subject,
+            request_id: action.request_id,
+            detail: serde_json::from_str(&action.detail).unwrap_or_default(),
+        }
+    }
+}
+
+/// Who changed something, and how.
+#[utoipa::path(get, path = "/v1/actions", tag = "actions", params(List),
+    operation_id = "listActions", security(("bearer" = ["read:any"])),
+    responses((status = 200, body = ActionsBody), (status = 403, body = ProblemBody), NoAnswer))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    uri: Uri,
+    Params(list): Params<List>,
+) -> Result<Response, Problem> {
+    caller.require(Scope::ReadAny)?;
+    let limit = list.limit.unwrap_or(PAGE_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
+    }
+    let ledger = &app.ports.ledger;
+    let after = list.after.map(|after| after.0);
+    // One more shows whether there is another page.
+    let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
+    let is_last = actions.len() <= limit as usize;
+    actions.truncate(limit as usize);
+    let last = actions.last().filter(|_| !is_last);
+    let next = last.map(|action| Text(action.id));
+    let actions = actions.into_iter().map(ActionBody::new).collect();
+    Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
+}

@@ -1,0 +1,71 @@
+//! Who changed what: the record of those who lead campaigns, and of those who speak for the world outside.
+
+use uuid::Uuid;
+
+use crate::{id::UserId, time::Timestamp, words::words};
+
+/// A change of money or of a campaign that somebody asked for. It is written once and never changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Action {
+    /// Of version 7: its order is that of time.
+    pub id: Uuid,
+    /// When it was asked for.
+    pub at: Timestamp,
+    /// Whose token it was.
+    pub actor: UserId,
+    /// What was done.
+    pub kind: ActionKind,
+    /// What it was done to: a campaign's id, an order's, or the user whose account it is.
+    pub subject: String,
+    /// The id of the request.
+    pub request_id: String,
+    /// A JSON object with what was asked for.
+    pub detail: String,
+}
+
+/// What somebody can do to money or to a campaign, beside claiming.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionKind {
+    /// Money from outside came into an account.
+    Deposit,
+    /// A campaign was made.
+    Create,
+    /// Its stock, terms or details were changed.
+    Change,
+    /// It was paused.
+    Pause,
+    /// It went on.
+    Resume,
+    /// It was closed.
+    Close,
+    /// It was archived.
+    Archive,
+    /// A payment for an order arrived.
+    Pay,
+    /// It was recorded that what is owed for an order was paid back.
+    Refund,
+    /// A user was paid out.
+    Withdraw,
+    /// A deposit was taken back.
+    Reverse,
+    /// An order was cancelled by somebody else than its buyer.
+    Cancel,
+    /// An order was taken back by somebody else than its buyer.
+    Return,
+}
+
+words!(ActionKind {
+    Deposit = "deposit",
+    Create = "create",
+    Change = "change",
+    Pause = "pause",
+    Resume = "resume",
+    Close = "close",
+    Archive = "archive",
+    Pay = "pay",
+    Refund = "refund",
+    Withdraw = "withdraw",
+    Reverse = "reverse",
+    Cancel = "cancel",
+    Return = "return",
+});

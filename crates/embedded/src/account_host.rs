@@ -1,0 +1,67 @@
+//! Accounts, and the record of actions, of a file, whether it is an engine's or a standalone ledger.
+
+/// Implements `AccountStore` and `ActionStore` for a [`SqliteLedgerHost`](crate::ledger_host::SqliteLedgerHost).
+macro_rules! impl_accounts {
+    ($host:ty) => {
+        const _: () = {
+            use async_trait::async_trait;
+            use qiang_core::{
+                id::UserId,
+                money::Money,
+                ports::{AccountStore, Action, ActionStore, Balance, LedgerError},
+            };
+            use uuid::Uuid;
+            use $crate::{
+                ledger::{accounts, actions},
+                ledger_host::{SqliteLedgerHost, job},
+                reader::query,
+            };
+
+            #[async_trait]
+            impl AccountStore for $host {
+                async fn deposit_by(
+                    &self,
+                    id: Uuid,
+                    user: &UserId,
+                    amount: Money,
+                    by: Option<&Action>,
+                ) -> Result<(), LedgerError> {
+                    let (user, by) = (user.clone(), by.cloned());
+                    job(self, 0, move |context| {
+                        let (conn, now) = (context.conn, context.now);
+                        accounts::deposit(conn, now, id, (&user, amount), by.as_ref())
+                    })
+                    .await
+                }
+
+                async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
+                    let user = user.clone();
+                    query(self.readers(), move |conn| accounts::balances(conn, &user)).await
+                }
+            }
+
+            #[async_trait]
+            impl ActionStore for $host {
+                async fn record(&self, action: &Action) -> Result<(), LedgerError> {
+                    let action = action.clone();
+                    job(self, 0, move |context| {
+                        actions::enter(context.conn, &action)
+                    })
+                    .await
+                }
+
+                async fn actions(
+                    &self,
+                    subject: &str,
+                    after: Option<Uuid>,
+                    limit: u32,
+                ) -> Result<Vec<Action>, LedgerError> {
+                    let subject = subject.to_owned();
+                    let list = move |conn: &_| actions::list(conn, &subject, after, limit);
+                    query(self.readers(), list).await
+                }
+            }
+        };
+    };
+}
+pub(crate) use impl_accounts;

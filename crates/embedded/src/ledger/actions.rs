@@ -1,0 +1,54 @@
+//! Who changed what.
+
+use qiang_core::{
+    ports::Action,
+    rows::{ActionColumns, action_of},
+};
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use crate::error::StoreError;
+
+/// Writes an action down.
+pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError> {
+    conn.prepare_cached(
+        "INSERT INTO actions (id, at, actor, kind, subject, request_id, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        action.id.to_string(),
+        action.at.as_millis(),
+        action.actor.as_str(),
+        action.kind.name(),
+        action.subject,
+        action.request_id,
+        action.detail,
+    ])?;
+    Ok(())
+}
+
+/// The actions on a subject, a page of them.
+pub(crate) fn list(
+    conn: &Connection,
+    subject: &str,
+    after: Option<Uuid>,
+    limit: u32,
+) -> Result<Vec<Action>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id, at, actor, kind, subject, request_id, detail FROM actions \
+         WHERE subject = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let after = after.map_or_else(String::new, |after| after.to_string());
+    let rows = statement.query_map(params![subject, after, limit], |row| {
+        let columns: ActionColumns = (
+            row.get(0)?,
+            row.get(1)?,
+            row.get(2)?,
+            row.get(3)?,
+            row.get(4)?,
+            row.get(5)?,
+            row.get(6)?,
+        );
+        Ok(columns)
+    })?;
+    rows.map(|row| Ok(action_of(row?)?)).collect()
+}

@@ -1,0 +1,53 @@
+//! Who changed what.
+
+use qiang_core::{
+    ports::Action,
+    rows::{ActionColumns, action_of},
+};
+use uuid::Uuid;
+
+use crate::{
+    dialect::{Dialect, Statement, fetch, sql},
+    error::StoreError,
+};
+
+const ENTER: Statement = sql!(both "INSERT INTO actions (id, at, actor, kind, subject, request_id, detail)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)");
+const LIST: Statement = sql!(both "SELECT id, at, actor, kind, subject, request_id, detail FROM actions
+    WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3");
+
+/// Writes an action down.
+pub(crate) async fn enter<D: Dialect>(
+    conn: &mut D::Connection,
+    action: &Action,
+) -> Result<(), StoreError> {
+    let id = action.id.to_string();
+    let values = [
+        id.as_str().into(),
+        action.at.as_millis().into(),
+        action.actor.as_str().into(),
+        action.kind.name().into(),
+        action.subject.as_str().into(),
+        action.request_id.as_str().into(),
+        action.detail.as_str().into(),
+    ];
+    D::execute(conn, &ENTER, &values).await?;
+    Ok(())
+}
+
+/// The actions on a subject, a page of them.
+pub(crate) async fn list<D: Dialect>(
+    conn: &mut D::Connection,
+    subject: &str,
+    after: Option<Uuid>,
+    limit: u32,
+) -> Result<Vec<Action>, StoreError> {
+    let after = after.map_or_else(String::new, |after| after.to_string());
+    let values = [
+        subject.into(),
+        after.as_str().into(),
+        i64::from(limit).into(),
+    ];
+    let rows: Vec<ActionColumns> = fetch::<D, _>(conn, &LIST, &values).await?;
+    rows.into_iter().map(|row| Ok(action_of(row)?)).collect()
+}

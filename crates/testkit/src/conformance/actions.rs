@@ -1,0 +1,114 @@
+//! Who changed what, as the ledger keeps it.
+
+use qiang_core::{
+    campaign::{Details, DetailsChange},
+    money::Money,
+    ports::{Action, ActionKind, LedgerError},
+    split::SplitRule,
+    time::Timestamp,
+};
+use uuid::Uuid;
+
+use super::{Scenario, Subject};
+use crate::campaign::{currency, red_packet, sale, user};
+
+fn action(n: u128, kind: ActionKind, subject: &str) -> Action {
+    Action {
+        id: Uuid::from_u128(n << 64),
+        at: Timestamp::from_millis(1_795_262_400_000),
+        actor: user("~olga!"),
+        kind,
+        subject: subject.to_owned(),
+        request_id: "edge-1:a/b+c=@_.".to_owned(),
+        detail: "{\"title\":\"\u{1f9e7}\"}".to_owned(),
+    }
+}
+
+async fn of<S: Subject>(case: &Scenario<S>, subject: &str) -> Vec<Action> {
+    case.ledger().actions(subject, None, 9).await.unwrap()
+}
+
+/// What the ledger changes is written down with the change, once, and not where there is none.
+pub async fn an_action_is_written_with_what_it_changed<S: Subject>(case: &mut Scenario<S>) {
+    let deposited = action(1, ActionKind::Deposit, "giver");
+    let (deposit, account) = (Uuid::from_u128(7 << 80), user("giver"));
+    let again = action(2, ActionKind::Deposit, "giver");
+    for by in [&deposited, &again] {
+        let made =
+            case.ledger()
+                .deposit_by(deposit, &account, Money::new(500, currency()), Some(by));
+        assert_eq!(made.await, Ok(()));
+    }
+    assert_eq!(of(case, "giver").await, [deposited]);
+
+    let n = case.next_id();
+    let packet = red_packet(1_000, 5, SplitRule::Equal)
+        .owner("actor")
+        .setup(n);
+    let id = packet.campaign.id;
+    let subject = id.to_string();
+    let created = action(3, ActionKind::Create, &subject);
+    let create = async |case: &Scenario<S>, by: &Action| {
+        let ledger = case.ledger();
+        ledger
+            .create_by(&packet, &Details::default(), None, Some(by))
+            .await
+    };
+    let refused = create(case, &created).await;
+    assert!(matches!(
+        refused,
+        Err(LedgerError::InsufficientFunds { .. })
+    ));
+    assert_eq!(of(case, &subject).await, []);
+    case.deposit("actor", 1_000).await;
+    assert_eq!(create(case, &created).await, Ok(()));
+    let again = action(4, ActionKind::Create, &subject);
+    assert_eq!(create(case, &again).await, Ok(()));
+    assert_eq!(of(case, &subject).await, [created.clone()]);
+    case.entered(&packet);
+    case.open_entered(&packet).await;
+
+    let ledger = case.ledger();
+    let changed = action(5, ActionKind::Change, &subject);
+    let title = DetailsChange {
+        title: Some(packet.campaign.title.clone()),
+        ..DetailsChange::default()
+    };
+    ledger.describe(id, &title, Some(&changed)).await.unwrap();
+    // One that is not closed is not archived.
+    let archived = action(6, ActionKind::Archive, &subject);
+    assert_eq!(ledger.archive(id, Some(&archived)).await, Ok(false));
+    assert_eq!(of(case, &subject).await, [created, changed]);
+    let nobody = sale(1).setup(999).campaign.id;
+    let subject = nobody.to_string();
+    let changed = action(7, ActionKind::Change, &subject);
+    ledger
+        .describe(nobody, &title, Some(&changed))
+        .await
+        .unwrap();
+    assert_eq!(of(case, &subject).await, []);
+}
+
+/// Actions on a subject come in pages, in the order of their ids.
+pub async fn actions_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
+    let ledger = case.ledger();
+    let subject = "s".repeat(128);
+    let all = ActionKind::ALL.iter().zip(100..);
+    let all: Vec<_> = all.map(|(kind, n)| action(n, *kind, &subject)).collect();
+    for action in all.iter().rev() {
+        ledger.record(action).await.unwrap();
+    }
+    ledger
+        .record(&action(90, ActionKind::Pay, "S"))
+        .await
+        .unwrap();
+    let mut after = None;
+    for page in all.chunks(3) {
+        let found = ledger.actions(&subject, after, 3).await.unwrap();
+        assert_eq!(found, page);
+        after = page.last().map(|action| action.id);
+    }
+    assert_eq!(ledger.actions(&subject, after, 3).await, Ok(vec![]));
+    assert_eq!(ledger.actions("S", None, 9).await.unwrap().len(), 1);
+    assert_eq!(ledger.actions("s", None, 9).await, Ok(vec![]));
+}
