@@ -253,6 +253,7 @@ mod tests {
             quantity: 1,
             amount_minor: 100,
             granted_at: Timestamp::from_millis(0),
+            state: qiang_core::order::OrderState::Held,
         });
         let failed = LedgerError::Unavailable {
             reason: "planned".to_owned(),

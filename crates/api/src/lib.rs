@@ -42,6 +42,7 @@ mod request_id;
 mod requirements;
 mod response_headers;
 mod router;
+mod sale_orders;
 mod sales;
 mod seal;
 mod server;

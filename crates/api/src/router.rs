@@ -21,7 +21,7 @@ use crate::{
     health::{self, Operation},
     invitation, lists, orders, pages, payouts, places,
     problem::{Problem, ProblemKind},
-    red_packets, sales, tickets,
+    red_packets, sale_orders, sales, tickets,
 };
 
 /// The document, before the routes are added.
@@ -52,7 +52,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
     OpenApiRouter::with_openapi(document)
         .routes(routes!(claims::claim_share, red_packets::list))
-        .routes(routes!(claims::order_units))
+        .routes(routes!(claims::order_units, sale_orders::list))
         .routes(routes!(tickets::for_red_packet))
         .routes(routes!(tickets::for_sale))
         .routes(routes!(lists::red_packets, red_packets::create))

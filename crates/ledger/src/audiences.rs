@@ -2,6 +2,7 @@
 
 use qiang_core::{
     id::{CampaignId, UserId},
+    order::OrderState,
     ports::GrantRecord,
     time::Timestamp,
 };
@@ -67,6 +68,7 @@ pub(crate) async fn luckiest<D: Dialect>(
             quantity: 1,
             amount_minor,
             granted_at: Timestamp::from_millis(at),
+            state: OrderState::Held,
         })
     };
     found.map(read).transpose()

@@ -12,6 +12,7 @@ use crate::{
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, IdempotencyKey, ProductId, UserId},
     money::Money,
+    order::OrderState,
     time::Timestamp,
 };
 
@@ -197,6 +198,8 @@ pub struct GrantRecord {
     pub amount_minor: i64,
     /// When it was decided.
     pub granted_at: Timestamp,
+    /// Where the order stands, as settled. A share is always held.
+    pub state: OrderState,
 }
 
 /// An entry that could not be settled, and is kept until it can.

@@ -54,6 +54,7 @@ impl GrantRecord {
             quantity: row.quantity,
             amount_minor: row.amount_minor?,
             granted_at,
+            state: row.state,
         })
     }
 }

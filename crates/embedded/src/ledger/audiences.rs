@@ -2,6 +2,7 @@
 
 use qiang_core::{
     id::{CampaignId, UserId},
+    order::OrderState,
     ports::GrantRecord,
     time::Timestamp,
 };
@@ -61,5 +62,6 @@ pub(crate) fn luckiest(
         quantity: 1,
         amount_minor,
         granted_at: Timestamp::from_millis(at),
+        state: OrderState::Held,
     }))
 }

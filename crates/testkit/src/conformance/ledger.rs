@@ -8,6 +8,7 @@ use qiang_core::{
     campaign::{AckLevel, Phase, Requirement},
     id::IdempotencyKey,
     money::{AMOUNT_MINOR_MAX, Money},
+    order::OrderState,
     ports::LedgerError,
     split::SplitRule,
 };
@@ -268,7 +269,8 @@ pub async fn grants_are_read_in_pages<S: Subject>(case: &mut Scenario<S>) {
                 .await
                 .unwrap()
                 .into_iter();
-            assert!(page.map(|grant| grant.number).eq(expected.iter().copied()));
+            let page = page.map(|grant| (grant.number, grant.state));
+            assert!(page.eq(expected.iter().map(|number| (*number, OrderState::Held))));
             after = expected.last().copied().unwrap_or(after);
         }
     }
