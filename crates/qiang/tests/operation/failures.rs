@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use qiang_testkit::servers::postgres::{self, Postgres};
+
 use crate::{
     common::{call, sale},
     program::{Program, redis, token},
@@ -115,4 +117,36 @@ async fn an_engine_that_does_not_answer_is_one_line_a_request() {
         !String::from_utf8_lossy(&reply.body).contains("Redis"),
         "{reply:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_can_be_paused_while_the_ledger_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Postgres::start(&postgres::Options::new().without_fsync());
+    let url = database.create_database();
+    qiang_node::migrate(&url).await.unwrap();
+    let keys = [
+        ("ledger.url", url.as_str()),
+        ("ledger.acquire_timeout_ms", "500"),
+    ];
+    let node = Program::on_redis(folder.path(), "serve", "pauses", &keys);
+    node.ready(200).await;
+    let id = node.post("/v1/sales", Some(sale(10))).await.text("id");
+    let act = async |verb: &str| node.post(&format!("/v1/campaigns/{id}/{verb}"), None).await;
+    database.kill();
+    let paused = act("pause").await;
+    assert_eq!(
+        (paused.status, paused.text("phase")),
+        (200, "paused".to_owned())
+    );
+    let line = node.line("the ledger did not record who pauses").await;
+    assert_eq!(
+        (&line["level"], &line["campaign"]),
+        (&json!("ERROR"), &json!(id))
+    );
+    act("resume").await.assert_problem(503, "unavailable");
+    // It is recorded again once the ledger is back.
+    database.start_again();
+    node.ready(200).await;
+    assert_eq!(act("resume").await.text("phase"), "live");
 }
