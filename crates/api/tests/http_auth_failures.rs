@@ -28,8 +28,10 @@ async fn failures_are_counted_by_their_reason() {
         sign(&claims)
     };
     let crit = {
-        let mut header = jsonwebtoken::Header::default();
-        header.crit = Some(vec!["b64".to_owned()]);
+        let header = jsonwebtoken::Header {
+            crit: Some(vec!["b64".to_owned()]),
+            ..Default::default()
+        };
         let key = jsonwebtoken::EncodingKey::from_secret(common::SECRET.as_bytes());
         jsonwebtoken::encode(&header, &good, &key).unwrap()
     };
