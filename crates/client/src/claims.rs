@@ -45,7 +45,7 @@ impl Client {
     }
 
     /// Orders units of a sale. Scope `claim`. Repetitions of this call give the same order; another call is another
-    /// order, unless a user may have one unit only, or it is made [`with_key`](Client::with_key) of the first.
+    /// order, or `limit-reached`, unless it is made [`with_key`](Client::with_key) of the first.
     ///
     /// Tickets are got as for [`Client::claim_share`].
     ///

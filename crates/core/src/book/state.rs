@@ -133,7 +133,8 @@ impl State {
     }
 
     /// The grant that this claim repeats: the one made under the same key, or, where a user can have only one,
-    /// the one that still has its units.
+    /// the one that still has its units. An order does not answer another key than its own: that key would mean the
+    /// order for ever, and nothing could say so once the units are back. Shares never come back.
     fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, Refusal> {
         if found.newest == 0 {
             return Ok(None);
@@ -153,7 +154,11 @@ impl State {
         }
         let row = self.grants.row(found.newest);
         let only_one = self.campaign.per_user_limit() == 1;
-        Ok((only_one && self.keeps_units(row)).then(|| self.grant(found.newest, row)))
+        let may_answer = claim.key.is_none() || self.campaign.kind() == CampaignKind::RedPacket;
+        Ok(
+            (only_one && may_answer && self.keeps_units(row))
+                .then(|| self.grant(found.newest, row)),
+        )
     }
 
     fn holding(&self, found: Found) -> Holding {

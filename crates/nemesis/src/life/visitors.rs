@@ -93,9 +93,8 @@ impl Stage {
         if let Some(more) = visit.more {
             let key = format!("more-{user}");
             let second = self.claim(campaign, &user, &key, &visit, more).await;
-            // Where the limit is one unit, it may be the order that the user has.
-            let first = granted.map(|grant| grant.number);
-            if let Some(grant) = second.filter(|grant| Some(grant.number) != first)
+            // Refused where the limit is one unit, and the first order has it.
+            if let Some(grant) = second
                 && visit.asks_again
             {
                 self.pay(campaign, &user, &grant, "more", &visit).await;

@@ -72,7 +72,8 @@ for i = 1, n do
         outcome = same and 'A' .. number .. '\t' .. order or 'K'
       end
     end
-    if not outcome and limit == 1 then
+    -- Without a key the user is the key. Another key than the order's would mean the order for ever: it is refused.
+    if not outcome and limit == 1 and key == '' then
       local order = order_of(buyer[3])
       local state = string.sub(order, 1, 1)
       if state == 'h' or state == 'p' then

@@ -116,20 +116,61 @@ pub async fn a_key_means_nothing_to_another_user_or_campaign<S: Subject>(case: &
     }
 }
 
-/// Where a user may have one, the user is the key: whatever key comes, the grant is the same.
+/// Where a user may have one, the user is the key: without one the grant is the same. A share is never given back, so
+/// any key stands for it.
 pub async fn a_limit_of_one_needs_no_key<S: Subject>(case: &mut Scenario<S>) {
     let packet = case.open(red_packet(100, 5, SplitRule::Equal)).await;
     let sale = case.open(sale(5)).await;
     for target in [packet, sale] {
         let grant = case.granted(target.keyed("u", 1, "a")).await;
-        for claim in [
-            target.keyed("u", 1, "a"),
-            target.keyed("u", 1, "b"),
-            target.one("u"),
-        ] {
+        for claim in [target.keyed("u", 1, "a"), target.one("u")] {
             assert_eq!(case.replayed(claim).await, grant);
+        }
+        if target.id == packet.id {
+            assert_eq!(case.replayed(target.keyed("u", 1, "b")).await, grant);
         }
         assert_eq!(case.outcome(target.units("v", 2)).await, "limit_reached");
         case.granted(target.one("v")).await;
     }
+}
+
+/// A key that was ever answered with an order means that order for ever, also where a user may have one: another key is
+/// refused for as long as the order has its units, and may buy once it has given them back.
+pub async fn a_second_key_never_buys_what_it_was_answered_with<S: Subject>(case: &mut Scenario<S>) {
+    let target = case.open(sale(5)).await;
+    let first = case.granted(target.keyed("u", 1, "a")).await;
+    let answer = case.claim(target.keyed("u", 1, "b")).await;
+    case.try_cancel(first.order_id()).await.unwrap();
+    let again = case.claim(target.keyed("u", 1, "b")).await;
+    if let Some(answered) = answer.grant() {
+        let number = again.grant().map(|grant| grant.number);
+        assert_eq!(
+            number,
+            Some(answered.number),
+            "the key means another order now"
+        );
+    }
+    assert_eq!(answer, Outcome::LimitReached { limit: 1, held: 1 });
+    let second = again.grant().copied().expect("it was refused before");
+    for _ in 0..2 {
+        let replayed = case.replayed(target.keyed("u", 1, "a")).await;
+        assert_eq!(replayed.number, first.number);
+        assert_eq!(case.replayed(target.keyed("u", 1, "b")).await, second);
+        assert_eq!(case.replayed(target.one("u")).await, second);
+        assert_eq!(
+            case.outcome(target.keyed("u", 1, "c")).await,
+            "limit_reached"
+        );
+        case.restart().await;
+    }
+    // An order that was made without a key.
+    let first = case.granted(target.one("v")).await;
+    assert_eq!(
+        case.outcome(target.keyed("v", 1, "k")).await,
+        "limit_reached"
+    );
+    assert_eq!(case.replayed(target.one("v")).await, first);
+    case.try_cancel(first.order_id()).await.unwrap();
+    let second = case.granted(target.keyed("v", 1, "k")).await;
+    assert_eq!(case.replayed(target.keyed("v", 1, "k")).await, second);
 }

@@ -141,6 +141,7 @@ macro_rules! engine_conformance {
             limits::a_key_replays_its_order_and_no_other,
             limits::a_key_means_nothing_to_another_user_or_campaign,
             limits::a_limit_of_one_needs_no_key,
+            limits::a_second_key_never_buys_what_it_was_answered_with,
             stock::concurrent_claims_get_the_stock_and_no_more,
             stock::concurrent_quantities_get_the_stock_and_no_more,
             stock::who_is_held_back_gets_what_comes_back,

@@ -87,6 +87,7 @@ proptest! {
         let setups = setups();
         let mut fixture = Fixture::with(&setups);
         let mut grants: HashMap<(usize, u32), u8> = HashMap::new();
+        let mut meanings: HashMap<(usize, u8, String), u32> = HashMap::new();
         for step in steps {
             match step {
                 Step::Claim { campaign, user, quantity, key } => {
@@ -95,6 +96,10 @@ proptest! {
                     let key = key.map(|key| format!("k{key}"));
                     let outcome = fixture.claim_with(setup, &format!("u{user}"), quantity, key.as_deref());
                     let is_granted = matches!(outcome, Ok(Outcome::Granted(_)));
+                    if let (Ok(Some(grant)), Some(key)) = (outcome.as_ref().map(Outcome::grant), key.clone()) {
+                        let meant = *meanings.entry((campaign, user, key)).or_insert(grant.number);
+                        prop_assert_eq!(meant, grant.number, "a key means two orders");
+                    }
                     match outcome {
                         Ok(Outcome::Granted(grant)) => {
                             let before = grants.insert((campaign, grant.number), user);
