@@ -1,11 +1,13 @@
 //! Accounts and deposits.
 
+use serde_json::json;
+
 use crate::{
-    answers::{Account, Deposit},
+    answers::{Account, Deposit, Reversal, Withdrawal},
     call::Call,
     client::Client,
     error::Error,
-    ids::{UserId, encoded},
+    ids::{Id, UserId, encoded},
     values::Money,
 };
 
@@ -24,6 +26,32 @@ impl Client {
     /// See [`Error`].
     pub async fn deposit(&self, user: &UserId, amount: Money) -> Result<Deposit, Error> {
         let call = Call::post(path(user, "/deposits")).json(&amount)?;
+        self.json(call.keyed(self)).await
+    }
+
+    /// Takes a deposit back, while the account has as much. Again changes nothing.
+    ///
+    /// # Errors
+    /// `insufficient-funds`; see [`Error`].
+    pub async fn reverse_deposit(&self, user: &UserId, deposit: &Id) -> Result<Reversal, Error> {
+        let deposit = encoded(deposit.as_str());
+        let call = Call::post(path(user, &format!("/deposits/{deposit}/reversal")));
+        self.json(call.keyed(self)).await
+    }
+
+    /// Takes money out of an account, to be paid out. The same reference again is a replay.
+    ///
+    /// # Errors
+    /// `insufficient-funds`; see [`Error`].
+    pub async fn withdraw(
+        &self,
+        user: &UserId,
+        reference: &str,
+        amount: Money,
+    ) -> Result<Withdrawal, Error> {
+        let Money { amount, currency } = amount;
+        let body = json!({ "reference": reference, "amount": amount, "currency": currency });
+        let call = Call::post(path(user, "/withdrawals")).json(&body)?;
         self.json(call.keyed(self)).await
     }
 }

@@ -247,6 +247,44 @@ bodies! {
         /// How much.
         amount: Money,
     }
+    /// A deposit that was taken back.
+    Reversal {
+        /// The deposit.
+        deposit: Id,
+        /// From whose account.
+        user: UserId,
+        /// How much.
+        amount: Money,
+    }
+    /// Money that was paid out of an account.
+    Withdrawal {
+        /// The payment service's name for it.
+        reference: String,
+        /// Out of whose account.
+        user: UserId,
+        /// How much.
+        amount: Money,
+    }
+    /// A payment that was paid back.
+    Refund {
+        /// The payment service's name for it.
+        reference: String,
+        /// For which order.
+        order: OrderId,
+        /// How much.
+        amount: Money,
+    }
+    /// What is owed to the buyer of an order, and what was paid back.
+    Refunds {
+        /// For which order.
+        order: OrderId,
+        /// All that ever was owed.
+        due: Money,
+        /// What of it was paid back.
+        refunded: Money,
+        /// Whether everything that happened before the request is in it. If not, ask again.
+        settled: bool,
+    }
     /// An invitation to a campaign. Whoever holds it may take part.
     Invitation {
         /// What a claim shows.

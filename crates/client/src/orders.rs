@@ -1,7 +1,7 @@
 //! Orders after the claim: their payment, and the ways back.
 
 use crate::{
-    answers::{Order, Payment},
+    answers::{Order, Payment, Refund, Refunds},
     call::Call,
     client::Client,
     error::Error,
@@ -24,6 +24,23 @@ impl Client {
     /// Problems such as `amount-mismatch` and `payment-used`; see [`Error`].
     pub async fn pay_order(&self, id: &OrderId, payment: &NewPayment) -> Result<Payment, Error> {
         let call = Call::post(path(id, "/payment")).json(payment)?;
+        self.json(call.keyed(self)).await
+    }
+
+    /// What is owed to the buyer of an order, and what was paid back.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn refunds(&self, id: &OrderId) -> Result<Refunds, Error> {
+        self.json(Call::get(path(id, "/refunds"))).await
+    }
+
+    /// Records that what was owed for an order was paid back. The same reference again is a replay.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn refund_order(&self, id: &OrderId, refund: &NewPayment) -> Result<Refund, Error> {
+        let call = Call::post(path(id, "/refunds")).json(refund)?;
         self.json(call.keyed(self)).await
     }
 

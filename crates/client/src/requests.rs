@@ -128,7 +128,7 @@ requests! {
         /// Where its picture is; `Some(None)` takes it away.
         image_url: Option<String>,
     }
-    /// A payment that arrived.
+    /// A payment that arrived, or was paid back.
     NewPayment {
         /// The payment service's name for it. The same again is a replay.
         reference: String,

@@ -43,6 +43,24 @@ async fn a_red_packet_from_the_deposit_to_the_archive() {
         (deposit.user.as_str(), deposit.amount),
         ("sam", yuan(1_000))
     );
+    let more = operator.deposit(&user("sam"), yuan(50)).await.unwrap();
+    for _ in 0..2 {
+        let reversal = operator
+            .reverse_deposit(&user("sam"), &more.id)
+            .await
+            .unwrap();
+        assert_eq!(
+            (reversal.deposit, reversal.amount),
+            (more.id.clone(), yuan(50))
+        );
+    }
+    operator.deposit(&user("sam"), yuan(30)).await.unwrap();
+    for _ in 0..2 {
+        operator
+            .withdraw(&user("sam"), "w-1", yuan(30))
+            .await
+            .unwrap();
+    }
     let packet = NewRedPacket::new("恭喜发财", yuan(1_000), 3, SplitRuleName::DoubleAverage);
     let made = sam.create_red_packet(&packet).await.unwrap();
     assert_eq!(
@@ -164,6 +182,15 @@ async fn a_sale_its_orders_and_its_changes() {
         service.as_user(&operator, "bob").get_order(&two).await,
         "not-found",
     );
+
+    while !operator.refunds(&two).await.unwrap().settled {}
+    assert_eq!(operator.refunds(&two).await.unwrap().due, yuan(1_000));
+    let back = NewPayment::with_defaults("r-1".to_owned(), yuan(1_000));
+    for _ in 0..2 {
+        let refund = operator.refund_order(&two, &back).await.unwrap();
+        assert_eq!((refund.order, refund.amount), (two.clone(), yuan(1_000)));
+    }
+    assert_eq!(operator.refunds(&two).await.unwrap().refunded, yuan(1_000));
 
     let mut change = SaleChange::with_defaults();
     (change.stock, change.description) = (Some(7), Some(None));

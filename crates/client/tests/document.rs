@@ -61,6 +61,10 @@ fn answers_are_as_documented() {
     check::<Payment>("payOrder", "200", None);
     check::<Account>("getAccount", "200", None);
     check::<Deposit>("makeDeposit", "201", None);
+    check::<Reversal>("reverseDeposit", "201", None);
+    check::<Withdrawal>("makeWithdrawal", "201", None);
+    check::<Refund>("refundOrder", "201", None);
+    check::<Refunds>("getRefunds", "200", None);
     check::<Invitation>("signInvitation", "201", None);
 }
 

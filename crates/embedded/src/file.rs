@@ -30,6 +30,8 @@ const MIGRATIONS: [&str; 15] = [
     include_str!("../migrations/0014_payouts.sql"),
     include_str!("../migrations/0015_actions.sql"),
 ];
+/// The version of the newest schema of files.
+pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 /// The migration that made kinds of files.
 const KIND_SINCE: u32 = 2;
 
@@ -197,7 +199,7 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 
 /// Brings the file to the newest schema, all at once: a file that is there has a kind.
 fn migrate(conn: &mut Connection, kind: FileKind) -> Result<(), StoreError> {
-    let known = MIGRATIONS.len() as u32;
+    let known = SCHEMA_VERSION;
     let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > known {
         return Err(StoreError::TooNew { found, known });

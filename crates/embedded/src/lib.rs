@@ -48,6 +48,7 @@ use qiang_core::{
 pub use self::{
     clock::SystemClock,
     error::StoreError,
+    file::SCHEMA_VERSION,
     positions::PARTITIONS_MAX,
     standalone::{QUEUED_JOBS_MAX, SqliteLedger},
 };

@@ -2,8 +2,10 @@
 
 mod ledger;
 mod redis;
+mod source;
 
 use std::{
+    ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -16,9 +18,11 @@ pub use qiang_api::config::{
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
+use self::source::Sources;
 pub use self::{
     ledger::{LedgerConfig, SettlementConfig, TransportKind},
     redis::{RedisConfig, TopologyKind},
+    source::{Setting, Source},
 };
 
 /// The annotated defaults: the configuration's documentation.
@@ -78,7 +82,20 @@ pub enum EngineKind {
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct LogConfig {
     pub format: LogFormat,
+    pub color: LogColor,
     pub level: String,
+}
+
+/// When log lines for people have colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogColor {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// How log lines look.
@@ -107,10 +124,25 @@ impl Config {
     /// # Errors
     /// [`UsageError`] with one line that names the key.
     pub fn load(file: Option<&Path>, overrides: &[(&str, String)]) -> anyhow::Result<Self> {
-        let environment = config::Environment::with_prefix("QIANG")
-            .prefix_separator("__")
-            .separator("__");
-        Self::read(file, environment, overrides)
+        Self::read(file, std::env::vars_os(), overrides)
+    }
+
+    /// Reads the configuration as [`Config::load`] does, and says of each key what it is and who says so.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn explain(
+        file: Option<&Path>,
+        overrides: &[(&str, String)],
+    ) -> anyhow::Result<(Self, Vec<Setting>)> {
+        let config = Self::load(file, overrides)?;
+        let text = file.map(read_file).transpose()?;
+        let sources = Sources::new(
+            file.zip(text.as_deref()),
+            variables(std::env::vars_os()),
+            overrides,
+        )?;
+        Ok((config, sources.settings()))
     }
 
     /// The defaults alone, without file and environment.
@@ -126,24 +158,27 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn defaults_with(overrides: &[(&str, String)]) -> anyhow::Result<Self> {
-        let nothing = config::Environment::default().source(Some(config::Map::new()));
-        Self::read(None, nothing, overrides)
+        Self::read(None, [], overrides)
     }
 
     fn read(
         file: Option<&Path>,
-        environment: config::Environment,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
         overrides: &[(&str, String)],
     ) -> anyhow::Result<Self> {
         let toml = config::FileFormat::Toml;
         let mut builder =
             config::Config::builder().add_source(config::File::from_str(DEFAULTS, toml));
-        if let Some(path) = file {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                UsageError::new(format!("cannot read {}: {error}", path.display()))
-            })?;
-            builder = builder.add_source(config::File::from_str(&text, toml));
+        let text = file.map(read_file).transpose()?;
+        let variables: Vec<_> = variables(environment).collect();
+        let sources = Sources::new(file.zip(text.as_deref()), variables.clone(), overrides)?;
+        if let Some(text) = &text {
+            builder = builder.add_source(config::File::from_str(text, toml));
         }
+        let environment = config::Environment::with_prefix("QIANG")
+            .prefix_separator("__")
+            .separator("__")
+            .source(Some(variables.into_iter().collect()));
         builder = builder.add_source(environment);
         for (key, value) in overrides {
             builder = builder
@@ -155,9 +190,14 @@ impl Config {
             .and_then(config::Config::try_deserialize::<Self>);
         let config = read.map_err(|error| {
             let known = "`qiang serve --print-config` shows every key";
+            let key = source::key_of(&error);
+            let error = Sources::with_choices(&error.to_string(), key);
+            let error = sources.located(&error, key);
             UsageError::new(format!("the configuration is not valid: {error}; {known}"))
         })?;
-        config.check()?;
+        let located =
+            |error: UsageError| UsageError::new(sources.located(&error.to_string(), None));
+        config.check().map_err(located)?;
         Ok(config)
     }
 
@@ -186,19 +226,28 @@ impl Config {
     }
 }
 
+fn read_file(path: &Path) -> anyhow::Result<String> {
+    let read = std::fs::read_to_string(path);
+    Ok(read.map_err(|error| UsageError::new(format!("cannot read {}: {error}", path.display())))?)
+}
+
+/// The variables that are text; others are none of ours.
+fn variables(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (String, String)> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    environment.into_iter().filter_map(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn env(pairs: &[(&str, &str)]) -> config::Environment {
-        let map = pairs
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect();
-        config::Environment::with_prefix("QIANG")
-            .prefix_separator("__")
-            .separator("__")
-            .source(Some(map))
+    fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        let pair = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
+        pairs.iter().map(pair).collect()
     }
 
     #[test]
@@ -261,7 +310,54 @@ mod tests {
             check("QIANG__PACKETS__REFUND_AFTER_MS", value, "packets.refund");
         }
         check("QIANG__LOG__FORMAT", "xml", "format");
+        check("QIANG__LOG__COLOR", "red", "color");
         check("QIANG__WORKER__LISTEN", "here", "worker.listen");
+    }
+
+    #[test]
+    fn what_is_wrong_is_placed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("q.toml");
+        let check = |text: &str, pairs: &[(&str, &str)], line: usize, choices: &[&str]| {
+            std::fs::write(&file, text).unwrap();
+            let error = Config::read(Some(&file), env(pairs), &[]).unwrap_err();
+            assert!(error.is::<UsageError>());
+            let error = error.to_string();
+            let place = match line {
+                0 => format!("{}: ", pairs[0].0),
+                line => format!("q.toml:{line}: "),
+            };
+            assert!(
+                error.contains(&place) && !error.contains('\n'),
+                "{text}: {error}"
+            );
+            for choice in choices {
+                assert!(error.contains(choice), "{error}");
+            }
+        };
+        check(
+            "[log]\n\nformat = 'xml'\n",
+            &[],
+            3,
+            &["text", "json", "log.format"],
+        );
+        check(
+            "# x\n[server]\nlistn = 'x'\n",
+            &[],
+            3,
+            &["listn", "`listen`"],
+        );
+        check("[servr]\nlisten = 'x'\n", &[], 2, &["servr", "`server`"]);
+        check("[server]\nlisten = 'here'\n", &[], 2, &["server.listen"]);
+        check(
+            "[server]\nbody_bytes_max = 5\nconnections_max = 0\n",
+            &[],
+            3,
+            &["at least 1"],
+        );
+        check("[server]\nlisten = ?\n", &[], 2, &[]);
+        check("", &[("QIANG__LOG__FORMAT", "xml")], 0, &["text", "json"]);
+        check("", &[("QIANG__SERVER__LISTN", "x")], 0, &["`listen`"]);
     }
 
     #[test]

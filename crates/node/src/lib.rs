@@ -19,7 +19,7 @@ mod starting;
 
 pub use qiang_api::{Scope, TokenIssuer, UsageError, document, id_at};
 pub use qiang_embedded::SystemClock;
-pub use qiang_ledger::migrate;
+pub use qiang_ledger::{SCHEMA_VERSION as DATABASE_SCHEMA_VERSION, migrate, schema_version};
 
 pub use self::{
     backend::Backend,
@@ -27,3 +27,9 @@ pub use self::{
     distributed::LedgerBackend,
     server::{Running, Server},
 };
+
+/// The newest schemas that this program reads and writes: of what, and the version.
+pub const SCHEMAS: [(&str, u32); 2] = [
+    ("file", qiang_embedded::SCHEMA_VERSION),
+    ("database", DATABASE_SCHEMA_VERSION),
+];

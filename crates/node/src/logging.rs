@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use qiang_api::UsageError;
 use tracing_subscriber::{EnvFilter, reload};
 
-use crate::config::{LogConfig, LogFormat};
+use crate::config::{LogColor, LogConfig, LogFormat};
 
 /// The running log.
 pub(crate) struct Logging {
@@ -20,7 +20,7 @@ impl Logging {
             .with_writer(std::io::stderr);
         let set_filter: Box<dyn Fn(EnvFilter) -> _ + Send + Sync> = match config.format {
             LogFormat::Text => {
-                let builder = builder.with_ansi(std::io::stderr().is_terminal());
+                let builder = builder.with_ansi(colors(config.color));
                 let builder = builder.with_filter_reloading();
                 let handle = builder.reload_handle();
                 builder.init();
@@ -48,6 +48,16 @@ impl Logging {
     /// When the level is none.
     pub(crate) fn check(config: &LogConfig) -> anyhow::Result<()> {
         filter(config).map(drop)
+    }
+}
+
+fn colors(color: LogColor) -> bool {
+    // See <https://no-color.org>.
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    match color {
+        LogColor::Auto => std::io::stderr().is_terminal() && !no_color,
+        LogColor::Always => true,
+        LogColor::Never => false,
     }
 }
 

@@ -75,6 +75,15 @@ pub fn serve(
     served
 }
 
+/// Looks at what [`serve`] finds out at its start: the keys of tokens, the level of the log.
+///
+/// # Errors
+/// When one of these cannot be used.
+pub fn check(config: &Config) -> anyhow::Result<()> {
+    Logging::check(&config.log)?;
+    check_key(&config.auth)
+}
+
 /// Settles without serving claims until the process is asked to stop. `load` reads the configuration, at the start and
 /// again at SIGHUP.
 ///

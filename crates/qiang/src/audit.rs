@@ -8,10 +8,12 @@ use std::{
 };
 
 use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
-use qiang_node::config::{Config, Secret, TopologyKind};
+use qiang_node::config::{Config, EngineKind, Secret, TopologyKind};
 
 use crate::block_on;
 
+/// The ledger where nothing names another.
+const FILE: &str = "qiang.db";
 const BROKEN: u8 = 1;
 /// There was nothing to audit, or it could not be read to the end.
 const NOT_READ: u8 = 2;
@@ -27,9 +29,9 @@ const NOT_READ: u8 = 2;
 /// Exits 0 when every check holds, 1 when one is broken, and 2 when the ledger cannot be opened or read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuditArgs {
-    /// The ledger file.
-    #[arg(long, value_name = "FILE", default_value = "qiang.db")]
-    db: PathBuf,
+    /// The ledger file, instead of the configured ledger. Without --config it is qiang.db.
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
     /// The ledger in a database instead: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// or mariadb://.
     #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
     ledger: Option<Secret>,
@@ -38,8 +40,9 @@ pub(crate) struct AuditArgs {
     /// configuration, as `serve` takes it.
     #[arg(long, value_name = "URLS", value_parser = secret)]
     redis: Option<Secret>,
-    /// Read this configuration file over the defaults, for [redis].
-    #[arg(long, value_name = "FILE", requires = "redis")]
+    /// Read this configuration file over the defaults, for the ledger, where neither --db nor --ledger names it, and
+    /// for [redis].
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// What is at those URLs, instead of `redis.topology`: standalone, sentinel or cluster.
     #[arg(long, value_name = "KIND", requires = "redis")]
@@ -81,18 +84,31 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 fn report(args: &AuditArgs) -> anyhow::Result<Report> {
     let engine = engine(args)?;
+    let (file, url) = ledger(args)?;
     block_on(async {
-        match (&args.ledger, &engine) {
-            (None, None) => qiang_audit::audit(&args.db),
+        match (&url, &engine) {
+            (None, None) => qiang_audit::audit(&file),
             (Some(url), None) => qiang_audit::audit_ledger(url.expose()).await,
             (None, Some(engine)) => {
-                qiang_audit::audit_beside(LedgerPlace::File(&args.db), engine).await
+                qiang_audit::audit_beside(LedgerPlace::File(&file), engine).await
             }
             (Some(url), Some(engine)) => {
                 qiang_audit::audit_beside(LedgerPlace::Database(url.expose()), engine).await
             }
         }
     })
+}
+
+/// The ledger's file, or its database: as the flags say, or the configuration if one is named.
+fn ledger(args: &AuditArgs) -> anyhow::Result<(PathBuf, Option<Secret>)> {
+    let file = || args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
+    if args.ledger.is_some() || args.db.is_some() || args.config.is_none() {
+        return Ok((file(), args.ledger.clone()));
+    }
+    let config = Config::load(args.config.as_deref(), &[])?;
+    let is_elsewhere = config.engine.kind == EngineKind::Redis;
+    let url = config.ledger.url().filter(|_| is_elsewhere);
+    Ok((config.engine.data.clone(), url.map(Secret::new)))
 }
 
 fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {

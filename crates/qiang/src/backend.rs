@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use qiang_node::Config;
+use qiang_node::{Config, config::Setting};
 
 /// What to run on, where it is not as configured.
 #[derive(Debug, clap::Args)]
@@ -45,11 +45,18 @@ impl BackendArgs {
         let given = flags.into_iter();
         given
             .filter_map(|(key, value)| Some((key, value?)))
+            .chain(crate::color::overrides())
             .collect()
     }
 
     /// The configuration with these flags over it, and what else overrides it.
     pub(super) fn load(&self, overrides: &[(&str, String)]) -> anyhow::Result<Config> {
         Config::load(self.config.as_deref(), overrides)
+    }
+
+    /// Every key of the configuration with these flags over it.
+    pub(super) fn explain(&self) -> anyhow::Result<Vec<Setting>> {
+        let (_, settings) = Config::explain(self.config.as_deref(), &self.overrides())?;
+        Ok(settings)
     }
 }

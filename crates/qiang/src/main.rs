@@ -1,24 +1,33 @@
 //! The `qiang` program: arguments and printing, one file a command.
 
+mod account;
 mod audit;
 mod backend;
+mod campaign;
+mod color;
+mod completions;
+mod config;
 mod control;
 mod demo;
 mod histogram;
 mod migrate;
 mod openapi;
+mod order;
+mod packet;
 mod partition;
 mod reconcile;
 mod sale;
 mod serve;
+mod service;
 mod settlement;
 mod split;
 mod token;
+mod version;
 mod worker;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use qiang_node::UsageError;
 
 #[global_allocator]
@@ -26,11 +35,21 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Hands out scarce things to a crowd: red packets (抢红包) and flash sales (秒杀).
 #[derive(Debug, Parser)]
-#[command(name = "qiang", version)]
+#[command(name = "qiang", version = version::LINE, long_version = version::long(), after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Colours in help, errors and logs: auto, that is on a terminal unless NO_COLOR is set; always; or never.
+    #[arg(long, global = true, value_name = "WHEN", value_parser = color::When::parse)]
+    color: Option<color::When>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  qiang demo                             see it work: users, a packet, a sale, an audit
+  qiang serve --dev                      serve on this machine, and print a token
+  qiang sale list --phase live           ask the service at QIANG_URL with the token in QIANG_TOKEN
+  qiang config check --config q.toml     say what is wrong with a configuration";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -38,6 +57,9 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Settle what is granted on Redis into the ledger, without serving.
     Worker(worker::WorkerArgs),
+    /// Check the configuration, or show it.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Make the ledger's tables in a database, or bring them up to date.
     Migrate(migrate::MigrateArgs),
     /// List what the ledger refused and quarantined, and settle it later.
@@ -49,9 +71,10 @@ enum Command {
     /// List reconcilers, and run one once by hand.
     #[command(subcommand)]
     Control(control::Control),
-    /// Change a sale that a node serves.
-    #[command(subcommand)]
-    Sale(sale::Sale),
+    Sale(sale::SaleArgs),
+    Packet(packet::PacketArgs),
+    Order(order::OrderArgs),
+    Account(account::AccountArgs),
     /// Hold the engine on Redis against the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -64,6 +87,10 @@ enum Command {
     Token(token::TokenArgs),
     /// Print the OpenAPI document.
     Openapi,
+    /// Print a script that completes commands and flags in a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages, one a command, into a folder.
+    Man(completions::ManArgs),
 }
 
 /// Runs the work of a command that serves nobody, for which one thread is enough.
@@ -77,23 +104,82 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 
 /// 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly.
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let matches = Cli::command().color(color::of_help()).get_matches();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    color::set(cli.color);
+    let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Worker(args) => worker::run(&args),
+        Command::Config(command) => config::carry_out(&command),
         Command::Migrate(args) => migrate::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
         Command::Control(command) => control::run(&command),
-        Command::Sale(command) => sale::run(&command),
+        Command::Sale(args) => sale::run(&args),
+        Command::Packet(args) => packet::run(&args),
+        Command::Order(args) => order::run(&args),
+        Command::Account(args) => account::run(&args),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Split(args) => split::run(*args),
         Command::Token(args) => token::run(&args),
         Command::Openapi => openapi::run(),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => completions::man(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("qiang: {error:#}");
         ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
     })
+}
+
+/// It was asked wrongly.
+fn usage(error: impl std::fmt::Display) -> UsageError {
+    UsageError::new(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a line of a shell, up to a pipe, a redirection or a remark.
+    fn words(line: &str) -> Vec<String> {
+        let quoted = line.split('\'').enumerate();
+        let parts = quoted.flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        });
+        parts
+            .take_while(|word| !["|", ">"].contains(&word.as_str()))
+            .collect()
+    }
+
+    fn check(command: &clap::Command, seen: &mut u32) {
+        let help = command.get_after_help().map(ToString::to_string);
+        for line in help.unwrap_or_default().lines() {
+            let line = line.trim().trim_start_matches("Example: ");
+            // In a list of examples, what they do stands behind them.
+            let line = line.split("     ").next().unwrap_or(line);
+            if line.starts_with("qiang ") {
+                let parsed = Cli::command().try_get_matches_from(words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+                *seen += 1;
+            }
+        }
+        command
+            .get_subcommands()
+            .for_each(|command| check(command, seen));
+    }
+
+    #[test]
+    fn examples_are_taken() {
+        Cli::command().debug_assert();
+        let mut seen = 0;
+        check(&Cli::command(), &mut seen);
+        assert!(seen >= 18, "{seen} examples");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use qiang_node::UsageError;
+use qiang_node::{DATABASE_SCHEMA_VERSION as SCHEMA_VERSION, UsageError};
 
 use crate::{backend::BackendArgs, block_on};
 
@@ -11,6 +11,12 @@ use crate::{backend::BackendArgs, block_on};
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     backend: BackendArgs,
+    /// Say what would be done, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
@@ -20,14 +26,27 @@ pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
                     files bring themselves up to date";
         return Err(UsageError::new(line).into());
     };
-    let migrated = block_on(async { Ok(qiang_node::migrate(url).await?) })?;
-    if migrated.from == migrated.to {
-        println!("the schema is at version {} already", migrated.to);
-    } else {
-        println!(
-            "the schema went from version {} to version {}",
-            migrated.from, migrated.to
+    let (from, to) = block_on(async {
+        if args.dry_run {
+            return Ok((qiang_node::schema_version(url).await?, SCHEMA_VERSION));
+        }
+        let migrated = qiang_node::migrate(url).await?;
+        Ok((migrated.from, migrated.to))
+    })?;
+    if from > to {
+        let line = format!(
+            "the schema is at version {from}, and this program knows {to}: use a newer one"
         );
+        return Err(anyhow::anyhow!(line));
+    }
+    let done = if args.dry_run { "would go" } else { "went" };
+    match (args.json, from == to) {
+        (true, _) => {
+            let report = serde_json::json!({ "from": from, "to": to, "dry_run": args.dry_run });
+            println!("{report}");
+        }
+        (false, true) => println!("the schema is at version {to} already"),
+        (false, false) => println!("the schema {done} from version {from} to version {to}"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,71 +1,167 @@
-//! `qiang sale`: changes sales, and lists them, through a node that serves.
+//! `qiang sale`: opens, shows, lists, changes and ends sales of a service.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
-use bytes::Bytes;
-use hyper::header::HeaderValue;
-use qiang_core::id::{CampaignId, ProductId, UserId};
-use qiang_load::client::Client;
-use qiang_node::UsageError;
-use serde_json::{Value, json};
+use qiang_client::{CampaignId, Id, NewSale, Sale, SaleChange, Timestamp, UserId};
 
-/// What to do to a sale.
+use crate::{
+    campaign::{Action, Rules, Which, act, numbers},
+    service::{EXITS, Service, ServiceArgs, ask, money, or_dash, plain},
+};
+
+/// Open, show, list, change and end sales of a service.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXITS)]
+pub(crate) struct SaleArgs {
+    #[command(subcommand)]
+    command: SaleCommand,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Sale {
+enum SaleCommand {
+    /// Open a sale; prints its id.
+    #[command(
+        after_help = "Example: qiang sale create --title 'Phone 10' --stock 100 --price 99900 CNY --limit 2"
+    )]
+    Create(Box<Create>),
+    /// Show a sale with its numbers at present.
+    #[command(after_help = "Example: qiang sale show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --json")]
+    Show {
+        /// The sale's id.
+        sale: CampaignId,
+    },
     /// Raise or lower the stock, while the sale is live or ahead of its start. The same stock again changes nothing.
+    #[command(
+        after_help = "Example: qiang sale set-stock 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 150"
+    )]
     SetStock {
         /// The sale's id.
         sale: CampaignId,
         /// Units for sale in all, those that users have included. Not less than users have.
         stock: u64,
-        #[command(flatten)]
-        node: NodeArgs,
     },
     /// Change window, limit or price, while the sale is live or ahead of its start. The same again changes nothing.
+    #[command(
+        after_help = "Example: qiang sale set-terms 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --price 89900 CNY"
+    )]
     SetTerms {
         /// The sale's id.
         sale: CampaignId,
         #[command(flatten)]
         terms: Terms,
-        #[command(flatten)]
-        node: NodeArgs,
     },
     /// Change what people see: title, product, description, picture. An empty text takes away, but for the title.
+    #[command(
+        after_help = "Example: qiang sale describe 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80 --title 'Phone 10'"
+    )]
     Describe {
         /// The sale's id.
         sale: CampaignId,
         #[command(flatten)]
         texts: Texts,
-        #[command(flatten)]
-        node: NodeArgs,
     },
     /// List sales with their numbers as settled, by id; those of a product by their start.
+    #[command(after_help = "Example: qiang sale list --phase live --json | jq -r .id")]
     List {
         #[command(flatten)]
         which: Which,
-        #[command(flatten)]
-        node: NodeArgs,
+        /// Rounds of this product.
+        #[arg(long, value_name = "ID")]
+        product_id: Option<Id>,
+    },
+    /// Stop granting for now.
+    Pause {
+        /// The sale's id.
+        sale: CampaignId,
+    },
+    /// Let a paused sale go on.
+    Resume {
+        /// The sale's id.
+        sale: CampaignId,
+    },
+    /// End a sale now. Units that are left are not sold any more; it cannot be taken back.
+    Close {
+        /// The sale's id.
+        sale: CampaignId,
     },
     /// Have lists not show a closed sale any more unless asked.
     Archive {
         /// The sale's id.
         sale: CampaignId,
-        #[command(flatten)]
-        node: NodeArgs,
     },
+}
+
+/// A sale to open.
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// What people see.
+    #[arg(long)]
+    title: String,
+    /// Units for sale.
+    #[arg(long, value_name = "UNITS")]
+    stock: u64,
+    /// The price of one unit, in minor units, with its currency.
+    #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+    price: Vec<String>,
+    /// Units that one user may have. Default: 1.
+    #[arg(long, value_name = "UNITS")]
+    limit: Option<u32>,
+    /// How long an unpaid order keeps its units. Default: 900.
+    #[arg(long, value_name = "SECONDS")]
+    hold_seconds: Option<u32>,
+    /// Who sells. Default: whoever the token is for.
+    #[arg(long, value_name = "USER")]
+    seller: Option<UserId>,
+    /// The seller's id of the product. Sales of one product are its rounds.
+    #[arg(long, value_name = "ID")]
+    product_id: Option<Id>,
+    /// What it is, in words.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Where its picture is: `https://…`, or a path that begins with `/`.
+    #[arg(long, value_name = "URL")]
+    image_url: Option<String>,
+    /// How many users may be on their way to a decision for each unit that is left, in percent; 0: all.
+    #[arg(long, value_name = "PERCENT")]
+    admission_percent: Option<u32>,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+impl Create {
+    fn sale(&self) -> anyhow::Result<NewSale> {
+        let rules = &self.rules;
+        Ok(NewSale {
+            seller: self.seller.clone(),
+            per_user_limit: self.limit,
+            hold_seconds: self.hold_seconds,
+            starts_at: rules.starts_at,
+            ends_at: rules.ends_at,
+            ack: rules.ack,
+            admission_percent: self.admission_percent,
+            waiting_room: rules.waiting_room(),
+            requirements: rules.requirements(),
+            audience: rules.audience()?,
+            product_id: self.product_id.clone(),
+            description: self.description.clone(),
+            image_url: self.image_url.clone(),
+            ..NewSale::new(self.title.as_str(), self.stock, money(&self.price)?)
+        })
+    }
 }
 
 /// What to change about the terms of a sale.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Terms {
+struct Terms {
     /// When it opens, such as 2027-01-15T08:00:00Z: not in the past, and only while it has not opened.
     #[arg(long, value_name = "TIME")]
-    starts_at: Option<String>,
+    starts_at: Option<Timestamp>,
     /// When it ends: not in the past.
     #[arg(long, value_name = "TIME")]
-    ends_at: Option<String>,
+    ends_at: Option<Timestamp>,
     /// Units that one user may have. Whoever has more keeps them.
     #[arg(long, value_name = "UNITS")]
     limit: Option<u32>,
@@ -74,35 +170,10 @@ pub(crate) struct Terms {
     price: Option<Vec<String>>,
 }
 
-impl Terms {
-    /// The body of the request.
-    fn change(&self) -> anyhow::Result<Value> {
-        let price = self.price.as_deref().map(money).transpose()?;
-        let given = [
-            ("starts_at", self.starts_at.clone().map(Value::from)),
-            ("ends_at", self.ends_at.clone().map(Value::from)),
-            ("per_user_limit", self.limit.map(Value::from)),
-            ("unit_price", price),
-        ];
-        let field = |(field, value): (&str, Option<Value>)| Some((field.to_owned(), value?));
-        let fields: serde_json::Map<String, Value> = given.into_iter().filter_map(field).collect();
-        Ok(fields.into())
-    }
-}
-
-fn money(words: &[String]) -> anyhow::Result<Value> {
-    let [minor, currency] = words else {
-        return Err(UsageError::new("a price is a number and a currency").into());
-    };
-    let number = |_| UsageError::new(format!("{minor} is no number of minor units"));
-    let minor: i64 = minor.parse().map_err(number)?;
-    Ok(json!({ "amount": minor, "currency": currency }))
-}
-
 /// What people see of a sale.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Texts {
+struct Texts {
     /// At most 1,024 characters.
     #[arg(long)]
     title: Option<String>,
@@ -117,164 +188,124 @@ pub(crate) struct Texts {
     image_url: Option<String>,
 }
 
-/// Which sales.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Which {
-    /// Those of this seller; default: everybody's.
-    #[arg(long, value_name = "USER")]
-    owner: Option<UserId>,
-    /// Rounds of this product.
-    #[arg(long, value_name = "ID")]
-    product_id: Option<ProductId>,
-    /// draft, scheduled, live, paused, ended or closed.
-    #[arg(long)]
-    phase: Option<String>,
-    /// Archived ones as well.
-    #[arg(long)]
-    archived: bool,
-}
-
-/// The node to ask, and the right to.
-#[derive(Debug, clap::Args)]
-pub(crate) struct NodeArgs {
-    /// Where the node listens.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080")]
-    node: SocketAddr,
-    /// A file with a token whose scope has `campaigns:write`, or for others' sales `campaigns:write:any`: see
-    /// `qiang token`.
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
-}
-
-pub(crate) fn run(command: &Sale) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(carry_out(command))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn carry_out(command: &Sale) -> anyhow::Result<()> {
-    match command {
-        Sale::SetStock { sale, stock, node } => {
-            let changed = patch(node, sale, json!({ "stock": stock })).await?;
-            let (stock, state) = (&changed["stock"], &changed["state"]);
-            println!(
-                "{sale}: stock {stock}, granted {}, remaining {}",
-                state["granted"], state["remaining"]
-            );
-        }
-        Sale::SetTerms { sale, terms, node } => {
-            let changed = patch(node, sale, terms.change()?).await?;
-            let state = &changed["state"];
-            println!(
-                "{sale}: from {} up to {}, {} a user, {} {} a unit",
-                word(&state["starts_at"]),
-                word(&state["ends_at"]),
-                changed["per_user_limit"],
-                changed["unit_price"]["amount"],
-                word(&changed["unit_price"]["currency"])
-            );
-        }
-        Sale::Describe { sale, texts, node } => {
-            let given = [
-                ("product_id", &texts.product_id),
-                ("description", &texts.description),
-                ("image_url", &texts.image_url),
-            ];
-            let mut change = serde_json::Map::new();
-            for (field, text) in given {
-                if let Some(text) = text {
-                    let gone = text.is_empty();
-                    change.insert(
-                        field.to_owned(),
-                        if gone { Value::Null } else { json!(text) },
-                    );
-                }
-            }
-            if let Some(title) = &texts.title {
-                change.insert("title".to_owned(), json!(title));
-            }
-            let changed = patch(node, sale, change.into()).await?;
-            println!("{sale}: {}", word(&changed["title"]));
-        }
-        Sale::List { which, node } => list(which, node).await?,
-        Sale::Archive { sale, node } => {
-            let (mut client, bearer) = connect(node).await?;
-            let path = format!("/v1/campaigns/{sale}/archive");
-            client.post(&path, &bearer, Bytes::new()).await?.success()?;
-            println!("{sale}: archived");
-        }
-    }
-    Ok(())
-}
-
-/// Prints a line a sale, page after page.
-async fn list(which: &Which, node: &NodeArgs) -> anyhow::Result<()> {
-    let (mut client, bearer) = connect(node).await?;
-    let mut asked = vec![format!("archived={}", which.archived)];
-    asked.push(match &which.owner {
-        Some(owner) => format!("owner={}", encoded(owner.as_str())),
-        None => "all=true".to_owned(),
-    });
-    let product = which.product_id.as_ref();
-    asked.extend(product.map(|id| format!("product_id={}", encoded(id.as_str()))));
-    let phase = which.phase.as_ref();
-    asked.extend(phase.map(|phase| format!("phase={}", encoded(phase))));
-    let first = format!("/v1/sales?{}", asked.join("&"));
-    let mut path = first.clone();
-    println!(
-        "id                                    phase      starts                    stock  granted  title"
-    );
-    loop {
-        let page = client.get(&path, &bearer).await?.success()?;
-        for sale in page["sales"].as_array().into_iter().flatten() {
-            let state = &sale["state"];
-            println!(
-                "{}  {:<9}  {}  {:>5}  {:>7}  {}",
-                word(&sale["id"]),
-                word(&state["phase"]),
-                word(&state["starts_at"]),
-                sale["stock"],
-                state["granted"],
-                word(&sale["title"])
-            );
-        }
-        let Some(next) = page["next"].as_str() else {
-            return Ok(());
+impl Texts {
+    fn change(&self) -> anyhow::Result<SaleChange> {
+        let text = |text: &Option<String>| {
+            Some(text.clone()?).map(|text| Some(text).filter(|text| !text.is_empty()))
         };
-        path = format!("{first}&after={next}");
+        let product_id = match text(&self.product_id) {
+            Some(Some(id)) => Some(Some(id.parse::<Id>().map_err(super::usage)?)),
+            Some(None) => Some(None),
+            None => None,
+        };
+        Ok(SaleChange {
+            title: self.title.clone(),
+            product_id,
+            description: text(&self.description),
+            image_url: text(&self.image_url),
+            ..SaleChange::with_defaults()
+        })
     }
 }
 
-fn word(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+pub(crate) fn run(args: &SaleArgs) -> anyhow::Result<ExitCode> {
+    ask(&args.service, async |service| {
+        carry_out(&args.command, service).await
+    })
 }
 
-/// A text as a value in a query (RFC 3986).
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let one = |byte: u8| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(one).collect()
+async fn carry_out(command: &SaleCommand, service: &Service) -> anyhow::Result<()> {
+    let client = &service.client;
+    match command {
+        SaleCommand::Create(create) => {
+            let sale = client.create_sale(&create.sale()?).await?;
+            service.print(&sale, |sale| sale.id.to_string())
+        }
+        SaleCommand::Show { sale } => service.print(&client.sale(sale).await?, shown),
+        SaleCommand::SetStock { sale, stock } => {
+            let change = SaleChange {
+                stock: Some(*stock),
+                ..SaleChange::with_defaults()
+            };
+            let changed = client.change_sale(sale, &change).await?;
+            service.print(&changed, |Sale { stock, state, .. }| {
+                let (granted, remaining) = (state.granted, state.remaining);
+                format!("{sale}: stock {stock}, granted {granted}, remaining {remaining}")
+            })
+        }
+        SaleCommand::SetTerms { sale, terms } => {
+            let change = SaleChange {
+                starts_at: terms.starts_at,
+                ends_at: terms.ends_at,
+                per_user_limit: terms.limit,
+                unit_price: terms.price.as_deref().map(money).transpose()?,
+                ..SaleChange::with_defaults()
+            };
+            let changed = client.change_sale(sale, &change).await?;
+            service.print(&changed, |changed| format!("{sale}: {}", terms_of(changed)))
+        }
+        SaleCommand::Describe { sale, texts } => {
+            let changed = client.change_sale(sale, &texts.change()?).await?;
+            service.print(&changed, |changed| {
+                format!("{sale}: {}", plain(&changed.title))
+            })
+        }
+        SaleCommand::List { which, product_id } => {
+            let mut listing = which.listing();
+            listing.product_id = product_id.clone();
+            let heading = concat!(
+                "id                                    phase      starts                    ",
+                "stock  granted  title"
+            );
+            let line = |sale: &Sale| {
+                let Sale {
+                    id,
+                    state,
+                    stock,
+                    title,
+                    ..
+                } = sale;
+                format!(
+                    "{id}  {:<9}  {}  {stock:>5}  {:>7}  {}",
+                    state.phase,
+                    state.starts_at,
+                    state.granted,
+                    plain(title)
+                )
+            };
+            service
+                .print_all(heading, client.sales(&listing), line)
+                .await
+        }
+        SaleCommand::Pause { sale } => act(service, sale, Action::Pause).await,
+        SaleCommand::Resume { sale } => act(service, sale, Action::Resume).await,
+        SaleCommand::Close { sale } => act(service, sale, Action::Close).await,
+        SaleCommand::Archive { sale } => act(service, sale, Action::Archive).await,
+    }
 }
 
-async fn patch(args: &NodeArgs, sale: &CampaignId, change: Value) -> anyhow::Result<Value> {
-    let (mut client, bearer) = connect(args).await?;
-    let body = Bytes::from(change.to_string());
-    client
-        .patch(&format!("/v1/sales/{sale}"), &bearer, body)
-        .await?
-        .success()
+fn terms_of(sale: &Sale) -> String {
+    let Sale {
+        state,
+        per_user_limit,
+        unit_price,
+        ..
+    } = sale;
+    let (starts, ends) = (state.starts_at, state.ends_at);
+    format!("from {starts} up to {ends}, {per_user_limit} a user, {unit_price} a unit")
 }
 
-async fn connect(args: &NodeArgs) -> anyhow::Result<(Client, HeaderValue)> {
-    let file = args.token_file.display();
-    let token = std::fs::read_to_string(&args.token_file)
-        .map_err(|error| UsageError::new(format!("cannot read {file}: {error}")))?;
-    let bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-    let bearer = bearer.with_context(|| format!("{file} holds no token"))?;
-    Ok((Client::connect(args.node).await?, bearer))
+fn shown(sale: &Sale) -> String {
+    let product = or_dash(sale.product_id.as_ref());
+    format!(
+        "{}: {}\nseller   {}, product {product}\nterms    {}, held for {} s, ack {}\nstock    {}: {}",
+        sale.id,
+        plain(&sale.title),
+        sale.seller,
+        terms_of(sale),
+        sale.hold_seconds,
+        sale.ack,
+        sale.stock,
+        numbers(&sale.state)
+    )
 }

@@ -73,6 +73,9 @@ pub(crate) struct RedriveArgs {
     /// These entries, each by its partition and its place: `3 17 3 20`.
     #[arg(value_names = ["PARTITION", "SEQ"], num_args = 2..)]
     places: Vec<u64>,
+    /// Say which entries would be tried, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -115,6 +118,7 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
         let ledger = ledger_backend.ledger();
         let done = match command {
             Settlement::List(args) => list(&*ledger, args).await,
+            Settlement::Redrive(args) if args.dry_run => rehearse(&*ledger, asked, args.json).await,
             Settlement::Redrive(args) => redrive(&*ledger, asked, args.json).await,
             Settlement::Discard(args) => {
                 discard(&*ledger, asked.unwrap_or_default(), args.json).await
@@ -320,6 +324,67 @@ impl Driven {
             self.drive_each(ledger, places).await?;
         }
     }
+}
+
+/// Says what [`redrive`] would try. Whether the ledger takes it, only trying tells.
+async fn rehearse(
+    ledger: &dyn Ledger,
+    places: Option<BTreeSet<(PartitionId, Seq)>>,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let (mut tried, mut after) = (Vec::new(), None);
+    loop {
+        let page = ledger.list_quarantined(after, PAGE_MAX).await?;
+        let is_asked_for = |row: &&QuarantinedEntry| {
+            let asked = places.as_ref();
+            asked.is_none_or(|asked| asked.contains(&place_of(row)))
+        };
+        tried.extend(page.iter().filter(is_asked_for).map(Row::of));
+        match page.last() {
+            Some(last) => after = Some(place_of(last)),
+            None => break,
+        }
+    }
+    let found: BTreeSet<_> = tried
+        .iter()
+        .map(|row| (PartitionId(row.partition), row.seq))
+        .collect();
+    let absent: Vec<_> = places
+        .unwrap_or_default()
+        .difference(&found)
+        .map(|place| (place.0.0, place.1))
+        .collect();
+    let mut out = io::stdout().lock();
+    if json {
+        let text = serde_json::json!({ "would_try": tried, "not_set_aside": absent });
+        writeln!(out, "{text}")?;
+    } else {
+        for Row {
+            partition,
+            seq,
+            event,
+            reason,
+            ..
+        } in &tried
+        {
+            writeln!(
+                out,
+                "would try {partition} {seq}: {event}, refused: {reason}"
+            )?;
+        }
+        for (partition, seq) in &absent {
+            writeln!(out, "{partition} {seq}: it is not set aside")?;
+        }
+        writeln!(
+            out,
+            "{} entries would be tried; nothing was changed",
+            tried.len()
+        )?;
+    }
+    Ok(match absent.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(LEFT),
+    })
 }
 
 async fn redrive(

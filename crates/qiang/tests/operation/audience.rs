@@ -15,8 +15,20 @@ async fn every_node_asks_for_the_passphrase() {
     let database = tokio::task::block_in_place(|| Postgres::start(&Options::new()));
     let url = database.url();
     let migrated = [("QIANG__LEDGER__URL", url.as_str())];
-    let migrated = tokio::task::block_in_place(|| output(folder.path(), &["migrate"], &migrated));
-    assert!(migrated.status.success(), "{migrated:?}");
+    let migrate = |args: &[&str]| {
+        let args = [&["migrate"], args].concat();
+        let ended = tokio::task::block_in_place(|| output(folder.path(), &args, &migrated));
+        assert!(ended.status.success(), "{ended:?}");
+        String::from_utf8(ended.stdout).unwrap()
+    };
+    for _ in 0..2 {
+        let would = migrate(&["--dry-run"]);
+        assert!(would.contains("would go from version 0 to"), "{would}");
+    }
+    migrate(&[]);
+    let done = migrate(&["--dry-run", "--json"]);
+    let done: serde_json::Value = serde_json::from_str(&done).unwrap();
+    assert_eq!(done["from"], done["to"]);
     let start = || Program::on_redis(folder.path(), "serve", "said", &[("ledger.url", &url)]);
     let (one, other) = (start(), start());
     one.ready(200).await;

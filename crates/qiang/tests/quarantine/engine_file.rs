@@ -92,6 +92,18 @@ async fn the_quarantine_of_an_engine_is_listed_and_settled() {
         &path,
         "UPDATE shares SET number = number - 1000 WHERE number > 1000",
     );
+    // A rehearsal says what there is to do, and leaves it.
+    for (which, code, tried, absent) in [(&["--all"][..], 0, 1, 0), (&["0", "999"][..], 1, 0, 1)] {
+        let rehearse = ["settlement", "redrive", "--dry-run"];
+        let (ended, said) = qiang(&[&rehearse, which, &data[..]].concat());
+        let count = |field: &str| said[field].as_array().unwrap().len();
+        assert_eq!(ended, Some(code), "{said}");
+        assert_eq!(
+            (count("would_try"), count("not_set_aside")),
+            (tried, absent)
+        );
+    }
+    assert_eq!(audit().0, Some(1), "a rehearsal settled something");
     let (code, driven) = redrive();
     assert_eq!(
         (code, driven["settled"].as_array().unwrap().len()),

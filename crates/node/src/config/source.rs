@@ -1,0 +1,369 @@
+//! Where the value of each key comes from: for `qiang config show`, and for errors, which name the place.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use config::ConfigError;
+use qiang_api::UsageError;
+use serde::Serialize;
+
+use super::DEFAULTS;
+
+/// What stands for a secret that is set.
+const HIDDEN: &str = "(hidden)";
+/// Keys whose values may hold a secret, beside those whose last word says so. A test holds them against the types.
+const SECRET_URLS: [&str; 2] = ["ledger.url", "settlement.rabbitmq_url"];
+
+/// A key, its effective value, and where that comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Section and key, such as `server.listen`.
+    pub key: String,
+    /// The value; secrets are hidden, and so are users and passwords in URLs.
+    pub value: String,
+    /// Who says so.
+    #[serde(serialize_with = "as_text")]
+    pub source: Source,
+}
+
+/// Who says what a value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody.
+    Default,
+    /// A file, and the line in it, from 1.
+    File(PathBuf, usize),
+    /// A variable of the environment.
+    Environment(String),
+    /// The command line.
+    Flag,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::Environment(variable) => f.write_str(variable),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+fn as_text<S: serde::Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(source)
+}
+
+/// A key of a TOML text, the line where it stands, and its value as text.
+struct Leaf {
+    key: String,
+    line: usize,
+    value: String,
+}
+
+/// Everything that is configured somewhere, the most important source last.
+pub(super) struct Sources {
+    file: Option<(PathBuf, Vec<Leaf>)>,
+    environment: Vec<(String, String)>,
+    flags: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// `environment` are all of its variables.
+    ///
+    /// # Errors
+    /// When the file is no TOML: one line that says where.
+    pub(super) fn new(
+        file: Option<(&Path, &str)>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &[(&str, String)],
+    ) -> Result<Self, UsageError> {
+        let leaves = |(path, text): (&Path, &str)| {
+            let wrong =
+                |(line, what)| UsageError::new(format!("{}:{line}: {what}", path.display()));
+            Ok((path.to_owned(), leaves(text).map_err(wrong)?))
+        };
+        let ours = |(name, _): &(String, String)| name.to_ascii_lowercase().starts_with("qiang__");
+        Ok(Self {
+            file: file.map(leaves).transpose()?,
+            environment: environment.into_iter().filter(ours).collect(),
+            flags: flags
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), value.clone()))
+                .collect(),
+        })
+    }
+
+    /// Who sets a key, and to what.
+    fn of(&self, key: &str) -> Option<(Source, &str)> {
+        let variable = format!("qiang__{}", key.replace('.', "__"));
+        if let Some((_, value)) = self.flags.iter().find(|(flag, _)| flag == key) {
+            return Some((Source::Flag, value));
+        }
+        let mut variables = self.environment.iter();
+        if let Some((name, value)) =
+            variables.find(|(name, _)| name.eq_ignore_ascii_case(&variable))
+        {
+            return Some((Source::Environment(name.clone()), value));
+        }
+        let (path, leaves) = self.file.as_ref()?;
+        let leaf = leaves.iter().find(|leaf| leaf.key == key)?;
+        Some((Source::File(path.clone(), leaf.line), &leaf.value))
+    }
+
+    /// Every key there is, in the order of the defaults.
+    pub(super) fn settings(&self) -> Vec<Setting> {
+        // A test reads the defaults.
+        let defaults = leaves(DEFAULTS).unwrap_or_default();
+        let setting = |Leaf { key, value, .. }: Leaf| {
+            let (source, value) = match self.of(&key) {
+                Some((source, value)) => (source, value.to_owned()),
+                None => (Source::Default, value),
+            };
+            Setting {
+                value: shown(&key, value),
+                key,
+                source,
+            }
+        };
+        defaults.into_iter().map(setting).collect()
+    }
+
+    /// What is wrong, behind the place where it was said.
+    pub(super) fn located(&self, what: &str, key: Option<&str>) -> String {
+        let unknown = what
+            .split_once("unknown field `")
+            .and_then(|(_, rest)| rest.split_once('`'));
+        let unknown = unknown.map(|(name, _)| match key {
+            Some(section) => format!("{section}.{name}"),
+            None => name.to_owned(),
+        });
+        let words = what.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
+        let candidates = unknown.iter().map(String::as_str).chain(key).chain(words);
+        let mut sources = candidates.filter_map(|key| match self.of(key) {
+            Some((source, _)) => Some(source),
+            // A section that is unknown as a whole.
+            None => self.below(key),
+        });
+        let by_name = || self.ending(unknown.as_deref()?.rsplit('.').next()?);
+        match by_name().or_else(|| sources.next()) {
+            Some(source) => format!("{source}: {what}"),
+            None => what.to_owned(),
+        }
+    }
+
+    /// What an error says, and if it is about a word that is none of the choices, what the defaults say of the key.
+    pub(super) fn with_choices(what: &str, key: Option<&str>) -> String {
+        let none = what.split_once("does not have variant constructor ");
+        let named = || what.split_once("for key `")?.1.split('`').next();
+        let key = key.or_else(named);
+        let (Some((_, rest)), Some(key)) = (none, key) else {
+            return what.to_owned();
+        };
+        let word = rest.split(' ').next().unwrap_or(rest);
+        let about = remark(key).unwrap_or_default();
+        format!("{key} cannot be `{word}`: {about}")
+    }
+
+    /// Who sets a key of this name in any section.
+    fn ending(&self, name: &str) -> Option<Source> {
+        let (in_file, in_environment) = (format!(".{name}"), format!("__{name}"));
+        let named = |(variable, _): &&(String, String)| {
+            let variable = variable.to_ascii_lowercase();
+            variable.ends_with(&in_environment)
+        };
+        if let Some((variable, _)) = self.environment.iter().find(named) {
+            return Some(Source::Environment(variable.clone()));
+        }
+        let (path, leaves) = self.file.as_ref()?;
+        let leaf = leaves.iter().find(|leaf| leaf.key.ends_with(&in_file))?;
+        Some(Source::File(path.clone(), leaf.line))
+    }
+
+    /// Who sets the first key of a section.
+    fn below(&self, section: &str) -> Option<Source> {
+        let (in_file, in_environment) = (format!("{section}."), format!("qiang__{section}__"));
+        let named =
+            |(name, _): &&(String, String)| name.to_ascii_lowercase().starts_with(&in_environment);
+        if section.is_empty() || section.contains('.') {
+            return None;
+        }
+        if let Some((name, _)) = self.environment.iter().find(named) {
+            return Some(Source::Environment(name.clone()));
+        }
+        let (path, leaves) = self.file.as_ref()?;
+        let leaf = leaves.iter().find(|leaf| leaf.key.starts_with(&in_file))?;
+        Some(Source::File(path.clone(), leaf.line))
+    }
+}
+
+/// The key that an error is about, if it says so.
+pub(super) fn key_of(error: &ConfigError) -> Option<&str> {
+    match error {
+        ConfigError::Type { key, .. } => key.as_deref(),
+        ConfigError::At { key, error, .. } => key.as_deref().or_else(|| key_of(error)),
+        ConfigError::NotFound(key) => Some(key),
+        _ => None,
+    }
+}
+
+/// The remark above a key in the defaults, or above those that stand before it, as one line.
+fn remark(key: &str) -> Option<String> {
+    let leaf = leaves(DEFAULTS)
+        .ok()?
+        .into_iter()
+        .find(|leaf| leaf.key == key)?;
+    let above: Vec<&str> = DEFAULTS.lines().take(leaf.line - 1).collect();
+    let lines = above
+        .rsplit(|line| !line.starts_with('#'))
+        .find(|lines| !lines.is_empty())?;
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| line.trim_start_matches(['#', ' ']))
+        .collect();
+    Some(lines.join(" "))
+}
+
+/// A value as it may be seen.
+fn shown(key: &str, value: String) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let is_secret =
+        last.ends_with("secret") || last.ends_with("password") || SECRET_URLS.contains(&key);
+    if is_secret && !value.is_empty() {
+        return HIDDEN.to_owned();
+    }
+    let without_user = |url: &str| match url.split_once("://") {
+        Some((scheme, rest)) if rest.contains('@') => {
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{HIDDEN}@{host}")
+        }
+        _ => url.to_owned(),
+    };
+    value
+        .split(',')
+        .map(without_user)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// The keys of a TOML text; or the line where it is none, and why.
+fn leaves(text: &str) -> Result<Vec<Leaf>, (usize, String)> {
+    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let table = toml::de::DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        (line(at), error.message().replace('\n', ", "))
+    })?;
+    let mut found = Vec::new();
+    gather(text, "", table.get_ref(), &mut found);
+    found.sort_by_key(|(at, ..)| *at);
+    let leaf = |(at, key, value)| Leaf {
+        key,
+        value,
+        line: line(at),
+    };
+    Ok(found.into_iter().map(leaf).collect())
+}
+
+/// Adds where each key stands in the text, the key, and its value.
+fn gather(
+    text: &str,
+    section: &str,
+    table: &toml::de::DeTable<'_>,
+    found: &mut Vec<(usize, String, String)>,
+) {
+    for (name, value) in table {
+        let key = match section {
+            "" => name.get_ref().to_string(),
+            section => format!("{section}.{}", name.get_ref()),
+        };
+        match value.get_ref() {
+            toml::de::DeValue::Table(table) => gather(text, &key, table, found),
+            toml::de::DeValue::String(value) => {
+                found.push((name.span().start, key, value.to_string()))
+            }
+            _ => found.push((name.span().start, key, text[value.span()].to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(text: &str, environment: &[(&str, &str)], flags: &[(&str, String)]) -> Sources {
+        let environment = environment
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let file = Some((Path::new("q.toml"), text));
+        Sources::new(file, environment, flags).unwrap()
+    }
+
+    #[test]
+    fn each_value_names_its_source() {
+        let text = "[server]\nlisten = '127.0.0.1:1'\n\n[log]\nlevel = 'warn'\nformat = 'json'\n";
+        let environment = [
+            ("QIANG__LOG__LEVEL", "debug"),
+            ("qiang__redis__prefix", "q"),
+            ("QIANG_URL", "x"),
+        ];
+        let flags = [("engine.data", "x.db".to_owned())];
+        let settings = sources(text, &environment, &flags).settings();
+        let check = |key: &str, value: &str, source: &str| {
+            let found = settings.iter().find(|setting| setting.key == key).unwrap();
+            assert_eq!(
+                (found.value.as_str(), found.source.to_string().as_str()),
+                (value, source)
+            );
+        };
+        check("server.listen", "127.0.0.1:1", "q.toml:2");
+        check("log.format", "json", "q.toml:6");
+        check("log.level", "debug", "QIANG__LOG__LEVEL");
+        check("redis.prefix", "q", "qiang__redis__prefix");
+        check("engine.data", "x.db", "flag");
+        check("engine.kind", "embedded", "default");
+        check("server.noop_route", "false", "default");
+        assert!(settings.len() > 80, "{}", settings.len());
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        const MARK: &str = "hunter2hunter2";
+        let all = sources("", &[], &[]).settings();
+        let secrets = all.iter().filter(|setting| {
+            let key = &setting.key;
+            key.contains("secret") && !key.ends_with("_file")
+                || key.contains("password")
+                || key.contains("url")
+        });
+        let keys: Vec<_> = secrets.map(|setting| setting.key.clone()).collect();
+        for must in [
+            "auth.hs256_secret",
+            "redis.password",
+            "ledger.url",
+            "order_check.secret",
+            "redis.urls",
+        ] {
+            assert!(keys.iter().any(|key| key == must), "{must}: {keys:?}");
+        }
+        for key in keys {
+            for value in [
+                format!("redis://ann:{MARK}@h:1,redis://{MARK}@h"),
+                MARK.to_owned(),
+            ] {
+                if value == MARK && key.contains("url") && !SECRET_URLS.contains(&key.as_str()) {
+                    continue;
+                }
+                let settings = sources("", &[], &[(&key, value)]).settings();
+                let shown = format!("{settings:?}");
+                assert!(!shown.contains(MARK), "{key} is shown");
+            }
+        }
+        assert_eq!(
+            shown("redis.urls", "redis://u:p@h:1,redis://g".to_owned()),
+            "redis://(hidden)@h:1,redis://g"
+        );
+        assert_eq!(shown("auth.hs256_secret", String::new()), "");
+    }
+}

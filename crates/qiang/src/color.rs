@@ -1,0 +1,69 @@
+//! Whether to colour: what `--color` says, and where it says nothing NO_COLOR and the terminal.
+
+use std::sync::OnceLock;
+
+use clap::ColorChoice;
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+static CHOSEN: OnceLock<When> = OnceLock::new();
+
+impl When {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "always" => Ok(Self::Always),
+            "never" => Ok(Self::Never),
+            _ => Err("choose one of auto, always, never".to_owned()),
+        }
+    }
+
+    /// As `log.color` has it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// For help and errors of usage, which are printed before the flags are known.
+pub(crate) fn of_help() -> ColorChoice {
+    let words: Vec<_> = std::env::args().collect();
+    let given =
+        words
+            .iter()
+            .enumerate()
+            .find_map(|(at, word)| match word.strip_prefix("--color") {
+                Some("") => words.get(at + 1).map(String::as_str),
+                Some(rest) => rest.strip_prefix('='),
+                None => None,
+            });
+    match given.and_then(|given| When::parse(given).ok()) {
+        Some(When::Always) => ColorChoice::Always,
+        Some(When::Never) => ColorChoice::Never,
+        Some(When::Auto) | None => ColorChoice::Auto,
+    }
+}
+
+/// Keeps what the flag says, for the log. To be called once.
+pub(crate) fn set(flag: Option<When>) {
+    if let Some(flag) = flag {
+        // The first call is the only one.
+        let _ = CHOSEN.set(flag);
+    }
+}
+
+/// The flag as a key and a value of the configuration.
+pub(crate) fn overrides() -> Option<(&'static str, String)> {
+    CHOSEN
+        .get()
+        .map(|when| ("log.color", when.name().to_owned()))
+}

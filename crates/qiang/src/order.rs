@@ -1,0 +1,137 @@
+//! `qiang order`: shows orders of a service, and carries them on.
+
+use std::process::ExitCode;
+
+use qiang_client::{NewPayment, Order, OrderId};
+
+use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash};
+
+/// Show orders of a service, and carry them on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXITS)]
+pub(crate) struct OrderArgs {
+    #[command(subcommand)]
+    command: OrderCommand,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum OrderCommand {
+    /// Show an order.
+    #[command(after_help = "Example: qiang order show 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3")]
+    Show {
+        /// The order's id.
+        order: OrderId,
+    },
+    /// Record a payment that arrived. The same reference again changes nothing.
+    #[command(
+        after_help = "Example: qiang order pay 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference pay-77 \
+        --amount 99900 CNY"
+    )]
+    Pay {
+        /// The order's id.
+        order: OrderId,
+        /// The payment service's name for it.
+        #[arg(long)]
+        reference: String,
+        /// What was paid, in minor units, with its currency: the order's price.
+        #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+        amount: Vec<String>,
+    },
+    /// Show what is owed to the buyer, and what was paid back.
+    Refunds {
+        /// The order's id.
+        order: OrderId,
+    },
+    /// Record that what is owed was paid back. The same reference again changes nothing.
+    #[command(
+        after_help = "Example: qiang order refund 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference back-5 \
+        --amount 99900 CNY"
+    )]
+    Refund {
+        /// The order's id.
+        order: OrderId,
+        /// The payment service's name for it.
+        #[arg(long)]
+        reference: String,
+        /// What was paid back, in minor units, with its currency.
+        #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+        amount: Vec<String>,
+    },
+    /// Give a held order's units back. Again changes nothing.
+    Cancel {
+        /// The order's id.
+        order: OrderId,
+    },
+    /// Take a paid order back: its units are for sale again, and its price is owed. Again changes nothing.
+    Return {
+        /// The order's id.
+        order: OrderId,
+    },
+}
+
+pub(crate) fn run(args: &OrderArgs) -> anyhow::Result<ExitCode> {
+    ask(&args.service, async |service| {
+        carry_out(&args.command, service).await
+    })
+}
+
+async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<()> {
+    let client = &service.client;
+    let order = match command {
+        OrderCommand::Show { order } => client.get_order(order).await?,
+        OrderCommand::Pay {
+            order,
+            reference,
+            amount,
+        } => {
+            let payment = NewPayment::with_defaults(reference.clone(), money(amount)?);
+            let paid = client.pay_order(order, &payment).await?;
+            return service.print(&paid, |paid| {
+                format!("{}\npayment  {}", shown(&paid.order), paid.outcome)
+            });
+        }
+        OrderCommand::Refunds { order } => {
+            let refunds = client.refunds(order).await?;
+            return service.print(&refunds, |refunds| {
+                let (due, refunded) = (refunds.due, refunds.refunded);
+                let late = if refunds.settled {
+                    ""
+                } else {
+                    " (more is on its way: ask again)"
+                };
+                format!("{order}: {due} owed in all, {refunded} of it paid back{late}")
+            });
+        }
+        OrderCommand::Refund {
+            order,
+            reference,
+            amount,
+        } => {
+            let refund = NewPayment::with_defaults(reference.clone(), money(amount)?);
+            let refund = client.refund_order(order, &refund).await?;
+            return service.print(&refund, |refund| {
+                format!("{order}: {} paid back", refund.amount)
+            });
+        }
+        OrderCommand::Cancel { order } => client.cancel_order(order).await?,
+        OrderCommand::Return { order } => client.return_order(order).await?,
+    };
+    service.print(&order, shown)
+}
+
+fn shown(order: &Order) -> String {
+    let grant = &order.grant;
+    format!(
+        "{}: {}\nbuyer    {}\nunits    {} for {}\ngranted  {}, hold until {}\nrefunds  {} due",
+        or_dash(grant.order.as_ref()),
+        or_dash(grant.state),
+        order.user,
+        grant.quantity,
+        grant.amount,
+        grant.granted_at,
+        or_dash(grant.hold_until),
+        order.refunds_due
+    )
+}

@@ -1,0 +1,202 @@
+//! `qiang packet`: sends, shows, lists and ends red packets of a service.
+
+use std::process::ExitCode;
+
+use qiang_client::{
+    CampaignId, Draws, ListedRedPacket, NewRedPacket, RedPacket, Share, SplitRuleName,
+};
+
+use crate::{
+    campaign::{Action, Rules, Which, act, numbers},
+    service::{EXITS, Service, ServiceArgs, ask, money, plain},
+};
+
+/// Send, show, list and end red packets of a service.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXITS)]
+pub(crate) struct PacketArgs {
+    #[command(subcommand)]
+    command: PacketCommand,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum PacketCommand {
+    /// Send a red packet from the account of whoever the token is for; prints its id.
+    #[command(
+        after_help = "Example: qiang packet send --title 恭喜发财 --total 10000 CNY --shares 10"
+    )]
+    Send(Box<NewPacket>),
+    /// Show a red packet with its numbers at present.
+    Show {
+        /// The packet's id.
+        packet: CampaignId,
+    },
+    /// List red packets with their numbers as settled, by id.
+    #[command(after_help = "Example: qiang packet list --mine --archived")]
+    List {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// List who got what of a red packet, in the order of the grants, as settled.
+    Claims {
+        /// The packet's id.
+        packet: CampaignId,
+    },
+    /// Stop granting for now.
+    Pause {
+        /// The packet's id.
+        packet: CampaignId,
+    },
+    /// Let a paused packet go on.
+    Resume {
+        /// The packet's id.
+        packet: CampaignId,
+    },
+    /// End a packet now. What is left goes back to the sender; it cannot be taken back.
+    Close {
+        /// The packet's id.
+        packet: CampaignId,
+    },
+    /// Have lists not show a closed packet any more unless asked.
+    Archive {
+        /// The packet's id.
+        packet: CampaignId,
+    },
+}
+
+/// A red packet to send.
+#[derive(Debug, clap::Args)]
+struct NewPacket {
+    /// What people see.
+    #[arg(long)]
+    title: String,
+    /// What is shared out, in minor units, with its currency.
+    #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
+    total: Vec<String>,
+    /// How many get a share.
+    #[arg(long)]
+    shares: u32,
+    /// How the total becomes shares: normal, double_average, equal or lazy.
+    #[arg(long, default_value = "double_average")]
+    rule: SplitRuleName,
+    /// The smallest share, in minor units. Default: 1. Not for `equal`.
+    #[arg(long, value_name = "MINOR")]
+    min: Option<i64>,
+    /// The largest share, in minor units; for `normal` alone, which needs it.
+    #[arg(long, value_name = "MINOR")]
+    max: Option<i64>,
+    /// Who may see the draws: everybody, grabbers or sender. Default: everybody.
+    #[arg(long, value_name = "WHO")]
+    draws: Option<Draws>,
+    #[command(flatten)]
+    rules: Rules,
+}
+
+impl NewPacket {
+    fn packet(&self) -> anyhow::Result<NewRedPacket> {
+        let rules = &self.rules;
+        let mut packet = NewRedPacket::new(
+            self.title.as_str(),
+            money(&self.total)?,
+            self.shares,
+            self.rule,
+        );
+        (packet.split.min, packet.split.max) = (self.min, self.max);
+        Ok(NewRedPacket {
+            starts_at: rules.starts_at,
+            ends_at: rules.ends_at,
+            ack: rules.ack,
+            waiting_room: rules.waiting_room(),
+            requirements: rules.requirements(),
+            audience: rules.audience()?,
+            draws: self.draws,
+            ..packet
+        })
+    }
+}
+
+pub(crate) fn run(args: &PacketArgs) -> anyhow::Result<ExitCode> {
+    ask(&args.service, async |service| {
+        carry_out(&args.command, service).await
+    })
+}
+
+async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result<()> {
+    let client = &service.client;
+    match command {
+        PacketCommand::Send(send) => {
+            let packet = client.create_red_packet(&send.packet()?).await?;
+            service.print(&packet, |packet| packet.id.to_string())
+        }
+        PacketCommand::Show { packet } => service.print(&client.red_packet(packet).await?, shown),
+        PacketCommand::List { which } => {
+            let heading = concat!(
+                "id                                    phase      starts                    ",
+                "shares  granted  total  title"
+            );
+            let line = |packet: &ListedRedPacket| {
+                let ListedRedPacket {
+                    id,
+                    state,
+                    shares,
+                    total,
+                    title,
+                    ..
+                } = packet;
+                format!(
+                    "{id}  {:<9}  {}  {shares:>6}  {:>7}  {total}  {}",
+                    state.phase,
+                    state.starts_at,
+                    state.granted,
+                    plain(title)
+                )
+            };
+            service
+                .print_all(heading, client.red_packets(&which.listing()), line)
+                .await
+        }
+        PacketCommand::Claims { packet } => {
+            let line = |share: &Share| {
+                let Share {
+                    number,
+                    user,
+                    amount,
+                    granted_at,
+                    ..
+                } = share;
+                format!("{number:>6}  {granted_at}  {amount:>12}  {user}")
+            };
+            let heading = "number  granted at                      amount  user";
+            service
+                .print_all(heading, client.shares(packet), line)
+                .await
+        }
+        PacketCommand::Pause { packet } => act(service, packet, Action::Pause).await,
+        PacketCommand::Resume { packet } => act(service, packet, Action::Resume).await,
+        PacketCommand::Close { packet } => act(service, packet, Action::Close).await,
+        PacketCommand::Archive { packet } => act(service, packet, Action::Archive).await,
+    }
+}
+
+fn shown(packet: &RedPacket) -> String {
+    let window = (packet.state.starts_at, packet.state.ends_at);
+    format!(
+        "{}: {}\nsender   {}\nterms    from {} up to {}, {} in {} shares by {}, ack {}\n\
+         money    claimed {}, remaining {}, refunded {}\nshares   {}",
+        packet.id,
+        plain(&packet.title),
+        packet.sender,
+        window.0,
+        window.1,
+        packet.total,
+        packet.shares,
+        packet.split.rule,
+        packet.ack,
+        packet.claimed,
+        packet.remaining,
+        packet.refunded,
+        numbers(&packet.state)
+    )
+}

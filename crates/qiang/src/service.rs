@@ -1,0 +1,196 @@
+//! Commands for a service that runs, over its HTTP API: where it is, the right to ask, what is printed, how it ends.
+
+use std::{
+    fmt::Display, io::Write as _, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration,
+};
+
+use anyhow::anyhow;
+use futures_util::{Stream, TryStreamExt as _};
+use qiang_client::{Client, Currency, Error, IdempotencyKey, Money};
+use qiang_node::UsageError;
+use serde::Serialize;
+
+/// It is not known whether it was done.
+const UNKNOWN: u8 = 3;
+
+/// How these commands end.
+pub(crate) const EXITS: &str = "Exits 0 when it is done, 1 when the service refused or does not answer, 2 when it was \
+    asked wrongly, and 3 when there was no answer to something that may have been done: repeat it with \
+    --idempotency-key.";
+
+/// The service to ask, and the right to.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Service")]
+pub(crate) struct ServiceArgs {
+    /// The service.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "QIANG_URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    url: String,
+    /// The same as --url http://HOST:PORT.
+    #[arg(long, global = true, value_name = "HOST:PORT", hide = true)]
+    node: Option<SocketAddr>,
+    /// A file with a token: see `qiang token`. Default: the token is what the variable QIANG_TOKEN holds.
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Give up after this many seconds. Until then it is tried again, and nothing is done twice.
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 15,
+        value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    timeout: u64,
+    /// Names what is asked for, so that repeating the command does it once. Default: a new key each time.
+    #[arg(long, global = true, value_name = "KEY")]
+    idempotency_key: Option<IdempotencyKey>,
+    /// Print one JSON object; of a list one a line.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// A service, and how its answers are printed.
+pub(crate) struct Service {
+    pub(crate) client: Client,
+    json: bool,
+}
+
+/// Does the work with a client.
+pub(crate) fn ask(
+    args: &ServiceArgs,
+    work: impl AsyncFnOnce(&Service) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let url = args
+        .node
+        .map_or_else(|| args.url.clone(), |node| format!("http://{node}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let done = runtime.block_on(async {
+        let service = Service {
+            client: client(args, &url)?,
+            json: args.json,
+        };
+        work(&service).await
+    });
+    let error = match done {
+        Ok(()) => return Ok(ExitCode::SUCCESS),
+        Err(error) => error.downcast::<Error>()?,
+    };
+    let is_unknown = error.may_have_happened();
+    let error = explained(error, &url);
+    if !is_unknown {
+        return Err(error);
+    }
+    eprintln!("qiang: {error:#}");
+    Ok(ExitCode::from(UNKNOWN))
+}
+
+fn client(args: &ServiceArgs, url: &str) -> anyhow::Result<Client> {
+    let token = match &args.token_file {
+        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+            UsageError::new(format!("cannot read {}: {error}", file.display()))
+        })?),
+        None => std::env::var("QIANG_TOKEN").ok(),
+    };
+    let mut builder = Client::builder(url).deadline(Duration::from_secs(args.timeout));
+    if let Some(token) = token.filter(|token| !token.trim().is_empty()) {
+        builder = builder.token(token);
+    }
+    let client = builder.build()?;
+    Ok(match &args.idempotency_key {
+        Some(key) => client.with_key(key.clone()),
+        None => client,
+    })
+}
+
+/// One line: what is wrong, and what to do.
+fn explained(error: Error, url: &str) -> anyhow::Error {
+    if let Error::Usage(what) = error {
+        return UsageError::new(what).into();
+    }
+    let advice = match (error.kind(), error.key()) {
+        (_, Some(key)) if error.may_have_happened() => {
+            format!("it may have been done: repeat the command with --idempotency-key {key}")
+        }
+        (Some("unauthenticated"), _) => {
+            "give a valid token by --token-file or QIANG_TOKEN; `qiang token` makes one".to_owned()
+        }
+        (Some("forbidden"), _) => "`qiang token --scope` makes a token that allows it".to_owned(),
+        (Some("about:blank"), _) => format!("is {url} a Qiang service?"),
+        (Some(kind), _) => format!(
+            "{}/problems/{kind} says what to do",
+            url.trim_end_matches('/')
+        ),
+        (None, _) => format!("is there a Qiang service at {url}? --url or QIANG_URL names it"),
+    };
+    anyhow!("{:#}; {advice}", anyhow::Error::new(error))
+}
+
+impl Service {
+    /// Prints an answer: as JSON, or as this line.
+    pub(crate) fn print<T: Serialize>(
+        &self,
+        answer: &T,
+        line: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", serde_json::to_string(answer)?)?,
+            false => writeln!(out, "{}", line(answer))?,
+        }
+        Ok(())
+    }
+
+    /// Prints a list as it comes: JSON a line, or a heading and a line each.
+    pub(crate) async fn print_all<T: Serialize>(
+        &self,
+        heading: &str,
+        items: impl Stream<Item = Result<T, Error>>,
+        line: impl Fn(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let mut items = std::pin::pin!(items);
+        let mut is_first = true;
+        while let Some(item) = items.try_next().await? {
+            if std::mem::take(&mut is_first) && !self.json {
+                println!("{heading}");
+            }
+            self.print(&item, &line)?;
+        }
+        if is_first && !self.json {
+            eprintln!("there are none");
+        }
+        Ok(())
+    }
+}
+
+/// Two words of the command line: minor units and a currency.
+pub(crate) fn money(words: &[String]) -> anyhow::Result<Money> {
+    let [minor, currency] = words else {
+        return Err(UsageError::new("money is a number of minor units and a currency").into());
+    };
+    let number = |_| UsageError::new(format!("{minor} is no number of minor units"));
+    let minor = minor.parse().map_err(number)?;
+    let code = |error| UsageError::new(format!("{currency}: {error}"));
+    let currency: Currency = currency.parse().map_err(code)?;
+    Ok(Money::new(minor, currency))
+}
+
+/// A secret that must not stand in the list of processes: the first line of a file.
+pub(crate) fn secret(file: &std::path::Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| UsageError::new(format!("cannot read {}: {error}", file.display())))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// A text of somebody's: without what would move the cursor or colour the terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+/// A text, or a dash where there is none.
+pub(crate) fn or_dash(value: Option<impl Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}

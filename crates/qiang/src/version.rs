@@ -1,0 +1,22 @@
+//! Which build this is.
+
+use std::sync::LazyLock;
+
+/// Version, commit and date.
+pub(crate) const LINE: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("QIANG_COMMIT"),
+    ", ",
+    env!("QIANG_DATE"),
+    ")"
+);
+
+/// The same, and the schemas that it reads and writes.
+pub(crate) fn long() -> &'static str {
+    static LONG: LazyLock<String> = LazyLock::new(|| {
+        let schemas = qiang_node::SCHEMAS.map(|(name, version)| format!("{name} {version}"));
+        format!("{LINE}\nschemas: {}", schemas.join(", "))
+    });
+    &LONG
+}
