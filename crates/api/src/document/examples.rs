@@ -38,6 +38,7 @@ fn of_any(property: &str) -> Option<Value> {
         "user" | "sender" | "seller" => json!(USER),
         "ticket" | "nonce" => json!(TICKET),
         "invitation" => json!("1795348800000.U2lnbmVkIGJ5IHRoZSBjYW1wYWlnbidzIG93biBrZXk"),
+        "order" => json!(ORDER),
         "reference" => json!("pay-8f3a"),
         "commitment" => json!(hash),
         "phase" => json!("live"),
