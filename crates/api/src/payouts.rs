@@ -17,7 +17,7 @@ use crate::{
     actions,
     app::App,
     auth::{Caller, Scope},
-    extract::{self, Param, TwoParams},
+    extract::{self, Call, Key, Param, TwoParams},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{self, Location, MoneyBody, Text},
 };
@@ -148,24 +148,24 @@ impl App {
             body = ProblemBody),
         (status = 422, body = ProblemBody), NoAnswer))]
 pub(crate) async fn refund(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(order): Param<OrderId>,
+    call: Call<OrderId>,
     extract::Json(request): extract::Json<RefundRequest>,
 ) -> Result<(StatusCode, Location, Json<RefundBody>), Problem> {
-    caller.require(Scope::Pay)?;
+    call.caller.require(Scope::Pay)?;
+    let (app, order) = (&call.app, call.id);
     check_amount(request.amount.amount, "#/amount/amount")?;
     if app.ports.ledger.owed(order).await?.is_none() {
         app.settled().await?;
         app.ports.ledger.owed(order).await?.ok_or_else(no_order)?;
     }
+    call.bind("POST /v1/orders/{id}/refunds", &request).await?;
     let reference = request.reference;
     let refund = Payout::Refund {
         order,
         reference: reference.0.clone(),
         amount: request.amount.money(),
     };
-    let paid_out = app.pay_out(refund, &caller).await?;
+    let paid_out = app.pay_out(refund, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
     let body = RefundBody {
         reference,
@@ -211,20 +211,21 @@ pub(crate) async fn refunds(
             withdrawal's", body = ProblemBody),
         (status = 422, body = ProblemBody)))]
 pub(crate) async fn withdraw(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Param(user): Param<UserId>,
+    call: Call<UserId>,
     extract::Json(request): extract::Json<WithdrawalRequest>,
 ) -> Result<(StatusCode, Location, Json<WithdrawalBody>), Problem> {
-    caller.require(Scope::Withdraw)?;
+    call.caller.require(Scope::Withdraw)?;
     check_amount(request.amount, "#/amount")?;
+    call.bind("POST /v1/accounts/{user}/withdrawals", &request)
+        .await?;
+    let (app, user) = (&call.app, &call.id);
     let reference = request.reference;
     let withdrawal = Payout::Withdrawal {
         user: user.clone(),
         reference: reference.0.clone(),
         amount: MoneyBody::new(request.amount, request.currency.0).money(),
     };
-    let paid_out = app.pay_out(withdrawal, &caller).await?;
+    let paid_out = app.pay_out(withdrawal, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
     let body = WithdrawalBody {
@@ -248,8 +249,13 @@ pub(crate) async fn reverse(
     State(app): State<Arc<App>>,
     caller: Caller,
     TwoParams(user, deposit): TwoParams<UserId, Uuid>,
+    Key(key): Key,
 ) -> Result<(StatusCode, Location, Json<ReversalBody>), Problem> {
     caller.require(Scope::Deposit)?;
+    let route = "POST /v1/accounts/{user}/deposits/{id}/reversal";
+    let subject = format!("{user} {deposit}");
+    app.bind(&caller, route, key.as_ref(), &subject, &())
+        .await?;
     let payout = Payout::Reversal {
         user: user.clone(),
         deposit,

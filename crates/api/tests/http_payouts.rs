@@ -127,3 +127,33 @@ async fn accounts_are_paid_out_and_deposits_reversed() {
     }
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_key_stands_for_one_payout() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let money = |amount: i64| json!({ "amount": amount, "currency": "CNY" });
+    let deposits = "/v1/accounts/ann/deposits";
+    let deposit = async |amount| service.post(deposits, &operator, money(amount)).await;
+    let (first, second) = (deposit(100).await.text("id"), deposit(50).await.text("id"));
+    let withdraw = async |key: &str, amount: i64| {
+        let mut body = money(amount);
+        body["reference"] = json!(format!("w-{amount}"));
+        let path = "/v1/accounts/ann/withdrawals";
+        service.post_key(path, &operator, key, body).await
+    };
+    assert_eq!(withdraw("k", 10).await.status, 201);
+    assert_eq!(withdraw("k", 10).await.status, 200);
+    withdraw("k", 20).await.assert_problem(422, "key-reused");
+    withdraw("\"half", 20)
+        .await
+        .assert_problem(400, "bad-request");
+    let reverse = async |id: &str| {
+        let path = format!("{deposits}/{id}/reversal");
+        service.post_key(&path, &operator, "r", json!({})).await
+    };
+    assert_eq!(reverse(&second).await.status, 201);
+    reverse(&first).await.assert_problem(422, "key-reused");
+    assert_eq!(service.balance("ann").await, 90);
+    service.stop().await;
+}
