@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::StatusCode};
-use qiang_core::{id::UserId, money::Currency, ports::ActionKind};
+use qiang_core::{
+    id::UserId,
+    money::Currency,
+    ports::{ActionKind, KeyBinding},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -83,13 +87,18 @@ pub(crate) async fn deposit(
     }
     let amount = MoneyBody::new(request.amount, request.currency.0);
     let route = "POST /v1/accounts/{user}/deposits";
-    let binding = call.bind(route, &request).await?;
-    let detail = json!({ "id": binding.id.to_string(), "amount": request.amount, "currency": request.currency });
+    let (ledger, id) = (&call.app.ports.ledger, call.app.fresh_id());
+    let detail =
+        json!({ "id": id.to_string(), "amount": request.amount, "currency": request.currency });
     let action = call.action(ActionKind::Deposit, &detail);
-    let (ledger, amount_in) = (&call.app.ports.ledger, amount.money());
-    ledger
-        .deposit_by(binding.id, &call.id, amount_in, Some(&action))
-        .await?;
+    let (to, by) = ((&call.id, amount.money()), Some(&action));
+    let binding = match call.key_use(route, &request) {
+        Some(used) => ledger.deposit_under(&used, id, to, by).await?,
+        None => {
+            ledger.deposit_by(id, to.0, to.1, by).await?;
+            KeyBinding { id, fresh: true }
+        }
+    };
     actions::log(&action);
     let body = DepositBody {
         id: Text(binding.id),

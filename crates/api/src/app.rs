@@ -8,22 +8,22 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef},
     outcome::Outcome,
     ports::{
-        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyBinding, Ledger, LedgerError,
+        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyUse, Ledger, LedgerError,
         WaitingMonitor, WaitingRoom,
     },
     time::Timestamp,
 };
-use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use uuid::Uuid;
 
 use crate::{
     audience::Audience,
-    auth::{Caller, CurrentVerifier},
+    auth::CurrentVerifier,
+    callbacks::Callbacks,
     campaign_cache::{CampaignCache, CampaignMeta},
     challenge::Challenge,
     config::Config,
+    fingerprint::first_form,
     gauges::Gauges,
     limits::Limits,
     metrics::{Metrics, OrderCheckMetrics},
@@ -31,6 +31,7 @@ use crate::{
     passphrase,
     problem::{Problem, ProblemKind},
     readiness::Readiness,
+    request_id::RequestId,
     single_flight::SingleFlight,
     throttle::Throttle,
     unknown_campaigns::UnknownCampaigns,
@@ -76,6 +77,8 @@ pub(crate) struct App {
     pub(crate) readiness: Arc<Readiness>,
     /// What users do for a grab ticket.
     pub(crate) challenge: Option<Arc<dyn Challenge>>,
+    /// Signed requests of payment services.
+    pub(crate) callbacks: Callbacks,
     /// None where there is no shop to ask.
     pub(crate) order_check: Option<Arc<OrderCheck>>,
     /// Streams of places that may be open yet.
@@ -88,6 +91,7 @@ impl App {
         let counted = || OrderCheckMetrics::new(&metrics);
         Ok(Self {
             order_check: OrderCheck::new(&config.order_check, counted)?,
+            callbacks: Callbacks::new(&config.payments)?,
             verifier: Arc::new(CurrentVerifier::new(&config.auth)?),
             campaigns: Arc::default(),
             unknown: UnknownCampaigns::new(config.limits.unknown_lasts_ms),
@@ -116,27 +120,15 @@ impl App {
         id_at(self.ports.clock.now())
     }
 
-    /// What the caller's idempotency key stands for; a fresh id where there is no key. The key is for one request: the
-    /// path's parameter and the body.
-    pub(crate) async fn bind(
-        &self,
-        caller: &Caller,
-        route: &str,
-        key: Option<&IdempotencyKey>,
-        parameter: &str,
-        body: &impl Serialize,
-    ) -> Result<KeyBinding, Problem> {
-        let id = self.fresh_id();
-        let Some(key) = key else {
-            return Ok(KeyBinding { id, fresh: true });
-        };
-        let scope = format!("{} {route}", caller.user);
-        let fingerprint = fingerprint(parameter, body);
-        Ok(self
-            .ports
-            .ledger
-            .bind_key(&scope, key, fingerprint, id)
-            .await?)
+    /// Binds the caller's idempotency key, if there is one, to this request.
+    pub(crate) async fn bind(&self, used: Option<KeyUse>) -> Result<(), Problem> {
+        if let Some(used) = used {
+            let binding = self.ports.ledger.bind_key(&used, self.fresh_id()).await?;
+            if !binding.fresh {
+                RequestId::mark_replay();
+            }
+        }
+        Ok(())
     }
 
     /// Keeps for which order a payment came first. It is for that one for good.
@@ -147,9 +139,9 @@ impl App {
     ) -> Result<(), Problem> {
         let key = IdempotencyKey::new(payment.as_str());
         let key = key.map_err(|error| Problem::internal(error.to_string()))?;
-        let (id, order) = (self.fresh_id(), fingerprint(&order.to_string(), &()));
-        // Scopes of requests begin with a user and a blank.
-        let bound = self.ports.ledger.bind_key("payment", &key, order, id);
+        // It is kept for good, so it stays as it was written first.
+        let used = KeyUse::new(KeyUse::PAYMENT, key, first_form(&order.to_string(), &()));
+        let bound = self.ports.ledger.bind_key(&used, self.fresh_id());
         match bound.await {
             Err(LedgerError::KeyReused) => Err(ProblemKind::PaymentUsed.into()),
             bound => Ok(bound.map(drop)?),
@@ -341,17 +333,6 @@ fn draft_tally(record: &CampaignRecord) -> Tally {
         remaining_minor: campaign.funded_minor(),
         ..Tally::default()
     }
-}
-
-/// What stands for a request in an idempotency key: the path's parameter and the body as understood, so that blanks
-/// and the order of fields do not matter.
-fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update((parameter.len() as u64).to_be_bytes());
-    hash.update(parameter);
-    // Bodies are structs of texts and numbers, which always serialise.
-    hash.update(serde_json::to_vec(body).unwrap_or_default());
-    hash.finalize().into()
 }
 
 /// A fresh UUID of version 7.

@@ -91,8 +91,8 @@ pub(crate) async fn claim_share(
 
 /// Orders units of a sale.
 ///
-/// Where a user may have one unit, repeating it gives the same order; where more, repeat it with the same
-/// `Idempotency-Key`.
+/// Repeat it with the same `Idempotency-Key` to get the same order again, whatever has become of it. Where a user may
+/// have one unit, repeating it without a key gives the same order too; another key is `limit_reached` then.
 #[utoipa::path(post, path = "/v1/sales/{id}/orders", tag = "sales", request_body = Option<OrderRequest>,
     operation_id = "orderUnits", security(("bearer" = ["claim"])),
     params(("id" = String, Path, description = "The sale's id"),
@@ -196,7 +196,7 @@ async fn decide(
     {
         app.metrics
             .answered_by_gate(&Outcome::AlreadyGranted(*grant));
-        return Ok(granted(StatusCode::OK, grant, meta.ack, &meta));
+        return Ok(granted(wire::created(false), grant, meta.ack, &meta));
     }
     // Who is known to have a grant gets it again without.
     if known.is_none()
@@ -220,7 +220,7 @@ async fn decide(
     app.metrics.claimed(&outcome);
     match outcome {
         Outcome::Granted(grant) => Ok(granted(StatusCode::CREATED, &grant, ack, &meta)),
-        Outcome::AlreadyGranted(grant) => Ok(granted(StatusCode::OK, &grant, ack, &meta)),
+        Outcome::AlreadyGranted(grant) => Ok(granted(wire::created(false), &grant, ack, &meta)),
         _ => refuse(app, id, kind, &outcome).await,
     }
 }

@@ -28,6 +28,9 @@ const SECRET_BYTES_MIN: usize = 32;
 /// A campaign that is made elsewhere may be unheard of here for so long.
 const UNKNOWN_LASTS_MS_MAX: u32 = 60_000;
 
+/// How long idempotency keys may be kept: a minute up to ten years.
+const KEYS_KEPT_MS: std::ops::RangeInclusive<u64> = 60_000..=10 * 365 * 24 * 3_600_000;
+
 /// How long packets may last that name no end: a second up to a year.
 const REFUND_AFTER_MS: std::ops::RangeInclusive<i64> = 1_000..=365 * 24 * 3_600_000;
 
@@ -58,6 +61,8 @@ pub struct Config {
     pub order_check: OrderCheckConfig,
     /// `[packets]`
     pub packets: PacketsConfig,
+    /// `[payments]`
+    pub payments: PaymentsConfig,
     /// `[waiting]`
     pub waiting: WaitingConfig,
 }
@@ -189,6 +194,7 @@ pub struct LimitsConfig {
     pub unknown_lasts_ms: u32,
     pub shares_max: u32,
     pub buyer_return_ms: u64,
+    pub keys_kept_ms: u64,
 }
 
 impl LimitsConfig {
@@ -218,6 +224,11 @@ impl LimitsConfig {
             return Err(UsageError::new(format!(
                 "limits.unknown_lasts_ms is at most {UNKNOWN_LASTS_MS_MAX}"
             )));
+        }
+        if !KEYS_KEPT_MS.contains(&self.keys_kept_ms) {
+            let (least, most) = (KEYS_KEPT_MS.start(), KEYS_KEPT_MS.end());
+            let text = format!("limits.keys_kept_ms must be {least} up to {most}");
+            return Err(UsageError::new(text));
         }
         at_least_one([
             (
@@ -265,6 +276,18 @@ impl PacketsConfig {
             ))),
         }
     }
+}
+
+/// `[payments]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct PaymentsConfig {
+    pub secret: Secret,
+    pub secret_file: PathBuf,
+    pub other_secret: Secret,
+    pub other_secret_file: PathBuf,
+    pub tolerance_ms: u32,
 }
 
 /// `[tickets]`

@@ -1,9 +1,8 @@
 //! What creating a red packet and creating a sale have in common.
 //!
-//! With an idempotency key the id is bound to the key before anything else happens, and the ledger takes a campaign
-//! once per id. A repetition therefore finishes what an earlier attempt began, wherever that one broke off; and the
-//! stored campaign, with its times and its seed, is what is opened and answered, not what the repetition would have
-//! made of it.
+//! With an idempotency key the id is bound to the key in the transaction that enters the campaign: what is refused
+//! spends no key. A repetition finishes what an earlier attempt began, wherever that one broke off; and the stored
+//! campaign, with its times and its seed, is what is opened and answered, not what the repetition would have made.
 
 use axum::http::StatusCode;
 use qiang_core::{
@@ -20,6 +19,7 @@ use crate::{
     actions,
     app::App,
     auth::Caller,
+    fingerprint::key_use,
     problem::Problem,
     wire::{self, Text, When},
 };
@@ -104,46 +104,54 @@ impl App {
         draft: Draft,
     ) -> Result<(StatusCode, CampaignId), Problem> {
         let internal = |error: IdError| Problem::internal(error.to_string());
-        // Once for the checks: a key is not spent on what cannot be.
-        let unbound = CampaignId::new(self.fresh_id()).map_err(internal)?;
-        let (audience, details) = (draft.audience.clone(), draft.details.clone());
-        let waiting_room = draft.waiting_room;
-        let checked = draft.campaign(unbound, self.ports.clock.now(), self.usual_ack());
-        let binding = match checked {
-            Err(problem) if key.is_none() => return Err(problem),
-            // A repetition may come after the window that the first attempt was in time for.
-            _ => self.bind(caller, route, key, "", request).await?,
-        };
-        let id = CampaignId::new(binding.id).map_err(internal)?;
         let ledger = &self.ports.ledger;
-        if !binding.fresh
+        let used = key.map(|key| key_use(&caller.user, route, key, "", request));
+        let bound = match &used {
+            Some(used) => ledger.bound_key(used).await?,
+            None => None,
+        };
+        let id = CampaignId::new(bound.unwrap_or_else(|| self.fresh_id())).map_err(internal)?;
+        // A repetition may come after the window that the first attempt was in time for.
+        if bound.is_some()
             && let Some(record) = ledger.campaign(id).await?
         {
             self.open(setup_of(record.campaign).await?).await?;
-        } else {
-            let mut setup = setup_of(Campaign { id, ..checked? }).await?;
-            if waiting_room {
-                // First: nobody who finds the campaign passes its line.
-                ledger.add_waiting_room(id).await?;
+            return Ok((wire::created(false), id));
+        }
+        let (audience, details) = (draft.audience.clone(), draft.details.clone());
+        let waiting_room = draft.waiting_room;
+        let campaign = draft.campaign(id, self.ports.clock.now(), self.usual_ack())?;
+        let mut setup = setup_of(campaign).await?;
+        if waiting_room {
+            // First: nobody who finds the campaign passes its line.
+            ledger.add_waiting_room(id).await?;
+        }
+        let owner = json!({ "owner": setup.campaign.owner.as_str() });
+        let action = self.action(&caller.user, ActionKind::Create, id, &owner);
+        let (entered, by) = ((&setup, &details), Some(&action));
+        let mut fresh = true;
+        match used {
+            None => {
+                let created = ledger.create_by(&setup, &details, audience.as_deref(), by);
+                created.await?;
             }
-            let owner = json!({ "owner": setup.campaign.owner.as_str() });
-            let action = self.action(&caller.user, ActionKind::Create, id, &owner);
-            ledger
-                .create_by(&setup, &details, audience.as_deref(), Some(&action))
-                .await?;
-            // Under a key, somebody else may have created it in the meantime: open what is stored.
-            if key.is_some() {
+            Some(used) => {
+                let created = ledger.create_under(&used, entered, audience.as_deref(), by);
+                let binding = created.await?;
+                let id = CampaignId::new(binding.id).map_err(internal)?;
+                // Somebody else may have created it in the meantime: open what is stored.
                 let stored = ledger.campaign(id).await?;
                 let lost =
                     || Problem::internal("the ledger does not have what it has just entered");
-                let stored = stored.ok_or_else(lost)?;
-                setup = setup_of(stored.campaign).await?;
+                setup = setup_of(stored.ok_or_else(lost)?.campaign).await?;
+                fresh = binding.fresh;
             }
-            self.open(setup).await?;
-            self.unknown.forget(id);
-            actions::log(&action);
         }
-        Ok((wire::created(binding.fresh), id))
+        let id = setup.campaign.id;
+        self.open(setup).await?;
+        self.unknown.forget(id);
+        actions::log(&action);
+        Ok((wire::created(fresh), id))
     }
 }
 

@@ -8,7 +8,7 @@ use axum::{
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use qiang_core::{id::IdempotencyKey, ports::KeyBinding};
+use qiang_core::{id::IdempotencyKey, ports::KeyUse};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     auth::{Caller, TokenFault},
     auth_failure::AuthFailure,
     config::ServerConfig,
+    fingerprint::key_use,
     limits::Traffic,
     problem::{Problem, ProblemKind},
     strict,
@@ -171,14 +172,16 @@ impl<T: FromStr<Err: fmt::Display> + Send> FromRequestParts<Arc<App>> for Call<T
 }
 
 impl<T: fmt::Display> Call<T> {
-    /// What the key stands for ([`App::bind`]): for this request about this thing.
-    pub(crate) async fn bind(
-        &self,
-        route: &str,
-        body: &impl Serialize,
-    ) -> Result<KeyBinding, Problem> {
-        let (key, id) = (self.key.as_ref(), self.id.to_string());
-        self.app.bind(&self.caller, route, key, &id, body).await
+    /// Binds the key to this request about this thing ([`App::bind`]).
+    pub(crate) async fn bind(&self, route: &str, body: &impl Serialize) -> Result<(), Problem> {
+        self.app.bind(self.key_use(route, body)).await
+    }
+
+    /// The key, for this request about this thing.
+    pub(crate) fn key_use(&self, route: &str, body: &impl Serialize) -> Option<KeyUse> {
+        let id = self.id.to_string();
+        let key = self.key.as_ref()?;
+        Some(key_use(&self.caller.user, route, key, &id, body))
     }
 }
 
@@ -188,9 +191,14 @@ pub(crate) struct Json<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     type Rejection = Problem;
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        check_media_type(request.headers())?;
-        parse(&read(request, &app.config.server).await?).map(Self)
+        parse(&json_body(request, app).await?).map(Self)
     }
+}
+
+/// What a JSON body is written as.
+pub(crate) async fn json_body(request: Request, app: &App) -> Result<Bytes, Problem> {
+    check_media_type(request.headers())?;
+    read(request, &app.config.server).await
 }
 
 /// A JSON body, or none at all, which means the default.
@@ -263,7 +271,7 @@ async fn read(request: Request, config: &ServerConfig) -> Result<Bytes, Problem>
     }
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     strict::from_slice(body).map_err(|fault| {
         let detail = fault.error.to_string();
         match fault.error.is_data() {

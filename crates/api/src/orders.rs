@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use qiang_core::{
     book::{Command, OrderView, Reply},
-    id::{OrderId, PaymentRef},
+    id::{OrderId, PaymentRef, UserId},
     money::Currency,
     order::OrderState,
     ports::{Action, ActionKind},
@@ -90,6 +90,53 @@ impl App {
 }
 
 impl App {
+    /// What a payment has to be: the order's price.
+    pub(crate) async fn check_price(
+        &self,
+        order: OrderId,
+        amount: MoneyBody,
+    ) -> Result<Currency, Problem> {
+        let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
+        let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
+        let meta = self.meta(order.campaign).await?;
+        let meta = meta.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
+        let price = MoneyBody::new(view.grant.amount_minor, meta.currency);
+        if amount != price {
+            let detail = format!("the order's price is {}", price.money());
+            return Err(Problem::new(ProblemKind::AmountMismatch, detail));
+        }
+        Ok(meta.currency)
+    }
+
+    /// Records a payment that arrived, of the order's price in minor units.
+    pub(crate) async fn record_payment(
+        &self,
+        actor: &UserId,
+        order: OrderId,
+        (payment, minor): (PaymentRef, i64),
+        currency: Currency,
+    ) -> Result<Json<PaymentBody>, Problem> {
+        self.bind_payment(&payment, order).await?;
+        let detail = json!({
+            "reference": payment.as_str(),
+            "amount": minor,
+            "currency": currency.code(),
+        });
+        let action = self.action(actor, ActionKind::Pay, order, &detail);
+        self.ports.ledger.record(&action).await?;
+        let command = Command::Pay { order, payment };
+        match self.ports.engine.submit(command).await? {
+            Reply::Payment(outcome, view) => {
+                actions::log(&action);
+                Ok(Json(PaymentBody {
+                    outcome: outcome.name(),
+                    order: OrderBody::new(&view, currency),
+                }))
+            }
+            _ => Err(Problem::unexpected_reply()),
+        }
+    }
+
     /// Whether the buyer may return an order now. One that is returned already may be returned again: it changes
     /// nothing.
     fn buyer_may_return(&self, view: &OrderView) -> bool {
@@ -143,33 +190,11 @@ pub(crate) async fn pay(
 ) -> Result<Json<PaymentBody>, Problem> {
     call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
-    let (view, meta) = app.visible_order(&call.caller, order, Scope::Pay).await?;
-    let currency = meta.currency;
-    let price = MoneyBody::new(view.grant.amount_minor, currency);
-    if request.amount != price {
-        let detail = format!("the order's price is {}", price.money());
-        return Err(Problem::new(ProblemKind::AmountMismatch, detail));
-    }
+    let currency = app.check_price(order, request.amount).await?;
     call.bind("POST /v1/orders/{id}/payment", &request).await?;
-    let payment = request.reference.0;
-    app.bind_payment(&payment, order).await?;
-    let detail = json!({
-        "reference": payment.as_str(),
-        "amount": request.amount.amount,
-        "currency": request.amount.currency,
-    });
-    let action = call.record(ActionKind::Pay, &detail).await?;
-    let command = Command::Pay { order, payment };
-    match app.ports.engine.submit(command).await? {
-        Reply::Payment(outcome, view) => {
-            actions::log(&action);
-            Ok(Json(PaymentBody {
-                outcome: outcome.name(),
-                order: OrderBody::new(&view, currency),
-            }))
-        }
-        _ => Err(Problem::unexpected_reply()),
-    }
+    let payment = (request.reference.0, request.amount.amount);
+    let paid = app.record_payment(&call.caller.user, order, payment, currency);
+    paid.await
 }
 
 /// Gives an order's units back. Buyers may for their own; the scope `admin` is for all. Again changes nothing.

@@ -6,7 +6,7 @@ use axum::{Json, extract::State, http::StatusCode};
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::Currency,
-    ports::{Action, ActionKind, LedgerError, PaidOut, Payout},
+    ports::{Action, ActionKind, KeyUse, LedgerError, PaidOut, Payout},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,6 +18,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{self, Call, Key, Param, TwoParams},
+    fingerprint::key_use,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{self, Location, MoneyBody, Text},
 };
@@ -100,13 +101,27 @@ pub(crate) struct ReversalBody {
 
 impl App {
     /// Posts a payout. What it takes may have been decided a moment ago and not be in the ledger yet.
-    async fn pay_out(&self, payout: Payout, caller: &Caller) -> Result<PaidOut, Problem> {
-        let ledger = &self.ports.ledger;
+    async fn pay_out(
+        &self,
+        used: Option<KeyUse>,
+        payout: Payout,
+        caller: &Caller,
+    ) -> Result<PaidOut, Problem> {
         let action = self.action_of(&payout, &caller.user);
-        let paid_out = match ledger.pay_out_by(&payout, Some(&action)).await {
+        let post = async || {
+            let (ledger, by) = (&self.ports.ledger, Some(&action));
+            match &used {
+                Some(used) => {
+                    let id = self.fresh_id();
+                    ledger.pay_out_under(used, id, &payout, by).await
+                }
+                None => ledger.pay_out_by(&payout, by).await,
+            }
+        };
+        let paid_out = match post().await {
             Err(LedgerError::NotOwed { .. } | LedgerError::InsufficientFunds { .. }) => {
                 self.settled().await?;
-                ledger.pay_out_by(&payout, Some(&action)).await?
+                post().await?
             }
             answered => answered?,
         };
@@ -158,14 +173,14 @@ pub(crate) async fn refund(
         app.settled().await?;
         app.ports.ledger.owed(order).await?.ok_or_else(no_order)?;
     }
-    call.bind("POST /v1/orders/{id}/refunds", &request).await?;
+    let used = call.key_use("POST /v1/orders/{id}/refunds", &request);
     let reference = request.reference;
     let refund = Payout::Refund {
         order,
         reference: reference.0.clone(),
         amount: request.amount.money(),
     };
-    let paid_out = app.pay_out(refund, &call.caller).await?;
+    let paid_out = app.pay_out(used, refund, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
     let body = RefundBody {
         reference,
@@ -216,8 +231,7 @@ pub(crate) async fn withdraw(
 ) -> Result<(StatusCode, Location, Json<WithdrawalBody>), Problem> {
     call.caller.require(Scope::Withdraw)?;
     check_amount(request.amount, "#/amount")?;
-    call.bind("POST /v1/accounts/{user}/withdrawals", &request)
-        .await?;
+    let used = call.key_use("POST /v1/accounts/{user}/withdrawals", &request);
     let (app, user) = (&call.app, &call.id);
     let reference = request.reference;
     let withdrawal = Payout::Withdrawal {
@@ -225,7 +239,7 @@ pub(crate) async fn withdraw(
         reference: reference.0.clone(),
         amount: MoneyBody::new(request.amount, request.currency.0).money(),
     };
-    let paid_out = app.pay_out(withdrawal, &call.caller).await?;
+    let paid_out = app.pay_out(used, withdrawal, &call.caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
     let body = WithdrawalBody {
@@ -254,13 +268,12 @@ pub(crate) async fn reverse(
     caller.require(Scope::Deposit)?;
     let route = "POST /v1/accounts/{user}/deposits/{id}/reversal";
     let subject = format!("{user} {deposit}");
-    app.bind(&caller, route, key.as_ref(), &subject, &())
-        .await?;
+    let used = key.map(|key| key_use(&caller.user, route, &key, &subject, &()));
     let payout = Payout::Reversal {
         user: user.clone(),
         deposit,
     };
-    let paid_out = app.pay_out(payout, &caller).await?;
+    let paid_out = app.pay_out(used, payout, &caller).await?;
     let status = wire::created(paid_out.fresh);
     let location = wire::location(status, || format!("/v1/accounts/{user}"));
     let body = ReversalBody {

@@ -1,9 +1,13 @@
 //! Every request has an id: the client's own, or a fresh one. The response, problem details and log lines name it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header that carries it, both ways.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Says that the answer is that of an earlier request, which this one repeats.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The longest id that a client may give, in bytes.
 const BYTES_MAX: usize = 128;
 
@@ -11,16 +15,40 @@ tokio::task_local! {
     static CURRENT: RequestId;
 }
 
-/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestId(HeaderValue);
+/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands; and
+/// whether its answer replays that of an earlier one.
+#[derive(Debug)]
+pub(crate) struct RequestId {
+    id: HeaderValue,
+    replays: AtomicBool,
+}
+
+impl Clone for RequestId {
+    fn clone(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            replays: self.replays().into(),
+        }
+    }
+}
 
 impl RequestId {
     /// The id that the client gave, or a fresh one where it gave none that can be used.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID);
         let given = given.filter(|value| is_usable(value.as_bytes()));
-        Self(given.cloned().unwrap_or_else(fresh))
+        given.cloned().unwrap_or_else(fresh).into()
+    }
+
+    /// What this task answers repeats an earlier request: the answer is a replay, if it is a success.
+    pub(crate) fn mark_replay() {
+        // Outside of a request nobody is answered.
+        let _outside = CURRENT.try_with(|id| id.replays.store(true, Ordering::Relaxed));
+    }
+
+    /// Whether the answer was [marked](Self::mark_replay).
+    pub(crate) fn replays(&self) -> bool {
+        self.replays.load(Ordering::Relaxed)
     }
 
     /// The id of the request that this task answers, if it answers one.
@@ -33,7 +61,7 @@ impl RequestId {
         let mut scoped = std::pin::pin!(CURRENT.scope(self, answer));
         let answered = scoped.as_mut().await;
         // It is there until it is taken.
-        let id = scoped.take_value().unwrap_or_else(|| Self(fresh()));
+        let id = scoped.take_value().unwrap_or_else(|| fresh().into());
         (answered, id)
     }
 
@@ -44,11 +72,18 @@ impl RequestId {
 
     pub(crate) fn as_str(&self) -> &str {
         // It has visible characters of ASCII alone.
-        self.0.to_str().unwrap_or_default()
+        self.id.to_str().unwrap_or_default()
     }
 
     pub(crate) fn into_header(self) -> HeaderValue {
-        self.0
+        self.id
+    }
+}
+
+impl From<HeaderValue> for RequestId {
+    fn from(id: HeaderValue) -> Self {
+        let replays = AtomicBool::new(false);
+        Self { id, replays }
     }
 }
 

@@ -6,7 +6,7 @@ use axum::{Router, extract::FromRef, routing::post};
 use serde_json::Value;
 use utoipa::{
     OpenApi,
-    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 use utoipa_swagger_ui::SwaggerUi;
@@ -19,7 +19,7 @@ use crate::{
     cors,
     document::complete,
     health::{self, Operation},
-    invitation, lists, orders, pages, payouts, places,
+    invitation, lists, orders, pages, payments, payouts, places,
     problem::{Problem, ProblemKind},
     red_packets, sale_orders, sales, tickets,
 };
@@ -50,6 +50,14 @@ fn routes() -> OpenApiRouter<Arc<App>> {
     let mut document = Document::openapi();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
+    let signature = ApiKeyValue::with_description(
+        "webhook-signature",
+        "`v1,` and the signature in base64, as Standard Webhooks has it; with `webhook-id` and `webhook-timestamp`.",
+    );
+    components.add_security_scheme(
+        "signature",
+        SecurityScheme::ApiKey(ApiKey::Header(signature)),
+    );
     OpenApiRouter::with_openapi(document)
         .routes(routes!(claims::claim_share, red_packets::list))
         .routes(routes!(claims::order_units, sale_orders::list))
@@ -61,6 +69,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(sales::get, sales::change))
         .routes(routes!(orders::get))
         .routes(routes!(orders::pay))
+        .routes(routes!(payments::report))
         .routes(routes!(orders::cancel))
         .routes(routes!(orders::take_back))
         .routes(routes!(accounts::account))

@@ -22,15 +22,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
 
+use crate::request_id::RequestId;
+
 /// Room for an id, a time, or a code of a few letters.
 const TEXT_BYTES: usize = 64;
 
-/// The status of what was created just now, or before and is the same.
+/// The status of what was created just now, or before and is the same: then the answer is a replay.
 pub(crate) fn created(fresh: bool) -> StatusCode {
-    match fresh {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    if fresh {
+        return StatusCode::CREATED;
     }
+    RequestId::mark_replay();
+    StatusCode::OK
 }
 
 /// Where that is which was created just now, as a header; nothing for what was created before.

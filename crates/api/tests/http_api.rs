@@ -407,7 +407,7 @@ async fn money_that_is_not_there_is_not_sent() {
             .post_key("/v1/red-packets", &sam, "k", packet(1_000, 2))
             .await
             .status,
-        200
+        201
     );
     assert_eq!(service.balance("sam").await, 0);
     service.stop().await;

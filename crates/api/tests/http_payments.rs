@@ -7,7 +7,14 @@
 
 mod common;
 
-use common::{Service, paid};
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use common::{Reply, Service, paid, send};
+use http_body_util::Full;
+use hyper::Request;
+use qiang_core::ports::Clock as _;
+use qiang_node::config::Secret;
 use serde_json::json;
 
 /// Orders of so many users, each held.
@@ -65,5 +72,81 @@ async fn of_orders_paid_at_once_by_one_payment_one_is_paid() {
             .count()
     };
     assert_eq!((count(200), count(409)), (1, 15), "{replies:?}");
+    service.stop().await;
+}
+
+const SECRETS: [&str; 2] = [
+    "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    "whsec_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB",
+];
+
+/// Sends a report that is signed with a secret, so many seconds ago.
+async fn signed(service: &Service, secret: &str, age_s: i64, body: &str, sent: &str) -> Reply {
+    let secret = secret.strip_prefix("whsec_").unwrap();
+    let key = hmac::Key::new(HMAC_SHA256, &BASE64_STANDARD.decode(secret).unwrap());
+    let at = service.clock.now().as_millis() / 1_000 - age_s;
+    let signature = hmac::sign(&key, format!("id-1.{at}.{body}").as_bytes());
+    let request = Request::post("/v1/payments")
+        .header("host", "test")
+        .header("content-type", "application/json")
+        .header("webhook-id", "id-1")
+        .header("webhook-timestamp", at)
+        .header(
+            "webhook-signature",
+            format!("v1,{}", BASE64_STANDARD.encode(signature)),
+        );
+    let body = Full::new(Bytes::copy_from_slice(sent.as_bytes()));
+    send(service.addr, request.body(body).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_payment_service_signs_what_it_reports() {
+    let service = Service::start_with(|config, _| {
+        config.payments.secret = Secret::new(SECRETS[0]);
+        config.payments.other_secret = Secret::new(SECRETS[1]);
+    })
+    .await;
+    let orders = orders(&service, 2).await;
+    let report = |n: usize, reference: &str| {
+        let mut body = paid(reference, 500);
+        body["order"] = json!(orders[n].strip_prefix("/v1/orders/").unwrap());
+        body.to_string()
+    };
+    let other = "whsec_CCCCCCCCCCCCCCCCCCCCCCCCCCCCCCCC";
+    let (one, two) = (report(0, "p"), report(1, "q"));
+    for (secret, age_s, body, sent) in [
+        (other, 0, &one, &one),
+        (SECRETS[0], 301, &one, &one),
+        (SECRETS[0], -301, &one, &one),
+        // Signed for another order.
+        (SECRETS[0], 0, &one, &two),
+    ] {
+        let refused = signed(&service, secret, age_s, body, sent).await;
+        refused.assert_problem(401, "unauthenticated");
+    }
+    for secret in SECRETS {
+        let taken = signed(&service, secret, 300, &one, &one).await;
+        assert_eq!(
+            (taken.status, taken.text("outcome")),
+            (200, "paid".to_owned())
+        );
+    }
+    let used = report(1, "p");
+    let used = signed(&service, SECRETS[0], 0, &used, &used).await;
+    used.assert_problem(409, "payment-used");
+    let less = report(1, "q").replace("500", "499");
+    let less = signed(&service, SECRETS[0], 0, &less, &less).await;
+    less.assert_problem(422, "amount-mismatch");
+
+    // With a token, as everything else.
+    let mut body = paid("q", 500);
+    body["order"] = json!(orders[1].strip_prefix("/v1/orders/").unwrap());
+    let buyer = service.token("user-1", "claim");
+    let buyer = service.post("/v1/payments", &buyer, body.clone()).await;
+    buyer.assert_problem(403, "forbidden");
+    let taken = service
+        .post("/v1/payments", &service.operator(), body)
+        .await;
+    assert_eq!(taken.text("outcome"), "paid");
     service.stop().await;
 }

@@ -88,7 +88,10 @@ fn the_document_says_what_the_table_says() {
                 [] => add(json!({"bearer": []})),
                 scopes => {
                     for scope in scopes {
-                        add(json!({"bearer": [scope]}));
+                        add(match scope.as_str() {
+                            "signature" => json!({"signature": []}),
+                            scope => json!({"bearer": [scope]}),
+                        });
                     }
                 }
             }
@@ -187,6 +190,7 @@ impl Things {
             ("createSale", Some(body)) => body["seller"] = json!(user),
             ("listSales" | "listRedPackets", _) => path += &format!("?owner={user}"),
             ("listActions", _) => path += "?subject=tom",
+            ("reportPayment", Some(body)) => body["order"] = json!(self.orders[2 * others]),
             _ => {}
         }
         call(service.addr, method, &path, token, &[], body).await

@@ -85,6 +85,9 @@ impl Operation {
         {
             body["seller"] = json!("sam");
         }
+        if let Some(order) = body.as_mut().and_then(|body| body.get_mut("order")) {
+            *order = json!(ids.order);
+        }
         call(service.addr, &self.method, &path, token, &[], body).await
     }
 

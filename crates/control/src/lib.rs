@@ -4,6 +4,7 @@
 pub mod discards;
 pub mod drafts;
 pub mod host;
+pub mod keys;
 pub mod packets;
 pub mod reconcile;
 pub mod repair;

@@ -1,7 +1,7 @@
 //! The `Ledger` port of a file, whether it is an engine's or a standalone ledger: changes go to the writer as jobs,
 //! queries to the readers.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     event::{PartitionId, Seq},
@@ -46,6 +46,9 @@ pub(crate) async fn job<T: Send + 'static>(
         .unwrap_or_else(|_| Err(LedgerError::unavailable("the writer is gone")))
 }
 
+/// How long a sender with too little money waits for what was just claimed to be settled.
+pub(crate) const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
+
 /// Implements the parts of the `Ledger` port for a [`SqliteLedgerHost`].
 macro_rules! impl_ledger {
     ($host:ty) => {
@@ -57,44 +60,22 @@ macro_rules! impl_ledger {
                 book::Setup,
                 campaign::{Details, DetailsChange},
                 event::{Entry, PartitionId, Seq},
-                id::{CampaignId, IdempotencyKey, UserId},
+                id::{CampaignId, UserId},
                 ports::{
                     Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard,
-                    GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount,
-                    QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore,
-                    SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
-                    WithheldRecord,
+                    GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+                    ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+                    SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
                 },
             };
-            use uuid::Uuid;
             use $crate::{
                 ledger::{
-                    audiences, campaigns, discards, keys, listing, quarantine, reconcile, repairs,
+                    audiences, campaigns, discards, listing, quarantine, reconcile, repairs,
                     settle, waiting_rooms,
                 },
-                ledger_host::{SqliteLedgerHost, job},
+                ledger_host::{FUNDS_WAIT_MAX, SqliteLedgerHost, job},
                 reader::query,
             };
-
-            /// How long a sender with too little money waits for what was just claimed to be settled.
-            const FUNDS_WAIT_MAX: Duration = Duration::from_secs(2);
-
-            #[async_trait]
-            impl KeyStore for $host {
-                async fn bind_key(
-                    &self,
-                    scope: &str,
-                    key: &IdempotencyKey,
-                    fingerprint: [u8; 32],
-                    id: Uuid,
-                ) -> Result<KeyBinding, LedgerError> {
-                    let (scope, key) = (scope.to_owned(), key.clone());
-                    job(self, 0, move |context| {
-                        keys::bind(context.conn, context.now, &scope, &key, &fingerprint, id)
-                    })
-                    .await
-                }
-            }
 
             #[async_trait]
             impl AudienceStore for $host {

@@ -11,6 +11,7 @@ use qiang_core::{
 use crate::{
     Embedded, PARTITION,
     account_host::impl_accounts,
+    key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
     log::Refs,
@@ -22,6 +23,7 @@ use crate::{
 
 impl_ledger!(Embedded);
 impl_accounts!(Embedded);
+impl_keys!(Embedded);
 impl_payouts!(Embedded);
 
 impl SqliteLedgerHost for Embedded {

@@ -1,51 +1,154 @@
 //! What idempotency keys stand for.
 
+use async_trait::async_trait;
 use qiang_core::{
-    id::IdempotencyKey,
-    ports::{KeyBinding, LedgerError},
+    book::Setup,
+    campaign::Details,
+    id::UserId,
+    money::Money,
+    ports::{Action, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout, setup_under},
     time::Timestamp,
 };
 use uuid::Uuid;
 
 use crate::{
+    accounts, campaigns,
     dialect::{Dialect, Statement, fetch_one, sql},
     error::{StoreError, raced},
+    payouts,
+    pool::Mode,
+    sql_ledger::SqlLedger,
 };
 
 const BIND: Statement = sql!(both include_str!("sql/bind.sql"));
 const BOUND: Statement =
     sql!(both r#"SELECT fingerprint, id FROM idempotency_keys WHERE scope = $1 AND "key" = $2"#);
+const PURGE: Statement = sql!("purge_keys");
+
+#[async_trait]
+impl<D: Dialect> KeyStore for SqlLedger<D> {
+    async fn bind_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyBinding, LedgerError> {
+        let args = (self.now(), used.clone());
+        self.run(Mode::Write, args, move |conn, (now, used)| {
+            Box::pin(bind::<D>(conn, *now, used, id))
+        })
+        .await
+    }
+
+    async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
+        self.run(Mode::Read, used.clone(), |conn, used| {
+            Box::pin(bound::<D>(conn, used))
+        })
+        .await
+    }
+
+    async fn deposit_under(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        (user, amount): (&UserId, Money),
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        let args = (self.now(), used.clone(), user.clone(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (now, used, user, by)| {
+            Box::pin(async move {
+                let binding = bind::<D>(conn, *now, used, id).await?;
+                let to = (user, amount);
+                accounts::deposit::<D>(conn, *now, binding.id, to, by.as_ref()).await?;
+                Ok(binding)
+            })
+        })
+        .await
+    }
+
+    async fn create_under(
+        &self,
+        used: &KeyUse,
+        (setup, details): (&Setup, &Details),
+        audience: Option<&str>,
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        let (now, audience) = (self.now(), audience.map(str::to_owned));
+        let entered = (setup.clone(), details.clone(), audience);
+        let args = (used.clone(), entered, by.cloned());
+        self.run(Mode::Enter, args, move |conn, args| {
+            let (used, (setup, details, audience), by) = args;
+            Box::pin(async move {
+                let binding = bind::<D>(conn, now, used, setup.campaign.id.uuid()).await?;
+                let setup = setup_under(setup, binding)?;
+                let entered = (&setup, details);
+                campaigns::create::<D>(conn, now, entered, audience.as_deref(), by.as_ref())
+                    .await?;
+                Ok(binding)
+            })
+        })
+        .await
+    }
+
+    async fn pay_out_under(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        payout: &Payout,
+        by: Option<&Action>,
+    ) -> Result<PaidOut, LedgerError> {
+        let args = (self.now(), used.clone(), payout.clone(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (now, used, payout, by)| {
+            Box::pin(async move {
+                bind::<D>(conn, *now, used, id).await?;
+                payouts::pay_out::<D>(conn, *now, payout, by.as_ref()).await
+            })
+        })
+        .await
+    }
+
+    async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError> {
+        self.run(Mode::Write, (before, limit), |conn, (before, limit)| {
+            Box::pin(purge::<D>(conn, *before, *limit))
+        })
+        .await
+    }
+}
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
-pub(crate) async fn bind<D: Dialect>(
+async fn bind<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
-    scope: &str,
-    key: &IdempotencyKey,
-    fingerprint: &[u8; 32],
+    used: &KeyUse,
     id: Uuid,
 ) -> Result<KeyBinding, StoreError> {
-    let key = key.as_str();
-    let bound: Option<(Vec<u8>, String)> =
-        fetch_one::<D, _>(conn, &BOUND, &[scope.into(), key.into()]).await?;
-    match bound {
-        Some((before, _)) if before != fingerprint => Err(LedgerError::KeyReused.into()),
-        Some((_, bound)) => {
-            let id = Uuid::parse_str(&bound)
-                .map_err(|_| StoreError::damaged("an idempotency key's id is bad"))?;
-            Ok(KeyBinding { id, fresh: false })
-        }
-        None => {
-            let name = id.to_string();
-            let values = [
-                scope.into(),
-                key.into(),
-                fingerprint.as_slice().into(),
-                name.as_str().into(),
-                now.as_millis().into(),
-            ];
-            raced(D::execute(conn, &BIND, &values).await)?;
-            Ok(KeyBinding { id, fresh: true })
-        }
+    if let Some(id) = bound::<D>(conn, used).await? {
+        return Ok(KeyBinding { id, fresh: false });
     }
+    let name = id.to_string();
+    let values = [
+        used.scope.as_str().into(),
+        used.key.as_str().into(),
+        used.fingerprint.as_slice().into(),
+        name.as_str().into(),
+        now.as_millis().into(),
+    ];
+    raced(D::execute(conn, &BIND, &values).await)?;
+    Ok(KeyBinding { id, fresh: true })
+}
+
+/// What a key is bound to, if it is; refuses it with another fingerprint.
+async fn bound<D: Dialect>(
+    conn: &mut D::Connection,
+    used: &KeyUse,
+) -> Result<Option<Uuid>, StoreError> {
+    let values = [used.scope.as_str().into(), used.key.as_str().into()];
+    let found: Option<(Vec<u8>, String)> = fetch_one::<D, _>(conn, &BOUND, &values).await?;
+    let bound = found.map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
+    Ok(bound.transpose()?)
+}
+
+/// Forgets keys that were bound before an instant, but for references of payments; returns how many.
+async fn purge<D: Dialect>(
+    conn: &mut D::Connection,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let values = [before.as_millis().into(), i64::from(limit).into()];
+    Ok(D::execute(conn, &PURGE, &values).await?)
 }

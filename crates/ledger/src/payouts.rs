@@ -47,7 +47,7 @@ impl<D: Dialect> PayoutStore for SqlLedger<D> {
 }
 
 /// Posts a payout, once per reference.
-async fn pay_out<D: Dialect>(
+pub(crate) async fn pay_out<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     payout: &Payout,

@@ -7,14 +7,13 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::{CampaignId, UserId},
     money::Money,
     ports::{
         AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
-        CampaignStore, Clock, Discard, GrantRecord, KeyBinding, KeyStore, LedgerError,
-        QuarantineCount, QuarantineStore, QuarantinedEntry, ReconcileStore, RepairRecord,
-        RepairStore, SettledPart, SettledPayment, SettledRow, SettlementStore, WaitingRoomStore,
-        WithheldRecord,
+        CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
+        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
+        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
     },
     time::Timestamp,
 };
@@ -23,7 +22,7 @@ use uuid::Uuid;
 use crate::{
     accounts, actions, audiences, campaigns,
     dialect::Dialect,
-    discards, keys, listing,
+    discards, listing,
     pool::{self, BoundedPool, Mode, Worked},
     positions::Positions,
     quarantine, reconcile, repairs, settle, waiting_rooms,
@@ -63,23 +62,6 @@ impl<D: Dialect> SqlLedger<D> {
         work: impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync + 'static,
     ) -> Result<T, LedgerError> {
         pool::run(&self.pool, mode, args, work).await
-    }
-}
-
-#[async_trait]
-impl<D: Dialect> KeyStore for SqlLedger<D> {
-    async fn bind_key(
-        &self,
-        scope: &str,
-        key: &IdempotencyKey,
-        fingerprint: [u8; 32],
-        id: Uuid,
-    ) -> Result<KeyBinding, LedgerError> {
-        let args = (self.clock.now(), scope.to_owned(), key.clone(), fingerprint);
-        self.run(Mode::Write, args, move |conn, (now, scope, key, print)| {
-            Box::pin(keys::bind::<D>(conn, *now, scope, key, print, id))
-        })
-        .await
     }
 }
 

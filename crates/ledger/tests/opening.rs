@@ -72,7 +72,8 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
     let column = match S::COMMITS_EACH_STATEMENT {
         true => "ALTER TABLE orders DROP COLUMN `key`",
         false => {
-            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets; DROP INDEX campaigns_owner"
+            "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets; DROP INDEX campaigns_owner; \
+             DROP INDEX idempotency_keys_purge"
         }
     };
     S::execute(&url, column).await;

@@ -12,7 +12,7 @@ use qiang_core::{
     event::{Entry, Event, PartitionId},
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    ports::{Ledger, LedgerError},
+    ports::{KeyUse, Ledger, LedgerError},
     split::SplitRule,
 };
 use qiang_testkit::{
@@ -411,7 +411,7 @@ async fn what_many_enter_at_once_is_entered_once<S: Server>() {
                 ledger.create(&setup).await.unwrap();
                 let key = IdempotencyKey::new("k").unwrap();
                 ledger
-                    .bind_key("scope", &key, [1; 32], Uuid::from_u128(n))
+                    .bind_key(&KeyUse::new("scope", key, [1; 32]), Uuid::from_u128(n))
                     .await
                     .unwrap()
             })

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use qiang_api::UsageError;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
-    PacketsConfig, Secret, ServerConfig, TicketsConfig, WaitingConfig,
+    PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, WaitingConfig,
 };
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -44,6 +44,7 @@ pub struct Config {
     pub tickets: TicketsConfig,
     pub order_check: OrderCheckConfig,
     pub packets: PacketsConfig,
+    pub payments: PaymentsConfig,
     pub waiting: WaitingConfig,
     pub log: LogConfig,
 }
@@ -210,6 +211,7 @@ impl Config {
             tickets: self.tickets.clone(),
             order_check: self.order_check.clone(),
             packets: self.packets.clone(),
+            payments: self.payments.clone(),
             waiting: self.waiting.clone(),
         }
     }

@@ -10,6 +10,7 @@ use qiang_api::UsageError;
 use qiang_control::{
     discards::Discarder,
     drafts::DraftOpener,
+    keys::KeyPurger,
     packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
     waiting::{LineDecider, LineLeft, WaitingPorts},
@@ -52,13 +53,15 @@ pub enum Reconciler {
     Repair,
     /// Decides those who wait in line.
     Waiting,
+    /// Forgets old idempotency keys.
+    Keys,
     /// Compares engine and ledger.
     Reconciliation,
 }
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,
@@ -66,6 +69,7 @@ impl Reconciler {
         Self::Settlement,
         Self::Discards,
         Self::Packets,
+        Self::Keys,
         Self::Reconciliation,
     ];
 
@@ -80,6 +84,7 @@ impl Reconciler {
             Self::Discards => "discards",
             Self::Repair => "repair",
             Self::Waiting => "waiting",
+            Self::Keys => "keys",
             Self::Reconciliation => "reconciliation",
         }
     }
@@ -97,6 +102,7 @@ impl Reconciler {
             Self::Discards => "gives back what was refused and is to be discarded",
             Self::Waiting => "decides those who wait in line, as far as they can be decided now",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
+            Self::Keys => "forgets idempotency keys that are older than `limits.keys_kept_ms`",
             Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
         }
     }
@@ -104,7 +110,7 @@ impl Reconciler {
     /// Whether it can say what it would do, and do nothing.
     #[must_use]
     pub fn has_dry_run(self) -> bool {
-        !matches!(self, Self::Due | Self::Waiting)
+        !matches!(self, Self::Due | Self::Waiting | Self::Keys)
     }
 
     /// The one with this name.
@@ -193,6 +199,7 @@ impl ByHand {
             (Reconciler::Waiting, _) => self.waiting(config.waiting.limits()).await,
             (Reconciler::Settlement, _) => self.settlement(dry).await,
             (Reconciler::Discards, _) => self.discards(dry).await,
+            (Reconciler::Keys, _) => self.keys(config.limits.keys_kept_ms).await,
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {
@@ -315,6 +322,18 @@ impl ByHand {
         }
         report.found += report.done;
         Ok(report)
+    }
+
+    async fn keys(&self, kept_ms: u64) -> anyhow::Result<RunReport> {
+        let purger = KeyPurger::new(self.ledger(), Arc::new(SystemClock), kept_ms);
+        let mut all = 0;
+        loop {
+            let (purged, more) = purger.purge().await?;
+            all += purged;
+            if !more {
+                return Ok(RunReport::all(all));
+            }
+        }
     }
 
     async fn settlement(&self, dry: bool) -> anyhow::Result<RunReport> {

@@ -7,6 +7,7 @@ use qiang_control::{
     discards::Discarder,
     drafts::DraftOpener,
     host::Host,
+    keys::KeyPurger,
     packets::PacketCloser,
     waiting::{self, WaitingPorts},
 };
@@ -57,14 +58,18 @@ impl Server {
             monitor: Arc::clone(&ports.waiting),
             limits: config.waiting.limits(),
         };
+        let keys_kept_ms = config.limits.keys_kept_ms;
+        let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
+        let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
         let api = qiang_api::Server::start(config.api(), ports, listener)?;
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
         waiting::start_all(upkeep, &in_line);
-        // A host of its own: a discard that does not get on makes no node unready.
+        // A host of its own: a discard or a purge that does not get on makes no node unready.
         let discarding = Host::new("quarantine");
         discarding.start("discards", Discarder::SCHEDULE, discarder);
+        discarding.start("keys", KeyPurger::SCHEDULE, purger);
         Ok(Running {
             api,
             backend,
@@ -78,7 +83,7 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
-    /// Discards what was refused.
+    /// Discards what was refused, and forgets old keys.
     discarding: Host,
     close_timeout: Duration,
 }

@@ -19,6 +19,7 @@ fn of_one(schema: &str, property: &str) -> Option<Value> {
         ("Grant", "state") => json!("held"),
         ("Grant", "ack") => json!("fsync"),
         ("Grant", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
+        ("PaymentReport", "order") => json!(ORDER),
         ("Shares", "next") => json!(3),
         ("SaleChange", "stock") => json!(20),
         ("NewOrder", "quantity") => json!(1),

@@ -266,6 +266,8 @@ pub(super) fn headers() -> Value {
         "ScopeChallenge": header("For `forbidden`: the scope that is needed", false, text(), json!(scope)),
         "EntityTag": header("Stands for everything but the time", true, text(), json!("W/\"0d3f51a86f4b2c19\"")),
         "NextPage": header("The next page, if there is one (RFC 8288)", false, text(), json!(next)),
+        "Replayed": header("`true` where this answers a request that was made before", false,
+            json!({"const": "true"}), json!("true")),
         "Caching": header("How long caches may keep it", true, text(), json!("public, max-age=1, s-maxage=1")),
     })
 }
@@ -311,6 +313,9 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("Cache-Control", "Caching");
         }
         _ => {}
+    }
+    if status == StatusCode::OK && has_parameter(operation, KEY) {
+        add("Idempotency-Replayed", "Replayed");
     }
     if status.is_success() && !is_public(operation) {
         add("Cache-Control", "Private");

@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use aws_lc_rs::hmac;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -22,14 +22,13 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio_util::io::InspectReader;
 
-use crate::config::{Secret, UsageError};
+use crate::{
+    callbacks::key_of,
+    config::{Secret, UsageError},
+};
 
 /// A longer reply is no reply.
 const REPLY_BYTES_MAX: usize = 4_096;
-/// What the text of a secret begins with.
-const SECRET_PREFIX: &str = "whsec_";
-/// Shorter secrets can be guessed; Standard Webhooks asks for as many.
-const SECRET_BYTES_MIN: usize = 24;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -71,21 +70,13 @@ impl Shop {
                 "order_check.url is no http:// URL (https: through a local proxy)",
             ));
         };
-        let secret = secret.expose().strip_prefix(SECRET_PREFIX);
-        let secret = secret.and_then(|text| BASE64_STANDARD.decode(text).ok());
-        let secret = secret.filter(|bytes| bytes.len() >= SECRET_BYTES_MIN);
-        let Some(secret) = secret else {
-            return Err(UsageError::new(format!(
-                "order_check.secret is `{SECRET_PREFIX}` and at least {SECRET_BYTES_MIN} bytes in base64: \
-                 echo {SECRET_PREFIX}$(openssl rand -base64 32)"
-            )));
-        };
+        let key = key_of("order_check.secret", secret)?;
         // An IPv6 address stands in brackets in a URL, and without them elsewhere.
         let host = host.trim_matches(['[', ']']).to_owned();
         Ok(Self {
             place: (host, uri.port_u16().unwrap_or(80)),
             uri,
-            key: hmac::Key::new(HMAC_SHA256, &secret),
+            key,
             idle: Mutex::default(),
             idle_max,
         })
@@ -178,6 +169,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::callbacks::SECRET_PREFIX;
 
     /// Reads a question to its end; false where there is none any more.
     async fn heard(stream: &mut TcpStream) -> bool {

@@ -13,6 +13,7 @@ use std::{
 use axum::{
     Router,
     extract::Request,
+    http::HeaderValue,
     response::{IntoResponse as _, Response},
 };
 use hyper::{
@@ -43,7 +44,7 @@ use crate::{
     limits::{Limits, Traffic},
     metrics::Metrics,
     problem::{Problem, ProblemKind},
-    request_id::{REQUEST_ID, RequestId},
+    request_id::{REPLAYED, REQUEST_ID, RequestId},
     response_headers::{Asked, ResponseHeaders},
 };
 
@@ -382,7 +383,11 @@ impl Connections {
                 cause: response.extensions().get::<Cause>(),
             });
         }
+        let replays = response.status().is_success() && id.replays();
         let headers = response.headers_mut();
+        if replays {
+            headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        }
         headers.insert(REQUEST_ID, id.into_header());
         self.headers.add(asked, headers);
         Ok(response)

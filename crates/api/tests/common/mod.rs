@@ -102,6 +102,11 @@ impl Service {
         Self::start_in(self.folder, self.clock, adjust).await
     }
 
+    /// Has all reconcilers run.
+    pub(crate) fn reconcile(&self) {
+        self.running.as_ref().unwrap().reconcile();
+    }
+
     pub(crate) async fn stop(mut self) {
         self.running.take().unwrap().shutdown().await.unwrap();
     }

@@ -19,8 +19,8 @@ use qiang_core::{
     money::Money,
     outcome::Outcome,
     ports::{
-        AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, Payout,
-        PayoutStore as _, SettlementStore as _,
+        AccountStore as _, CampaignStore as _, Clock, Engine, EngineError, KeyStore as _, KeyUse,
+        Payout, PayoutStore as _, SettlementStore as _,
     },
     split::{Seed, Split, SplitRule},
     time::{Timestamp, Window},
@@ -103,7 +103,7 @@ impl World {
         let money = Money::new(minor, currency.parse().unwrap());
         self.runtime.block_on(async {
             self.embedded
-                .bind_key("deposits", &key, [1; 32], id)
+                .bind_key(&KeyUse::new("deposits", key, [1; 32]), id)
                 .await
                 .unwrap();
             self.embedded.deposit(id, &user, money).await.unwrap();

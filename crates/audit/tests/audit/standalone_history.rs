@@ -7,7 +7,7 @@ use qiang_core::{
     event::PartitionId,
     id::{IdempotencyKey, OrderId, PaymentRef},
     money::Money,
-    ports::{Clock as _, Ledger, NumberRange, Payout, RepairRecord, WithheldRecord},
+    ports::{Clock as _, KeyUse, Ledger, NumberRange, Payout, RepairRecord, WithheldRecord},
     split::SplitRule,
 };
 use qiang_testkit::{
@@ -56,7 +56,8 @@ impl World {
         self.runtime.block_on(async {
             if minor > 0 {
                 let amount = Money::new(minor, currency());
-                let bound = self.ledger.bind_key("deposits", &key, [1; 32], id).await;
+                let used = KeyUse::new("deposits", key, [1; 32]);
+                let bound = self.ledger.bind_key(&used, id).await;
                 bound.unwrap();
                 self.ledger.deposit(id, &user(OWNER), amount).await.unwrap();
             }

@@ -19,16 +19,16 @@ fn another_schema_is_refused() {
     for kind in KINDS {
         check(&kind.database(), "is not a ledger of Qiang");
         let url = empty(kind);
-        kind.run(&url, "INSERT INTO schema_version (version) VALUES (15)");
+        kind.run(&url, "INSERT INTO schema_version (version) VALUES (16)");
         check(
             &url,
-            "has schema version 15, and this program audits version 14",
+            "has schema version 16, and this program audits version 15",
         );
         kind.run(&url, "DELETE FROM schema_version");
         check(&url, "is not a ledger of Qiang");
         kind.run(
             &url,
-            "INSERT INTO schema_version (version) VALUES (14); DROP TABLE parts",
+            "INSERT INTO schema_version (version) VALUES (15); DROP TABLE parts",
         );
         check(&url, "cannot read the ledger");
     }

@@ -14,17 +14,16 @@ use qiang_core::{
     book::Setup,
     campaign::{Details, DetailsChange},
     event::{Entry, Event, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, UserId},
+    id::{CampaignId, UserId},
     ports::{
         Action, AudienceStore, CampaignQuery, CampaignRecord, CampaignStore, Discard, EventLog,
-        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment,
-        SettledRow, SettlementStore, WaitingRoomStore, WithheldRecord,
+        GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        ReconcileStore, RepairRecord, RepairStore, SettledPart, SettledPayment, SettledRow,
+        SettlementStore, WaitingRoomStore, WithheldRecord,
     },
 };
 use qiang_testkit::campaign::{OPENS, id};
 use tokio::{sync::Semaphore, time::Instant};
-use uuid::Uuid;
 
 pub(crate) fn entry(seq: Seq) -> Entry {
     Entry {
@@ -199,19 +198,6 @@ impl FakeLedger {
     pub(crate) fn put(&self, partition: u16, seq: Seq) {
         let mut settled = self.settled.lock().unwrap();
         settled.insert(PartitionId(partition), seq);
-    }
-}
-
-#[async_trait]
-impl KeyStore for FakeLedger {
-    async fn bind_key(
-        &self,
-        _: &str,
-        _: &IdempotencyKey,
-        _: [u8; 32],
-        _: Uuid,
-    ) -> Result<KeyBinding, LedgerError> {
-        Err(broken())
     }
 }
 

@@ -1,12 +1,16 @@
-//! What settlement asks of no ledger: accounts, payouts, actions.
+//! What settlement asks of no ledger: accounts, payouts, actions, keys.
 
 use async_trait::async_trait;
 use qiang_core::{
+    book::Setup,
+    campaign::Details,
     id::{OrderId, UserId},
     money::Money,
     ports::{
-        AccountStore, Action, ActionStore, Balance, LedgerError, Owed, PaidOut, Payout, PayoutStore,
+        AccountStore, Action, ActionStore, Balance, KeyBinding, KeyStore, KeyUse, LedgerError,
+        Owed, PaidOut, Payout, PayoutStore,
     },
+    time::Timestamp,
 };
 use uuid::Uuid;
 
@@ -47,6 +51,51 @@ impl ActionStore for FakeLedger {
     }
 
     async fn actions(&self, _: &str, _: Option<Uuid>, _: u32) -> Result<Vec<Action>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl KeyStore for FakeLedger {
+    async fn bind_key(&self, _: &KeyUse, _: Uuid) -> Result<KeyBinding, LedgerError> {
+        Err(broken())
+    }
+
+    async fn bound_key(&self, _: &KeyUse) -> Result<Option<Uuid>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn deposit_under(
+        &self,
+        _: &KeyUse,
+        _: Uuid,
+        _: (&UserId, Money),
+        _: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        Err(broken())
+    }
+
+    async fn create_under(
+        &self,
+        _: &KeyUse,
+        _: (&Setup, &Details),
+        _: Option<&str>,
+        _: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError> {
+        Err(broken())
+    }
+
+    async fn pay_out_under(
+        &self,
+        _: &KeyUse,
+        _: Uuid,
+        _: &Payout,
+        _: Option<&Action>,
+    ) -> Result<PaidOut, LedgerError> {
+        Err(broken())
+    }
+
+    async fn purge_keys(&self, _: Timestamp, _: u32) -> Result<u64, LedgerError> {
         Err(broken())
     }
 }

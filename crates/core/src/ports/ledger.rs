@@ -10,7 +10,7 @@ use crate::{
     book::Setup,
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
     event::{Entry, PartitionId, Seq},
-    id::{CampaignId, IdempotencyKey, ProductId, UserId},
+    id::{CampaignId, ProductId, UserId},
     money::Money,
     order::OrderState,
     time::Timestamp,
@@ -102,16 +102,6 @@ impl LedgerError {
         let reason = reason.into();
         Self::Damaged { reason }
     }
-}
-
-/// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is
-/// repeated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyBinding {
-    /// The id bound to the key.
-    pub id: Uuid,
-    /// Whether it was bound just now.
-    pub fresh: bool,
 }
 
 /// What an account holds in one currency.
@@ -235,20 +225,6 @@ pub struct QuarantineCount {
     pub refused: u64,
     /// Those that wait for one of these.
     pub waiting: u64,
-}
-
-/// Idempotency keys.
-#[async_trait]
-pub trait KeyStore: Send + Sync + 'static {
-    /// Binds an idempotency key to `id`, or returns what it was bound to before. `scope` names the caller and the
-    /// route; `fingerprint` stands for the body.
-    async fn bind_key(
-        &self,
-        scope: &str,
-        key: &IdempotencyKey,
-        fingerprint: [u8; 32],
-        id: Uuid,
-    ) -> Result<KeyBinding, LedgerError>;
 }
 
 /// Users' money.

@@ -3,6 +3,7 @@
 mod action;
 mod audience;
 mod engine;
+mod key;
 mod ledger;
 mod log;
 mod payout;
@@ -18,10 +19,11 @@ pub use self::{
     action::{Action, ActionKind},
     audience::AudienceStore,
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
+    key::{KeyBinding, KeyStore, KeyUse, setup_under},
     ledger::{
         AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,
-        GrantRecord, KeyBinding, KeyStore, LedgerError, QuarantineCount, QuarantineStore,
-        QuarantinedEntry, SettlementStore,
+        GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,
+        SettlementStore,
     },
     log::EventLog,
     payout::{Owed, PaidOut, Payout, PayoutKind, PayoutStore},

@@ -1,8 +1,7 @@
 //! What idempotency keys stand for.
 
 use qiang_core::{
-    id::IdempotencyKey,
-    ports::{KeyBinding, LedgerError},
+    ports::{KeyBinding, KeyUse},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -14,35 +13,40 @@ use crate::error::StoreError;
 pub(crate) fn bind(
     conn: &Connection,
     now: Timestamp,
-    scope: &str,
-    key: &IdempotencyKey,
-    fingerprint: &[u8; 32],
+    used: &KeyUse,
     id: Uuid,
 ) -> Result<KeyBinding, StoreError> {
+    if let Some(id) = bound(conn, used)? {
+        return Ok(KeyBinding { id, fresh: false });
+    }
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO idempotency_keys (scope, key, fingerprint, id, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let (scope, key) = (&used.scope, used.key.as_str());
+    let (text, at) = (id.to_string(), now.as_millis());
+    insert.execute(params![scope, key, used.fingerprint, text, at])?;
+    Ok(KeyBinding { id, fresh: true })
+}
+
+/// What a key is bound to, if it is; refuses it with another fingerprint.
+pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, StoreError> {
     let mut select = conn.prepare_cached(
         "SELECT fingerprint, id FROM idempotency_keys WHERE scope = ?1 AND key = ?2",
     )?;
-    let found: Option<(Vec<u8>, String)> = select
-        .query_row(params![scope, key.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .optional()?;
-    match found {
-        Some((before, _)) if before != fingerprint => {
-            Err(StoreError::Refused(LedgerError::KeyReused))
-        }
-        Some((_, bound)) => {
-            let id = Uuid::parse_str(&bound)
-                .map_err(|_| StoreError::damaged("an idempotency key's id is bad"))?;
-            Ok(KeyBinding { id, fresh: false })
-        }
-        None => {
-            let mut insert = conn.prepare_cached(
-                "INSERT INTO idempotency_keys (scope, key, fingerprint, id, at) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?;
-            let (text, at) = (id.to_string(), now.as_millis());
-            insert.execute(params![scope, key.as_str(), fingerprint, text, at])?;
-            Ok(KeyBinding { id, fresh: true })
-        }
-    }
+    let found = select.query_row(params![used.scope, used.key.as_str()], |row| {
+        <(Vec<u8>, String)>::try_from(row)
+    });
+    let bound = found
+        .optional()?
+        .map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
+    bound.transpose().map_err(StoreError::Refused)
+}
+
+/// Forgets keys that were bound before an instant, but for references of payments; returns how many.
+pub(crate) fn purge(conn: &Connection, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let mut delete = conn.prepare_cached(
+        "DELETE FROM idempotency_keys WHERE (scope, key) IN (SELECT scope, key FROM idempotency_keys \
+         WHERE scope <> 'payment' AND at < ?1 ORDER BY at LIMIT ?2)",
+    )?;
+    Ok(delete.execute(params![before.as_millis(), limit])? as u64)
 }

@@ -10,6 +10,7 @@ use qiang_core::{
 use super::SqliteLedger;
 use crate::{
     account_host::impl_accounts,
+    key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     payout_host::impl_payouts,
     positions::Positions,
@@ -19,6 +20,7 @@ use crate::{
 
 impl_ledger!(SqliteLedger);
 impl_accounts!(SqliteLedger);
+impl_keys!(SqliteLedger);
 impl_payouts!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {

@@ -26,6 +26,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0012_terms_changed.sql"),
         include_str!("../../migrations/postgres/0013_payouts.sql"),
         include_str!("../../migrations/postgres/0014_actions.sql"),
+        include_str!("../../migrations/postgres/0015_keys_purged.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {

@@ -5,12 +5,18 @@ use std::{fs, path::Path, sync::Arc};
 use qiang_core::{
     book::{CampaignAction, Command},
     campaign::Phase,
-    ports::{CampaignStore as _, Engine as _, WaitingRoom as _, WaitingRoomStore as _},
+    ports::{
+        CampaignStore as _, Engine as _, KeyStore as _, KeyUse, WaitingRoom as _,
+        WaitingRoomStore as _,
+    },
     time::Timestamp,
     waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SqliteLedger, SystemClock};
-use qiang_testkit::campaign::{Target, sale};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{Target, sale},
+};
 
 use serde_json::json;
 
@@ -20,7 +26,7 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "repair",
     "drafts",
     "due",
@@ -28,6 +34,7 @@ const NAMES: [&str; 8] = [
     "settlement",
     "discards",
     "packets",
+    "keys",
     "reconciliation",
 ];
 
@@ -74,6 +81,11 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     let setup = sale(7).window(past, 3_600_000).setup(1);
     let id = setup.campaign.id;
     let open = || Embedded::open(&path, Arc::new(SystemClock)).unwrap();
+    // A key of years ago.
+    let engine = Embedded::open(&path, ManualClock::new(past)).unwrap();
+    let used = KeyUse::new("ann POST /x", "k".parse().unwrap(), [1; 32]);
+    engine.bind_key(&used, id.uuid()).await.unwrap();
+    engine.close();
     let engine = open();
     engine.create(&setup).await.unwrap();
     engine.close();
@@ -88,6 +100,8 @@ async fn a_file_is_brought_up_to_date_by_hand() {
     run(&["drafts"]).did("drafts: 0 found, 0 done");
     run(&["due", "--dry-run"]).failed(2, "`due` has no dry run");
     run(&["due"]).did("due: ");
+    run(&["keys"]).did("keys: 1 found, 1 done");
+    run(&["keys"]).did("keys: 0 found, 0 done");
     run(&["settlement"]).did("settlement: ");
     run(&["settlement", "--dry-run"]).did("settlement: 0 found, 0 done");
     for name in ["repair", "reconciliation"] {

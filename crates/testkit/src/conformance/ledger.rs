@@ -6,7 +6,6 @@ use std::time::Duration;
 use qiang_core::{
     book::CampaignAction,
     campaign::{AckLevel, Phase, Requirement},
-    id::IdempotencyKey,
     money::{AMOUNT_MINOR_MAX, Money},
     order::OrderState,
     ports::LedgerError,
@@ -201,35 +200,6 @@ pub async fn a_deposit_counts_once<S: Subject>(case: &mut Scenario<S>) {
     let gone = case.ledger().balances(&user("b")).await;
     assert_eq!(gone, Ok(Vec::new()));
     case.deposited("a", 70);
-}
-
-/// What a key stands for is decided once.
-pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
-    let key = IdempotencyKey::new("k").expect("well-formed");
-    let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
-    for restarts in 0..2 {
-        let bound = case
-            .ledger()
-            .bind_key("a POST /x", &key, [1; 32], one)
-            .await;
-        assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, restarts == 0)));
-        let bound = case
-            .ledger()
-            .bind_key("a POST /x", &key, [1; 32], two)
-            .await;
-        assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, false)));
-        let other = case
-            .ledger()
-            .bind_key("a POST /x", &key, [2; 32], two)
-            .await;
-        assert_eq!(other, Err(LedgerError::KeyReused));
-        let elsewhere = case
-            .ledger()
-            .bind_key("b POST /x", &key, [2; 32], two)
-            .await;
-        assert_eq!(elsewhere.map(|b| (b.id, b.fresh)), Ok((two, restarts == 0)));
-        case.restart().await;
-    }
 }
 
 /// Campaigns that were entered and not opened can be found and opened, as they were.

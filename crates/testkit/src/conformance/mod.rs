@@ -11,6 +11,7 @@ pub mod actions;
 pub mod audiences;
 pub mod clock;
 pub mod gate;
+pub mod keys;
 pub mod ledger;
 pub mod lifecycle;
 pub mod limits;
@@ -204,7 +205,9 @@ macro_rules! engine_conformance {
             payouts::refunds_at_once_pay_what_is_owed_and_no_more,
             payouts::a_withdrawal_takes_what_is_there,
             payouts::a_deposit_is_reversed_once,
-            ledger::a_key_is_bound_for_good,
+            keys::a_key_is_bound_for_good,
+            keys::a_refused_creation_spends_no_key,
+            keys::old_keys_are_purged_and_payments_kept,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
             actions::an_action_is_written_with_what_it_changed,

@@ -1,0 +1,148 @@
+//! What stands for a request in an idempotency key: the path's parameter and the body as understood.
+//!
+//! It must not change from one version of the program to the next, or a retry across an update would be refused. So it
+//! is made of a canonical text: fields are sorted by their names, what is null or not given is left out, and there are
+//! no blanks. Fields may be added to a body as long as they may be left out. The first byte is the form's version, the
+//! others are those of a SHA-256 behind its first.
+
+use qiang_core::{
+    id::{IdempotencyKey, UserId},
+    ports::KeyUse,
+};
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The version of the form. A new one is a new number, and the old form is tried as well for as long as keys are kept.
+const VERSION: u8 = 1;
+
+/// A key for a request of this caller: the route, the path's parameter and the body.
+pub(crate) fn key_use(
+    caller: &UserId,
+    route: &str,
+    key: &IdempotencyKey,
+    parameter: &str,
+    body: &impl Serialize,
+) -> KeyUse {
+    let scope = format!("{caller} {route}");
+    KeyUse {
+        earlier: Some(first_form(parameter, body)),
+        ..KeyUse::new(scope, key.clone(), fingerprint(parameter, body))
+    }
+}
+
+fn fingerprint(parameter: &str, body: &impl Serialize) -> [u8; 32] {
+    let mut text = String::new();
+    // Bodies are structs of texts and numbers, which always serialise.
+    write(&serde_json::to_value(body).unwrap_or_default(), &mut text);
+    let mut fingerprint: [u8; 32] = hash(parameter, text.as_bytes());
+    fingerprint[0] = VERSION;
+    fingerprint
+}
+
+/// The form before there were versions: the body as Rust writes it.
+pub(crate) fn first_form(parameter: &str, body: &impl Serialize) -> [u8; 32] {
+    hash(parameter, &serde_json::to_vec(body).unwrap_or_default())
+}
+
+fn hash(parameter: &str, body: &[u8]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((parameter.len() as u64).to_be_bytes());
+    hash.update(parameter);
+    hash.update(body);
+    hash.finalize().into()
+}
+
+/// Writes a value in its canonical form.
+fn write(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            text.push('{');
+            for (place, (name, value)) in fields.into_iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                write(&Value::String(name.clone()), text);
+                text.push(':');
+                write(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    text.push(',');
+                }
+                write(item, text);
+            }
+            text.push(']');
+        }
+        plain => text.push_str(&plain.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn neither_order_nor_what_is_not_given_matters() {
+        #[derive(Serialize)]
+        struct Now {
+            title: &'static str,
+            amount: i64,
+        }
+        #[derive(Serialize)]
+        struct Later {
+            amount: i64,
+            note: Option<&'static str>,
+            title: &'static str,
+        }
+        let now = fingerprint(
+            "p",
+            &Now {
+                title: "a",
+                amount: 1,
+            },
+        );
+        let note = |note| Later {
+            amount: 1,
+            note,
+            title: "a",
+        };
+        assert_eq!(fingerprint("p", &note(None)), now);
+        assert_ne!(fingerprint("p", &note(Some("b"))), now);
+        assert_ne!(fingerprint("q", &note(None)), now);
+        assert_eq!(now[0], VERSION);
+    }
+
+    /// What is in ledgers. Who changes the form makes a new version of it.
+    #[test]
+    fn the_form_of_a_version_never_changes() {
+        let body = json!({
+            "title": "恭喜\n", "total": {"currency": "CNY", "amount": 10_000}, "users": ["b", "a"], "ack": null,
+            "draws": true,
+        });
+        let mut text = String::new();
+        write(&body, &mut text);
+        let canonical = r#"{"draws":true,"title":"恭喜\n","total":{"amount":10000,"currency":"CNY"},"users":["b","a"]}"#;
+        assert_eq!(text, canonical);
+        let hex: String = fingerprint("id", &body)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(
+            hex,
+            "01e02bb46f72ebc887f66fdd7d52e12cb856986372b368145b70ff077fe9bf20"
+        );
+        assert_eq!(first_form("", &())[..4], [0xbc, 0x1f, 0x7c, 0xb2]);
+    }
+}

@@ -1,0 +1,83 @@
+//! Payments as payment services report them: all to one place, and signed where no token is at hand.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{FromRequestParts as _, Request, State},
+};
+use qiang_core::id::{OrderId, PaymentRef, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    app::App,
+    auth::{Caller, Scope},
+    auth_failure::AuthFailure,
+    callbacks::Callbacks,
+    extract::{self, Key},
+    fingerprint::key_use,
+    orders::PaymentBody,
+    problem::{NoAnswer, Problem, ProblemBody},
+    wire::{MoneyBody, Text},
+};
+
+/// The actor of a report that was signed, in the record of actions.
+const SIGNED: &str = "signed:payments";
+
+/// A payment that arrived for an order.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PaymentReport)]
+pub(crate) struct PaymentReport {
+    /// What it pays.
+    #[schema(value_type = String)]
+    order: Text<OrderId>,
+    /// The payment service's name for it. The same one again is a replay, another one is owed back. It pays one order:
+    /// for another order it is refused.
+    #[schema(value_type = String)]
+    reference: Text<PaymentRef>,
+    /// What was paid: the order's price.
+    amount: MoneyBody,
+}
+
+/// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
+///
+/// Signed is `webhook-id`, `webhook-timestamp` (seconds) and the body, with a dot between each, by HMAC-SHA256 with a
+/// secret that the installation and the payment service share. What was signed too long ago is refused.
+#[utoipa::path(post, path = "/v1/payments", tag = "orders", request_body = PaymentReport,
+    operation_id = "reportPayment", security(("bearer" = ["pay"]), ("signature" = [])),
+    responses((status = 200, body = PaymentBody), (status = 403, body = ProblemBody),
+        (status = 404, body = ProblemBody),
+        (status = 409, description = "`payment-used`: it came for another order before", body = ProblemBody),
+        (status = 422, description = "`amount-mismatch`: not the order's price; `invalid`", body = ProblemBody),
+        NoAnswer))]
+pub(crate) async fn report(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Json<PaymentBody>, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let is_signed = Callbacks::is_signed(&parts.headers);
+    let actor = match is_signed {
+        true => UserId::new(SIGNED).map_err(|error| Problem::internal(error.to_string()))?,
+        false => {
+            let caller = Caller::from_request_parts(&mut parts, &app).await?;
+            caller.require(Scope::Pay)?;
+            caller.user
+        }
+    };
+    let Key(key) = Key::from_request_parts(&mut parts, &app).await?;
+    let (headers, now) = (parts.headers.clone(), app.ports.clock.now());
+    let body = extract::json_body(Request::from_parts(parts, body), &app).await?;
+    if is_signed {
+        let checked = app.callbacks.check(&headers, &body, now);
+        checked.map_err(|fault| Problem::unauthenticated(AuthFailure::Signature, fault))?;
+    }
+    let report: PaymentReport = extract::parse(&body)?;
+    let order = report.order.0;
+    let currency = app.check_price(order, report.amount).await?;
+    let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
+    app.bind(used).await?;
+    let payment = (report.reference.0, report.amount.amount);
+    app.record_payment(&actor, order, payment, currency).await
+}

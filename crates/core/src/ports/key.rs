@@ -1,0 +1,119 @@
+//! Idempotency keys: what they stand for, and for how long.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+#[cfg(doc)]
+use super::{AccountStore, CampaignStore, PayoutStore};
+use super::{Action, LedgerError, PaidOut, Payout};
+use crate::{
+    book::Setup,
+    campaign::Details,
+    id::{CampaignId, IdempotencyKey, UserId},
+    money::Money,
+    time::Timestamp,
+};
+
+/// An idempotency key as a request uses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Names the caller and the route. [`KeyUse::PAYMENT`] stands for references of payments, which are never purged.
+    pub scope: String,
+    /// The key.
+    pub key: IdempotencyKey,
+    /// Stands for the body.
+    pub fingerprint: [u8; 32],
+    /// What an earlier version has written for the same body, if it wrote something else: it is taken for the same.
+    pub earlier: Option<[u8; 32]>,
+}
+
+impl KeyUse {
+    /// The scope of references of payments. Those of requests begin with a user and a blank.
+    pub const PAYMENT: &str = "payment";
+
+    /// A key for a request.
+    pub fn new(scope: impl Into<String>, key: IdempotencyKey, fingerprint: [u8; 32]) -> Self {
+        Self {
+            scope: scope.into(),
+            key,
+            fingerprint,
+            earlier: None,
+        }
+    }
+
+    /// What a key stands for that has these columns: fingerprint and id.
+    ///
+    /// # Errors
+    /// [`LedgerError::KeyReused`] if it was used for another request.
+    pub fn bound_to(&self, fingerprint: &[u8], id: &str) -> Result<Uuid, LedgerError> {
+        let earlier = self.earlier.as_ref().map(<[u8; 32]>::as_slice);
+        if fingerprint != self.fingerprint && Some(fingerprint) != earlier {
+            return Err(LedgerError::KeyReused);
+        }
+        Uuid::parse_str(id).map_err(|_| LedgerError::damaged("an idempotency key's id is bad"))
+    }
+}
+
+/// The durable meaning of an idempotency key: the id that the request's effect has, and will have whenever it is
+/// repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyBinding {
+    /// The id bound to the key.
+    pub id: Uuid,
+    /// Whether it was bound just now.
+    pub fresh: bool,
+}
+
+/// Idempotency keys.
+#[async_trait]
+pub trait KeyStore: Send + Sync + 'static {
+    /// Binds an idempotency key to `id`, or returns what it was bound to before.
+    async fn bind_key(&self, used: &KeyUse, id: Uuid) -> Result<KeyBinding, LedgerError>;
+
+    /// What a key is bound to, if it is.
+    async fn bound_key(&self, used: &KeyUse) -> Result<Option<Uuid>, LedgerError>;
+
+    /// [`AccountStore::deposit_by`] under a key that is bound to its id in the same transaction: a deposit that is
+    /// refused spends no key. A key that was bound before names the deposit.
+    async fn deposit_under(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        to: (&UserId, Money),
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError>;
+
+    /// [`CampaignStore::create_by`] under a key that is bound to its id in the same transaction: a campaign that is
+    /// refused spends no key. A key that was bound before names the campaign.
+    async fn create_under(
+        &self,
+        used: &KeyUse,
+        setup: (&Setup, &Details),
+        audience: Option<&str>,
+        by: Option<&Action>,
+    ) -> Result<KeyBinding, LedgerError>;
+
+    /// [`PayoutStore::pay_out_by`] under a key that is bound to `id` in the same transaction: a payout that is refused
+    /// spends no key.
+    async fn pay_out_under(
+        &self,
+        used: &KeyUse,
+        id: Uuid,
+        payout: &Payout,
+        by: Option<&Action>,
+    ) -> Result<PaidOut, LedgerError>;
+
+    /// Forgets up to `limit` keys that were bound before an instant, but for references of payments. Returns how many.
+    async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError>;
+}
+
+/// A campaign under the id that its key names.
+///
+/// # Errors
+/// [`LedgerError::Damaged`] if that is no campaign's id.
+pub fn setup_under(setup: &Setup, binding: KeyBinding) -> Result<Setup, LedgerError> {
+    let bad = |_| LedgerError::damaged("a campaign's key is bound to another kind of id");
+    let mut setup = setup.clone();
+    setup.campaign.id = CampaignId::new(binding.id).map_err(bad)?;
+    Ok(setup)
+}

@@ -1,0 +1,164 @@
+//! Idempotency keys: what they stand for, what a refusal spends, and for how long they are kept.
+
+use qiang_core::{
+    campaign::Details,
+    id::{IdempotencyKey, PaymentRef},
+    money::Money,
+    ports::{KeyUse, LedgerError, Payout},
+    split::SplitRule,
+};
+use uuid::Uuid;
+
+use super::{Scenario, Subject};
+use crate::campaign::{OPENS, currency, red_packet, user};
+
+/// What a key stands for is decided once.
+pub async fn a_key_is_bound_for_good<S: Subject>(case: &mut Scenario<S>) {
+    let key = IdempotencyKey::new("k").expect("well-formed");
+    let used = |scope: &str, print| KeyUse::new(scope, key.clone(), [print; 32]);
+    let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    for restarts in 0..2 {
+        let ledger = case.ledger();
+        let bound = ledger.bind_key(&used("a POST /x", 1), one).await;
+        assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, restarts == 0)));
+        let bound = ledger.bind_key(&used("a POST /x", 1), two).await;
+        assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, false)));
+        assert_eq!(ledger.bound_key(&used("a POST /x", 1)).await, Ok(Some(one)));
+        assert_eq!(ledger.bound_key(&used("c POST /x", 1)).await, Ok(None));
+        for fingerprint in [2, 3] {
+            let other = used("a POST /x", fingerprint);
+            let bound = ledger.bind_key(&other, two).await;
+            assert_eq!(bound, Err(LedgerError::KeyReused));
+            let bound = ledger.bound_key(&other).await;
+            assert_eq!(bound, Err(LedgerError::KeyReused));
+        }
+        // What an earlier version wrote for the same request.
+        let newer = KeyUse {
+            earlier: Some([1; 32]),
+            ..used("a POST /x", 2)
+        };
+        let bound = ledger.bind_key(&newer, two).await;
+        assert_eq!(bound.map(|b| (b.id, b.fresh)), Ok((one, false)));
+        let elsewhere = ledger.bind_key(&used("b POST /x", 2), two).await;
+        assert_eq!(elsewhere.map(|b| (b.id, b.fresh)), Ok((two, restarts == 0)));
+        case.restart().await;
+    }
+}
+
+/// What is refused spends no key: with another amount, or once there is money, the key is free.
+pub async fn a_refused_creation_spends_no_key<S: Subject>(case: &mut Scenario<S>) {
+    let key = IdempotencyKey::new("k").expect("well-formed");
+    let used = |print| KeyUse::new("sender POST /x", key.clone(), [print; 32]);
+    let packet = |total| red_packet(total, 10, SplitRule::Equal).owner("sender");
+    let (dear, cheap) = (
+        packet(1_000).setup(case.next_id()),
+        packet(400).setup(case.next_id()),
+    );
+    case.deposit("sender", 900).await;
+    let details = Details::default();
+    let ledger = case.ledger();
+    let refused = ledger
+        .create_under(&used(1), (&dear, &details), None, None)
+        .await;
+    assert!(
+        matches!(refused, Err(LedgerError::InsufficientFunds { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(ledger.bound_key(&used(1)).await, Ok(None));
+    let created = ledger
+        .create_under(&used(2), (&cheap, &details), None, None)
+        .await;
+    let id = cheap.campaign.id;
+    assert_eq!(created.map(|it| (it.id, it.fresh)), Ok((id.uuid(), true)));
+    // A repetition would have made another one: it is this one, and nothing is funded again.
+    let again = packet(400).setup(1_000_000);
+    let repeated = ledger
+        .create_under(&used(2), (&again, &details), None, None)
+        .await;
+    assert_eq!(repeated.map(|it| (it.id, it.fresh)), Ok((id.uuid(), false)));
+    assert_eq!(ledger.campaign(again.campaign.id).await, Ok(None));
+    let other = ledger
+        .create_under(&used(1), (&dear, &details), None, None)
+        .await;
+    assert_eq!(other, Err(LedgerError::KeyReused));
+    assert_eq!(case.balance("sender").await, (500, 0));
+    case.entered(&cheap);
+    case.open_entered(&cheap).await;
+
+    let used = |print| KeyUse::new("teller POST /y", key.clone(), [print; 32]);
+    let (one, two) = (Uuid::from_u128(5 << 90), Uuid::from_u128(6 << 90));
+    let money = |minor| Money::new(minor, currency());
+    let ledger = case.ledger();
+    let refused = ledger
+        .deposit_under(&used(1), one, (&user("a"), money(0)), None)
+        .await;
+    assert_eq!(refused, Err(LedgerError::AmountOutOfRange));
+    for (id, fresh) in [(one, true), (two, false)] {
+        let made = ledger
+            .deposit_under(&used(2), id, (&user("a"), money(7)), None)
+            .await;
+        assert_eq!(made.map(|it| (it.id, it.fresh)), Ok((one, fresh)));
+    }
+    assert_eq!(case.balance("a").await, (7, 0));
+
+    let used = |print| KeyUse::new("cashier POST /z", key.clone(), [print; 32]);
+    let withdrawal = |minor| Payout::Withdrawal {
+        user: user("a"),
+        reference: PaymentRef::new("w").expect("well-formed"),
+        amount: money(minor),
+    };
+    let ledger = case.ledger();
+    let refused = ledger
+        .pay_out_under(&used(1), one, &withdrawal(8), None)
+        .await;
+    assert!(
+        matches!(refused, Err(LedgerError::InsufficientFunds { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(ledger.bound_key(&used(1)).await, Ok(None));
+    for fresh in [true, false] {
+        let made = ledger
+            .pay_out_under(&used(2), two, &withdrawal(5), None)
+            .await;
+        assert_eq!(made.map(|it| (it.amount, it.fresh)), Ok((money(5), fresh)));
+    }
+    let other = ledger
+        .pay_out_under(&used(1), two, &withdrawal(1), None)
+        .await;
+    assert_eq!(other, Err(LedgerError::KeyReused));
+    assert_eq!(case.balance("a").await, (2, 0));
+    case.deposited("a", 2);
+}
+
+/// Keys are forgotten after a while, the oldest first; for which order a payment came is not.
+pub async fn old_keys_are_purged_and_payments_kept<S: Subject>(case: &mut Scenario<S>) {
+    let used = |scope: &str, key: &str| {
+        let key = IdempotencyKey::new(key).expect("well-formed");
+        KeyUse::new(scope, key, [1; 32])
+    };
+    let bind = async |case: &Scenario<S>, used: &KeyUse| {
+        let bound = case.ledger().bind_key(used, Uuid::from_u128(9)).await;
+        bound.expect("the ledger answers").fresh
+    };
+    for n in 0..3 {
+        assert!(bind(case, &used("a POST /x", &format!("old-{n}"))).await);
+    }
+    let payment = used(KeyUse::PAYMENT, "p");
+    assert!(bind(case, &payment).await);
+    let later = OPENS.plus_millis(1_000);
+    case.set_clock(later);
+    let fresh = used("a POST /x", "fresh");
+    assert!(bind(case, &fresh).await);
+    let ledger = case.ledger();
+    assert_eq!(ledger.purge_keys(OPENS, 10).await, Ok(0));
+    assert_eq!(ledger.purge_keys(later, 2).await, Ok(2));
+    assert_eq!(ledger.purge_keys(later, 2).await, Ok(1));
+    assert_eq!(ledger.purge_keys(later, 2).await, Ok(0));
+    case.restart().await;
+    assert!(!bind(case, &payment).await);
+    assert!(!bind(case, &fresh).await);
+    assert!(
+        bind(case, &used("a POST /x", "old-1")).await,
+        "it was forgotten"
+    );
+}
