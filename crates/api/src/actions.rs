@@ -18,7 +18,7 @@ use crate::{
     extract::{Call, Params},
     paging::with_link,
     problem::{NoAnswer, Problem, ProblemBody},
-    request_id::RequestId,
+    request_id::{RequestId, current_trace},
     wire::{Text, When},
 };
 
@@ -64,11 +64,13 @@ impl<T: Display> Call<T> {
 
 /// Says in the log what was done, and by whom.
 pub(crate) fn log(action: &Action) {
+    let trace = current_trace();
     tracing::info!(
         actor = %action.actor,
         action = action.kind.name(),
         subject = action.subject,
         request_id = action.request_id,
+        trace_id = trace.map(tracing::field::display),
         "a change was made"
     );
 }

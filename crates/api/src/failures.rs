@@ -48,6 +48,7 @@ impl FailureLog {
         }
         tracing::error!(
             request_id = failure.id.as_str(),
+            trace_id = failure.id.trace().map(tracing::field::display),
             method = failure.method.as_str(),
             route = failure.route,
             status = failure.status.as_u16(),
@@ -60,8 +61,10 @@ impl FailureLog {
     pub(crate) fn log_unauthenticated(&self, why: AuthFailure, address: Option<IpAddr>) {
         if self.has_room(Instant::now()) {
             let id = RequestId::current();
+            let trace = id.as_ref().and_then(RequestId::trace);
             tracing::warn!(
                 request_id = id.as_ref().map(RequestId::as_str),
+                trace_id = trace.map(tracing::field::display),
                 reason = why.name(),
                 address = address.map(tracing::field::display),
                 "authentication failed"

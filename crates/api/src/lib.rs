@@ -64,6 +64,7 @@ pub use self::{
     challenge::{Challenge, ChallengeError, ProofOfWork},
     config::{Config, UsageError},
     gauges::{Disk, Gauges, PartitionReport, TransportReport},
+    request_id::current_trace,
     router::document,
     server::{Role, Running, Server},
     token::TokenIssuer,

@@ -19,7 +19,7 @@ use crate::{
     config::{OrderCheckConfig, OrderCheckPolicy, UsageError, secret_of},
     metrics::{OrderCheckMetrics, OrderCheckOutcome as Outcome},
     problem::{Problem, ProblemKind},
-    request_id::RequestId,
+    request_id::{RequestId, current_trace},
     wire::{Text, When},
 };
 
@@ -190,6 +190,7 @@ fn question(claim: &Claim, now: Timestamp) -> Result<Question, Problem> {
         id: format!("msg_{}", id.simple()),
         timestamp: now.as_millis().div_euclid(1_000),
         body: body.into(),
+        trace: current_trace(),
     })
 }
 

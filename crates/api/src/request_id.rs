@@ -1,8 +1,13 @@
-//! Every request has an id: the client's own, or a fresh one. The response, problem details and log lines name it.
+//! Every request has an id: the client's own, or a fresh one. The response, problem details and log lines name it. A
+//! request may belong to a trace as well: log lines name it, and what is asked of others on its way belongs to it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use qiang_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 
 /// The header that carries it, both ways.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -15,11 +20,12 @@ tokio::task_local! {
     static CURRENT: RequestId;
 }
 
-/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands; and
-/// whether its answer replays that of an earlier one.
+/// The id of a request: letters, digits and `-_.:/+=@`, so that headers, JSON and logs hold it as it stands; the trace
+/// that it named; and whether its answer replays that of an earlier one.
 #[derive(Debug)]
 pub(crate) struct RequestId {
     id: HeaderValue,
+    trace: Option<Arc<TraceContext>>,
     replays: AtomicBool,
 }
 
@@ -27,17 +33,21 @@ impl Clone for RequestId {
     fn clone(&self) -> Self {
         Self {
             id: self.id.clone(),
+            trace: self.trace.clone(),
             replays: self.replays().into(),
         }
     }
 }
 
 impl RequestId {
-    /// The id that the client gave, or a fresh one where it gave none that can be used.
+    /// The id that the client gave, or a fresh one where it gave none that can be used; and the trace that it named.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID);
         let given = given.filter(|value| is_usable(value.as_bytes()));
-        given.cloned().unwrap_or_else(fresh).into()
+        Self {
+            trace: trace_of(headers).map(Arc::new),
+            ..given.cloned().unwrap_or_else(fresh).into()
+        }
     }
 
     /// What this task answers repeats an earlier request: the answer is a replay, if it is a success.
@@ -75,6 +85,11 @@ impl RequestId {
         self.id.to_str().unwrap_or_default()
     }
 
+    /// The trace that the request belongs to, if it named one.
+    pub(crate) fn trace(&self) -> Option<&TraceContext> {
+        self.trace.as_deref()
+    }
+
     pub(crate) fn into_header(self) -> HeaderValue {
         self.id
     }
@@ -82,8 +97,27 @@ impl RequestId {
 
 impl From<HeaderValue> for RequestId {
     fn from(id: HeaderValue) -> Self {
-        let replays = AtomicBool::new(false);
-        Self { id, replays }
+        Self {
+            id,
+            trace: None,
+            replays: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The trace of the request that this task answers. Its `headers()` belong to whatever is asked of others for it.
+pub fn current_trace() -> Option<Arc<TraceContext>> {
+    CURRENT.try_with(|current| current.trace.clone()).ok()?
+}
+
+/// None where it names none, or more than one.
+fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all(TRACEPARENT).iter();
+    let (parent, more) = (parents.next()?, parents.next());
+    let state = headers.get_all(TRACESTATE).iter();
+    match more {
+        None => TraceContext::parse(parent.as_bytes(), state.map(HeaderValue::as_bytes)),
+        Some(_) => None,
     }
 }
 

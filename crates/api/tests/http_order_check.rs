@@ -36,6 +36,10 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
+const TRACE: (&str, &str) = (
+    "traceparent",
+    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+);
 const KEY: [u8; 32] = [7; 32];
 const TIMEOUT_MS: u64 = 300;
 const BREAKER_FAILURES: u32 = 3;
@@ -203,14 +207,13 @@ async fn the_shop_is_told_what_is_ordered_and_signed_for() {
         format!("/v1/sales/{sale}/orders"),
         service.token("ann", "claim"),
     );
-    let id = [("x-request-id", "r-1"), ("idempotency-key", "k")];
+    let id = [("x-request-id", "r-1"), ("idempotency-key", "k"), TRACE];
     let body = Some(json!({ "quantity": 1 }));
     let granted = call(service.addr, "POST", &path, Some(&token), &id, body.clone()).await;
     assert_eq!(granted.status, 201, "{granted:?}");
     // Its grant is known here: the shop is not asked again.
     let again = call(service.addr, "POST", &path, Some(&token), &id, body).await;
     assert_eq!((again.status, again.body), (200, granted.body));
-
     let mut asked = std::mem::take(&mut *shop.inside.asked.lock());
     assert_eq!(asked.len(), 1);
     let Asked { uri, headers, body } = asked.remove(0);
@@ -218,6 +221,7 @@ async fn the_shop_is_told_what_is_ordered_and_signed_for() {
     let header = |name: &str| headers[name].to_str().unwrap();
     assert_eq!(header("host"), shop.addr.to_string());
     assert_eq!(header("content-type"), "application/json");
+    assert_eq!(header(TRACE.0), TRACE.1);
     assert_eq!(header("webhook-timestamp"), (START_MS / 1_000).to_string());
     let said: Value = serde_json::from_slice(&body).unwrap();
     let expected = json!({

@@ -23,5 +23,6 @@ pub mod rows;
 pub mod settlement;
 pub mod split;
 pub mod time;
+pub mod trace_context;
 pub mod waiting;
 mod words;

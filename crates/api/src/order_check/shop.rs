@@ -19,6 +19,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use qiang_core::trace_context::TraceContext;
 use tokio::net::TcpStream;
 use tokio_util::io::InspectReader;
 
@@ -54,6 +55,8 @@ pub(super) struct Question {
     /// Seconds since 1970.
     pub(super) timestamp: i64,
     pub(super) body: Bytes,
+    /// The trace that it belongs to.
+    pub(super) trace: Option<Arc<TraceContext>>,
 }
 
 impl Shop {
@@ -136,6 +139,7 @@ impl Shop {
             id,
             timestamp,
             body,
+            trace,
         } = question;
         let mut signed = hmac::Context::with_key(&self.key);
         signed.update(format!("{id}.{timestamp}.").as_bytes());
@@ -147,13 +151,16 @@ impl Shop {
             .rsplit_once('@')
             .map_or(authority, |(_, host)| host);
         let path = self.uri.path_and_query().map_or("/", |it| it.as_str());
-        let request = Request::post(path)
+        let mut request = Request::post(path)
             .header(HOST, host)
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, concat!("qiang/", env!("CARGO_PKG_VERSION")))
             .header("webhook-id", id)
             .header("webhook-timestamp", *timestamp)
             .header("webhook-signature", format!("v1,{signature}"));
+        for (name, value) in trace.iter().flat_map(|trace| trace.headers()) {
+            request = request.header(name, value);
+        }
         Ok(request.body(Full::new(body.clone()))?)
     }
 }
@@ -210,6 +217,7 @@ mod tests {
             id: "msg_1".to_owned(),
             timestamp: 0,
             body: Bytes::from_static(b"{}"),
+            trace: None,
         };
         shop.ask(&question).await.unwrap();
         let again = shop.ask(&question).await;
