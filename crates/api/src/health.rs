@@ -138,7 +138,7 @@ pub(crate) async fn healthz() -> &'static str {
 
 /// Test-writes every partition, at most once a second: 200 while any of them grants, or the one that is asked for.
 ///
-/// It lists the partitions that are not ready, and why. Block it publicly.
+/// It lists the partitions that are not ready, and why. It is served where operators are, at `admin.listen`.
 #[utoipa::path(get, path = "/readyz", tag = "operation", security(()), params(ReadyQuery),
     operation_id = "checkReadiness",
     responses((status = 200, body = ReadyBody), (status = 503, body = ReadyBody),
@@ -196,6 +196,8 @@ fn unknown() -> Problem {
 }
 
 /// Counters and measurements, for Prometheus.
+///
+/// They are served where operators are, at `admin.listen`.
 #[utoipa::path(get, path = "/metrics", tag = "operation", security(()),
     operation_id = "readMetrics",
     responses((status = 200, body = String, content_type = "text/plain")))]

@@ -38,6 +38,7 @@ mod payments;
 mod payouts;
 mod places;
 mod problem;
+mod profile;
 mod readiness;
 mod red_packets;
 mod refusal;
@@ -66,6 +67,6 @@ pub use self::{
     gauges::{Disk, Gauges, PartitionReport, TransportReport},
     request_id::current_trace,
     router::document,
-    server::{Role, Running, Server},
+    server::{Admin, Listeners, Role, Running, Server},
     token::TokenIssuer,
 };

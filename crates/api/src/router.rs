@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::{Router, extract::FromRef, routing::post};
+use axum::{
+    Router,
+    extract::FromRef,
+    routing::{get, post},
+};
 use serde_json::Value;
 use utoipa::{
     OpenApi,
@@ -21,7 +25,7 @@ use crate::{
     health::{self, Operation},
     invitation, lists, orders, pages, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    red_packets, sale_orders, sales, tickets,
+    profile, red_packets, sale_orders, sales, tickets,
 };
 
 /// The document, before the routes are added.
@@ -37,7 +41,18 @@ use crate::{
     `Cache-Control: no-store`, unless it says otherwise."), security(("bearer" = [])))]
 struct Document;
 
-fn routes() -> OpenApiRouter<Arc<App>> {
+/// Which of the routes a listener has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// What is for everybody.
+    Public,
+    /// What is for operators, with profiles.
+    Operation,
+    /// Both, without profiles.
+    All,
+}
+
+fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
     let description = "A JWT: `sub` is the user, `exp` is required, `scope` has words of claim, send, deposit, \
         withdraw, pay, campaigns:write, campaigns:write:any, read:any, admin. Where an operation names several \
         scopes, one of them is needed: which one depends on whose it is. `admin` allows all but claim and send. \
@@ -85,20 +100,24 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::close))
         .routes(routes!(invitation::create))
         .routes(routes!(campaigns::archive))
-        .merge(operation_routes())
+        .merge(common_routes(served))
 }
 
 /// The routes of every process that listens.
-fn operation_routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S>
+fn common_routes<S: Clone + Send + Sync + 'static>(served: Served) -> OpenApiRouter<S>
 where
     Operation: FromRef<S>,
 {
-    OpenApiRouter::new()
+    let router = OpenApiRouter::new()
         .routes(routes!(health::healthz))
-        .routes(routes!(health::readyz))
-        .routes(routes!(health::metrics))
         .routes(routes!(pages::list))
-        .routes(routes!(pages::one))
+        .routes(routes!(pages::one));
+    match served {
+        Served::Public => router,
+        Served::Operation | Served::All => router
+            .routes(routes!(health::readyz))
+            .routes(routes!(health::metrics)),
+    }
 }
 
 /// The OpenAPI document.
@@ -108,21 +127,25 @@ pub fn document() -> Value {
 
 /// What the annotations of the handlers say.
 pub(crate) fn collected() -> utoipa::openapi::OpenApi {
-    routes().split_for_parts().1
+    routes(Served::All).split_for_parts().1
 }
 
-pub(crate) fn router(app: Arc<App>) -> Result<Router, UsageError> {
+/// The page that shows the document, and the document.
+fn docs<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    SwaggerUi::new("/docs")
+        .external_url_unchecked("/openapi.json", document())
+        .into()
+}
+
+pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError> {
     let cors = cors::layer(app.config.server.origins()?);
-    let (mut router, _) = routes().split_for_parts();
+    let (mut router, _) = routes(served).split_for_parts();
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
-    let docs: Router<Arc<App>> = SwaggerUi::new("/docs")
-        .external_url_unchecked("/openapi.json", document())
-        .into();
     let router = router
         .method_not_allowed_fallback(method_not_allowed)
-        .merge(docs)
+        .merge(docs())
         .fallback(not_found)
         .with_state(app);
     Ok(match cors {
@@ -131,20 +154,36 @@ pub(crate) fn router(app: Arc<App>) -> Result<Router, UsageError> {
     })
 }
 
-/// The document of the routes for operators alone.
-pub(crate) fn operation_document() -> utoipa::openapi::OpenApi {
-    operation_routes::<Operation>().split_for_parts().1
+/// What a service has for its operators alone.
+pub(crate) fn admin_router(app: &Arc<App>) -> Router {
+    let router = operator_routes(Served::Operation).merge(docs());
+    router
+        .fallback(not_found)
+        .with_state(Operation::from_ref(app))
 }
 
-/// The routes for operators alone. `starting` answers everything else until the service can.
-pub(crate) fn operation_router(operation: Operation, starting: bool) -> Router {
-    let (router, _) = operation_routes().split_for_parts();
-    let router = router.method_not_allowed_fallback(method_not_allowed);
+/// The document of the routes of a process without claims.
+pub(crate) fn operation_document() -> utoipa::openapi::OpenApi {
+    common_routes::<Operation>(Served::All).split_for_parts().1
+}
+
+/// The routes of a process that takes no claims. `starting` answers everything else until the service can.
+pub(crate) fn operation_router(operation: Operation, starting: bool, served: Served) -> Router {
+    let router = operator_routes(served);
     let router = match starting {
         true => router.fallback(not_started),
         false => router.fallback(not_found),
     };
     router.with_state(operation)
+}
+
+fn operator_routes(served: Served) -> Router<Operation> {
+    let (router, _) = common_routes(served).split_for_parts();
+    let router = router.method_not_allowed_fallback(method_not_allowed);
+    match served {
+        Served::Operation => router.route("/debug/pprof/profile", get(profile::take)),
+        Served::Public | Served::All => router,
+    }
 }
 
 async fn not_started() -> Problem {

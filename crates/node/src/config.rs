@@ -11,11 +11,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use qiang_api::UsageError;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
     PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, WaitingConfig,
 };
+use qiang_api::{Admin, UsageError};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use self::source::Sources;
@@ -34,6 +34,7 @@ pub const DEFAULTS: &str = include_str!("config.default.toml");
 #[expect(missing_docs, reason = "config.default.toml is the documentation")]
 pub struct Config {
     pub server: ServerConfig,
+    pub admin: AdminConfig,
     pub engine: EngineConfig,
     pub ledger: LedgerConfig,
     pub settlement: SettlementConfig,
@@ -47,6 +48,14 @@ pub struct Config {
     pub payments: PaymentsConfig,
     pub waiting: WaitingConfig,
     pub log: LogConfig,
+}
+
+/// `[admin]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct AdminConfig {
+    pub listen: Admin<SocketAddr>,
 }
 
 /// `[engine]`
@@ -220,6 +229,11 @@ impl Config {
         self.redis.check()?;
         self.settlement.check()?;
         self.server.check()?;
+        if self.admin.listen == Admin::Apart(self.server.listen) && self.server.listen.port() != 0 {
+            return Err(UsageError::new(
+                "admin.listen is where server.listen is: write `server` if operators are to be served there",
+            ));
+        }
         self.limits.check()?;
         self.tickets.check()?;
         self.order_check.check()?;
@@ -314,6 +328,8 @@ mod tests {
         check("QIANG__LOG__FORMAT", "xml", "format");
         check("QIANG__LOG__COLOR", "red", "color");
         check("QIANG__WORKER__LISTEN", "here", "worker.listen");
+        check("QIANG__ADMIN__LISTEN", "here", "admin.listen");
+        check("QIANG__ADMIN__LISTEN", "127.0.0.1:8080", "write `server`");
     }
 
     #[test]
@@ -360,6 +376,24 @@ mod tests {
         check("[server]\nlisten = ?\n", &[], 2, &[]);
         check("", &[("QIANG__LOG__FORMAT", "xml")], 0, &["text", "json"]);
         check("", &[("QIANG__SERVER__LISTN", "x")], 0, &["`listen`"]);
+    }
+
+    #[test]
+    fn operators_have_a_place_of_their_own_unless_it_is_said() {
+        let listen = |pairs: &[(&str, &str)]| {
+            let config = Config::read(None, env(pairs), &[]).unwrap();
+            config.admin.listen
+        };
+        let key = "QIANG__ADMIN__LISTEN";
+        let own: SocketAddr = "127.0.0.1:8082".parse().unwrap();
+        assert_eq!(listen(&[]), Admin::Apart(own));
+        assert_eq!(listen(&[(key, "")]), Admin::Nowhere);
+        assert_eq!(listen(&[(key, "server")]), Admin::Shared);
+        let free = [
+            (key, "127.0.0.1:0"),
+            ("QIANG__SERVER__LISTEN", "127.0.0.1:0"),
+        ];
+        assert_eq!(listen(&free), Admin::Apart("127.0.0.1:0".parse().unwrap()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use qiang_api::{Role, Scope, TokenIssuer, UsageError, check_key, config::Secret};
+use qiang_api::{Admin, Role, Scope, TokenIssuer, UsageError, check_key, config::Secret};
 use qiang_core::{id::UserId, ports::Clock as _};
 use qiang_embedded::SystemClock;
 use tokio::runtime::{Builder, Runtime};
@@ -15,7 +15,7 @@ use crate::{
     logging::Logging,
     server::Server,
     signals::{Request, Signals, Stop},
-    starting::{self, Socket},
+    starting::{self, Socket, Sockets},
 };
 
 /// How long the token of a development key is valid.
@@ -38,14 +38,17 @@ pub fn serve(
         // The handlers stand before the service does: a signal during the start is not lost.
         let mut signals = Signals::register()?;
         check_key(&config.auth)?;
-        let socket = Socket::bind(config.server.listen, "server.listen").await?;
+        let sockets = Sockets::bind(&config).await?;
         let open = async || Backend::open(&config).await;
-        let opened = starting::open(&config.server, Some(&socket), &mut signals, open).await?;
+        let opened = starting::open(&config.server, Some(&sockets), &mut signals, open).await?;
         let Some(backend) = opened else {
             return Ok(());
         };
         let drain_delay = Duration::from_millis(config.server.drain_delay_ms);
-        let running = Server::start(config, backend, socket.into_listener()?).await?;
+        let listeners = sockets.listeners()?;
+        // The service closes them when it stops, and then nobody listens any more.
+        drop(sockets);
+        let running = Server::start(config, backend, listeners).await?;
         on_start(running.addr());
         let obey = |request| match request {
             Request::Reload => {
@@ -98,21 +101,24 @@ pub fn settle(load: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
     let logging = Logging::start(&config.log)?;
     runtime()?.block_on(async {
         let mut signals = Signals::register()?;
-        let socket = match config.worker.listen {
-            Some(listen) => Some(Socket::bind(listen, "worker.listen").await?),
+        let sockets = match config.worker.listen {
+            Some(listen) => Some(Sockets {
+                public: Socket::bind(listen, "worker.listen").await?,
+                admin: Admin::Shared,
+            }),
             None => None,
         };
         let open = async || distributed::settle(&config, Arc::new(SystemClock)).await;
-        let opened = starting::open(&config.server, socket.as_ref(), &mut signals, open).await?;
+        let opened = starting::open(&config.server, sockets.as_ref(), &mut signals, open).await?;
         let Some(worker) = opened else {
             return Ok(());
         };
-        let serve = |socket: Socket| {
-            let (config, listener) = (config.server.clone(), socket.into_listener()?);
+        let serve = |sockets: Sockets| {
+            let (config, listeners) = (config.server.clone(), sockets.listeners()?);
             let gauges = worker.clone();
-            qiang_api::Server::start_operation(config, Role::Worker, gauges, listener)
+            qiang_api::Server::start_operation(config, Role::Worker, gauges, listeners)
         };
-        let running = socket.map(serve).transpose()?;
+        let running = sockets.map(serve).transpose()?;
         tracing::info!("settling");
         let obey = |request| match request {
             Request::Reload => reload(&load, &logging, "log.level", |_| Ok(())),

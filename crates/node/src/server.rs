@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use qiang_api::Listeners;
 use qiang_control::{
     discards::Discarder,
     drafts::DraftOpener,
@@ -11,7 +12,6 @@ use qiang_control::{
     packets::PacketCloser,
     waiting::{self, WaitingPorts},
 };
-use tokio::net::TcpListener;
 
 use crate::{
     backend::Backend,
@@ -26,7 +26,7 @@ const DRAFTS_MAX: Duration = Duration::from_secs(5);
 pub struct Server;
 
 impl Server {
-    /// Starts serving on `listener`, on the current runtime. `config.server.listen` and `config.engine` are the
+    /// Starts serving on these listeners, on the current runtime. `config.server.listen` and `config.engine` are the
     /// caller's business and not looked at.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Server {
     pub async fn start(
         config: Config,
         backend: Backend,
-        listener: TcpListener,
+        listeners: impl Into<Listeners>,
     ) -> anyhow::Result<Running> {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
         let ports = backend.ports.clone();
@@ -61,7 +61,7 @@ impl Server {
         let keys_kept_ms = config.limits.keys_kept_ms;
         let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
         let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
-        let api = qiang_api::Server::start(config.api(), ports, listener)?;
+        let api = qiang_api::Server::start(config.api(), ports, listeners)?;
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
@@ -93,6 +93,12 @@ impl Running {
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.api.addr()
+    }
+
+    /// Where operators are served, if that is a listener of its own.
+    #[must_use]
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.api.admin_addr()
     }
 
     /// Says on `/readyz` from here on that it is not ready, and serves on.

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
-use qiang_api::{Gauges, Role, config::ServerConfig};
+use qiang_api::{Admin, Gauges, Listeners, Role, config::ServerConfig};
 use qiang_core::{
     event::{PartitionId, Seq},
     ports::{LedgerError, QuarantineCount},
@@ -12,7 +12,10 @@ use qiang_core::{
 use qiang_ledger::OpenError;
 use tokio::net::TcpListener;
 
-use crate::signals::{Request, Signals};
+use crate::{
+    config::Config,
+    signals::{Request, Signals},
+};
 
 /// The pause before the next attempt.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -25,14 +28,15 @@ impl Socket {
     pub(crate) async fn bind(addr: SocketAddr, key: &str) -> anyhow::Result<Self> {
         let bound = TcpListener::bind(addr).await;
         let bound = bound.and_then(TcpListener::into_std);
+        let bound = bound.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => anyhow::anyhow!(
+                "{error}; a second process on this machine needs an address of its own"
+            ),
+            _ => error.into(),
+        });
         Ok(Self(
             bound.with_context(|| format!("listen on {addr} ({key})"))?,
         ))
-    }
-
-    /// The listener for good.
-    pub(crate) fn into_listener(self) -> io::Result<TcpListener> {
-        TcpListener::from_std(self.0)
     }
 
     fn listener(&self) -> io::Result<TcpListener> {
@@ -40,14 +44,45 @@ impl Socket {
     }
 }
 
-/// Opens what a process works on. While the ledger is down, `socket` says so. None if the process was asked to stop
+/// Where a process listens.
+pub(crate) struct Sockets {
+    pub(crate) public: Socket,
+    pub(crate) admin: Admin<Socket>,
+}
+
+impl Sockets {
+    /// Listens where a node does.
+    pub(crate) async fn bind(config: &Config) -> anyhow::Result<Self> {
+        let public = Socket::bind(config.server.listen, "server.listen").await?;
+        let admin = match config.admin.listen {
+            Admin::Apart(addr) => Admin::Apart(Socket::bind(addr, "admin.listen").await?),
+            Admin::Shared => Admin::Shared,
+            Admin::Nowhere => Admin::Nowhere,
+        };
+        Ok(Self { public, admin })
+    }
+
+    /// Listeners on them, which may be several one after another.
+    pub(crate) fn listeners(&self) -> io::Result<Listeners> {
+        Ok(Listeners {
+            public: self.public.listener()?,
+            admin: match &self.admin {
+                Admin::Apart(socket) => Admin::Apart(socket.listener()?),
+                Admin::Shared => Admin::Shared,
+                Admin::Nowhere => Admin::Nowhere,
+            },
+        })
+    }
+}
+
+/// Opens what a process works on. While the ledger is down, `sockets` say so. None if the process was asked to stop
 /// meanwhile.
 ///
 /// # Errors
 /// Whatever `open` fails with and another attempt would fail with as well.
 pub(crate) async fn open<T>(
     config: &ServerConfig,
-    socket: Option<&Socket>,
+    sockets: Option<&Sockets>,
     signals: &mut Signals,
     open: impl AsyncFn() -> anyhow::Result<T>,
 ) -> anyhow::Result<Option<T>> {
@@ -70,12 +105,12 @@ pub(crate) async fn open<T>(
         } else {
             tracing::error!(reason, "the ledger is down: waiting for it");
             let gauges = Arc::new(Waiting(Mutex::new(reason)));
-            let serve = |socket: &Socket| {
-                let listener = socket.listener()?;
-                let gauges = gauges.clone();
-                qiang_api::Server::start_operation(config.clone(), Role::Starting, gauges, listener)
+            let serve = |sockets: &Sockets| {
+                let (config, gauges) = (config.clone(), gauges.clone());
+                let listeners = sockets.listeners()?;
+                qiang_api::Server::start_operation(config, Role::Starting, gauges, listeners)
             };
-            waiting = Some((Arc::clone(&gauges), socket.map(serve).transpose()?));
+            waiting = Some((Arc::clone(&gauges), sockets.map(serve).transpose()?));
         }
         tokio::select! {
             _ = signals.stop(decline) => break None,

@@ -9,7 +9,7 @@ use crate::backend::BackendArgs;
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     backend: BackendArgs,
-    /// Serve /healthz, /readyz and /metrics here instead of at `worker.listen`.
+    /// Serve /healthz, /readyz, /metrics and profiles here instead of at `worker.listen`.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
 }

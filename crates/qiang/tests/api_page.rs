@@ -71,7 +71,11 @@ async fn the_commands_of_the_page_do_what_it_says() {
             data.to_str().unwrap(),
         ];
         let secret = secret.to_str().unwrap();
-        common::qiang(&at, &args, &[("QIANG__AUTH__HS256_SECRET_FILE", secret)])
+        let env = [
+            ("QIANG__AUTH__HS256_SECRET_FILE", secret),
+            ("QIANG__ADMIN__LISTEN", "server"),
+        ];
+        common::qiang(&at, &args, &env)
     };
     let is_up = |at: &Resources| TcpStream::connect(at.addr()).is_ok();
     let service = ServerProcess::builder(command).ready(is_up).start();

@@ -17,8 +17,10 @@ pub mod spread;
 
 pub use clock::ManualClock;
 
-/// Variables that turn off the limits of users and addresses of a node whose whole load is one program's.
-pub const NO_LIMITS: [(&str, &str); 7] = [
+/// Variables that turn off the limits of users and addresses of a node whose whole load is one program's, and have it
+/// listen on one port alone.
+pub const NO_LIMITS: [(&str, &str); 8] = [
+    ("QIANG__ADMIN__LISTEN", "server"),
     ("QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND", "0"),
     ("QIANG__LIMITS__CLAIMS_PER_ADDRESS_PER_SECOND", "0"),
     ("QIANG__LIMITS__READS_PER_USER_PER_SECOND", "0"),

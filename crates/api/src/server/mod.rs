@@ -1,17 +1,20 @@
 //! The running API: on a listener, until it is stopped.
 
+mod admin;
 mod connection_limits;
 mod connections;
 mod guard;
 mod parser;
 mod tls;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use axum::Router;
 use tls::Tls;
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+pub use self::admin::{Admin, Listeners};
 
 use crate::{
     app::{App, Ports},
@@ -22,7 +25,7 @@ use crate::{
     limits::Limits,
     metrics::Metrics,
     readiness::Readiness,
-    router::{collected, operation_document, operation_router, router},
+    router::{Served, admin_router, collected, operation_document, operation_router, router},
 };
 
 /// How often metrics are folded.
@@ -42,33 +45,44 @@ pub enum Role {
 pub struct Server;
 
 impl Server {
-    /// Starts serving on `listener`, on the current runtime. `config.server.listen` is the caller's business and not
-    /// looked at.
+    /// Starts serving on these listeners, on the current runtime. With one listener alone, it serves everything that
+    /// is safe to serve there: what is for operators too, but for profiles. `config.server.listen` is the caller's
+    /// business and not looked at.
     ///
     /// # Errors
     /// When there is no key to check tokens with, or the certificate cannot be used.
-    pub fn start(config: Config, ports: Ports, listener: TcpListener) -> anyhow::Result<Running> {
+    pub fn start(
+        config: Config,
+        ports: Ports,
+        listeners: impl Into<Listeners>,
+    ) -> anyhow::Result<Running> {
+        let Listeners { public, admin } = listeners.into();
         let app = Arc::new(App::new(config, ports, Metrics::new(&collected()))?);
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
         let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
         let verifier = Some(Arc::clone(&app.verifier));
         let limits = Some(Arc::clone(&app.limits));
-        let router = router(app)?;
+        let admin = admin.map(|listener| (admin_router(&app), listener));
+        let router = router(app, admin.served())?;
         let upkeep = move || upkeep.upkeep();
         let parts = (metrics, readiness, verifier);
-        start(server, parts, limits, router, listener, upkeep)
+        start(server, parts, limits, (router, public), admin, upkeep)
     }
 
-    /// Starts serving `/healthz`, `/readyz` and `/metrics` alone on `listener`, on the current runtime.
+    /// Starts serving `/healthz`, `/readyz` and `/metrics` alone on these listeners, on the current runtime.
     ///
     /// # Errors
-    /// When the listener cannot be used.
+    /// When a listener cannot be used.
     pub fn start_operation(
-        config: ServerConfig,
+        mut config: ServerConfig,
         role: Role,
         gauges: Arc<dyn Gauges>,
-        listener: TcpListener,
+        listeners: impl Into<Listeners>,
     ) -> anyhow::Result<Running> {
+        let Listeners { public, admin } = listeners.into();
+        if role == Role::Worker {
+            config.request_timeout_ms = admin::request_timeout_ms(&config);
+        }
         let operation = Operation {
             metrics: Arc::new(Metrics::new(&operation_document())),
             readiness: Arc::default(),
@@ -77,11 +91,17 @@ impl Server {
             waiting: None,
         };
         let (metrics, readiness) = (operation.metrics.clone(), operation.readiness.clone());
-        let router = operation_router(operation, role == Role::Starting);
+        let routes = |served| operation_router(operation.clone(), role == Role::Starting, served);
+        let admin = admin.map(|listener| (routes(Served::Operation), listener));
+        let router = routes(match role {
+            Role::Starting => admin.served(),
+            // Nobody else is served there.
+            Role::Worker => Served::Operation,
+        });
         let folded = Arc::clone(&metrics);
         let upkeep = move || folded.upkeep();
         let parts = (metrics, readiness, None);
-        start(config, parts, None, router, listener, upkeep)
+        start(config, parts, None, (router, public), admin, upkeep)
     }
 }
 
@@ -89,12 +109,10 @@ fn start(
     config: ServerConfig,
     (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<CurrentVerifier>>),
     limits: Option<Arc<Limits>>,
-    router: Router,
-    listener: TcpListener,
+    (router, listener): (Router, TcpListener),
+    admin: Admin<(Router, TcpListener)>,
     upkeep: impl Fn() + Send + Sync + 'static,
 ) -> anyhow::Result<Running> {
-    let addr = listener.local_addr()?;
-    let (stop, stopping) = watch::channel(false);
     let tls = Tls::new(&config)?.map(Arc::new);
     let (certificate, shown) = (tls.clone(), Arc::clone(&metrics));
     let upkeep = move || {
@@ -103,24 +121,70 @@ fn start(
         }
         upkeep();
     };
+    let admin = match admin {
+        Admin::Apart((router, listener)) => {
+            let (config, metrics) = (admin::config(&config), Arc::clone(&metrics));
+            let listening = Listening::start(config, metrics, None, None, router, listener)?;
+            tracing::info!(addr = %listening.addr, "serving operators");
+            if !listening.addr.ip().is_loopback() {
+                tracing::warn!(
+                    "admin.listen is no loopback address: let operators' machines alone reach it"
+                );
+            }
+            Some(listening)
+        }
+        Admin::Shared | Admin::Nowhere => None,
+    };
     let over_tls = tls.is_some();
-    let accepting = connections::serve(config, metrics, limits, tls, router, listener, stopping);
-    tracing::info!(%addr, over_tls, "serving");
+    let public = Listening::start(config, metrics, limits, tls, router, listener)?;
+    tracing::info!(addr = %public.addr, over_tls, "serving");
     Ok(Running {
-        addr,
-        stop,
-        accepting: tokio::spawn(accepting),
+        public,
+        admin,
         upkeep: tokio::spawn(repeat(Arc::new(upkeep))),
         readiness,
         verifier,
     })
 }
 
-/// A running API. Dropped, it goes on until its runtime ends.
-pub struct Running {
+/// A listener that is served.
+struct Listening {
     addr: SocketAddr,
     stop: watch::Sender<bool>,
     accepting: JoinHandle<connections::Leftover>,
+}
+
+impl Listening {
+    fn start(
+        config: ServerConfig,
+        metrics: Arc<Metrics>,
+        limits: Option<Arc<Limits>>,
+        tls: Option<Arc<Tls>>,
+        router: Router,
+        listener: TcpListener,
+    ) -> io::Result<Self> {
+        let addr = listener.local_addr()?;
+        let (stop, stopping) = watch::channel(false);
+        let accepting =
+            connections::serve(config, metrics, limits, tls, router, listener, stopping);
+        Ok(Self {
+            addr,
+            stop,
+            accepting: tokio::spawn(accepting),
+        })
+    }
+
+    /// Stops accepting, and answers what is in flight.
+    async fn stop(self) -> anyhow::Result<connections::Leftover> {
+        self.stop.send_replace(true);
+        self.accepting.await.context("the accept loop failed")
+    }
+}
+
+/// A running API. Dropped, it goes on until its runtime ends.
+pub struct Running {
+    public: Listening,
+    admin: Option<Listening>,
     upkeep: JoinHandle<()>,
     readiness: Arc<Readiness>,
     /// Where tokens are checked.
@@ -130,7 +194,12 @@ pub struct Running {
 impl Running {
     /// Where it listens.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.public.addr
+    }
+
+    /// Where operators are served, if that is a listener of its own.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|admin| admin.addr)
     }
 
     /// Says on `/readyz` from here on that it is not ready, and serves on.
@@ -160,8 +229,11 @@ impl Running {
     ) -> anyhow::Result<()> {
         // Streams end by it.
         self.readiness.drain();
-        self.stop.send_replace(true);
-        let leftover = self.accepting.await.context("the accept loop failed")?;
+        let leftover = self.public.stop().await?;
+        // Operators see how the others are answered.
+        if let Some(admin) = self.admin {
+            admin.stop().await?.finish().await;
+        }
         self.upkeep.abort();
         let closed = close.await;
         leftover.finish().await;
