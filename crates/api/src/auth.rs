@@ -5,6 +5,8 @@
 
 mod claims;
 mod current;
+mod fetched;
+mod jwks_url;
 mod keys;
 mod revoked;
 
@@ -142,9 +144,9 @@ pub(crate) struct Verifier {
 }
 
 impl Verifier {
-    pub(crate) fn new(config: &AuthConfig) -> anyhow::Result<Self> {
+    fn new(config: &AuthConfig, keys: Keys) -> anyhow::Result<Self> {
         Ok(Self {
-            keys: Arc::new(Keys::new(config)?),
+            keys: Arc::new(keys),
             rules: Arc::new(Rules::new(config)),
             revoked: Arc::new(Revoked::read(&config.revoked_file)?),
             sealer: Sealer::new(config)?.map(Arc::new),
@@ -178,9 +180,10 @@ impl Verifier {
 /// Checks that the configuration has a key to check tokens with, before anything is opened.
 ///
 /// # Errors
-/// [`UsageError`] when it has none, or more than one, or a weak one; others when a file cannot be read.
+/// [`UsageError`] when it has none, or more than one, or a weak one; others when a file cannot be read. Nothing is
+/// fetched from a URL.
 ///
 /// [`UsageError`]: crate::UsageError
 pub fn check_key(config: &AuthConfig) -> anyhow::Result<()> {
-    Verifier::new(config).map(drop)
+    Verifier::new(config, Keys::new(config)?).map(drop)
 }

@@ -80,7 +80,7 @@ const WAITING_DECIDED: Labelled = (
 );
 const TOKEN_FILE_FAILING: Labelled = (
     "qiang_token_file_failing",
-    "1 while a file of keys or of revoked tokens cannot be used, and what was read before counts",
+    "1 while keys or revoked tokens cannot be read or fetched again, and those from before count",
 );
 const CERTIFICATE_FAILING: Labelled = (
     "qiang_certificate_failing",

@@ -1,18 +1,22 @@
 //! The verifier in force. SIGHUP replaces all of it. A file of keys or of revoked tokens that changes replaces what was
-//! read from it, without a signal.
+//! read from it, without a signal, and so does a set of keys at a URL.
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
+use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
-use super::{Verifier, keys::Keys, revoked::Revoked};
+use super::{Verifier, fetched::Fetched, jwks_url::JwksUrl, keys::Keys, revoked::Revoked};
 use crate::{config::AuthConfig, watched_file::WatchedFile};
 
 /// Another verifier after a reload; requests read it without a lock.
 pub(crate) struct CurrentVerifier {
     verifier: ArcSwap<Verifier>,
     source: Mutex<Source>,
+    /// Told when the set at the URL may have a key that is not known here.
+    refetch: Arc<Notify>,
 }
 
 /// Where it came from.
@@ -20,6 +24,8 @@ struct Source {
     config: AuthConfig,
     jwks: WatchedFile,
     revoked: WatchedFile,
+    /// Where keys are at a URL.
+    fetched: Option<Fetched>,
 }
 
 impl CurrentVerifier {
@@ -28,10 +34,12 @@ impl CurrentVerifier {
     /// # Errors
     /// As [`Verifier::new`].
     pub(crate) fn new(config: &AuthConfig) -> anyhow::Result<Self> {
-        let (source, verifier) = read(config)?;
+        let refetch = Arc::default();
+        let (source, verifier) = read(config, &refetch, None)?;
         Ok(Self {
             verifier: ArcSwap::from_pointee(verifier),
             source: Mutex::new(source),
+            refetch,
         })
     }
 
@@ -46,9 +54,12 @@ impl CurrentVerifier {
     /// As [`Verifier::new`]; the one before stays.
     pub(crate) fn reload(&self, config: &AuthConfig) -> anyhow::Result<()> {
         let mut source = self.source.lock();
-        let (fresh, verifier) = read(config)?;
+        let same = source.config.jwks_url == config.jwks_url;
+        let fetched = source.fetched.clone().filter(|_| same);
+        let (fresh, verifier) = read(config, &self.refetch, fetched)?;
         *source = fresh;
         self.verifier.store(Arc::new(verifier));
+        self.refetch.notify_one();
         Ok(())
     }
 
@@ -60,6 +71,7 @@ impl CurrentVerifier {
             config,
             jwks,
             revoked,
+            fetched,
         } = &mut *source;
         let read_keys = || Keys::new(config);
         let fresh_keys = jwks.if_changed("auth.jwks_file", &config.jwks_file, read_keys);
@@ -73,18 +85,104 @@ impl CurrentVerifier {
             verifier.log();
             self.verifier.store(Arc::new(verifier));
         }
-        jwks.failing || revoked.failing
+        let overdue = fetched.as_ref().is_some_and(|it| it.is_overdue(config));
+        jwks.failing || revoked.failing || overdue
+    }
+
+    /// Fetches the set of keys again and again, where one is at a URL. Does not end.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let mut place = None;
+        loop {
+            let next = {
+                let source = self.source.lock();
+                let next = |it: &Fetched| it.next(&source.config);
+                source.fetched.as_ref().map(next)
+            };
+            let Some((soonest, due)) = next else {
+                self.refetch.notified().await;
+                continue;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {}
+                () = self.refetch.notified() => tokio::time::sleep_until(soonest).await,
+            }
+            let url = self.source.lock().config.jwks_url.clone();
+            if url.is_empty() {
+                continue;
+            }
+            if place.as_ref().is_none_or(|(of, _)| *of != url) {
+                // It was made once, at the start.
+                let Ok(made) = JwksUrl::new(&url) else {
+                    continue;
+                };
+                place = Some((url.clone(), made));
+            }
+            if let Some((_, place)) = &place {
+                let fetched = place.fetch().await;
+                let this = Arc::clone(&self);
+                // A file may be written. A panic there is reported by its hook.
+                let take = move || this.take(&url, fetched);
+                drop(tokio::task::spawn_blocking(take).await);
+            }
+        }
+    }
+
+    /// Takes a set that was fetched into use, if it can be used.
+    fn take(&self, url: &str, answer: anyhow::Result<Bytes>) {
+        let mut source = self.source.lock();
+        let Source {
+            config, fetched, ..
+        } = &mut *source;
+        // Another URL may be configured meanwhile.
+        let Some(fetched) = fetched.as_mut().filter(|_| config.jwks_url == url) else {
+            return;
+        };
+        let read = answer.and_then(|set| match set == fetched.set {
+            true => Ok(None),
+            false => Ok(Some((Keys::of_fetched(&set, config, &self.refetch)?, set))),
+        });
+        match read {
+            Ok(None) => fetched.succeeded(config, None),
+            Ok(Some((keys, set))) => {
+                fetched.succeeded(config, Some(set));
+                let mut verifier = Verifier::clone(&self.verifier.load());
+                verifier.keys = Arc::new(keys);
+                verifier.log();
+                self.verifier.store(Arc::new(verifier));
+            }
+            Err(error) => fetched.failed(config, &error),
+        }
     }
 }
 
-/// What is configured. The versions are taken first: what changes while it is read is read again.
-fn read(config: &AuthConfig) -> anyhow::Result<(Source, Verifier)> {
+/// What is configured. The versions are taken first: what changes while it is read is read again. A set at a URL is
+/// fetched, unless it was `fetched` already.
+fn read(
+    config: &AuthConfig,
+    refetch: &Arc<Notify>,
+    fetched: Option<Fetched>,
+) -> anyhow::Result<(Source, Verifier)> {
+    let (jwks, revoked) = (
+        WatchedFile::of(&config.jwks_file),
+        WatchedFile::of(&config.revoked_file),
+    );
+    let mut keys = Keys::new(config)?;
+    let of_fetched = |set: &[u8]| Keys::of_fetched(set, config, refetch);
+    let fetched = match (config.jwks_url.is_empty(), fetched) {
+        (true, _) => None,
+        (false, Some(fetched)) => Some(fetched),
+        (false, None) => Some(Fetched::first(config, |set| of_fetched(set).map(drop))?),
+    };
+    if let Some(fetched) = &fetched {
+        keys = of_fetched(&fetched.set)?;
+    }
     let source = Source {
         config: config.clone(),
-        jwks: WatchedFile::of(&config.jwks_file),
-        revoked: WatchedFile::of(&config.revoked_file),
+        jwks,
+        revoked,
+        fetched,
     };
-    let verifier = Verifier::new(config)?;
+    let verifier = Verifier::new(config, keys)?;
     verifier.log();
     Ok((source, verifier))
 }

@@ -1,7 +1,7 @@
 //! The keys that tokens are checked by: one, or a set (RFC 7517) of which each token names one by its `kid`. A set has
 //! the old key and the new one while keys are changed.
 
-use std::{collections::HashSet, path::Path};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -11,7 +11,9 @@ use jsonwebtoken::{
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyOperations, PublicKeyUse},
 };
 
-use super::TokenFault;
+use tokio::sync::Notify;
+
+use super::{TokenFault, jwks_url};
 use crate::auth_failure::AuthFailure;
 use crate::config::{AuthConfig, Secret, UsageError, check_secret, secret_of};
 
@@ -29,6 +31,8 @@ pub(super) struct Keys {
     /// Headers of tokens whose signature held, the last of each key, and which key that was: issuers write the same
     /// header into all their tokens.
     known_headers: ArcSwap<Vec<(String, usize)>>,
+    /// Told of a `kid` that is not known, where there may be a newer set.
+    unknown_kid: Option<Arc<Notify>>,
 }
 
 #[derive(Debug)]
@@ -41,16 +45,37 @@ struct Key {
 }
 
 impl Keys {
-    /// Those that are configured.
+    /// Those that are configured, but for those at a URL.
     ///
     /// # Errors
     /// [`UsageError`] where there is none, or one that can be guessed or broken; others when a file cannot be read.
     pub(super) fn new(config: &AuthConfig) -> anyhow::Result<Self> {
+        Ok(Self::of(configured(config)?, config))
+    }
+
+    /// Those of a set that was fetched. `unknown_kid` is told of a `kid` that is not among them.
+    ///
+    /// # Errors
+    /// As [`Keys::new`].
+    pub(super) fn of_fetched(
+        set: &[u8],
+        config: &AuthConfig,
+        unknown_kid: &Arc<Notify>,
+    ) -> anyhow::Result<Self> {
+        let keys = read_set(jwks_url::KEY, set, Secrets::PassedOver)?;
         Ok(Self {
-            keys: configured(config)?,
+            unknown_kid: Some(Arc::clone(unknown_kid)),
+            ..Self::of(keys, config)
+        })
+    }
+
+    fn of(keys: Vec<Key>, config: &AuthConfig) -> Self {
+        Self {
+            keys,
             typ: media_type(&config.typ),
             known_headers: ArcSwap::default(),
-        })
+            unknown_kid: None,
+        }
     }
 
     /// The names of those that have one, with blanks between.
@@ -120,10 +145,15 @@ impl Keys {
             ));
         }
         let is_meant = |key: &Key| key.kid.is_none() || key.kid == header.kid;
-        let index = self.keys.iter().position(is_meant).ok_or(TokenFault(
-            AuthFailure::Header,
-            "the token's `kid` does not name a key that is known here",
-        ))?;
+        let index = self.keys.iter().position(is_meant).ok_or_else(|| {
+            if let Some(unknown_kid) = &self.unknown_kid {
+                unknown_kid.notify_one();
+            }
+            TokenFault(
+                AuthFailure::Header,
+                "the token's `kid` does not name a key that is known here",
+            )
+        })?;
         if header.alg != self.keys[index].algorithm {
             return Err(TokenFault(
                 AuthFailure::Header,
@@ -149,23 +179,28 @@ fn configured(config: &AuthConfig) -> anyhow::Result<Vec<Key>> {
         secret_file,
         public_key,
         jwks,
+        !config.jwks_url.is_empty(),
     ];
     match given {
-        [true, false, false, false] => Ok(vec![secret_key(&config.hs256_secret)?]),
-        [false, true, false, false] => {
+        [true, false, false, false, false] => Ok(vec![secret_key(&config.hs256_secret)?]),
+        [false, true, false, false, false] => {
             let none = Secret::default();
             let secret = secret_of(&none, &config.hs256_secret_file, "auth.hs256_secret")?;
             Ok(vec![secret_key(&secret.unwrap_or_default())?])
         }
-        [false, false, true, false] => Ok(vec![public_key_of(&config.public_key_file)?]),
-        [false, false, false, true] => set_of(&config.jwks_file),
-        [false, false, false, false] => Err(UsageError::new(
-            "no key to check tokens with: set auth.hs256_secret_file (or hs256_secret, public_key_file or jwks_file), \
-             or try `qiang serve --dev`",
+        [false, false, true, false, false] => Ok(vec![public_key_of(&config.public_key_file)?]),
+        [false, false, false, true, false] => set_of(&config.jwks_file),
+        [false, false, false, false, true] => {
+            jwks_url::check(&config.jwks_url)?;
+            Ok(Vec::new())
+        }
+        [false, false, false, false, false] => Err(UsageError::new(
+            "no key to check tokens with: set auth.hs256_secret_file (or hs256_secret, public_key_file, jwks_file or \
+             jwks_url), or try `qiang serve --dev`",
         )
         .into()),
         _ => {
-            let keys = "auth.hs256_secret, hs256_secret_file, public_key_file and jwks_file";
+            let keys = "auth.hs256_secret, hs256_secret_file, public_key_file, jwks_file and jwks_url";
             Err(UsageError::new(format!("set only one of {keys}")).into())
         }
     }
@@ -198,32 +233,46 @@ fn public_key_of(file: &Path) -> anyhow::Result<Key> {
     })
 }
 
-/// The keys of a JWK Set that tokens are signed by. Those for something else, and those of a kind that is not known
-/// here, are passed over (RFC 7517, 5).
 fn set_of(file: &Path) -> anyhow::Result<Vec<Key>> {
     const WHAT: &str = "auth.jwks_file";
     let text = std::fs::read(file).with_context(|| format!("{WHAT}: read {}", file.display()))?;
-    let set: JwkSet = serde_json::from_slice(&text).map_err(|error| {
+    Ok(read_set(WHAT, &text, Secrets::Taken)?)
+}
+
+/// What becomes of secrets (`oct`) in a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Secrets {
+    Taken,
+    /// What a URL says is no secret.
+    PassedOver,
+}
+
+/// The keys of a JWK Set that tokens are signed by. Those for something else, and those of a kind that is not known
+/// here, are passed over (RFC 7517, 5). `what` names the set.
+fn read_set(what: &str, text: &[u8], secrets: Secrets) -> Result<Vec<Key>, UsageError> {
+    let set: JwkSet = serde_json::from_slice(text).map_err(|error| {
         // Its text may have a part of a secret.
         let (line, column) = (error.line(), error.column());
         let place = format!("line {line}, column {column}");
-        UsageError::new(format!("{WHAT} is not a JWK Set (RFC 7517): {place}"))
+        UsageError::new(format!("{what} is not a JWK Set (RFC 7517): {place}"))
     })?;
     let mut kids = HashSet::new();
     let mut keys = Vec::new();
     for jwk in &set.keys {
-        let Some(algorithm) = algorithm_of(jwk) else {
+        let is_secret = matches!(jwk.algorithm, AlgorithmParameters::OctetKey(_));
+        let algorithm = algorithm_of(jwk).filter(|_| !is_secret || secrets == Secrets::Taken);
+        let Some(algorithm) = algorithm else {
             continue;
         };
         let kid = jwk.common.key_id.clone();
         let kid = kid.filter(|kid| !kid.is_empty() && kids.insert(kid.clone()));
         let kid = kid.ok_or_else(|| {
-            UsageError::new(format!("{WHAT}: every key needs a `kid` of its own"))
+            UsageError::new(format!("{what}: every key needs a `kid` of its own"))
         })?;
-        let what = format!("{WHAT}: the key `{kid}`");
+        let which = format!("{what}: the key `{kid}`");
         let key = DecodingKey::from_jwk(jwk)
-            .map_err(|_| UsageError::new(format!("{what} is not written in base64url")))?;
-        check_strength(&what, &key)?;
+            .map_err(|_| UsageError::new(format!("{which} is not written in base64url")))?;
+        check_strength(&which, &key)?;
         let kid = Some(kid);
         keys.push(Key {
             kid,
@@ -233,12 +282,17 @@ fn set_of(file: &Path) -> anyhow::Result<Vec<Key>> {
     }
     match keys.len() {
         0 => {
-            let known = "RSA, EC (P-256 or P-384), OKP (Ed25519) or oct";
-            let text = format!("{WHAT} has no key to check signatures with: {known}");
-            Err(UsageError::new(text).into())
+            let known = match secrets {
+                Secrets::Taken => "RSA, EC (P-256 or P-384), OKP (Ed25519) or oct",
+                Secrets::PassedOver => "RSA, EC (P-256 or P-384) or OKP (Ed25519)",
+            };
+            let text = format!("{what} has no key to check signatures with: {known}");
+            Err(UsageError::new(text))
         }
         1..=KEYS_MAX => Ok(keys),
-        _ => Err(UsageError::new(format!("{WHAT} has more than {KEYS_MAX} keys")).into()),
+        _ => Err(UsageError::new(format!(
+            "{what} has more than {KEYS_MAX} keys"
+        ))),
     }
 }
 

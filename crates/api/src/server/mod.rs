@@ -142,6 +142,9 @@ fn start(
         public,
         admin,
         upkeep: tokio::spawn(repeat(Arc::new(upkeep))),
+        following: verifier
+            .clone()
+            .map(|verifier| tokio::spawn(verifier.follow())),
         readiness,
         verifier,
     })
@@ -186,6 +189,8 @@ pub struct Running {
     public: Listening,
     admin: Option<Listening>,
     upkeep: JoinHandle<()>,
+    /// Fetches keys.
+    following: Option<JoinHandle<()>>,
     readiness: Arc<Readiness>,
     /// Where tokens are checked.
     verifier: Option<Arc<CurrentVerifier>>,
@@ -235,6 +240,9 @@ impl Running {
             admin.stop().await?.finish().await;
         }
         self.upkeep.abort();
+        if let Some(following) = self.following {
+            following.abort();
+        }
         let closed = close.await;
         leftover.finish().await;
         closed

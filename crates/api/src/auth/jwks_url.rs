@@ -1,0 +1,167 @@
+//! A set of keys that an identity provider serves at a URL.
+
+use std::{
+    io::Write as _, net::IpAddr, os::unix::fs::OpenOptionsExt as _, path::Path, time::Duration,
+};
+
+use anyhow::{Context as _, anyhow, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, StatusCode, Uri, header};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+
+use crate::config::UsageError;
+
+/// What names it in errors and in the log.
+pub(super) const KEY: &str = "auth.jwks_url";
+/// The time from the first packet to the last byte.
+const FETCH_MAX: Duration = Duration::from_secs(5);
+/// 64 keys of RSA with their certificates have a fraction of it.
+const SET_BYTES_MAX: usize = 256 * 1024;
+
+/// Where a set is fetched.
+pub(super) struct JwksUrl {
+    uri: Uri,
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+}
+
+impl JwksUrl {
+    /// Connects when it fetches.
+    ///
+    /// # Errors
+    /// [`UsageError`] where the URL is none that keys may be taken from.
+    pub(super) fn new(url: &str) -> anyhow::Result<Self> {
+        let uri = check(url)?;
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        // The authorities that this system trusts, or where it lists none, Mozilla's.
+        let provider = aws_lc_rs::default_provider;
+        let builder = match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider())
+        {
+            Ok(builder) => builder,
+            Err(_) => HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider())?,
+        };
+        let builder = match uri.scheme_str() {
+            Some("http") => builder.https_or_http(),
+            _ => builder.https_only(),
+        };
+        let connector = builder.enable_http1().wrap_connector(http);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(0)
+            .build(connector);
+        Ok(Self { uri, client })
+    }
+
+    /// What is there now. Redirects are not followed.
+    ///
+    /// # Errors
+    /// When there is no answer in time, another one than 200, or one that is too long.
+    pub(super) async fn fetch(&self) -> anyhow::Result<Bytes> {
+        let fetched = tokio::time::timeout(FETCH_MAX, self.exchange()).await;
+        fetched.map_err(|_| anyhow!("{KEY}: no answer within {} s", FETCH_MAX.as_secs()))?
+    }
+
+    async fn exchange(&self) -> anyhow::Result<Bytes> {
+        let request = Request::get(self.uri.clone())
+            .header(header::ACCEPT, "application/jwk-set+json, application/json")
+            .header(header::USER_AGENT, "qiang")
+            .body(Empty::new())?;
+        let response = self.client.request(request).await;
+        let response = response.with_context(|| format!("{KEY}: no connection"))?;
+        if response.status() != StatusCode::OK {
+            bail!("{KEY}: the answer is {}", response.status().as_u16());
+        }
+        let body = Limited::new(response.into_body(), SET_BYTES_MAX);
+        let body = body.collect().await.map_err(|error| anyhow!(error));
+        let body = body.with_context(|| format!("{KEY}: the answer is not read"))?;
+        Ok(body.to_bytes())
+    }
+
+    /// The same, where nothing else is to go on meanwhile: at the start.
+    pub(super) fn fetch_now(url: &str) -> anyhow::Result<Bytes> {
+        let url = url.to_owned();
+        let fetch = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(async { Self::new(&url)?.fetch().await })
+        };
+        // A thread of its own: the caller may be within a runtime.
+        let fetched = std::thread::spawn(fetch).join();
+        fetched.unwrap_or_else(|_| Err(anyhow!("{KEY}: the fetch has panicked")))
+    }
+}
+
+/// Keys come over TLS, or from this machine: whoever can change them on the way can sign tokens.
+pub(super) fn check(url: &str) -> Result<Uri, UsageError> {
+    let wrong = |why: &str| UsageError::new(format!("{KEY} {why}"));
+    let uri: Uri = url.parse().map_err(|_| wrong("is no URL"))?;
+    let host = uri.host().ok_or_else(|| wrong("is no URL with a host"))?;
+    if uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+    {
+        return Err(wrong("must not have a password"));
+    }
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    match uri.scheme_str() {
+        Some("https") => Ok(uri),
+        Some("http") if is_here => Ok(uri),
+        _ => Err(wrong("is https://, or http:// on a loopback address")),
+    }
+}
+
+/// Keeps the last good set for a start without the provider. A crash leaves the one before or this one.
+pub(super) fn keep(file: &Path, set: &[u8]) -> anyhow::Result<()> {
+    let mut fresh = file.as_os_str().to_owned();
+    fresh.push(".new");
+    let mut options = std::fs::OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut written = options.open(&fresh)?;
+    written.write_all(set)?;
+    written.sync_all()?;
+    std::fs::rename(&fresh, file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_over_tls_or_from_this_machine() {
+        for url in [
+            "https://id.example.com/jwks.json",
+            "http://127.0.0.1:9/x",
+            "http://127.8.0.1/x",
+            "http://[::1]:9/x",
+            "http://localhost/x",
+        ] {
+            assert!(check(url).is_ok(), "{url}");
+        }
+        for url in [
+            "http://id.example.com/jwks.json",
+            "http://10.0.0.1/x",
+            "http://localhost.example.com/x",
+            "ftp://id.example.com/x",
+            "file:///etc/jwks.json",
+            "/etc/jwks.json",
+            "https://ann:hunter2@id.example.com/x",
+            "id.example.com",
+            "https://",
+            "",
+        ] {
+            let error = check(url).unwrap_err().to_string();
+            assert!(
+                error.starts_with(KEY) && !error.contains("hunter2"),
+                "{error}"
+            );
+        }
+    }
+}
