@@ -65,6 +65,7 @@ pub use self::{
     challenge::{Challenge, ChallengeError, ProofOfWork},
     config::{Config, UsageError},
     gauges::{Disk, Gauges, PartitionReport, TransportReport},
+    metrics::Build,
     request_id::current_trace,
     router::document,
     server::{Admin, Listeners, Role, Running, Server},

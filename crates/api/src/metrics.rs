@@ -21,6 +21,7 @@ use qiang_core::{
 use utoipa::openapi::OpenApi;
 
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
+pub use self::process::Build;
 use self::{gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics};
 use crate::gauges::Gauges;
 

@@ -110,6 +110,7 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     color::set(cli.color);
+    version::BUILD.announce();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Worker(args) => worker::run(&args),

@@ -2,6 +2,14 @@
 
 use std::sync::LazyLock;
 
+use qiang_node::Build;
+
+/// What `--version` and the metrics of a service name.
+pub(crate) const BUILD: Build = Build {
+    commit: env!("QIANG_COMMIT"),
+    date: env!("QIANG_DATE"),
+};
+
 /// Version, commit and date.
 pub(crate) const LINE: &str = concat!(
     env!("CARGO_PKG_VERSION"),

@@ -1,6 +1,6 @@
 //! What the process is and what it uses: memory, processor time, files, threads, and its version.
 
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 use metrics::{Key, Label, Recorder, with_local_recorder};
 use metrics_exporter_prometheus::PrometheusRecorder;
@@ -9,7 +9,29 @@ use metrics_process::Collector;
 use super::{METADATA, describe_gauge};
 
 /// As the instrumentation guide of Prometheus has it: a gauge that is 1, with the build in its labels.
-const BUILD: (&str, &str) = ("qiang_build_info", "1, with the version of the program");
+const BUILD_INFO: (&str, &str) = (
+    "qiang_build_info",
+    "1, with the version and the commit of the program",
+);
+
+/// Which commit a program is built from.
+#[derive(Debug, Clone, Copy)]
+pub struct Build {
+    /// Its name in git.
+    pub commit: &'static str,
+    /// Its day.
+    pub date: &'static str,
+}
+
+static BUILD: OnceLock<Build> = OnceLock::new();
+
+impl Build {
+    /// Has `qiang_build_info` of this process name it. To be called once, before anything is served: the program knows
+    /// it alone, so that a commit has nothing else built again.
+    pub fn announce(self) {
+        BUILD.get_or_init(|| self);
+    }
+}
 
 /// The standard metrics of a process (`process_…`).
 pub(super) struct ProcessMetrics(Collector);
@@ -24,9 +46,13 @@ impl ProcessMetrics {
     pub(super) fn new(recorder: &PrometheusRecorder) -> Self {
         let collector = Collector::default();
         with_local_recorder(recorder, || collector.describe());
-        describe_gauge(recorder, BUILD.0, BUILD.1);
-        let version = Label::new("version", env!("CARGO_PKG_VERSION"));
-        let key = Key::from_parts(BUILD.0, vec![version]);
+        describe_gauge(recorder, BUILD_INFO.0, BUILD_INFO.1);
+        let mut labels = vec![Label::new("version", env!("CARGO_PKG_VERSION"))];
+        if let Some(build) = BUILD.get() {
+            labels.push(Label::new("commit", build.commit));
+            labels.push(Label::new("date", build.date));
+        }
+        let key = Key::from_parts(BUILD_INFO.0, labels);
         recorder.register_gauge(&key, &METADATA).set(1.0);
         Self(collector)
     }

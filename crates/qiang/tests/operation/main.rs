@@ -2,6 +2,7 @@
 //! take, and what they log.
 #![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
 
+mod admin;
 mod audience;
 #[path = "../common/mod.rs"]
 mod common;
