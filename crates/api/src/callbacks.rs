@@ -5,7 +5,7 @@
 //! enough, by either of the secrets.
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header::AUTHORIZATION};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use qiang_core::time::Timestamp;
 
@@ -61,9 +61,9 @@ impl Callbacks {
         })
     }
 
-    /// Whether a request is signed, and so has to be checked.
+    /// Whether a request is signed in place of carrying a token, and so has to be checked.
     pub(crate) fn is_signed(headers: &HeaderMap) -> bool {
-        headers.contains_key("webhook-signature")
+        headers.contains_key("webhook-signature") && !headers.contains_key(AUTHORIZATION)
     }
 
     /// Refuses a request that nobody with a secret has signed a moment ago. Signatures are compared in constant time.

@@ -138,7 +138,7 @@ async fn a_payment_service_signs_what_it_reports() {
     let less = signed(&service, SECRETS[0], 0, &less, &less).await;
     less.assert_problem(422, "amount-mismatch");
 
-    // With a token, as everything else.
+    // With a token, as everything else; then a signature does not matter.
     let mut body = paid("q", 500);
     body["order"] = json!(orders[1].strip_prefix("/v1/orders/").unwrap());
     let buyer = service.token("user-1", "claim");
@@ -147,6 +147,19 @@ async fn a_payment_service_signs_what_it_reports() {
     let taken = service
         .post("/v1/payments", &service.operator(), body)
         .await;
+    assert_eq!(taken.text("outcome"), "paid");
+    let with = |header: (&str, String)| {
+        let request = Request::post("/v1/payments")
+            .header("host", "test")
+            .header("content-type", "application/json")
+            .header("webhook-signature", "v1,AAAA")
+            .header(header.0, header.1);
+        request.body(Full::new(Bytes::from(two.clone()))).unwrap()
+    };
+    let refused = send(service.addr, with(("x-other", String::new()))).await;
+    refused.assert_problem(401, "unauthenticated");
+    let token = format!("Bearer {}", service.operator());
+    let taken = send(service.addr, with(("authorization", token))).await;
     assert_eq!(taken.text("outcome"), "paid");
     service.stop().await;
 }
