@@ -23,6 +23,7 @@ use crate::{
     campaign_cache::{CampaignCache, CampaignMeta},
     challenge::Challenge,
     config::Config,
+    events::Watched,
     fingerprint::first_form,
     gauges::Gauges,
     limits::Limits,
@@ -83,6 +84,9 @@ pub(crate) struct App {
     pub(crate) order_check: Option<Arc<OrderCheck>>,
     /// Streams of places that may be open yet.
     pub(crate) streams: Arc<Semaphore>,
+    /// Streams of campaigns that may be open yet.
+    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) watched: Watched,
 }
 
 impl App {
@@ -100,6 +104,8 @@ impl App {
             guesses: passphrase::guesses(&metrics),
             readiness: Arc::default(),
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
+            watchers: Arc::new(Semaphore::new(config.server.watchers_max)),
+            watched: Watched::default(),
             metrics,
             challenge: ports
                 .challenge

@@ -107,6 +107,8 @@ const OF_SERVICES: u16 = Scope::Deposit as u16
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
+    /// Until when the token is good.
+    pub(crate) expires_at: Timestamp,
     scopes: Scopes,
 }
 
@@ -161,6 +163,7 @@ impl Verifier {
             return Err(TokenFault(AuthFailure::Revoked, "the token was revoked"));
         }
         Ok(Caller {
+            expires_at: claims.expires_at(),
             user: claims.sub.0,
             scopes: claims.scope,
         })

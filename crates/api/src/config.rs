@@ -74,6 +74,7 @@ pub struct Config {
 pub struct ServerConfig {
     pub listen: SocketAddr,
     pub connections_max: u32,
+    pub watchers_max: usize,
     pub trusted_proxies: String,
     pub forwarded_header: ForwardedHeader,
     pub header_timeout_ms: u64,

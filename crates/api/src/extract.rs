@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, HeaderValue, header, request::Parts},
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -19,14 +19,16 @@ use crate::{
     fingerprint::key_use,
     limits::Traffic,
     problem::{Problem, ProblemKind},
-    strict,
+    session, strict,
 };
 
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let header = parts.headers.get(header::AUTHORIZATION);
-        let token = header.and_then(|value| bearer(value.to_str().ok()?));
+        let token = match parts.headers.get(header::AUTHORIZATION) {
+            Some(header) => bearer(header),
+            None => session::token(app, parts)?,
+        };
         let missing = TokenFault(AuthFailure::Missing, "send `Authorization: Bearer <token>`");
         let caller = app
             .verifier
@@ -38,14 +40,30 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
+/// Who asks, if they say so.
+pub(crate) struct MaybeCaller(pub(crate) Option<Caller>);
+
+impl FromRequestParts<Arc<App>> for MaybeCaller {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let says = parts.headers.contains_key(header::AUTHORIZATION)
+            || session::token(app, parts)?.is_some();
+        Ok(Self(match says {
+            true => Some(Caller::from_request_parts(parts, app).await?),
+            false => None,
+        }))
+    }
+}
+
 impl From<TokenFault> for Problem {
     fn from(TokenFault(why, detail): TokenFault) -> Self {
         Self::unauthenticated(why, detail)
     }
 }
 
-fn bearer(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
+/// The token in an `Authorization`.
+pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 

@@ -71,6 +71,10 @@ fn advice(kind: ProblemKind) -> &'static str {
             "The token has not the scope that <code>WWW-Authenticate</code> names, or the thing belongs to \
              somebody else. Ask for a token with that scope."
         }
+        Kind::CrossSite => {
+            "A browser's session is taken from pages of the service's own origin alone. Pages of other sites send a \
+             token; a proxy before the service must leave <code>Host</code> and <code>Origin</code> as they are."
+        }
         Kind::NotFound => {
             "The path or the thing is not there, or is not the caller's to see. Check the id."
         }

@@ -36,9 +36,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A stream tells at most so often that the user has come forward.
 const MOVES_EVERY: Duration = Duration::from_secs(1);
 /// A stream that has nothing to tell says so this often.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Keeps nginx from gathering a stream.
-const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
+pub(crate) const UNBUFFERED: (HeaderName, &str) =
+    (HeaderName::from_static("x-accel-buffering"), "no");
 
 /// What can be said of a place: it waits or was granted; what else became of it, in a stream; and that there is none.
 pub(crate) const STATES: [&str; 8] = [
@@ -179,7 +180,7 @@ fn no_place() -> Problem {
     Problem::new(ProblemKind::NoPlace, detail)
 }
 
-fn accepts_stream(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).into_iter();
     accepted
         .filter_map(|list| list.to_str().ok())

@@ -64,6 +64,7 @@ kinds! {
     BadRequest = BAD_REQUEST, "bad-request", "The request is not well formed";
     Unauthenticated = UNAUTHORIZED, "unauthenticated", "A valid token is needed";
     Forbidden = FORBIDDEN, "forbidden", "The token does not allow this";
+    CrossSite = FORBIDDEN, "cross-site", "The request comes from a page of another site";
     NotFound = NOT_FOUND, "not-found", "There is no such thing";
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "This path does not know the method";
     BodyTimeout = REQUEST_TIMEOUT, "body-timeout", "The body did not arrive in time";

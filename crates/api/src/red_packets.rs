@@ -276,7 +276,7 @@ pub(crate) struct ShareBody {
 }
 
 impl ShareBody {
-    fn new(grant: GrantRecord, currency: Currency) -> Self {
+    pub(crate) fn new(grant: GrantRecord, currency: Currency) -> Self {
         Self {
             number: grant.number,
             user: grant.user.to_string(),

@@ -3,7 +3,7 @@
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        AUTHORIZATION, CACHE_CONTROL, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+        AUTHORIZATION, CACHE_CONTROL, COOKIE, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
         X_CONTENT_TYPE_OPTIONS,
     },
 };
@@ -28,15 +28,20 @@ pub(crate) struct Asked {
 impl Asked {
     /// `over_tls`: on a connection that the node itself has taken over TLS.
     pub(crate) fn of(headers: &HeaderMap, over_tls: bool) -> Self {
-        let proto = headers.get(FORWARDED_PROTO);
-        let proto = proto.and_then(|value| value.to_str().ok()).unwrap_or("");
-        // Of several proxies the first is the client's.
-        let first = proto.split(',').next().unwrap_or("").trim();
         Self {
-            with_token: headers.contains_key(AUTHORIZATION),
-            over_tls: over_tls || first.eq_ignore_ascii_case("https"),
+            with_token: headers.contains_key(AUTHORIZATION) || headers.contains_key(COOKIE),
+            over_tls: came_over_tls(headers, over_tls),
         }
     }
+}
+
+/// Whether a client's request came over TLS, to the node or to a proxy before it.
+pub(crate) fn came_over_tls(headers: &HeaderMap, to_node: bool) -> bool {
+    let proto = headers.get(FORWARDED_PROTO);
+    let proto = proto.and_then(|value| value.to_str().ok()).unwrap_or("");
+    // Of several proxies the first is the client's.
+    let first = proto.split(',').next().unwrap_or("").trim();
+    to_node || first.eq_ignore_ascii_case("https")
 }
 
 /// What is configured of them.

@@ -22,10 +22,11 @@ use crate::{
     config::UsageError,
     cors,
     document::complete,
+    events,
     health::{self, Operation},
     invitation, lists, orders, pages, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, red_packets, sale_orders, sales, tickets,
+    profile, red_packets, sale_orders, sales, session, tickets,
 };
 
 /// The document, before the routes are added.
@@ -92,8 +93,10 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(payouts::reverse))
         .routes(routes!(payouts::withdraw))
         .routes(routes!(payouts::refunds, payouts::refund))
+        .routes(routes!(session::begin, session::get, session::end))
         .routes(routes!(actions::list))
         .routes(routes!(campaigns::state))
+        .routes(routes!(events::watch))
         .routes(routes!(places::place))
         .routes(routes!(campaigns::pause))
         .routes(routes!(campaigns::resume))

@@ -32,6 +32,12 @@ impl<'a> Claims<'a> {
             )
         })
     }
+
+    /// The instant from which it is not taken any more.
+    pub(super) fn expires_at(&self) -> Timestamp {
+        // `as` ends at the largest number that there is.
+        Timestamp::from_millis((self.exp * 1_000.0) as i64)
+    }
 }
 
 /// What is asked of claims.
