@@ -19,7 +19,7 @@ const DOCUMENT: &str = "docs/openapi.json";
 const SEED: u32 = 1;
 const MAX_EXAMPLES: u32 = 100;
 /// Ends whatever hangs, a registry that does not answer for example: minutes after which a tool is stopped.
-const MINUTES_MAX: &str = "timeout --kill-after=10 10m";
+pub(crate) const MINUTES_MAX: &str = "timeout --kill-after=10 10m";
 
 /// Builds the program and checks its API.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -171,7 +171,7 @@ impl Tools {
 }
 
 /// Fills a folder anew unless it was filled from these files.
-fn install_once(
+pub(crate) fn install_once(
     folder: &Path,
     pins: &[&Path],
     install: impl FnOnce(&Path) -> Result<()>,

@@ -1,6 +1,7 @@
-//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`, `api`.
+//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`, `api`, `browser`.
 
 mod api;
+mod browser;
 mod command;
 mod deny;
 mod disk;
@@ -59,6 +60,8 @@ enum Task {
     Openapi,
     /// Hold a running service against the document: validator, schemathesis, generated clients in two languages
     Api,
+    /// Try the pages in a browser, and check the types of their scripts
+    Browser,
 }
 
 fn main() -> ExitCode {
@@ -82,6 +85,7 @@ fn run(root: &Path) -> Result<()> {
         Task::Deny => deny::run(root),
         Task::Openapi => openapi::write(root),
         Task::Api => api::run(root),
+        Task::Browser => browser::run(root),
     }
 }
 

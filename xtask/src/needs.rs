@@ -43,6 +43,8 @@ const NEEDS: &str = "
     python3-venv | python3:ensurepip | the tools that check the API
     nodejs | node | the client of the API in TypeScript; tests of docs/API.md
     npm | npm | the same
+    chromium | chromium | tests of the pages
+    fonts-wqy-microhei | /usr/share/fonts/truetype/wqy/wqy-microhei.ttc | the same: Chinese in their pictures
 ";
 
 /// Installs the missing packages and asks nothing. Where that is not possible, the error says what to install.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::steps::{Done, Step, run_all};
-use crate::{api, command, deny, disk, faults, needs, tidy, valkey};
+use crate::{api, browser, command, deny, disk, faults, needs, tidy, valkey};
 
 const ADD_COMPONENTS: &str = "rustup component add rustfmt clippy";
 
@@ -34,6 +34,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "install the tools that check the API below the target directory, from PyPI and npm, if they are missing",
             "cargo xtask api",
             || api::install(root),
+        ));
+        steps.push(Step::new(
+            "browser tools",
+            "install the tools that test the pages below the target directory, from npm, if they are missing",
+            "cargo xtask browser",
+            || browser::install(root),
         ));
     }
     steps.push(Step::new(
@@ -117,6 +123,12 @@ pub(crate) fn test(root: &Path, embedded: bool) -> Result<()> {
             "hold a running service against its document: validator, schemathesis, generated clients",
             "cargo xtask api",
             || api::run_built(root).map(|()| Done::Passed),
+        ));
+        steps.push(Step::new(
+            "browser",
+            "check the types of the pages' scripts, and try the pages in a browser",
+            "cargo xtask browser",
+            || browser::run_built(root).map(|()| Done::Passed),
         ));
         steps.push(Step::new(
             "faults",

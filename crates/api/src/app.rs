@@ -23,7 +23,6 @@ use crate::{
     campaign_cache::{CampaignCache, CampaignMeta},
     challenge::Challenge,
     config::Config,
-    events::Watched,
     fingerprint::first_form,
     gauges::Gauges,
     limits::Limits,
@@ -36,6 +35,7 @@ use crate::{
     single_flight::SingleFlight,
     throttle::Throttle,
     unknown_campaigns::UnknownCampaigns,
+    watched::Watched,
 };
 
 /// How long a reader waits for what was granted a moment ago to be in the ledger.

@@ -1,10 +1,10 @@
 //! What those who watch a campaign see: its numbers, and of a red packet its draws, as they happen.
 //!
-//! A node looks at a watched campaign twice a second, once for all who watch it. Each of them has the newest view and no
-//! queue: who reads slowly skips what lies between.
+//! A node looks at a watched campaign twice a second, once for all who watch it. Each of them has the newest view and
+//! no queue: who reads slowly skips what lies between.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     convert::Infallible,
     mem,
     sync::{
@@ -23,7 +23,6 @@ use axum::{
     },
 };
 use futures_util::stream;
-use parking_lot::Mutex;
 use qiang_core::{campaign::CampaignKind, id::CampaignId};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -40,6 +39,7 @@ use crate::{
     places::{KEEP_ALIVE, UNBUFFERED, accepts_stream},
     problem::{Problem, ProblemBody, ProblemKind},
     red_packets::ShareBody,
+    watched::View,
     wire::StateBody,
 };
 
@@ -62,69 +62,6 @@ struct DrawsBody<'a> {
     gap: bool,
 }
 
-/// A campaign as it was at the last look. What is sent is written once for all.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct View {
-    state: String,
-    /// Of the numbers, without the time.
-    etag: String,
-    /// The number of the newest draw, and of the newest one in the view before.
-    newest: u32,
-    before: u32,
-    /// The draws since the view before, and the newest ones whatever somebody had before.
-    fresh: String,
-    latest: String,
-}
-
-/// The campaigns that somebody watches.
-#[derive(Debug, Default)]
-pub(crate) struct Watched(Mutex<HashMap<CampaignId, Watch>>);
-
-#[derive(Debug, Clone)]
-struct Watch {
-    views: watch::Receiver<Arc<View>>,
-    /// How many watch its draws too.
-    draws_wanted: Arc<AtomicUsize>,
-}
-
-impl Watched {
-    /// The views of a campaign from here on. Its draws begin after `after` where nobody else watches it.
-    fn watch(&self, app: &Arc<App>, id: CampaignId, meta: Arc<CampaignMeta>, after: u32) -> Watch {
-        let mut watched = self.0.lock();
-        if let Some(watch) = watched.get(&id) {
-            return watch.clone();
-        }
-        let (sender, views) = watch::channel(Arc::default());
-        let draws_wanted = Arc::default();
-        let watcher = Watcher {
-            app: Arc::clone(app),
-            id,
-            meta,
-            newest: after,
-            draws: Vec::new(),
-            draws_wanted: Arc::clone(&draws_wanted),
-        };
-        tokio::spawn(watcher.run(sender));
-        let watch = Watch {
-            views,
-            draws_wanted,
-        };
-        watched.insert(id, watch.clone());
-        watch
-    }
-
-    /// Forgets a campaign that nobody watches any more. Returns whether nobody does.
-    fn forget_unwatched(&self, id: CampaignId, views: &watch::Sender<Arc<View>>) -> bool {
-        let mut watched = self.0.lock();
-        // One receiver is kept here.
-        let is_unwatched = views.receiver_count() <= 1;
-        if is_unwatched {
-            watched.remove(&id);
-        }
-        is_unwatched
-    }
-}
-
 /// Looks at one campaign for all who watch it.
 struct Watcher {
     app: Arc<App>,
@@ -145,7 +82,7 @@ impl Watcher {
             looks.tick().await;
             if self.app.readiness.is_draining() {
                 // Without a sender the streams end.
-                self.app.watched.0.lock().remove(&self.id);
+                self.app.watched.forget(self.id);
                 return;
             }
             if self.app.watched.forget_unwatched(self.id, &views) {
@@ -225,10 +162,10 @@ pub(crate) struct From {
 
 /// A campaign as it happens: a stream of events, for whoever watches.
 ///
-/// An event `state` has the campaign's numbers, at once and when they have changed, at most twice a second. To those who
-/// may see the draws of a red packet an event `draws` has those that were settled since the one before. A stream ends
-/// after a while, or because the service is going down: connect again, as browsers do by themselves. For a request that
-/// does not accept `text/event-stream` by name it ends behind what is so now.
+/// An event `state` has the campaign's numbers, at once and when they have changed, at most twice a second. To those
+/// who may see the draws of a red packet an event `draws` has those that were settled since the one before. A stream
+/// ends after a while, or because the service is going down: connect again, as browsers do by themselves. For a request
+/// that does not accept `text/event-stream` by name it ends behind what is so now.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/events", tag = "campaigns", security(()),
     operation_id = "watchCampaign",
     params(("id" = String, Path, description = "The campaign's id"), From,
@@ -264,7 +201,17 @@ pub(crate) async fn watch(
         .get("last-event-id")
         .and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.unwrap_or(from.after);
-    let watch = app.watched.watch(&app, id, meta, after);
+    let watch = app.watched.watch(id, |views, draws_wanted| {
+        let watcher = Watcher {
+            app: Arc::clone(&app),
+            id,
+            meta,
+            newest: after,
+            draws: Vec::new(),
+            draws_wanted,
+        };
+        tokio::spawn(watcher.run(views));
+    });
     let draws = with_draws.then(|| Wanted::new(&watch.draws_wanted));
     let once = !accepts_stream(&headers);
     // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use axum::{
     extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request},
-    http::{HeaderMap, HeaderValue, header, request::Parts},
+    http::{HeaderMap, header, request::Parts},
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -26,7 +26,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
         let token = match parts.headers.get(header::AUTHORIZATION) {
-            Some(header) => bearer(header),
+            Some(header) => session::bearer(header),
             None => session::token(app, parts)?,
         };
         let missing = TokenFault(AuthFailure::Missing, "send `Authorization: Bearer <token>`");
@@ -59,12 +59,6 @@ impl From<TokenFault> for Problem {
     fn from(TokenFault(why, detail): TokenFault) -> Self {
         Self::unauthenticated(why, detail)
     }
-}
-
-/// The token in an `Authorization`.
-pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// The path's one parameter.

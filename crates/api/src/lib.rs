@@ -58,6 +58,7 @@ mod throttle;
 mod tickets;
 mod token;
 mod unknown_campaigns;
+mod watched;
 mod watched_file;
 mod wire;
 

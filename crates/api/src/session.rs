@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, StatusCode, header, request::Parts, uri::Authority},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts, uri::Authority},
     response::{AppendHeaders, IntoResponse, Response},
 };
 use serde::Serialize;
@@ -17,7 +17,6 @@ use utoipa::ToSchema;
 use crate::{
     app::App,
     auth::{Caller, Scope},
-    extract::bearer,
     problem::{Problem, ProblemBody, ProblemKind},
     response_headers::came_over_tls,
     wire::When,
@@ -119,6 +118,12 @@ fn cookie(token: &str, lasts_s: i64, is_secure: bool) -> (header::HeaderName, St
 fn is_secure(app: &App, headers: &HeaderMap) -> bool {
     let node_does = matches!(app.config.server.tls_files(), Ok(Some(_)));
     came_over_tls(headers, node_does)
+}
+
+/// The token in an `Authorization`.
+pub(crate) fn bearer(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// The token of a session, if the request has one and comes from a page of this origin.

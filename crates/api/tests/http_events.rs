@@ -29,7 +29,8 @@ impl Watcher {
             format!("Authorization: Bearer {token}\r\n")
         });
         let request = format!(
-            "GET /v1/campaigns/{id}/events{query} HTTP/1.1\r\nHost: test\r\n{token}Accept: text/event-stream\r\nConnection: close\r\n\r\n"
+            "GET /v1/campaigns/{id}/events{query} HTTP/1.1\r\nHost: test\r\n{token}\
+             Accept: text/event-stream\r\nConnection: close\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let read = String::new();

@@ -47,6 +47,7 @@ pub struct Config {
     pub packets: PacketsConfig,
     pub payments: PaymentsConfig,
     pub waiting: WaitingConfig,
+    pub pages: PagesConfig,
     pub log: LogConfig,
 }
 
@@ -65,6 +66,31 @@ pub struct AdminConfig {
 pub struct EngineConfig {
     pub kind: EngineKind,
     pub data: PathBuf,
+}
+
+/// `[pages]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.default.toml is the documentation")]
+pub struct PagesConfig {
+    pub enabled: bool,
+    pub payment_url: String,
+    /// Whether everybody may be anybody, and pay with nothing. No file and no variable says so.
+    #[serde(skip)]
+    pub development: bool,
+}
+
+impl PagesConfig {
+    fn check(&self) -> Result<(), UsageError> {
+        let url = self.payment_url.as_str();
+        let is_web = url.starts_with("https://") || url.starts_with("http://");
+        match url.is_empty() || is_web && url.contains("{order}") {
+            true => Ok(()),
+            false => Err(UsageError::new(
+                "pages.payment_url is https://…, with {order} where the order's id is to be",
+            )),
+        }
+    }
 }
 
 /// `[worker]`
@@ -238,6 +264,7 @@ impl Config {
         self.tickets.check()?;
         self.order_check.check()?;
         self.waiting.check()?;
+        self.pages.check()?;
         self.packets.check()
     }
 }

@@ -11,6 +11,7 @@ pub mod local;
 mod logging;
 mod machine;
 pub mod maintenance;
+mod pages;
 pub mod run;
 pub mod scratch;
 mod server;

@@ -177,6 +177,7 @@ pub fn make_development_key(config: &mut Config, user: &UserId) -> anyhow::Resul
     let scope = Scope::ALL.map(Scope::name).join(" ");
     let issuer = TokenIssuer::from_secret(secret.as_bytes())?;
     config.auth.use_secret(Secret::new(secret));
+    config.pages.development = true;
     issuer.issue(user, &scope, SystemClock.now(), DEV_TOKEN_S)
 }
 

@@ -16,6 +16,7 @@ use qiang_control::{
 use crate::{
     backend::Backend,
     config::{AuthConfig, Config},
+    pages,
 };
 
 /// How long the start waits for drafts to be opened. What is not open by then is opened while the node serves.
@@ -61,7 +62,8 @@ impl Server {
         let keys_kept_ms = config.limits.keys_kept_ms;
         let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
         let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
-        let api = qiang_api::Server::start(config.api(), ports, listeners)?;
+        let surround = pages::surround(&config)?;
+        let api = qiang_api::Server::start(config.api(), ports, surround, listeners)?;
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);

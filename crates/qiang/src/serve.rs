@@ -55,6 +55,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         let mut config = args.backend.load(&overrides)?;
         if let Some((auth, ..)) = &dev {
             config.auth = auth.clone();
+            config.pages.development = true;
         }
         Ok(config)
     };
@@ -69,7 +70,8 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 /// On standard output, where logs do not go.
 fn print_first_steps(url: &str, token: &str) {
     let text = format!(
-        "Qiang serves on {url} for development; the documentation is at {url}/docs\n\n\
+        "Qiang serves on {url} for development; the documentation is at {url}/docs\n\
+         In a browser anybody can be anybody: {url}/\n\n\
          TOKEN={token}\n\
          curl -sX POST {url}/v1/accounts/alice/deposits -H \"Authorization: Bearer $TOKEN\" \\\n  \
          -H 'Content-Type: application/json' -d '{{\"amount\":100000,\"currency\":\"CNY\"}}'\n\

@@ -27,7 +27,8 @@ const ALLOWED: &str = "
     ledger: core
     load: client
     nemesis: load testkit
-    node: api broker control core embedded ledger redis
+    node: api broker control core embedded ledger pages redis
+    pages:
     qiang: audit client core load node
     redis: connect core
     testkit: core

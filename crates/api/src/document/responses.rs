@@ -12,7 +12,8 @@ const GRANT: &str = "#/components/schemas/Grant";
 /// The beginning of a stream about a place in line.
 const STREAM: &str = "event: place\ndata: {\"state\":\"waiting\",\"place\":42,\"ahead\":41}\n\n";
 /// The beginning of a stream about a campaign.
-const EVENTS: &str = "event: state\ndata: {\"phase\":\"live\",\"supply\":10,\"granted\":3,\"remaining\":7,\"returned\":0,\
+const EVENTS: &str = "event: state\ndata: {\"phase\":\"live\",\"supply\":10,\"granted\":3,\"remaining\":7,\
+    \"returned\":0,\
     \"starts_at\":\"2026-11-21T12:00:00.000Z\",\"ends_at\":\"2026-11-22T12:00:00.000Z\",\
     \"now\":\"2026-11-21T12:00:01.000Z\"}\n\n";
 

@@ -47,13 +47,15 @@ pub struct Server;
 impl Server {
     /// Starts serving on these listeners, on the current runtime. With one listener alone, it serves everything that
     /// is safe to serve there: what is for operators too, but for profiles. `config.server.listen` is the caller's
-    /// business and not looked at.
+    /// business and not looked at. `surround` gives what the public listener serves: the API, and what the caller puts
+    /// before it.
     ///
     /// # Errors
     /// When there is no key to check tokens with, or the certificate cannot be used.
     pub fn start(
         config: Config,
         ports: Ports,
+        surround: impl FnOnce(Router) -> Router,
         listeners: impl Into<Listeners>,
     ) -> anyhow::Result<Running> {
         let Listeners { public, admin } = listeners.into();
@@ -63,7 +65,7 @@ impl Server {
         let verifier = Some(Arc::clone(&app.verifier));
         let limits = Some(Arc::clone(&app.limits));
         let admin = admin.map(|listener| (admin_router(&app), listener));
-        let router = router(app, admin.served())?;
+        let router = surround(router(app, admin.served())?);
         let upkeep = move || upkeep.upkeep();
         let parts = (metrics, readiness, verifier);
         start(server, parts, limits, (router, public), admin, upkeep)

@@ -1,0 +1,107 @@
+// @ts-check
+// Sending a red packet.
+
+import { ask, element, explain, facts, field, price, say, show, wish } from "./qiang.js";
+
+
+async function sendPage() {
+  const form = element("send");
+  const balance = facts.account?.balances.map(({ available }) => price(available)).join(", ");
+  show(element("balance"), balance ? say("balance", { amount: balance }) : "");
+  const { shares } = await import("./split.js");
+
+  /** The request, or null while it is impossible. */
+  const request = () => {
+    const currency = field("currency").value;
+    const count = Number(field("shares").value);
+    const rule = field("rule").value;
+    if (!/^[A-Z]{3}$/.test(currency) || !Number.isInteger(count) || count < 1) return null;
+    const format = new Intl.NumberFormat("en", { style: "currency", currency });
+    const unit = 10 ** (format.resolvedOptions().maximumFractionDigits ?? 2);
+    const minor = Math.round(Number(field("amount").value) * unit);
+    if (!Number.isSafeInteger(minor) || minor < count) return null;
+    const mean = minor / count;
+    const min = rule === "equal" ? {} : { min: 1 };
+    const max = rule === "normal" ? { max: Math.max(1, Math.ceil(2 * mean) - 1) } : {};
+    const split = /** @type {{ rule: string, max?: number }} */ ({ rule, ...min, ...max });
+    return { title: field("greeting").value, total: { amount: minor, currency }, shares: count, split };
+  };
+
+  const draw = () => {
+    const wanted = request();
+    const picture = element("spread");
+    picture.replaceChildren();
+    if (!wanted) {
+      show(element("spread-words"), say("impossible"));
+      return;
+    }
+    const count = Math.min(wanted.shares, 200);
+    const split = {
+      total: BigInt(Math.round((wanted.total.amount * count) / wanted.shares)), count: BigInt(count),
+      rule: wanted.split.rule, min: 1n, max: BigInt(wanted.split.max ?? 0),
+    };
+    /** @type {number[]} */
+    const drawn = [];
+    while (drawn.length < 2_000) {
+      for (const share of shares(crypto.getRandomValues(new Uint8Array(32)), split)) drawn.push(Number(share));
+    }
+    drawn.sort((a, b) => a - b);
+    const at = (/** @type {number} */ part) => drawn[Math.floor(part * (drawn.length - 1))];
+    const [low, high] = [at(0.01), at(0.99)];
+    const bars = new Array(40).fill(0);
+    for (const share of drawn) bars[Math.min(39, Math.max(0, Math.floor(((share - low) / (high - low + 1)) * 40)))]++;
+    const tallest = Math.max(...bars);
+    bars.forEach((height, i) => {
+      const bar = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      const tall = (height / tallest) * 56;
+      for (const [name, value] of Object.entries({ x: 5 * i, y: 60 - tall, width: 4.5, height: tall })) {
+        bar.setAttribute(name, String(value));
+      }
+      picture.append(bar);
+    });
+    const money = (/** @type {number} */ amount) => price({ amount, currency: wanted.total.currency });
+    const parts = { low: money(low), high: money(high), from: money(at(0.25)), to: money(at(0.75)) };
+    show(element("spread-words"), say("spread_help", parts));
+  };
+
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let later;
+  form.addEventListener("input", () => {
+    clearTimeout(later);
+    later = setTimeout(draw, 150);
+  });
+  let isSending = false;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const wanted = request();
+    if (!wanted || isSending) return;
+    isSending = true;
+    // The same wish until it is answered, or changed.
+    const intent = wish(`send:${JSON.stringify(wanted)}`);
+    const answer = await ask("POST", "/v1/red-packets", { body: wanted, key: intent.key });
+    isSending = false;
+    if (!answer) {
+      show(element("status"), say("gave_up"));
+      return;
+    }
+    intent.forget();
+    if (answer.status >= 300) {
+      show(element("status"), explain(answer));
+      return;
+    }
+    const link = /** @type {HTMLAnchorElement} */ (element("link"));
+    link.href = `/p/${answer.body.id}`;
+    show(link, link.href);
+    field("qr").src = `/p/${answer.body.id}/qr.svg`;
+    form.hidden = true;
+    element("sent").hidden = false;
+    link.focus();
+  });
+  element("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(element("link").textContent ?? "");
+    show(element("copy"), say("copied"));
+  });
+  draw();
+}
+
+void sendPage();

@@ -1,0 +1,260 @@
+// @ts-check
+// What people do with the pages, in a browser.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { Service, launch, person, picture, says, until } from "./stage.mjs";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** @type {Service} */
+let service;
+/** @type {import("playwright-core").Browser} */
+let browser;
+
+before(async () => {
+  service = await Service.start();
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+/** A packet of a sender's, sent by the API. @param {object} [terms] */
+async function packet(terms = {}) {
+  await service.deposit("alice", 100_000);
+  const total = { amount: 1_000, currency: "CNY" };
+  const usual = { title: "Best wishes", total, shares: 3, split: { rule: "double_average" } };
+  return (await service.call("POST", "/v1/red-packets", { ...usual, ...terms })).id;
+}
+
+/** Nothing serious is wrong for people with disabilities. @param {import("playwright-core").Page} page */
+async function assertAccessible(page) {
+  // The policy of pages forbids scripts from elsewhere: it is looked at with the policy set aside.
+  await page.evaluate(AXE);
+  const result = await page.evaluate(() => /** @type {any} */ (window).axe.run());
+  const serious = result.violations.filter((/** @type {any} */ it) => ["serious", "critical"].includes(it.impact));
+  const told = serious.map((/** @type {any} */ it) => `${it.id}: ${it.nodes.map((/** @type {any} */ n) => n.html)}`);
+  assert.deepEqual(told, []);
+}
+
+test("a packet is sent, opened by three, and shows the luckiest and its proof", async () => {
+  await service.deposit("sam", 50_000);
+  const sam = await person(browser, service, "sam");
+  await sam.page.goto("/send");
+  await says(sam.page, "#balance", "500.00");
+  await sam.page.fill("#amount", "88.88");
+  await sam.page.fill("#shares", "3");
+  await sam.page.fill("#greeting", "Good luck <b>all</b>");
+  await says(sam.page, "#spread-words", "half of them between");
+  await picture(sam.page, "send");
+  await assertAccessible(sam.page);
+  await sam.page.click("#send-button");
+  await sam.page.waitForSelector("#sent:not([hidden])");
+  const code = sam.page.locator("#qr");
+  await code.evaluate((image) => /** @type {HTMLImageElement} */ (image).decode());
+  const link = await sam.page.textContent("#link");
+  assert.match(link ?? "", /\/p\/[0-9a-f-]{36}$/);
+
+  // The sender watches while others open it.
+  await sam.page.goto(link ?? "");
+  await says(sam.page, "#numbers", "3 of 3 left");
+  let sum = 0;
+  for (const user of ["ann", "bob", "cid"]) {
+    const one = await person(browser, service, user);
+    await one.page.goto(link ?? "");
+    await one.page.click("#open");
+    await says(one.page, "#outcome", "You got");
+    sum += Math.round(100 * Number((await one.page.textContent("#outcome"))?.match(/[\d.]+/)?.[0]));
+    assert.deepEqual(one.faults, []);
+    if (user === "ann") {
+      await picture(one.page, "packet-opened");
+      // Whoever has a share sees it again.
+      await one.page.reload();
+      await says(one.page, "#outcome", "You got");
+    }
+    await one.context.close();
+  }
+  assert.equal(sum, 8_888);
+  await says(sam.page, "#outcome", "All shares are taken");
+  await until(async () => (await sam.page.locator("#draws li").count()) === 3);
+  await sam.page.waitForSelector("#draws .best");
+  assert.match((await sam.page.textContent("#draws .best")) ?? "", /luckiest/);
+  await sam.page.click("#proof summary");
+  await sam.page.click("#check");
+  await says(sam.page, "#verdict", "all 3 draws are what it promised");
+  await picture(sam.page, "packet-over");
+  await assertAccessible(sam.page);
+  // A greeting is text.
+  assert.equal(await sam.page.textContent("h1"), "Good luck <b>all</b>");
+  assert.deepEqual(sam.faults, []);
+  await sam.page.goto("/packets");
+  await says(sam.page, ".card", "Good luck");
+  await sam.context.close();
+});
+
+test("a script in a greeting stays text", async () => {
+  const id = await packet({ title: "</script><script>document.title='bad'</script><img src=x onerror=alert(1)>" });
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/p/${id}`);
+  await says(ann.page, "#numbers", "3 of 3 left");
+  assert.match((await ann.page.textContent("h1")) ?? "", /<script>/);
+  assert.notEqual(await ann.page.title(), "bad");
+  assert.equal(await ann.page.locator("main img").count(), 0);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});
+
+test("the network is cut in the middle of a click, and nothing is taken twice", async () => {
+  const id = await packet();
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/p/${id}`);
+  await ann.page.waitForSelector("#open:not([hidden])");
+  // The request arrives, and its answer is lost.
+  let lost = 0;
+  await ann.page.route("**/claims", async (route) => {
+    if (route.request().method() === "POST" && lost++ === 0) {
+      await route.fetch();
+      await route.abort("connectionreset");
+    } else await route.continue();
+  });
+  await ann.page.click("#open");
+  await says(ann.page, "#outcome", "You got");
+  assert.ok(lost >= 2, "it was asked again");
+  const state = await service.call("GET", `/v1/campaigns/${id}/state`);
+  assert.equal(state.granted, 1);
+  await ann.context.close();
+});
+
+test("with the keyboard alone, on a phone, in Chinese", async () => {
+  const id = await packet({ title: "恭喜发财" });
+  const phone = { viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true, locale: "zh-CN" };
+  const ann = await person(browser, service, "ann", phone);
+  await ann.page.goto(`/p/${id}`);
+  await says(ann.page, "#numbers", "剩余 3/3 个");
+  const wide = await ann.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.equal(wide, false, "nothing is wider than the phone");
+  await picture(ann.page, "packet-phone");
+  for (let i = 0; i < 20; i++) {
+    await ann.page.keyboard.press("Tab");
+    if (await ann.page.evaluate(() => document.activeElement?.id === "open")) break;
+  }
+  await ann.page.keyboard.press("Enter");
+  await says(ann.page, "#outcome", "你抢到");
+  await ann.page.click("#language");
+  await says(ann.page, "#outcome", "You got");
+  await assertAccessible(ann.page);
+  await ann.context.close();
+});
+
+test("whoever is not signed in signs in and comes back", async () => {
+  const id = await packet();
+  const context = await browser.newContext({ baseURL: service.url });
+  const page = await context.newPage();
+  await page.goto(`/p/${id}`);
+  assert.match(page.url(), /\/sign-in\?then=/);
+  await assertAccessible(page);
+  await page.fill("#token", "nonsense");
+  await page.click("#token-form button");
+  await says(page, "#status", "not valid");
+  await page.fill("#token", service.token);
+  await page.click("#token-form button");
+  await page.waitForURL(`**/p/${id}`);
+  assert.equal(await page.textContent("#user"), "alice");
+  // No script can read the session.
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  await page.click("#sign-out");
+  await page.waitForSelector("a[href='/sign-in']");
+  const lost = await page.goto("/p/nothing");
+  assert.match(page.url(), /sign-in/);
+  assert.equal(lost?.status(), 200);
+  await context.close();
+});
+
+test("a sale: countdown, purchase, double click, reload, two tabs, payment", async () => {
+  const starts_at = new Date(Date.now() + 3_000).toISOString();
+  const id = await service.sale({ starts_at, stock: 2 });
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/s/${id}`);
+  await says(ann.page, "#clock", "Begins in");
+  assert.equal(await ann.page.isDisabled("#buy"), true);
+  await picture(ann.page, "sale-before");
+  await assertAccessible(ann.page);
+  const tab = await ann.context.newPage();
+  await tab.goto(`/s/${id}`);
+  await ann.page.waitForSelector("#buy:not([disabled])");
+  // The other tab may hear of the order before it can be pressed.
+  const other = tab.click("#buy", { timeout: 1_000 }).catch(() => {});
+  await Promise.all([ann.page.dblclick("#buy"), other]);
+  await says(ann.page, "#yours", "Yours: 1");
+  await says(tab, "#yours", "Yours: 1");
+  await ann.page.reload();
+  await says(ann.page, "#hold", "Pay within");
+  await picture(ann.page, "sale-held");
+  const state = await service.call("GET", `/v1/campaigns/${id}/state`);
+  assert.equal(state.granted, 1, "one order, however often it was pressed");
+  await ann.page.click("#pay");
+  await says(ann.page, "#hold", "Paid");
+  await assertAccessible(ann.page);
+  assert.deepEqual(ann.faults, []);
+  await ann.context.close();
+});
+
+test("sold out, units come back, and whoever waits gets them", async () => {
+  const id = await service.sale({ stock: 1 });
+  const [ann, bob] = [await person(browser, service, "ann"), await person(browser, service, "bob")];
+  for (const { page } of [ann, bob]) await page.goto(`/s/${id}`);
+  await ann.page.click("#buy");
+  await says(ann.page, "#yours", "Yours");
+  await says(bob.page, "#buy", "Sold out");
+  assert.equal(await bob.page.isDisabled("#buy"), true);
+  await picture(bob.page, "sale-sold-out");
+  await ann.page.click("#cancel");
+  await says(ann.page, "#hold", "Cancelled");
+  await says(bob.page, "#outcome", "came back");
+  await bob.page.click("#buy");
+  await says(bob.page, "#yours", "Yours");
+  for (const one of [ann, bob]) {
+    assert.deepEqual(one.faults, []);
+    await one.context.close();
+  }
+});
+
+test("a ticket, a passphrase and a line are part of the click", async () => {
+  const terms = { requirements: ["ticket"], waiting_room: true, audience: { passphrase: "sesame" } };
+  const id = await service.sale(terms);
+  const ann = await person(browser, service, "ann");
+  await ann.page.goto(`/s/${id}`);
+  await ann.page.fill("#passphrase", "sesame");
+  await ann.page.click("#buy");
+  await says(ann.page, "#yours", "Yours: 1");
+  await ann.context.close();
+});
+
+test("pages are small, come in three requests, and may not be framed", async () => {
+  const [red, sale] = [await packet(), await service.sale({})];
+  const ann = await person(browser, service, "ann");
+  for (const path of [`/p/${red}`, `/s/${sale}`]) {
+    const page = await ann.context.newPage();
+    let bytes = 0;
+    /** @type {string[]} */
+    const asked = [];
+    page.on("response", async (response) => {
+      const url = new URL(response.url());
+      if (url.pathname.endsWith("/events") || url.pathname.endsWith("icon.svg")) return;
+      asked.push(url.pathname);
+      bytes += (await response.body().catch(() => Buffer.alloc(0))).length;
+    });
+    const response = await page.goto(path, { waitUntil: "load" });
+    await says(page, "#numbers", "left");
+    assert.ok(asked.length <= 3, asked.join(" "));
+    assert.ok(bytes < 50_000, `${bytes} bytes`);
+    assert.match(response?.headers()["content-security-policy"] ?? "", /frame-ancestors 'none'/);
+    await page.close();
+  }
+  await ann.context.close();
+});

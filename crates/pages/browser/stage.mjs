@@ -1,0 +1,121 @@
+// @ts-check
+// What the tests of pages stand on: a service of this test run, a browser, and people who use it.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, mkdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+export const PROGRAM = process.env.QIANG ?? "target/debug/qiang";
+const PICTURES = process.env.SCREENSHOTS ?? "target/screenshots";
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** A service for development, on a free port. */
+export class Service {
+  /**
+   * @param {string} folder @param {import("node:child_process").ChildProcess} process
+   * @param {string} url @param {string} token
+   */
+  constructor(folder, process, url, token) {
+    this.folder = folder;
+    this.process = process;
+    this.url = url;
+    this.token = token;
+  }
+
+  /** @param {Record<string, string>} [settings] @returns {Promise<Service>} */
+  static async start(settings = {}) {
+    const folder = mkdtempSync(join(tmpdir(), "qiang-test-pages-"));
+    const args = ["serve", "--dev", "--listen", "127.0.0.1:0", "--data", join(folder, "qiang.db")];
+    const env = { ...process.env, QIANG__LOG__LEVEL: "error", ...settings };
+    const child = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"], env });
+    const lines = createInterface({ input: child.stdout });
+    let url = "";
+    for await (const line of lines) {
+      url ||= line.match(/http:\/\/[^ ]+/)?.[0] ?? "";
+      const token = line.match(/^TOKEN=(.+)$/)?.[1];
+      if (token) {
+        lines.resume();
+        return new Service(folder, child, url, token);
+      }
+    }
+    throw new Error("the service did not start");
+  }
+
+  async stop() {
+    const ended = new Promise((done) => this.process.once("exit", done));
+    this.process.kill("SIGTERM");
+    await ended;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** @param {string} method @param {string} path @param {object} [body] @returns {Promise<any>} */
+  async call(method, path, body) {
+    const headers = { Authorization: `Bearer ${this.token}`, "Content-Type": "application/json" };
+    const response = await fetch(this.url + path, { method, headers, body: body && JSON.stringify(body) });
+    const answer = await response.json();
+    if (!response.ok) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+    return answer;
+  }
+
+  /** Puts money into an account. @param {string} user @param {number} amount */
+  deposit(user, amount) {
+    return this.call("POST", `/v1/accounts/${user}/deposits`, { amount, currency: "CNY" });
+  }
+
+  /** A sale of alice's. @param {object} terms */
+  async sale(terms) {
+    const usual = { title: "Phone", stock: 5, unit_price: { amount: 500, currency: "CNY" }, admission_percent: 0 };
+    return (await this.call("POST", "/v1/sales", { ...usual, ...terms })).id;
+  }
+}
+
+export const launch = () =>
+  chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-background-networking"] });
+
+/**
+ * Somebody with a browser of their own, who is signed in.
+ * @param {import("playwright-core").Browser} browser @param {Service} service @param {string} user
+ * @param {import("playwright-core").BrowserContextOptions} [options]
+ */
+export async function person(browser, service, user, options = {}) {
+  const context = await browser.newContext({ baseURL: service.url, locale: "en", ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  /** @type {string[]} */
+  const faults = [];
+  page.on("pageerror", (error) => faults.push(String(error)));
+  page.on("console", (message) => {
+    if (message.text().includes("Content Security Policy")) faults.push(message.text());
+  });
+  await page.goto("/sign-in");
+  await page.fill("#as", user);
+  await page.click("form[action='/sign-in/as'] button");
+  await page.waitForSelector("#user");
+  return { context, page, faults };
+}
+
+/** @param {import("playwright-core").Page} page @param {string} name */
+export async function picture(page, name) {
+  mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: join(PICTURES, `${name}.png`) });
+}
+
+/** Waits until something is so. @param {() => Promise<boolean>} is @param {() => Promise<string>} [otherwise] */
+export async function until(is, otherwise) {
+  for (const began = Date.now(); !(await is().catch(() => false)); await new Promise((done) => setTimeout(done, 50))) {
+    if (Date.now() - began > 15_000) throw new Error(`it did not come about: ${is} ${await otherwise?.()}`);
+  }
+}
+
+/**
+ * Waits until an element has a text.
+ * @param {import("playwright-core").Page} page @param {string} selector @param {string} text
+ */
+export async function says(page, selector, text) {
+  const said = async () => (await page.locator(selector).first().textContent({ timeout: 1_000 })) ?? "";
+  const told = async () => `${selector} says ${await said()} and not ${text}`;
+  await until(async () => (await said()).includes(text), told);
+}

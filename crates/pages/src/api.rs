@@ -1,0 +1,95 @@
+//! The API, asked in this process as the visitor.
+
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, Method, Request, StatusCode, header},
+};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+/// What tells the API who asks, and by which way.
+const PASSED_ON: [&str; 3] = ["cookie", "x-forwarded-proto", "host"];
+
+#[derive(Clone)]
+pub(crate) struct Api(Router);
+
+/// What the API has answered.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// Null where it is no JSON.
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The body of a success.
+    pub(crate) fn ok(self) -> Option<Value> {
+        self.status.is_success().then_some(self.body)
+    }
+}
+
+impl Api {
+    pub(crate) fn new(router: Router) -> Self {
+        Self(router)
+    }
+
+    /// Asks as whoever sent `visitor`, the headers of a page's request.
+    pub(crate) async fn get(&self, path: &str, visitor: &HeaderMap) -> Answer {
+        let mut request = Request::get(path);
+        for name in PASSED_ON {
+            for value in visitor.get_all(name) {
+                request = request.header(name, value);
+            }
+        }
+        self.call(request.body(Body::empty())).await
+    }
+
+    /// Sends a request with a token.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        token: &str,
+        visitor: &HeaderMap,
+        body: Option<&Value>,
+    ) -> Answer {
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(header::AUTHORIZATION, format!("Bearer {token}"));
+        if let Some(proto) = visitor.get("x-forwarded-proto") {
+            request = request.header("x-forwarded-proto", proto);
+        }
+        let body = match body {
+            Some(body) => {
+                request = request.header(header::CONTENT_TYPE, "application/json");
+                Body::from(body.to_string())
+            }
+            None => Body::empty(),
+        };
+        self.call(request.body(body)).await
+    }
+
+    async fn call(&self, request: Result<Request<Body>, axum::http::Error>) -> Answer {
+        let failed = |status| Answer {
+            status,
+            headers: HeaderMap::new(),
+            body: Value::Null,
+        };
+        let Ok(request) = request else {
+            return failed(StatusCode::BAD_REQUEST);
+        };
+        // The router answers every request: its error is `Infallible`.
+        let Ok(response) = self.0.clone().oneshot(request).await;
+        let (parts, body) = response.into_parts();
+        let Ok(body) = body.collect().await else {
+            return failed(StatusCode::BAD_GATEWAY);
+        };
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body: serde_json::from_slice(&body.to_bytes()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The languages of pages, and their texts.
+
+use axum::http::{HeaderMap, header};
+use serde::Serialize;
+
+/// A language that pages speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    English,
+    Chinese,
+}
+
+impl Language {
+    /// The language that a visitor chose, or that the browser asks for.
+    pub(crate) fn of(chosen: Option<&str>, headers: &HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let kept = text(header::COOKIE).and_then(|cookies| {
+            let mut pairs = cookies
+                .split(';')
+                .filter_map(|pair| pair.trim().split_once('='));
+            pairs
+                .find(|(name, _)| *name == "language")
+                .map(|(_, value)| value)
+        });
+        let accepted = text(header::ACCEPT_LANGUAGE).and_then(|list| {
+            let mut tags = list.split(',').map(|tag| tag.trim().get(..2).unwrap_or(""));
+            tags.find(|tag| ["en", "zh"].contains(tag))
+        });
+        match chosen.or(kept).or(accepted) {
+            Some("zh") => Self::Chinese,
+            _ => Self::English,
+        }
+    }
+
+    /// Its tag (BCP 47).
+    pub(crate) fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Chinese => "zh",
+        }
+    }
+
+    pub(crate) fn texts(self) -> &'static Texts {
+        match self {
+            Self::English => &ENGLISH,
+            Self::Chinese => &CHINESE,
+        }
+    }
+}
+
+macro_rules! texts {
+    ($($name:ident: $english:literal, $chinese:literal;)*) => {
+        /// Everything that pages say.
+        #[derive(Debug, Serialize)]
+        pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
+
+        static ENGLISH: Texts = Texts { $($name: $english,)* };
+        static CHINESE: Texts = Texts { $($name: $chinese,)* };
+    };
+}
+
+// `{…}` stands for what the script puts there.
+texts! {
+    name: "Qiang", "抢";
+    other_language: "中文", "English";
+    home_title: "Red packets and flash sales", "抢红包与秒杀";
+    send_packet: "Send a red packet", "发红包";
+    my_packets: "My red packets", "我的红包";
+    signed_in_as: "Signed in as", "已登录：";
+    sign_in: "Sign in", "登录";
+    sign_out: "Sign out", "退出";
+    token: "Token", "令牌";
+    token_help: "Paste the token that your app has given you.", "粘贴应用给你的令牌。";
+    token_bad: "This token is not valid.", "此令牌无效。";
+    be_anybody: "For trying out: be anybody", "试用：以任何人的身份";
+    user: "User", "用户";
+    user_help: "Letters, digits and signs, without blanks.", "字母、数字和符号，不含空格。";
+    go: "Go", "进入";
+    from: "From", "来自";
+    open: "Open", "开";
+    opening: "Opening…", "正在拆开…";
+    still_trying: "The network is slow. Still trying…", "网络较慢，仍在尝试…";
+    gave_up: "No answer came. Press again: nothing is taken twice.", "没有收到答复。请再按一次：不会重复领取。";
+    you_got: "You got {amount}", "你抢到 {amount}";
+    luckiest: "luckiest", "手气最佳";
+    left: "{remaining} of {supply} left", "剩余 {remaining}/{supply} 个";
+    money_left: "{remaining} of {total} left", "剩余 {remaining}，共 {total}";
+    begins_in: "Begins in", "距开始";
+    ends_in: "Ends in", "距结束";
+    over: "It is over", "已结束";
+    all_taken: "All shares are taken", "手慢了，红包派完了";
+    ended: "This red packet has ended", "红包已结束";
+    paused: "Paused for a moment", "暂停中";
+    went_back: "{amount} went back to the sender", "{amount} 已退回发红包的人";
+    draws: "Draws", "领取记录";
+    draws_hidden: "The sender does not show the draws.", "发红包的人不公开领取记录。";
+    nobody_yet: "Nobody yet", "还没有人领取";
+    more: "More", "更多";
+    passphrase: "Passphrase", "口令";
+    proof: "Was it fair?", "公平吗？";
+    proof_help:
+        "Before anybody opened it, the service published the fingerprint of how the money is split. Now it \
+        has shown what the shares were drawn from. Your browser can draw them again.",
+        "在任何人拆开之前，系统已公布分配方式的指纹。现在它公开了随机种子，你的浏览器可以重新计算每一份。";
+    proof_wait: "The seed is shown when it is over.", "结束后公布种子。";
+    commitment: "Fingerprint", "指纹";
+    seed: "Seed", "种子";
+    check: "Check", "验证";
+    proof_good:
+        "True: the fingerprint fits, and all {count} draws are what it promised.",
+        "属实：指纹吻合，全部 {count} 份都与承诺一致。";
+    proof_bad_commitment: "The fingerprint does not fit the seed.", "指纹与种子不符。";
+    proof_bad_share: "Draw {number} is not what was promised.", "第 {number} 份与承诺不符。";
+    amount: "Amount", "金额";
+    currency: "Currency", "币种";
+    shares: "Shares", "个数";
+    greeting: "Greeting", "祝福语";
+    greeting_default: "Best wishes!", "恭喜发财，大吉大利！";
+    rule: "How it is split", "分配方式";
+    rule_double_average: "Luck, evenly for all (double average)", "拼手气（二倍均值）";
+    rule_normal: "Luck around the mean (bell curve)", "拼手气（正态）";
+    rule_lazy: "Luck, drawn when opened", "拼手气（拆开时计算）";
+    rule_equal: "The same for all", "普通红包（均分）";
+    spread: "What one share may be", "每份可能的金额";
+    spread_help:
+        "From {low} to {high}; half of them between {from} and {to}.",
+        "从 {low} 到 {high}；一半在 {from} 与 {to} 之间。";
+    impossible: "Too little for so many shares.", "金额不够分。";
+    balance: "Your balance: {amount}", "余额：{amount}";
+    send: "Send", "塞钱进红包";
+    sent: "Sent. Share this link:", "已发出，分享此链接：";
+    copy: "Copy", "复制";
+    copied: "Copied", "已复制";
+    see_it: "See it", "查看";
+    sent_by_me: "Sent by me", "我发出的";
+    buy: "Buy", "抢购";
+    buying: "Asking…", "正在抢购…";
+    quantity: "Quantity", "数量";
+    price: "Price", "价格";
+    in_line: "In line: {ahead} before you", "排队中：前面还有 {ahead} 人";
+    yours: "Yours: {quantity}", "抢到了：{quantity} 件";
+    pay_within: "Pay within", "请在此时间内付款：";
+    pay: "Pay {amount}", "付款 {amount}";
+    pay_sandbox: "Pay {amount} (sandbox)", "付款 {amount}（沙盒）";
+    pay_elsewhere: "Pay in the shop’s app.", "请在商家应用内付款。";
+    paid: "Paid. Thank you!", "已付款，谢谢！";
+    cancel: "Cancel", "取消订单";
+    cancelled: "Cancelled", "已取消";
+    expired: "The time to pay is over", "付款时间已过";
+    returned: "Returned", "已退货";
+    sold_out: "Sold out", "已售罄";
+    come_back: "Units may come back: when orders are not paid", "若有人未付款，名额会回来";
+    came_back: "{remaining} came back!", "有 {remaining} 件回来了！";
+    limit: "At most {limit} for each", "每人限购 {limit} 件";
+    limit_reached: "You have as many as you may", "已达限购数量";
+    again_later: "Many are asking. Try again.", "人太多了，请再试。";
+    not_for_you: "This is for other users.", "此活动不对你开放。";
+    no_such: "There is nothing here.", "这里什么也没有。";
+    no_such_help: "Check the link.", "请检查链接。";
+    trouble: "Something is wrong. Try again in a moment.", "出了点问题，请稍后再试。";
+    unknown_problem: "It did not work: {title}", "未成功：{title}";
+    day: "d", "天";
+    none_yet: "None yet.", "还没有。";
+    back_home: "Home", "首页";
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_visitor_chooses_before_the_browser() {
+        let check = |chosen, cookie: &'static str, accepted: &'static str, expected: Language| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::COOKIE, HeaderValue::from_static(cookie));
+            headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static(accepted));
+            assert_eq!(
+                Language::of(chosen, &headers),
+                expected,
+                "{chosen:?} {cookie} {accepted}"
+            );
+        };
+        check(None, "", "", Language::English);
+        check(None, "", "zh-CN,zh;q=0.9,en;q=0.8", Language::Chinese);
+        check(None, "", "fr, zh-TW;q=0.5", Language::Chinese);
+        check(None, "a=1; language=en", "zh", Language::English);
+        check(Some("zh"), "language=en", "en", Language::Chinese);
+        check(Some("xx"), "", "zh", Language::English);
+    }
+
+    #[test]
+    fn both_languages_fill_in_the_same() {
+        let both = [Language::English, Language::Chinese]
+            .map(|language| serde_json::to_value(language.texts()).unwrap());
+        for (name, english) in both[0].as_object().unwrap() {
+            let names = |text: &serde_json::Value| {
+                let text = text.as_str().unwrap();
+                let mut names: Vec<_> = text
+                    .split('{')
+                    .skip(1)
+                    .map(|rest| rest.split('}').next().unwrap().to_owned())
+                    .collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names(english), names(&both[1][name]), "{name}");
+        }
+    }
+}

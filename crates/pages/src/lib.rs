@@ -1,0 +1,74 @@
+//! Pages for people: red packets to open, sales to buy in, signing in. They are rendered here, and live in the browser.
+//!
+//! Pages know nothing but the public API: what a page shows when it comes is asked of the API in this process, with the
+//! visitor's own session, and everything after that the browser asks for itself.
+
+mod api;
+mod assets;
+mod language;
+mod qr;
+mod security;
+mod sign_in;
+mod views;
+
+use std::sync::Arc;
+
+use axum::{
+    Router, middleware,
+    routing::{get, post},
+};
+
+use self::api::Api;
+
+/// Makes tokens for whoever asks: for trying out alone.
+pub trait Development: Send + Sync + 'static {
+    /// A token of `user` with the scopes in `scope`, separated by blanks.
+    ///
+    /// # Errors
+    /// When `user` cannot be one, or the token cannot be signed.
+    fn token(&self, user: &str, scope: &str) -> anyhow::Result<String>;
+}
+
+/// What pages are told.
+#[derive(Default)]
+pub struct Options {
+    /// Lets everybody be anybody, and pay with nothing; none in production.
+    pub development: Option<Arc<dyn Development>>,
+    /// Where buyers pay: a URL in which `{order}` stands for the order's id; empty: elsewhere, say the pages.
+    pub payment_url: String,
+}
+
+/// What handlers work with.
+#[derive(Clone)]
+pub(crate) struct Pages {
+    api: Api,
+    options: Arc<Options>,
+}
+
+/// The pages, and behind them the API for every other path.
+pub fn router(api: Router, options: Options) -> Router {
+    let is_development = options.development.is_some();
+    let pages = Pages {
+        api: Api::new(api.clone()),
+        options: Arc::new(options),
+    };
+    let mut router = Router::new()
+        .route("/", get(views::home))
+        .route("/p/{id}", get(views::packet))
+        .route("/p/{id}/qr.svg", get(qr::packet))
+        .route("/s/{id}", get(views::sale))
+        .route("/s/{id}/qr.svg", get(qr::sale))
+        .route("/send", get(views::send))
+        .route("/packets", get(views::packets))
+        .route("/sign-in", get(sign_in::page));
+    if is_development {
+        router = router
+            .route("/sign-in/as", post(sign_in::be))
+            .route("/sandbox/payments", post(sign_in::pay));
+    }
+    router
+        .layer(middleware::from_fn(security::headers))
+        .route("/assets/{version}/{name}", get(assets::get))
+        .with_state(pages)
+        .fallback_service(api)
+}

@@ -1,0 +1,36 @@
+//! What browsers may do with a page.
+
+use std::sync::LazyLock;
+
+use axum::{
+    extract::Request,
+    http::{HeaderValue, header},
+    middleware::Next,
+    response::Response,
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use sha2::{Digest as _, Sha256};
+
+use crate::assets::STYLE;
+
+/// Scripts are files of the service's own, and the one style is known by its hash. Pictures of products may be
+/// anywhere.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'sha256-{style}'; img-src 'self' https:; \
+         connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    );
+    policy.try_into().expect("base64 is visible ASCII")
+});
+
+pub(crate) async fn headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
+    // A page is for whoever is signed in.
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,126 @@
+//! Signing in: with a token; for trying out, as anybody. And paying with nothing, for trying out.
+
+use askama::Template;
+use axum::{
+    Form, Json,
+    extract::{Query, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{AppendHeaders, IntoResponse as _, Redirect, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Pages,
+    views::{Asked, Frame, passed_on},
+};
+
+/// What whoever tries it out may do.
+const SCOPES: &str = "claim send campaigns:write";
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn<'a> {
+    frame: &'a Frame,
+    then: &'a str,
+    is_development: bool,
+}
+
+/// A path of this service, where to go on.
+fn then(asked: Option<&str>) -> &str {
+    // `//host` and `/\host` lead to another one.
+    let is_own = |path: &&str| path.starts_with('/') && !path[1..].starts_with(['/', '\\']);
+    asked.filter(is_own).unwrap_or("/")
+}
+
+pub(crate) async fn page(
+    State(pages): State<Pages>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let then = then(asked.then.as_deref());
+    let session = pages.session(&headers).await;
+    let frame = Frame::new(&asked, &headers, &session, json!({ "then": then }));
+    let page = SignIn {
+        frame: &frame,
+        then,
+        is_development: pages.options.development.is_some(),
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Whoever {
+    user: String,
+    #[serde(default)]
+    then: String,
+}
+
+/// Signs somebody in as whomever they say.
+pub(crate) async fn be(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+    Form(whoever): Form<Whoever>,
+) -> Response {
+    let token = pages.options.development.as_ref();
+    let token = token.and_then(|development| development.token(&whoever.user, SCOPES).ok());
+    let Some(token) = token else {
+        return Redirect::to("/sign-in").into_response();
+    };
+    let begun = pages.api.post("/v1/session", &token, &headers, None).await;
+    match passed_on(&begun, header::SET_COOKIE) {
+        Some(cookie) => {
+            let there = Redirect::to(then(Some(&whoever.then)));
+            (AppendHeaders([cookie]), there).into_response()
+        }
+        None => Redirect::to("/sign-in").into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SandboxPayment {
+    order: String,
+}
+
+/// What a payment service would do: reports that the order of the visitor was paid.
+pub(crate) async fn pay(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+    Json(payment): Json<SandboxPayment>,
+) -> Response {
+    let id = crate::views::plain(&payment.order);
+    // Only whoever has an order can see it.
+    let order = pages.api.get(&format!("/v1/orders/{id}"), &headers).await;
+    if !order.status.is_success() {
+        return (order.status, Json(order.body)).into_response();
+    }
+    let token = pages.options.development.as_ref();
+    let token = token.and_then(|development| development.token("sandbox", "pay").ok());
+    let Some(token) = token else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let body: Value =
+        json!({ "reference": format!("sandbox-{id}"), "amount": order.body["amount"] });
+    let path = format!("/v1/orders/{id}/payment");
+    let paid = pages.api.post(&path, &token, &headers, Some(&body)).await;
+    (paid.status, Json(paid.body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_goes_on_here_and_nowhere_else() {
+        for (asked, expected) in [
+            (Some("/p/1"), "/p/1"),
+            (Some("//evil.example"), "/"),
+            (Some("/\\evil.example"), "/"),
+            (Some("https://evil.example"), "/"),
+            (Some(""), "/"),
+            (None, "/"),
+        ] {
+            assert_eq!(then(asked), expected, "{asked:?}");
+        }
+    }
+}

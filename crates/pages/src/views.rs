@@ -1,0 +1,371 @@
+//! What pages show when they come.
+
+use askama::Template;
+use axum::{
+    extract::{Path, Query, State},
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{Html, IntoResponse as _, Redirect, Response},
+};
+use iso_currency::Currency;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Pages,
+    api::Answer,
+    assets,
+    language::{Language, Texts},
+};
+
+/// Draws that a page comes with.
+const DRAWS: u32 = 100;
+/// A language lasts a year.
+const LANGUAGE_LASTS_S: u32 = 31_536_000;
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    language: Option<String>,
+    /// Where to go once signed in.
+    pub(crate) then: Option<String>,
+}
+
+/// What every page has.
+pub(crate) struct Frame {
+    pub(crate) language: Language,
+    pub(crate) texts: &'static Texts,
+    pub(crate) version: &'static str,
+    /// What it looks like.
+    pub(crate) style: &'static str,
+    /// The user, if somebody is signed in.
+    pub(crate) user: Option<String>,
+    /// What the script works with, as JSON that can stand in a page.
+    pub(crate) facts: String,
+    chosen: bool,
+}
+
+impl Frame {
+    pub(crate) fn new(asked: &Asked, headers: &HeaderMap, session: &Value, facts: Value) -> Self {
+        let language = Language::of(asked.language.as_deref(), headers);
+        let texts = language.texts();
+        let mut all = json!({ "texts": texts, "language": language.tag(), "session": session });
+        if let (Value::Object(all), Value::Object(facts)) = (&mut all, facts) {
+            all.extend(facts);
+        }
+        Self {
+            language,
+            texts,
+            version: assets::version(),
+            style: assets::STYLE,
+            user: session["user"].as_str().map(str::to_owned),
+            // No text in it can end the element that it stands in.
+            facts: all.to_string().replace('<', "\\u003c"),
+            chosen: asked.language.is_some(),
+        }
+    }
+
+    pub(crate) fn other(&self) -> &'static str {
+        match self.language {
+            Language::English => "zh",
+            Language::Chinese => "en",
+        }
+    }
+
+    /// The page, which remembers the language that was chosen.
+    pub(crate) fn answer(&self, page: &impl Template, status: StatusCode) -> Response {
+        let Ok(text) = page.render() else {
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        };
+        let mut response = (status, Html(text)).into_response();
+        if self.chosen {
+            let tag = self.language.tag();
+            let cookie =
+                format!("language={tag}; Path=/; Max-Age={LANGUAGE_LASTS_S}; SameSite=Lax");
+            if let Ok(cookie) = cookie.try_into() {
+                response.headers_mut().insert(header::SET_COOKIE, cookie);
+            }
+        }
+        response
+    }
+}
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct Home<'a> {
+    frame: &'a Frame,
+}
+
+#[derive(Template)]
+#[template(path = "packet.html")]
+struct Packet<'a> {
+    frame: &'a Frame,
+    packet: &'a Value,
+}
+
+#[derive(Template)]
+#[template(path = "sale.html")]
+struct Sale<'a> {
+    frame: &'a Frame,
+    sale: &'a Value,
+    image: Option<&'a str>,
+    price: String,
+}
+
+#[derive(Template)]
+#[template(path = "send.html")]
+struct Send<'a> {
+    frame: &'a Frame,
+}
+
+#[derive(Template)]
+#[template(path = "packets.html")]
+struct Packets<'a> {
+    frame: &'a Frame,
+    packets: Vec<Line<'a>>,
+}
+
+/// A packet in a list.
+struct Line<'a> {
+    id: &'a str,
+    title: &'a str,
+    total: String,
+    left: String,
+}
+
+#[derive(Template)]
+#[template(path = "nothing.html")]
+struct Nothing<'a> {
+    frame: &'a Frame,
+    title: &'a str,
+    help: &'a str,
+}
+
+/// A field of an answer that is a text.
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or("")
+}
+
+/// Money as people write it: `¥ 12.34` for CNY, the code for others.
+fn money(value: &Value) -> String {
+    let amount = value["amount"].as_i64().unwrap_or(0);
+    let currency = text(value, "currency");
+    let known = Currency::from_code(currency);
+    let digits = known.and_then(Currency::exponent).unwrap_or(2);
+    let digits = u32::from(digits);
+    let sign = match currency {
+        "CNY" => "¥",
+        _ => currency,
+    };
+    let unit = 10_i64.pow(digits);
+    let (whole, rest) = (amount / unit, (amount % unit).abs());
+    match digits {
+        0 => format!("{sign} {whole}"),
+        _ => format!("{sign} {whole}.{rest:0width$}", width = digits as usize),
+    }
+}
+
+impl Pages {
+    /// Who is signed in; null if nobody is.
+    pub(crate) async fn session(&self, headers: &HeaderMap) -> Value {
+        let answer = self.api.get("/v1/session", headers).await;
+        answer.ok().unwrap_or_default()
+    }
+
+    /// A page instead of the one that was asked for.
+    fn instead(&self, asked: &Asked, headers: &HeaderMap, path: &str, answer: &Answer) -> Response {
+        if answer.status == StatusCode::UNAUTHORIZED {
+            return Redirect::to(&format!("/sign-in?then={path}")).into_response();
+        }
+        let frame = Frame::new(asked, headers, &Value::Null, Value::Null);
+        let is_absent =
+            answer.status.is_client_error() && answer.status != StatusCode::TOO_MANY_REQUESTS;
+        let (title, help, status) = match is_absent {
+            true => (
+                frame.texts.no_such,
+                frame.texts.no_such_help,
+                StatusCode::NOT_FOUND,
+            ),
+            false => (frame.texts.trouble, "", StatusCode::SERVICE_UNAVAILABLE),
+        };
+        let page = Nothing {
+            frame: &frame,
+            title,
+            help,
+        };
+        frame.answer(&page, status)
+    }
+}
+
+/// An id as it may stand in a path. Everything else finds nothing.
+pub(crate) fn plain(id: &str) -> &str {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    match id.bytes().all(is_plain) {
+        true => id,
+        false => "-",
+    }
+}
+
+pub(crate) async fn home(
+    State(pages): State<Pages>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let session = pages.session(&headers).await;
+    let frame = Frame::new(&asked, &headers, &session, Value::Null);
+    let page = Home { frame: &frame };
+    frame.answer(&page, StatusCode::OK)
+}
+
+pub(crate) async fn packet(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let id = plain(&id);
+    let answer = pages
+        .api
+        .get(&format!("/v1/red-packets/{id}"), &headers)
+        .await;
+    if !answer.status.is_success() {
+        return pages.instead(&asked, &headers, &format!("/p/{id}"), &answer);
+    }
+    let (packet, session) = (answer.body, pages.session(&headers).await);
+    let path = format!("/v1/red-packets/{id}/claims?limit={DRAWS}");
+    let draws = pages.api.get(&path, &headers).await;
+    let facts = json!({ "packet": packet, "draws": draws.ok() });
+    let frame = Frame::new(&asked, &headers, &session, facts);
+    let page = Packet {
+        frame: &frame,
+        packet: &packet,
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+pub(crate) async fn sale(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let id = plain(&id);
+    let answer = pages.api.get(&format!("/v1/sales/{id}"), &headers).await;
+    if !answer.status.is_success() {
+        return pages.instead(&asked, &headers, &format!("/s/{id}"), &answer);
+    }
+    let (sale, session) = (answer.body, pages.session(&headers).await);
+    let facts = json!({
+        "sale": sale,
+        "sandbox": pages.options.development.is_some(),
+        "payment_url": pages.options.payment_url,
+    });
+    let frame = Frame::new(&asked, &headers, &session, facts);
+    let page = Sale {
+        frame: &frame,
+        image: sale["image_url"].as_str(),
+        price: money(&sale["unit_price"]),
+        sale: &sale,
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+pub(crate) async fn send(
+    State(pages): State<Pages>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let session = pages.session(&headers).await;
+    let Some(user) = session["user"].as_str() else {
+        return Redirect::to("/sign-in?then=/send").into_response();
+    };
+    let account = pages
+        .api
+        .get(&format!("/v1/accounts/{}", escape(user)), &headers)
+        .await;
+    let facts = json!({ "account": account.ok() });
+    let frame = Frame::new(&asked, &headers, &session, facts);
+    let page = Send { frame: &frame };
+    frame.answer(&page, StatusCode::OK)
+}
+
+pub(crate) async fn packets(
+    State(pages): State<Pages>,
+    Query(asked): Query<Asked>,
+    headers: HeaderMap,
+) -> Response {
+    let answer = pages.api.get("/v1/red-packets", &headers).await;
+    if !answer.status.is_success() {
+        return pages.instead(&asked, &headers, "/packets", &answer);
+    }
+    let session = pages.session(&headers).await;
+    let frame = Frame::new(&asked, &headers, &session, Value::Null);
+    let lines = answer.body["red_packets"].as_array().into_iter().flatten();
+    let line = |packet| Line {
+        id: text(packet, "id"),
+        title: text(packet, "title"),
+        total: money(&packet["total"]),
+        left: {
+            let numbers = |field: &str| packet["state"][field].to_string();
+            let left = frame
+                .texts
+                .left
+                .replace("{remaining}", &numbers("remaining"));
+            left.replace("{supply}", &numbers("supply"))
+        },
+    };
+    let page = Packets {
+        frame: &frame,
+        packets: lines.map(line).collect(),
+    };
+    frame.answer(&page, StatusCode::OK)
+}
+
+/// A user's id as a part of a path.
+fn escape(user: &str) -> String {
+    let mut path = String::new();
+    for byte in user.bytes() {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => path.push(char::from(byte)),
+            false => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
+}
+
+/// A header of an answer that is passed on to the browser.
+pub(crate) fn passed_on(
+    answer: &Answer,
+    name: HeaderName,
+) -> Option<(HeaderName, axum::http::HeaderValue)> {
+    answer.headers.get(&name).map(|value| (name, value.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_written_in_its_currencys_digits() {
+        let check = |amount: i64, currency: &str, expected: &str| {
+            assert_eq!(
+                money(&json!({ "amount": amount, "currency": currency })),
+                expected
+            );
+        };
+        check(1_234, "CNY", "¥ 12.34");
+        check(5, "EUR", "EUR 0.05");
+        check(1_234, "JPY", "JPY 1234");
+        check(1_234, "KWD", "KWD 1.234");
+    }
+
+    #[test]
+    fn nothing_in_the_facts_ends_their_element() {
+        let facts = json!({ "packet": { "title": "</script><script>alert(1)</script>" } });
+        let frame = Frame::new(&Asked::default(), &HeaderMap::new(), &Value::Null, facts);
+        assert!(!frame.facts.contains('<'), "{}", frame.facts);
+        let read: Value = serde_json::from_str(&frame.facts).unwrap();
+        assert_eq!(
+            read["packet"]["title"],
+            "</script><script>alert(1)</script>"
+        );
+    }
+}

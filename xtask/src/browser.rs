@@ -1,0 +1,88 @@
+//! `cargo xtask browser`: the pages in a real browser. What runs is in `crates/pages/browser`, and which versions the
+//! tools have is pinned there. They are installed below Cargo's target directory; the browser is Debian's.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::api::{MINUTES_MAX, install_once};
+use crate::command;
+use crate::faults::target;
+use crate::steps::Done;
+
+const SOURCES: &str = "crates/pages/browser";
+const SCRIPTS: &str = "crates/pages/assets";
+
+/// Builds the program and tries its pages.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    install(root)?;
+    command::run("cargo build -p qiang", root)?;
+    run_built(root)
+}
+
+/// Installs the tools, unless those that are there are of the pinned versions.
+pub(crate) fn install(root: &Path) -> Result<Done> {
+    let sources = root.join(SOURCES);
+    let pins = ["package.json", "package-lock.json"].map(|name| sources.join(name));
+    install_once(&tools(root)?, &[&pins[0], &pins[1]], |folder| {
+        for pin in &pins {
+            copy_into(pin, folder)?;
+        }
+        let line =
+            format!("{MINUTES_MAX} npm ci --ignore-scripts --no-audit --no-fund --loglevel=error");
+        command::run(&line, folder).with_context(|| {
+            format!(
+                "npm must be allowed to install {SOURCES}/package-lock.json, from the registry that it is configured \
+                 to use"
+            )
+        })
+    })?;
+    Ok(Done::Passed)
+}
+
+/// Checks the types of all scripts, and tries the pages of the program that the tests' build has made. Pictures of
+/// pages come into `screenshots` below the target directory.
+pub(crate) fn run_built(root: &Path) -> Result<()> {
+    let (tools, target) = (tools(root)?, target(root)?);
+    let scripts = tools.join("assets");
+    fs::create_dir_all(&scripts)?;
+    copy_all(&root.join(SOURCES), &tools, &["mjs", "json"])?;
+    copy_all(&root.join(SCRIPTS), &scripts, &["js"])?;
+    command::run("node_modules/.bin/tsc", &tools)?;
+    let (program, pictures) = (target.join("debug/qiang"), target.join("screenshots"));
+    let env = [
+        ("QIANG", program.display().to_string()),
+        ("SCREENSHOTS", pictures.display().to_string()),
+    ];
+    let env: Vec<_> = env
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    // A file after the other: each has a service and a browser of its own.
+    let line = format!("{MINUTES_MAX} node --test --test-concurrency=1 .");
+    command::run_with(&line, &tools, &env)
+}
+
+fn tools(root: &Path) -> Result<PathBuf> {
+    Ok(target(root)?.join("browser-tools"))
+}
+
+fn copy_all(from: &Path, to: &Path, extensions: &[&str]) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if extension.is_some_and(|extension| extensions.contains(&extension)) {
+            copy_into(&path, to)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_into(file: &Path, folder: &Path) -> Result<()> {
+    let name = file.file_name().context("a file has a name")?;
+    let copied = fs::copy(file, folder.join(name));
+    copied
+        .map(drop)
+        .with_context(|| format!("copy {}", file.display()))
+}
