@@ -53,8 +53,9 @@ fn has_parameter(operation: &Value, name: &str) -> bool {
 }
 
 fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &Map<String, Value>) {
-    // Tickets and invitations may be had as often as one likes.
-    let as_often = path.ends_with("/tickets") || path.ends_with("/invitations");
+    // These may be had as often as one likes.
+    let as_often = ["/tickets", "/invitations", "/session"];
+    let as_often = as_often.iter().any(|end| path.ends_with(end));
     let takes_key = method != "get" && !as_often;
     if takes_key && !has_parameter(operation, KEY) {
         let parameters = &mut operation["parameters"];

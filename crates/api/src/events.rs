@@ -51,9 +51,22 @@ const DRAWS_SHOWN: usize = 100;
 const DRAWS_PAGE: u32 = 1_000;
 const PAGES_PER_LOOK: usize = 5;
 
+/// An event, as clients of server-sent events take it apart.
+#[derive(ToSchema)]
+#[schema(as = CampaignEvent)]
+#[expect(dead_code, reason = "it stands in the OpenAPI document alone")]
+struct EventBody {
+    /// state or draws.
+    event: &'static str,
+    /// JSON: for `state` a State; for `draws` an object with `claims`, shares in the order of their numbers, and `gap`,
+    /// which is true where there are others between these and what was told before. The list has them.
+    data: String,
+    /// With `draws`: the number of the newest draw.
+    id: Option<String>,
+}
+
 /// What became of a red packet's shares since an earlier event.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = DrawsEvent)]
+#[derive(Debug, Serialize)]
 struct DrawsBody<'a> {
     /// In the order of their numbers.
     claims: &'a [ShareBody],
@@ -153,6 +166,7 @@ fn json(body: &impl Serialize) -> String {
 
 /// Which draws a stream begins with.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct From {
     /// The number of the newest draw that the caller has; `Last-Event-ID` counts more.
@@ -170,7 +184,7 @@ pub(crate) struct From {
     operation_id = "watchCampaign",
     params(("id" = String, Path, description = "The campaign's id"), From,
         ("Last-Event-ID" = Option<u32>, Header, description = "The number of the newest draw that the caller has")),
-    responses((status = 200, description = "Events `state` and `draws`", body = String,
+    responses((status = 200, description = "Events `state` and `draws`", body = EventBody,
             content_type = "text/event-stream"),
         (status = 401, description = "A token was sent, and does not hold", body = ProblemBody),
         (status = 404, body = ProblemBody),

@@ -11,11 +11,10 @@ const PROBLEM: &str = "#/components/schemas/Problem";
 const GRANT: &str = "#/components/schemas/Grant";
 /// The beginning of a stream about a place in line.
 const STREAM: &str = "event: place\ndata: {\"state\":\"waiting\",\"place\":42,\"ahead\":41}\n\n";
-/// The beginning of a stream about a campaign.
-const EVENTS: &str = "event: state\ndata: {\"phase\":\"live\",\"supply\":10,\"granted\":3,\"remaining\":7,\
-    \"returned\":0,\
+/// What an event about a campaign has.
+const EVENT_DATA: &str = "{\"phase\":\"live\",\"supply\":10,\"granted\":3,\"remaining\":7,\"returned\":0,\
     \"starts_at\":\"2026-11-21T12:00:00.000Z\",\"ends_at\":\"2026-11-22T12:00:00.000Z\",\
-    \"now\":\"2026-11-21T12:00:01.000Z\"}\n\n";
+    \"now\":\"2026-11-21T12:00:01.000Z\"}";
 
 pub(super) fn complete(path: &str, operation: &mut Value, schemas: &Map<String, Value>) {
     for status in common_statuses(path, operation) {
@@ -195,7 +194,9 @@ fn complete_content(operation: &Value, content: &mut Value, schemas: &Map<String
     for (media_type, content) in content.as_object_mut().into_iter().flatten() {
         let example = match media_type.as_str() {
             "application/json" => examples::of_schema(&content["schema"], schemas),
-            "text/event-stream" if operation["operationId"] == "watchCampaign" => json!(EVENTS),
+            "text/event-stream" if operation["operationId"] == "watchCampaign" => {
+                json!({"event": "state", "data": EVENT_DATA})
+            }
             "text/event-stream" => json!(STREAM),
             "text/html" => json!("<!doctype html>\n<title>Sold out</title>\n"),
             _ if operation["operationId"] == "checkHealth" => json!("ok\n"),
