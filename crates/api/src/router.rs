@@ -35,8 +35,8 @@ use crate::{
     Amounts are whole minor units. Every error is problem details (RFC 9457) with a stable `type`, the path of \
     a page that explains it. Every POST but those for tickets, invitations, sessions and money that leaves may carry \
     an `Idempotency-Key`, and with another body the same key is refused with 422. Deposits, red packets, sales and \
-    orders have their effect once a key; payments, refunds and withdrawals once a reference; cancelling, pausing, resuming \
-    and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
+    orders have their effect once a key; payments, refunds and withdrawals once a reference; cancelling, pausing, \
+    resuming and closing what is so already changes nothing. Every response has an `X-Request-Id`: the \
     request's own (up to 128 letters, digits and `-_.:/+=@`), or a fresh one. Every response has \
     `X-Content-Type-Options: nosniff` and `Referrer-Policy: no-referrer`, and one to a request with a token \
     `Cache-Control: no-store`, unless it says otherwise."), security(("bearer" = [])))]
