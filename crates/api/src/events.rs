@@ -45,6 +45,8 @@ use crate::{
 
 /// How often a watched campaign is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Who does not ask for a stream waits at most so long for what is so now.
+const NOW_MAX_MS: u64 = 2_000;
 /// Draws that a view has: the newest.
 const DRAWS_SHOWN: usize = 100;
 /// Draws that are read at a time, and how often in one look.
@@ -229,7 +231,10 @@ pub(crate) async fn watch(
     let draws = with_draws.then(|| Wanted::new(&watch.draws_wanted));
     let once = !accepts_stream(&headers);
     // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
-    let lasts_ms = app.config.server.idle_timeout_ms / 2;
+    let lasts_ms = match once {
+        true => NOW_MAX_MS,
+        false => app.config.server.idle_timeout_ms / 2,
+    };
     let stream = Stream {
         views: watch.views,
         is_first: true,

@@ -24,10 +24,15 @@ impl Answer {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether the node closes the connection behind it.
+    /// Whether nothing else is read from the connection behind it: the node closes it, or it is a stream, which goes
+    /// on.
     pub(crate) fn is_last(&self) -> bool {
-        self.header("connection")
-            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        let closes = self.header("connection");
+        self.is_stream() || closes.is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
+    fn is_stream(&self) -> bool {
+        self.header("content-type") == Some("text/event-stream")
     }
 
     /// What is wrong with it, if anything.
@@ -73,7 +78,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The next answer; none where the connection ends before it. An answer to HEAD has no body.
+    /// The next answer; none where the connection ends before it. An answer to HEAD has no body, and of a stream the
+    /// first chunk is enough.
     pub(crate) async fn next(
         &mut self,
         stream: &mut TcpStream,
@@ -108,6 +114,9 @@ impl Reader {
                 let line = self.line(stream).await?;
                 let size = usize::from_str_radix(line.trim(), 16).context("the size of a chunk")?;
                 body.extend(self.take(stream, size).await?);
+                if of.is_stream() && size > 0 {
+                    return Ok(body);
+                }
                 if self.line(stream).await?.trim() != "" {
                     bail!("a chunk that is longer than it says");
                 }

@@ -4,6 +4,7 @@ use axum::{
     Router,
     body::Body,
     http::{HeaderMap, Method, Request, StatusCode, header},
+    response::Response,
 };
 use http_body_util::BodyExt as _;
 use serde_json::Value;
@@ -69,6 +70,12 @@ impl Api {
             None => Body::empty(),
         };
         self.call(request.body(body)).await
+    }
+
+    /// Has it answer a request that is none of the pages'.
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Response {
+        let Ok(response) = self.0.clone().oneshot(request).await;
+        response
     }
 
     async fn call(&self, request: Result<Request<Body>, axum::http::Error>) -> Answer {

@@ -14,7 +14,10 @@ mod views;
 use std::sync::Arc;
 
 use axum::{
-    Router, middleware,
+    Router,
+    extract::{Request, State},
+    middleware,
+    response::Response,
     routing::{get, post},
 };
 
@@ -69,6 +72,12 @@ pub fn router(api: Router, options: Options) -> Router {
     router
         .layer(middleware::from_fn(security::headers))
         .route("/assets/{version}/{name}", get(assets::get))
+        .method_not_allowed_fallback(ask_api)
         .with_state(pages)
         .fallback_service(api)
+}
+
+/// What pages do not answer, the API refuses: with problem details.
+async fn ask_api(State(pages): State<Pages>, request: Request) -> Response {
+    pages.api.answer(request).await
 }

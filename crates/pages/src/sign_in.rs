@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::{
     Form, Json,
-    extract::{Query, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{AppendHeaders, IntoResponse as _, Redirect, Response},
 };
@@ -33,11 +33,7 @@ fn then(asked: Option<&str>) -> &str {
     asked.filter(is_own).unwrap_or("/")
 }
 
-pub(crate) async fn page(
-    State(pages): State<Pages>,
-    Query(asked): Query<Asked>,
-    headers: HeaderMap,
-) -> Response {
+pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let then = then(asked.then.as_deref());
     let session = pages.session(&headers).await;
     let frame = Frame::new(&asked, &headers, &session, json!({ "then": then }));

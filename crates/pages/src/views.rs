@@ -1,9 +1,11 @@
 //! What pages show when they come.
 
+use std::convert::Infallible;
+
 use askama::Template;
 use axum::{
-    extract::{Path, Query, State},
-    http::{HeaderMap, HeaderName, StatusCode, header},
+    extract::{FromRequestParts, Path, Query, State},
+    http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
     response::{Html, IntoResponse as _, Redirect, Response},
 };
 use iso_currency::Currency;
@@ -27,6 +29,15 @@ pub(crate) struct Asked {
     language: Option<String>,
     /// Where to go once signed in.
     pub(crate) then: Option<String>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = Infallible;
+    /// What cannot be read was not asked.
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let query = Query::try_from_uri(&parts.uri);
+        Ok(query.map(|Query(asked)| asked).unwrap_or_default())
+    }
 }
 
 /// What every page has.
@@ -112,7 +123,7 @@ struct Sale<'a> {
 
 #[derive(Template)]
 #[template(path = "send.html")]
-struct Send<'a> {
+struct SendPage<'a> {
     frame: &'a Frame,
 }
 
@@ -204,11 +215,7 @@ pub(crate) fn plain(id: &str) -> &str {
     }
 }
 
-pub(crate) async fn home(
-    State(pages): State<Pages>,
-    Query(asked): Query<Asked>,
-    headers: HeaderMap,
-) -> Response {
+pub(crate) async fn home(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let session = pages.session(&headers).await;
     let frame = Frame::new(&asked, &headers, &session, Value::Null);
     let page = Home { frame: &frame };
@@ -218,7 +225,7 @@ pub(crate) async fn home(
 pub(crate) async fn packet(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    asked: Asked,
     headers: HeaderMap,
 ) -> Response {
     let id = plain(&id);
@@ -244,7 +251,7 @@ pub(crate) async fn packet(
 pub(crate) async fn sale(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    asked: Asked,
     headers: HeaderMap,
 ) -> Response {
     let id = plain(&id);
@@ -268,11 +275,7 @@ pub(crate) async fn sale(
     frame.answer(&page, StatusCode::OK)
 }
 
-pub(crate) async fn send(
-    State(pages): State<Pages>,
-    Query(asked): Query<Asked>,
-    headers: HeaderMap,
-) -> Response {
+pub(crate) async fn send(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let session = pages.session(&headers).await;
     let Some(user) = session["user"].as_str() else {
         return Redirect::to("/sign-in?then=/send").into_response();
@@ -283,13 +286,13 @@ pub(crate) async fn send(
         .await;
     let facts = json!({ "account": account.ok() });
     let frame = Frame::new(&asked, &headers, &session, facts);
-    let page = Send { frame: &frame };
+    let page = SendPage { frame: &frame };
     frame.answer(&page, StatusCode::OK)
 }
 
 pub(crate) async fn packets(
     State(pages): State<Pages>,
-    Query(asked): Query<Asked>,
+    asked: Asked,
     headers: HeaderMap,
 ) -> Response {
     let answer = pages.api.get("/v1/red-packets", &headers).await;
