@@ -31,7 +31,8 @@ impl Answer {
         self.is_stream() || closes.is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
-    fn is_stream(&self) -> bool {
+    /// Whether it is a stream of events, which goes on behind what was read of it.
+    pub(crate) fn is_stream(&self) -> bool {
         self.header("content-type") == Some("text/event-stream")
     }
 

@@ -182,6 +182,9 @@ impl User {
                 let body = String::from_utf8_lossy(&answer.body);
                 faults.push((fault, format!("{} {body}", answer.status)));
             }
+            if answer.is_stream() {
+                break;
+            }
         }
         Ok(faults)
     }
