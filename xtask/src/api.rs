@@ -49,19 +49,24 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
     let manifest = tools.sources.join("package.json");
     let lock = tools.sources.join("package-lock.json");
     install_once(&tools.node, &[&manifest, &lock], |folder| {
-        for name in ["package.json", "package-lock.json"] {
-            fs::copy(tools.sources.join(name), folder.join(name))?;
-        }
-        let line =
-            format!("{MINUTES_MAX} npm ci --ignore-scripts --no-audit --no-fund --loglevel=error");
-        command::run(&line, folder).with_context(|| {
-            format!(
-                "npm must be allowed to install {SOURCES}/package-lock.json, from the registry that it is configured \
-                 to use"
-            )
-        })
+        npm_install(&tools.sources, folder)
     })?;
     Ok(Done::Passed)
+}
+
+/// Installs into a folder what `package-lock.json` of another one pins.
+pub(crate) fn npm_install(sources: &Path, folder: &Path) -> Result<()> {
+    for name in ["package.json", "package-lock.json"] {
+        fs::copy(sources.join(name), folder.join(name))?;
+    }
+    let line =
+        format!("{MINUTES_MAX} npm ci --ignore-scripts --no-audit --no-fund --loglevel=error");
+    command::run(&line, folder).with_context(|| {
+        format!(
+            "npm must be allowed to install {}/package-lock.json, from the registry that it is configured to use",
+            sources.display()
+        )
+    })
 }
 
 /// Checks the program that the tests' build has made.

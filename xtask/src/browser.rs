@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::api::{MINUTES_MAX, install_once};
+use crate::api::{MINUTES_MAX, install_once, npm_install};
 use crate::command;
 use crate::faults::target;
 use crate::steps::Done;
@@ -26,17 +26,7 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
     let sources = root.join(SOURCES);
     let pins = ["package.json", "package-lock.json"].map(|name| sources.join(name));
     install_once(&tools(root)?, &[&pins[0], &pins[1]], |folder| {
-        for pin in &pins {
-            copy_into(pin, folder)?;
-        }
-        let line =
-            format!("{MINUTES_MAX} npm ci --ignore-scripts --no-audit --no-fund --loglevel=error");
-        command::run(&line, folder).with_context(|| {
-            format!(
-                "npm must be allowed to install {SOURCES}/package-lock.json, from the registry that it is configured \
-                 to use"
-            )
-        })
+        npm_install(&sources, folder)
     })?;
     Ok(Done::Passed)
 }
