@@ -3,8 +3,9 @@
 
 mod report;
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{io::IsTerminal as _, process::ExitCode, sync::Arc, time::Duration};
 
+use anyhow::Context as _;
 use bytes::Bytes;
 use hyper::header::HeaderValue;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -60,6 +61,10 @@ pub(crate) struct DemoArgs {
     /// Where RabbitMQ is, for `--transport rabbitmq`.
     #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
     rabbitmq: String,
+    /// Let the crowd come over so many seconds instead of at once, to be watched in a browser. On a terminal it waits
+    /// for Enter.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    over: Option<u32>,
     /// End after the report instead of serving on.
     #[arg(long)]
     exit: bool,
@@ -97,6 +102,10 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let packet = open_packet(&local, &operator, args.shares).await?;
     let sale = open_sale(&operator, args.stock).await?;
 
+    if args.over.is_some() {
+        print_pages(&local, &packet, &sale);
+        wait_for_enter().await?;
+    }
     let users = (0..args.users).map(|n| {
         Ok(User {
             token: bearer(&local, &user(n), "claim")?,
@@ -110,6 +119,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let load = |name: &'static str, path: String, body: &'static str, seed: u64| {
         let clicks = Arc::new(clicks(args.users, seed));
+        let count = clicks.len() as f64;
         let bar = bars.add(ProgressBar::new(clicks.len() as u64));
         let plan = LoadPlan {
             addr: local.addr(),
@@ -119,7 +129,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             users: Arc::clone(&users),
             clicks,
             connections: args.connections.min(args.users) as usize,
-            per_second: None,
+            per_second: args.over.map(|seconds| count / f64::from(seconds)),
             time_max: None,
             keep_grants: true,
         };
@@ -130,28 +140,43 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         format!("/v1/red-packets/{packet}/claims"),
         "",
         1,
-    )
-    .await?;
+    );
     let sale_load = load(
         "flash sale",
         format!("/v1/sales/{sale}/orders"),
         r#"{"quantity":1}"#,
         2,
-    )
-    .await?;
+    );
+    let (packet_load, sale_load) = match args.over {
+        // Whoever watches sees both.
+        Some(_) => tokio::try_join!(packet_load, sale_load)?,
+        None => (packet_load.await?, sale_load.await?),
+    };
 
     let packet_verdict = verdict::judge(&packet_load.seen, u64::from(args.shares))?;
     let sale_verdict = verdict::judge(&sale_load.seen, u64::from(args.stock))?;
     local.settle(SETTLE_MAX).await?;
     let packet_state = operator.red_packet(&packet).await?;
+    let sale_state = operator.sale(&sale).await?.state;
     let audited = audit(&local).await?;
     let report = Report {
-        packet: Outcome::of(args.users, args.shares, &packet_verdict, &packet_load),
-        sale: Outcome::of(args.users, args.stock, &sale_verdict, &sale_load),
+        packet: Outcome::of(
+            (args.users, args.shares),
+            (packet_state.state.granted, packet_state.claimed.amount),
+            &packet_verdict,
+            &packet_load,
+        ),
+        sale: Outcome::of(
+            (args.users, args.stock),
+            (sale_state.granted, 0),
+            &sale_verdict,
+            &sale_load,
+        ),
         total_minor: TOTAL_MINOR,
         remaining_minor: packet_state.remaining.amount,
         refunded_minor: packet_state.refunded.amount,
         luckiest: luckiest(&packet_verdict),
+        is_open: args.over.is_some(),
         shares: packet_verdict.grants.iter().map(|grant| grant.2).collect(),
         audit: audited,
         packet_load,
@@ -254,14 +279,32 @@ async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
     tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await?
 }
 
+/// Where the race can be watched, and joined.
+fn print_pages(local: &LocalService, packet: &CampaignId, sale: &CampaignId) {
+    let base = format!("http://{}", local.addr());
+    eprintln!("In a browser, as anybody you like:");
+    eprintln!("  red packet     {base}/p/{packet}");
+    eprintln!("  sale           {base}/s/{sale}");
+}
+
+/// Lets whoever sits at a terminal open a page first.
+async fn wait_for_enter() -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    eprintln!("Press Enter, and the crowd comes.");
+    let read = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
+    read.await?.map(drop).context("read from the terminal")
+}
+
 fn print_links(local: &LocalService, packet: &CampaignId, sale: &CampaignId) -> anyhow::Result<()> {
     let base = format!("http://{}", local.addr());
     let token = local.tokens().bearer("you", "claim send")?;
-    eprintln!("Serving on until Ctrl-C:");
+    eprintln!("Serving on until Ctrl-C.");
+    print_pages(local, packet, sale);
+    eprintln!("For programs:");
     eprintln!("  documentation  {base}/docs");
     eprintln!("  metrics        {base}/metrics");
-    eprintln!("  red packet     {base}/v1/campaigns/{packet}/state");
-    eprintln!("  sale           {base}/v1/campaigns/{sale}/state");
     eprintln!(
         "Try: curl -X POST {base}/v1/red-packets/{packet}/claims -H 'Authorization: {token}'"
     );

@@ -18,6 +18,9 @@ pub(super) struct Outcome {
     users: u32,
     supply: u32,
     granted: u64,
+    /// What others have, who joined in a browser: grants, and the money of them.
+    others: u64,
+    others_minor: i64,
     duplicates: u64,
     oversold: u64,
     claimed_minor: i64,
@@ -25,7 +28,19 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(users: u32, supply: u32, verdict: &Verdict, results: &Results) -> Self {
+    /// `granted` and `claimed_minor` are what the service says of the campaign: what the crowd has not seen of it,
+    /// others have.
+    pub(super) fn of(
+        (users, supply): (u32, u32),
+        (granted, claimed_minor): (u64, i64),
+        verdict: &Verdict,
+        results: &Results,
+    ) -> Self {
+        let others = granted.saturating_sub(verdict.granted);
+        let others_minor = match others {
+            0 => 0,
+            _ => claimed_minor - verdict.claimed_minor,
+        };
         // Granted, replayed, sold out, or, of a packet that was all claimed, ended: no other answer is right here.
         let expected = [200, 201, 409, 410]
             .map(|status| results.count(status))
@@ -36,6 +51,8 @@ impl Outcome {
             users,
             supply,
             granted: verdict.granted,
+            others,
+            others_minor,
             duplicates: verdict.duplicates,
             oversold: verdict.oversold,
             claimed_minor: verdict.claimed_minor,
@@ -44,7 +61,8 @@ impl Outcome {
     }
 
     fn sound(&self) -> bool {
-        self.granted == u64::from(self.supply.min(self.users))
+        let wanted = u64::from(self.users) + self.others;
+        self.granted + self.others == wanted.min(self.supply.into())
             && self.duplicates + self.oversold + self.errors == 0
     }
 }
@@ -57,6 +75,8 @@ pub(super) struct Report {
     pub(super) remaining_minor: i64,
     pub(super) refunded_minor: i64,
     pub(super) luckiest: Option<(String, i64)>,
+    /// Whether others could join in. Where nobody could, a grant that the crowd has not seen is a fault.
+    pub(super) is_open: bool,
     pub(super) shares: Vec<i64>,
     pub(super) audit: Audit,
     pub(super) packet_load: Results,
@@ -66,8 +86,14 @@ pub(super) struct Report {
 impl Report {
     /// Whether everything is as it must be.
     pub(super) fn sound(&self) -> bool {
-        let money = self.packet.claimed_minor + self.remaining_minor + self.refunded_minor;
-        self.packet.sound() && self.sale.sound() && money == self.total_minor && self.audit.ok
+        let claimed = self.packet.claimed_minor + self.packet.others_minor;
+        let money = claimed + self.remaining_minor + self.refunded_minor;
+        let joined = self.packet.others + self.sale.others;
+        (self.is_open || joined == 0)
+            && self.packet.sound()
+            && self.sale.sound()
+            && money == self.total_minor
+            && self.audit.ok
     }
 
     fn requests(&self) -> u64 {
@@ -91,12 +117,14 @@ impl Report {
         json!({
             "red_packet": {
                 "users": packet.users, "shares": packet.supply, "granted": packet.granted,
+                "granted_to_others": packet.others,
                 "duplicates": packet.duplicates, "oversold": packet.oversold,
                 "total": self.total_minor, "claimed": packet.claimed_minor,
                 "remaining": self.remaining_minor, "refunded": self.refunded_minor,
             },
             "sale": {
                 "users": sale.users, "stock": sale.supply, "granted": sale.granted,
+                "granted_to_others": sale.others,
                 "duplicates": sale.duplicates, "oversold": sale.oversold,
             },
             "http": {
@@ -146,6 +174,7 @@ impl Report {
             ("users", both(|outcome| u64::from(outcome.users))),
             ("supply", both(|outcome| u64::from(outcome.supply))),
             ("granted", both(|outcome| outcome.granted)),
+            ("granted to browsers", both(|outcome| outcome.others)),
             ("answered 201 granted", count(201)),
             ("answered 200 already granted", count(200)),
             ("answered 409 sold out", count(409)),
@@ -167,7 +196,7 @@ impl Report {
             out,
             "\nMoney: total {}, claimed {}, remaining {}, refunded {} (¥)",
             yuan(self.total_minor),
-            yuan(self.packet.claimed_minor),
+            yuan(self.packet.claimed_minor + self.packet.others_minor),
             yuan(self.remaining_minor),
             yuan(self.refunded_minor),
         )?;
