@@ -25,4 +25,5 @@ pub mod split;
 pub mod time;
 pub mod trace_context;
 pub mod waiting;
+pub mod webhook;
 mod words;

@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 16] = [
     include_str!("../migrations/0014_payouts.sql"),
     include_str!("../migrations/0015_actions.sql"),
     include_str!("../migrations/0016_keys_purged.sql"),
+    include_str!("../migrations/0017_webhooks.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -29,6 +29,7 @@ mod standalone;
 mod task;
 mod thread;
 mod waiting;
+mod webhook_host;
 mod writer;
 
 use std::{

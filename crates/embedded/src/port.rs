@@ -19,12 +19,14 @@ use crate::{
     positions::Positions,
     reader::{self, Readers},
     task::{LedgerJob, Task},
+    webhook_host::impl_webhooks,
 };
 
 impl_ledger!(Embedded);
 impl_accounts!(Embedded);
 impl_keys!(Embedded);
 impl_payouts!(Embedded);
+impl_webhooks!(Embedded);
 
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

@@ -28,6 +28,7 @@ mod schema;
 mod settle;
 mod sql_ledger;
 mod waiting_rooms;
+mod webhooks;
 
 use std::{sync::Arc, time::Duration};
 

@@ -6,7 +6,8 @@
 //!
 //! Transactions of different partitions meet in the rows of accounts and campaigns. All lock them in one order, so
 //! that deadlocks are rare: users' accounts by owner, then escrows and the outside by id, then campaigns by `ref`, then
-//! the number of a direct posting. Rows that everybody moves come last and are locked for the shortest time.
+//! the number of a direct posting, the place of an event. Rows that everybody moves come last and are locked for the
+//! shortest time.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ use crate::{
     campaigns::{campaign_row, has_campaign},
     dialect::{Dialect, Statement, fetch, fetch_of, fetch_one, sql},
     error::{StoreError, check_all},
-    quarantine, repairs,
+    quarantine, repairs, webhooks,
 };
 
 const POSITIONS: Statement = sql!(both include_str!("sql/positions.sql"));
@@ -278,7 +279,7 @@ pub(crate) async fn write<D: Dialect>(
     for closed in &plan.closed {
         repairs::give_back::<D>(conn, partition, closed).await?;
     }
-    Ok(())
+    webhooks::tell::<D>(conn, &plan.told).await
 }
 
 async fn assign_shares<D: Dialect>(

@@ -1,5 +1,7 @@
 //! The `Ledger` port, on either database.
 
+mod webhooks;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;

@@ -3,6 +3,9 @@
 #[path = "money.rs"]
 mod money;
 
+#[path = "fake_webhooks.rs"]
+mod fake_webhooks;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},

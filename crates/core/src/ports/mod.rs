@@ -13,6 +13,7 @@ mod repair_record;
 mod sample;
 mod transport;
 mod waiting;
+mod webhook;
 mod whole_ledger;
 
 pub use self::{
@@ -33,6 +34,7 @@ pub use self::{
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
     waiting::{LineHead, Lines, WaitingMonitor, WaitingRoom, WaitingRoomStore},
+    webhook::{SendFailure, WebhookMonitor, WebhookSender, WebhookStore},
     whole_ledger::Ledger,
 };
 pub use crate::time::Clock;

@@ -2,7 +2,7 @@
 
 use super::{
     AccountStore, ActionStore, AudienceStore, CampaignStore, KeyStore, PayoutStore,
-    QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore,
+    QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore, WebhookStore,
 };
 
 /// The SQL book: the durable record that people query. Whatever implements its parts is one.
@@ -18,6 +18,7 @@ pub trait Ledger:
     + RepairStore
     + AudienceStore
     + WaitingRoomStore
+    + WebhookStore
 {
 }
 
@@ -33,5 +34,6 @@ impl<T> Ledger for T where
         + RepairStore
         + AudienceStore
         + WaitingRoomStore
+        + WebhookStore
 {
 }

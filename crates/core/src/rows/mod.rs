@@ -9,6 +9,7 @@ mod quarantine;
 mod repair;
 mod settled;
 mod value;
+mod webhook;
 
 pub(crate) use self::value::columns;
 pub use self::{
@@ -23,6 +24,7 @@ pub use self::{
     repair::{RepairColumns, WithheldColumns, WithheldNumbersColumns},
     settled::SettledRowColumns,
     value::Value,
+    webhook::{EventRow, WebhookColumns, WebhookEventColumns},
 };
 use crate::{campaign::Phase, ports::LedgerError};
 

@@ -19,6 +19,7 @@ mod rows;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::BTreeSet;
 

@@ -157,6 +157,11 @@ impl<'a> Orders<'a> {
         Ok((row.user, row.amount))
     }
 
+    /// An order as it stands after the entries so far.
+    pub(super) fn row(&self, campaign: i64, number: u32) -> Result<&NewOrder<'a>, Contradiction> {
+        Ok(&self.orders[self.place(campaign, number)?].row)
+    }
+
     fn place(&self, campaign: i64, number: u32) -> Result<usize, Contradiction> {
         let place = self.places.get(&(campaign, i64::from(number))).copied();
         place.ok_or_else(|| {

@@ -16,7 +16,7 @@ use crate::{
     event::{Entry, Event, PartitionId},
     id::{CampaignId, IdempotencyKey, PaymentRef, UserId},
     order::OrderState,
-    rows::{AccountKey, Contradiction, OUTSIDE, PostingRow, Purpose},
+    rows::{AccountKey, Contradiction, EventRow, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
 };
 
@@ -57,6 +57,8 @@ pub struct Plan<'a> {
     pub closes: Vec<Close<'a>>,
     /// Campaigns and parts that close: what repairs have withheld of them goes back with the rest.
     pub closed: Vec<ClosedPart>,
+    /// What webhooks are told, in the order of the entries, last of all.
+    pub told: Vec<EventRow<'a>>,
 }
 
 /// The close of a red packet, or of a part of one. Whatever is left in escrow once all parts are closed and all units
@@ -89,12 +91,12 @@ pub(super) struct CampaignPlan<'a> {
 }
 
 pub(super) struct Planner<'a> {
-    source: i64,
-    plan: Plan<'a>,
+    pub(super) source: i64,
+    pub(super) plan: Plan<'a>,
     account_places: HashMap<AccountKey<'a>, usize>,
     pub(super) campaigns: Vec<CampaignPlan<'a>>,
     campaign_places: HashMap<CampaignId, usize>,
-    orders: Orders<'a>,
+    pub(super) orders: Orders<'a>,
 }
 
 impl<'a> Plan<'a> {
@@ -111,6 +113,7 @@ impl<'a> Plan<'a> {
         let mut planner = Planner::new(partition, campaigns, orders);
         for entry in entries {
             planner.settle(entry)?;
+            planner.tell(entry)?;
         }
         Ok(planner.into_plan())
     }
@@ -214,6 +217,12 @@ impl<'a> Planner<'a> {
         }
         plan.sort_accounts();
         plan
+    }
+
+    /// What is known of an entry's campaign.
+    pub(super) fn known(&self, entry: &Entry) -> Option<&'a KnownCampaign> {
+        let place = self.campaign_places.get(&entry.campaign)?;
+        Some(self.campaigns[*place].known)
     }
 
     fn settle(&mut self, entry: &'a Entry) -> Result<(), Contradiction> {

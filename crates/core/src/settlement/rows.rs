@@ -235,7 +235,8 @@ impl TermsRow {
 }
 
 /// The columns of a [`KnownCampaign`]: ref, id, kind, owner, currency, whether a user may and could at all
-/// times have one unit (1, else 0), hold_ms, parts, phase, and the phase of the partition's own part.
+/// times have one unit (1, else 0), hold_ms, parts, phase, the phase of the partition's own part, and whether a webhook
+/// may want its events (1, else 0).
 pub type KnownCampaignColumns = (
     i64,
     String,
@@ -247,6 +248,7 @@ pub type KnownCampaignColumns = (
     i64,
     String,
     Option<String>,
+    i64,
 );
 
 /// What settlement has to know of a campaign.
@@ -274,6 +276,8 @@ pub struct KnownCampaign {
     pub phase: Phase,
     /// Where the part of the partition that is settled stands, if the campaign is spread and the part has opened.
     pub part: Option<Phase>,
+    /// Whether a webhook may want its events.
+    pub watched: bool,
 }
 
 impl KnownCampaign {
@@ -282,7 +286,7 @@ impl KnownCampaign {
     /// # Errors
     /// When one holds what was never written.
     pub fn of(columns: KnownCampaignColumns) -> Result<Self, Contradiction> {
-        let (campaign_ref, name, kind, owner, currency, once, hold_ms, parts, phase, part) =
+        let (campaign_ref, name, kind, owner, currency, once, hold_ms, parts, phase, part, watched) =
             columns;
         let bad = |what: &str| Contradiction::new(format!("campaign {name} has a bad {what}"));
         let part = part.map(|part| phase_of(&part).ok_or_else(|| bad("part")));
@@ -297,6 +301,7 @@ impl KnownCampaign {
             parts,
             phase: phase_of(&phase).ok_or_else(|| bad("phase"))?,
             part: part.transpose()?,
+            watched: watched == 1,
             name,
         })
     }

@@ -36,6 +36,7 @@ fn known(campaign_ref: i64, name: &str, kind: CampaignKind) -> KnownCampaign {
         parts: 1,
         phase: Phase::Scheduled,
         part: None,
+        watched: false,
     }
 }
 

@@ -14,3 +14,4 @@ pub(crate) mod reconcile;
 pub(crate) mod repairs;
 pub(crate) mod settle;
 pub(crate) mod waiting_rooms;
+pub(crate) mod webhooks;

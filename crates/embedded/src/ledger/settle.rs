@@ -19,7 +19,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::{
     accounts::{self, Accounts},
     bound::{Bound, execute_rows},
-    quarantine, repairs,
+    quarantine, repairs, webhooks,
 };
 use crate::error::StoreError;
 
@@ -151,7 +151,9 @@ pub(super) fn known_campaigns(
 ) -> Result<Vec<KnownCampaign>, StoreError> {
     let mut statement = conn.prepare_cached(
         "SELECT c.ref, c.id, c.kind, c.owner, c.currency, c.per_user_limit = 1 AND c.terms_revision = 0, \
-         c.hold_ms, c.parts, c.phase, p.phase \
+         c.hold_ms, c.parts, c.phase, p.phase, \
+         EXISTS (SELECT 1 FROM webhooks w WHERE (w.owner IS NULL OR w.owner = c.owner) \
+         AND (w.campaigns = '' OR instr(w.campaigns, c.id) > 0)) \
          FROM campaigns c LEFT JOIN parts p ON p.campaign = c.ref AND p.partition = ?1 WHERE c.id = ?2",
     )?;
     let mut known = Vec::with_capacity(ids.len());
@@ -220,7 +222,7 @@ pub(super) fn write(
     for closed in &plan.closed {
         repairs::give_back(conn, partition, closed)?;
     }
-    Ok(())
+    webhooks::tell(conn, &plan.told)
 }
 
 fn assign_shares(

@@ -16,12 +16,14 @@ use crate::{
     positions::Positions,
     reader::Readers,
     task::LedgerJob,
+    webhook_host::impl_webhooks,
 };
 
 impl_ledger!(SqliteLedger);
 impl_accounts!(SqliteLedger);
 impl_keys!(SqliteLedger);
 impl_payouts!(SqliteLedger);
+impl_webhooks!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

@@ -9,6 +9,7 @@ mod fixture;
 mod histories;
 pub mod parts;
 pub mod quarantine;
+pub mod webhooks;
 
 use std::{future::Future, sync::Arc};
 
@@ -134,16 +135,27 @@ macro_rules! ledger_conformance {
             repairs_are_written_down,
         }
 
+        $crate::ledger_conformance! { $subject, webhooks:
+            what_is_settled_is_told_once_and_in_order,
+            what_no_webhook_wants_is_not_kept,
+            one_holder_moves_the_place,
+            events_are_forgotten_once_they_are_told,
+            webhooks_are_bounded,
+        }
+
         #[test]
         fn any_history_settles_in_any_order() {
             $crate::conformance::standalone::any_history_settles_in_any_order::<$subject>();
         }
     };
     ($subject:ty: $($case:ident,)*) => {
+        $crate::ledger_conformance! { $subject, parts: $($case,)* }
+    };
+    ($subject:ty, $cases:ident: $($case:ident,)*) => {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::standalone::run($crate::conformance::standalone::parts::$case::<$subject>);
+                $crate::conformance::standalone::run($crate::conformance::standalone::$cases::$case::<$subject>);
             }
         )*
     };

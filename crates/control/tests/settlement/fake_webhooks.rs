@@ -1,0 +1,62 @@
+//! Webhooks in the ledger that does as it is told: there are none.
+
+use async_trait::async_trait;
+use qiang_core::{
+    ports::{LedgerError, WebhookStore},
+    time::Timestamp,
+    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+};
+use uuid::Uuid;
+
+use super::{FakeLedger, broken};
+
+#[async_trait]
+impl WebhookStore for FakeLedger {
+    async fn add_webhook(&self, _: &Webhook) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn webhooks(&self) -> Result<Vec<WebhookRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn rotate_webhook(&self, _: Uuid, _: &str, _: Timestamp) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn delete_webhook(&self, _: Uuid) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn redrive_webhook(&self, _: Uuid, _: Option<Timestamp>) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn lease_webhook(
+        &self,
+        _: Uuid,
+        _: Uuid,
+        _: Timestamp,
+        _: Timestamp,
+    ) -> Result<Option<WebhookRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn webhook_events(&self, _: i64, _: u32) -> Result<Vec<WebhookEvent>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn record_webhook(
+        &self,
+        _: Uuid,
+        _: Uuid,
+        _: Timestamp,
+        _: &Progress,
+    ) -> Result<bool, LedgerError> {
+        Err(broken())
+    }
+
+    async fn forget_webhook_events(&self, _: Timestamp) -> Result<(), LedgerError> {
+        Err(broken())
+    }
+}

@@ -1,0 +1,168 @@
+//! Webhooks: their endpoints and events in the ledger, and how an event is sent.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::LedgerError;
+use crate::{
+    time::Timestamp,
+    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+};
+
+/// Endpoints of webhooks, and the events that settlement writes down for them: in its own transaction, and only where
+/// an endpoint wants events of the campaign.
+#[async_trait]
+pub trait WebhookStore: Send + Sync + 'static {
+    /// Enters an endpoint. It is told what is settled from then on. Again changes nothing. False if there are
+    /// [`WEBHOOKS_MAX`](crate::webhook::WEBHOOKS_MAX) already.
+    async fn add_webhook(&self, webhook: &Webhook) -> Result<bool, LedgerError>;
+
+    /// All endpoints, in the order of their ids.
+    async fn webhooks(&self) -> Result<Vec<WebhookRecord>, LedgerError>;
+
+    /// Gives an endpoint another secret; the one before is used as well until then. False if there is no such endpoint.
+    async fn rotate_webhook(
+        &self,
+        id: Uuid,
+        secret: &str,
+        previous_until: Timestamp,
+    ) -> Result<bool, LedgerError>;
+
+    /// Deletes an endpoint; false if there is none.
+    async fn delete_webhook(&self, id: Uuid) -> Result<bool, LedgerError>;
+
+    /// Has an endpoint tried again at once, also one that is disabled; false if there is none. Given a time, it is
+    /// told once more what was decided since, as far as that is kept.
+    async fn redrive_webhook(
+        &self,
+        id: Uuid,
+        since: Option<Timestamp>,
+    ) -> Result<bool, LedgerError>;
+
+    /// Gives an endpoint to a holder until then, unless somebody else has it or it is disabled; how it stands.
+    async fn lease_webhook(
+        &self,
+        id: Uuid,
+        holder: Uuid,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Option<WebhookRecord>, LedgerError>;
+
+    /// Up to `limit` events behind a place, in the order of places, whoever wants them.
+    async fn webhook_events(
+        &self,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<WebhookEvent>, LedgerError>;
+
+    /// Writes down how far an endpoint has been told, and renews the lease. False, and nothing changes, if the holder
+    /// does not have it any more: it was redriven, deleted, or given to somebody else.
+    async fn record_webhook(
+        &self,
+        id: Uuid,
+        holder: Uuid,
+        until: Timestamp,
+        progress: &Progress,
+    ) -> Result<bool, LedgerError>;
+
+    /// Forgets events that were decided before a time, unless an endpoint that is not disabled is yet to be told.
+    async fn forget_webhook_events(&self, before: Timestamp) -> Result<(), LedgerError>;
+}
+
+/// Why an event did not get through.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct SendFailure {
+    /// What went wrong, for operators; nothing of what the endpoint answered but the status.
+    pub reason: String,
+    /// Whether the endpoint said that it wants no more (410).
+    pub is_gone: bool,
+}
+
+/// Sends events.
+#[async_trait]
+pub trait WebhookSender: Send + Sync + 'static {
+    /// Whether this may be an endpoint, by its form; the addresses of its host are looked at whenever it is connected.
+    ///
+    /// # Errors
+    /// Why not.
+    fn check_url(&self, url: &str) -> Result<(), String>;
+
+    /// A fresh secret, for an endpoint to check signatures with.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    fn fresh_secret(&self) -> Result<String, String>;
+
+    /// Sends an event, signed at this time. It got through when the endpoint has answered 2xx, within a time limit.
+    async fn send(
+        &self,
+        webhook: &Webhook,
+        event: &WebhookEvent,
+        now: Timestamp,
+    ) -> Result<(), SendFailure>;
+}
+
+/// What operators observe of webhooks in this process.
+#[derive(Debug, Default)]
+pub struct WebhookMonitor {
+    /// By endpoint: events that wait, at most; since when nothing gets through; whether it is disabled.
+    endpoints: Mutex<BTreeMap<Uuid, (u64, Option<Timestamp>, bool)>>,
+    sent: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl WebhookMonitor {
+    /// How the endpoints stand.
+    pub fn show(&self, records: &[WebhookRecord]) {
+        let state = |record: &WebhookRecord| {
+            let Progress {
+                place,
+                failing_since,
+                disabled_at,
+                ..
+            } = &record.progress;
+            let behind = record.last_place.saturating_sub(*place).max(0);
+            let state = (behind.unsigned_abs(), *failing_since, disabled_at.is_some());
+            (record.webhook.id, state)
+        };
+        let mut endpoints = self
+            .endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *endpoints = records.iter().map(state).collect();
+    }
+
+    /// An event was tried.
+    pub fn tried(&self, got_through: bool) {
+        let count = match got_through {
+            true => &self.sent,
+            false => &self.failed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Attempts that got through, and those that did not.
+    pub fn attempts(&self) -> (u64, u64) {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (count(&self.sent), count(&self.failed))
+    }
+
+    /// Each endpoint: events that wait, at most; since when nothing gets through; whether it is disabled.
+    pub fn endpoints(&self) -> Vec<(Uuid, u64, Option<Timestamp>, bool)> {
+        let endpoints = self.endpoints.lock();
+        let endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
+        let one = |(id, state): (&Uuid, &(u64, Option<Timestamp>, bool))| {
+            (*id, state.0, state.1, state.2)
+        };
+        endpoints.iter().map(one).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! The rows of webhooks: endpoints, and the events that settlement writes down for them.
+
+use super::{Contradiction, Value, columns};
+use crate::{
+    campaign::CampaignKind,
+    id::UserId,
+    time::Timestamp,
+    webhook::{EventData, EventType, Filter, Progress, Webhook, WebhookEvent, WebhookRecord},
+};
+
+/// The columns of a [`WebhookRecord`]: id, url, secret, previous_secret, previous_until, types, campaigns, owner,
+/// created_at, place, failing_since, attempts, retry_at, last_error, disabled_at, and the last place that there is.
+pub type WebhookColumns = (
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<i64>,
+    String,
+    String,
+    Option<String>,
+    i64,
+    i64,
+    Option<i64>,
+    i64,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+    i64,
+);
+
+impl WebhookRecord {
+    /// Reads the columns.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of(columns: WebhookColumns) -> Result<Self, Contradiction> {
+        let (
+            id,
+            url,
+            secret,
+            previous,
+            previous_until,
+            types,
+            campaigns,
+            owner,
+            created_at,
+            place,
+            failing_since,
+            attempts,
+            retry_at,
+            last_error,
+            disabled_at,
+            last_place,
+        ) = columns;
+        let bad = |what: &str| Contradiction::new(format!("webhook {id} has a bad {what}"));
+        let types = types.split_whitespace().map(EventType::of_name);
+        let campaigns = campaigns.split_whitespace().map(str::parse);
+        let filter = Filter {
+            types: types.collect::<Option<_>>().ok_or_else(|| bad("type"))?,
+            campaigns: campaigns
+                .collect::<Result<_, _>>()
+                .map_err(|_| bad("campaign"))?,
+            owner: (owner.as_deref().map(UserId::new).transpose()).map_err(|_| bad("owner"))?,
+        };
+        let at = |ms: Option<i64>| ms.map(Timestamp::from_millis);
+        Ok(Self {
+            webhook: Webhook {
+                id: id.parse().map_err(|_| bad("id"))?,
+                url,
+                secret,
+                previous_secret: previous.zip(at(previous_until)),
+                filter,
+                created_at: Timestamp::from_millis(created_at),
+            },
+            progress: Progress {
+                place,
+                failing_since: at(failing_since),
+                attempts: attempts.try_into().unwrap_or(u32::MAX),
+                retry_at: at(retry_at),
+                last_error,
+                disabled_at: at(disabled_at),
+            },
+            last_place,
+        })
+    }
+}
+
+/// The columns of a [`WebhookEvent`]: place, partition and seq of its entry, kind, at, the campaign's id, kind, owner
+/// and currency, number, user, quantity, amount, payment.
+pub type WebhookEventColumns = (
+    i64,
+    i64,
+    i64,
+    String,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Option<i64>,
+    Option<String>,
+    i64,
+    i64,
+    Option<String>,
+);
+
+impl WebhookEvent {
+    /// Reads the columns.
+    ///
+    /// # Errors
+    /// When one holds what was never written.
+    pub fn of(columns: WebhookEventColumns) -> Result<Self, Contradiction> {
+        let (
+            place,
+            partition,
+            seq,
+            kind,
+            at,
+            campaign,
+            campaign_kind,
+            owner,
+            currency,
+            number,
+            user,
+            quantity,
+            amount_minor,
+            payment,
+        ) = columns;
+        let bad = |what: &str| Contradiction::new(format!("event {place} has a bad {what}"));
+        Ok(Self {
+            place,
+            id: format!("evt_{partition}_{seq}"),
+            kind: EventType::of_name(&kind).ok_or_else(|| bad("kind"))?,
+            at: Timestamp::from_millis(at),
+            data: Some(EventData {
+                campaign: campaign.parse().map_err(|_| bad("campaign"))?,
+                campaign_kind: CampaignKind::of_name(&campaign_kind)
+                    .ok_or_else(|| bad("campaign"))?,
+                owner,
+                currency: currency.parse().map_err(|_| bad("currency"))?,
+                number,
+                user,
+                quantity,
+                amount_minor,
+                payment,
+            }),
+        })
+    }
+}
+
+/// An event that settlement writes down for endpoints, without its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventRow<'a> {
+    /// The partition of its entry.
+    pub source: i64,
+    /// The entry.
+    pub seq: i64,
+    /// What it is about.
+    pub kind: EventType,
+    /// When it was decided, in milliseconds.
+    pub at: i64,
+    /// The campaign's `ref`.
+    pub campaign: i64,
+    /// The grant's number.
+    pub number: Option<i64>,
+    /// Who has it.
+    pub user: Option<&'a str>,
+    /// Units. Of a close the campaign's row says how many, once it is written.
+    pub quantity: i64,
+    /// Minor units. See `quantity`.
+    pub amount: i64,
+    /// The reference of the payment.
+    pub payment: Option<&'a str>,
+}
+
+impl<'a> EventRow<'a> {
+    /// The columns of `webhook_events`: its place, and then the fields in their order.
+    #[must_use]
+    pub fn columns(&self, place: i64) -> [Value<'a>; 11] {
+        let kind = self.kind.name();
+        let [a, b]: [Value<'a>; 2] = columns!(self; source, seq);
+        let [c, d, e, f, g, h, i]: [Value<'a>; 7] =
+            columns!(self; at, campaign, number, user, quantity, amount, payment);
+        [place.into(), a, b, kind.into(), c, d, e, f, g, h, i]
+    }
+}

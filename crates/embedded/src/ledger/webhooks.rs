@@ -1,0 +1,183 @@
+//! Endpoints of webhooks, and the events that settlement writes down for them.
+
+use qiang_core::{
+    campaign::Phase,
+    rows::{EventRow, WebhookColumns, WebhookEventColumns},
+    time::Timestamp,
+    webhook::{EventType, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+};
+use rusqlite::{Connection, Params, params};
+use uuid::Uuid;
+
+use super::bound::execute_rows;
+use crate::error::StoreError;
+
+/// Enters what webhooks are told.
+pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), StoreError> {
+    let mut rows = Vec::with_capacity(told.len());
+    for row in told {
+        let mut row = *row;
+        if row.kind == EventType::CampaignClosed {
+            let sql = "SELECT phase, returned, refunded FROM campaigns WHERE ref = ?1";
+            let mut get = conn.prepare_cached(sql)?;
+            let (phase, returned, refunded): (String, i64, i64) =
+                get.query_row([row.campaign], |row| row.try_into())?;
+            if phase != Phase::Closed.name() {
+                continue; // other parts of it are still open: the last one says it
+            }
+            (row.quantity, row.amount) = (returned, refunded);
+        }
+        rows.push(row);
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut take = conn.prepare_cached(
+        "UPDATE webhook_places SET last_place = last_place + ?1 RETURNING last_place",
+    )?;
+    let count = rows.len() as i64;
+    let last: i64 = take.query_row([count], |row| row.get(0))?;
+    let first = last - count + 1;
+    let enter = "INSERT INTO webhook_events (place, partition, seq, kind, at, campaign, number, user, quantity, \
+                 amount, payment) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let placed = rows.iter().enumerate();
+    let placed = placed.map(|(nth, row)| row.columns(first + nth as i64));
+    execute_rows(conn, enter, placed)
+}
+
+/// Enters an endpoint once, unless there are enough.
+pub(crate) fn add(conn: &Connection, webhook: &Webhook) -> Result<bool, StoreError> {
+    let there = list(conn)?;
+    if there.iter().any(|one| one.webhook.id == webhook.id) {
+        return Ok(true);
+    }
+    if there.len() >= WEBHOOKS_MAX {
+        return Ok(false);
+    }
+    let filter = &webhook.filter;
+    let sql = "INSERT INTO webhooks (id, url, secret, types, campaigns, owner, created_at, place) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, (SELECT last_place FROM webhook_places))";
+    let values = params![
+        webhook.id.to_string(),
+        webhook.url,
+        webhook.secret,
+        filter.type_names(),
+        filter.campaign_names(),
+        filter.owner.as_ref().map(|owner| owner.as_str()),
+        webhook.created_at.as_millis(),
+    ];
+    touch(conn, sql, values)
+}
+
+/// All endpoints.
+pub(crate) fn list(conn: &Connection) -> Result<Vec<WebhookRecord>, StoreError> {
+    let mut list = conn.prepare_cached(
+        "SELECT id, url, secret, previous_secret, previous_until, types, campaigns, owner, created_at, place, \
+         failing_since, attempts, retry_at, last_error, disabled_at, (SELECT last_place FROM webhook_places) \
+         FROM webhooks ORDER BY id",
+    )?;
+    let rows = list.query_map([], |row| WebhookColumns::try_from(row))?;
+    rows.map(|row| Ok(WebhookRecord::of(row?)?)).collect()
+}
+
+fn touch(conn: &Connection, sql: &str, values: impl Params) -> Result<bool, StoreError> {
+    Ok(conn.prepare_cached(sql)?.execute(values)? > 0)
+}
+
+/// Gives an endpoint another secret.
+pub(crate) fn rotate(
+    conn: &Connection,
+    id: Uuid,
+    secret: &str,
+    previous_until: Timestamp,
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE webhooks SET previous_secret = secret, previous_until = ?1, secret = ?2 WHERE id = ?3";
+    let until = previous_until.as_millis();
+    touch(conn, sql, params![until, secret, id.to_string()])
+}
+
+/// Deletes an endpoint.
+pub(crate) fn delete(conn: &Connection, id: Uuid) -> Result<bool, StoreError> {
+    touch(conn, "DELETE FROM webhooks WHERE id = ?1", [id.to_string()])
+}
+
+/// Has an endpoint tried again, and told once more what was decided since a time.
+pub(crate) fn redrive(
+    conn: &Connection,
+    id: Uuid,
+    since: Option<Timestamp>,
+) -> Result<bool, StoreError> {
+    if let Some(since) = since {
+        let sql = "UPDATE webhooks SET place = min(place, coalesce( \
+                   (SELECT min(e.place) - 1 FROM webhook_events e WHERE e.at >= ?1), place)) WHERE id = ?2";
+        touch(conn, sql, params![since.as_millis(), id.to_string()])?;
+    }
+    let sql = "UPDATE webhooks SET failing_since = NULL, attempts = 0, retry_at = NULL, last_error = NULL, \
+               disabled_at = NULL, holder = NULL, held_until = NULL WHERE id = ?1";
+    touch(conn, sql, [id.to_string()])
+}
+
+/// Gives an endpoint to a holder. One process has the file, so nobody else can have the endpoint.
+pub(crate) fn lease(
+    conn: &Connection,
+    (id, holder): (Uuid, Uuid),
+    until: Timestamp,
+) -> Result<Option<WebhookRecord>, StoreError> {
+    let sql =
+        "UPDATE webhooks SET holder = ?1, held_until = ?2 WHERE id = ?3 AND disabled_at IS NULL";
+    let values = params![holder.to_string(), until.as_millis(), id.to_string()];
+    if !touch(conn, sql, values)? {
+        return Ok(None);
+    }
+    let records = list(conn)?;
+    Ok(records.into_iter().find(|record| record.webhook.id == id))
+}
+
+/// Events behind a place.
+pub(crate) fn events(
+    conn: &Connection,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<WebhookEvent>, StoreError> {
+    let mut read = conn.prepare_cached(
+        "SELECT e.place, e.partition, e.seq, e.kind, e.at, c.id, c.kind, c.owner, c.currency, e.number, e.user, \
+         e.quantity, e.amount, e.payment FROM webhook_events e JOIN campaigns c ON c.ref = e.campaign \
+         WHERE e.place > ?1 ORDER BY e.place LIMIT ?2",
+    )?;
+    let rows = read.query_map(params![after, limit], |row| {
+        WebhookEventColumns::try_from(row)
+    })?;
+    rows.map(|row| Ok(WebhookEvent::of(row?)?)).collect()
+}
+
+/// Writes down how far an endpoint has been told, if the holder has it.
+pub(crate) fn record(
+    conn: &Connection,
+    (id, holder): (Uuid, Uuid),
+    until: Timestamp,
+    progress: &Progress,
+) -> Result<bool, StoreError> {
+    let sql = "UPDATE webhooks SET held_until = ?1, place = ?2, failing_since = ?3, attempts = ?4, retry_at = ?5, \
+               last_error = ?6, disabled_at = ?7 WHERE id = ?8 AND holder = ?9";
+    let at = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
+    let values = params![
+        until.as_millis(),
+        progress.place,
+        at(progress.failing_since),
+        progress.attempts,
+        at(progress.retry_at),
+        progress.last_error,
+        at(progress.disabled_at),
+        id.to_string(),
+        holder.to_string(),
+    ];
+    touch(conn, sql, values)
+}
+
+/// Forgets events that everybody was told, and that were decided before a time.
+pub(crate) fn forget(conn: &Connection, before: Timestamp) -> Result<(), StoreError> {
+    let sql = "DELETE FROM webhook_events WHERE at < ?1 AND place <= coalesce( \
+               (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807)";
+    touch(conn, sql, [before.as_millis()])?;
+    Ok(())
+}

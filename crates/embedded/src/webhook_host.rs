@@ -1,0 +1,111 @@
+//! The part of the `Ledger` port that webhooks use, for every [`SqliteLedgerHost`](crate::ledger_host).
+
+/// Implements it.
+macro_rules! impl_webhooks {
+    ($host:ty) => {
+        const _: () = {
+            use async_trait::async_trait;
+            use qiang_core::{
+                ports::{LedgerError, WebhookStore},
+                time::Timestamp,
+                webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+            };
+            use uuid::Uuid;
+            use $crate::{
+                ledger::webhooks,
+                ledger_host::{SqliteLedgerHost, job},
+                reader::query,
+            };
+
+            #[async_trait]
+            impl WebhookStore for $host {
+                async fn add_webhook(&self, webhook: &Webhook) -> Result<bool, LedgerError> {
+                    let webhook = webhook.clone();
+                    job(self, 0, move |context| {
+                        webhooks::add(context.conn, &webhook)
+                    })
+                    .await
+                }
+
+                async fn webhooks(&self) -> Result<Vec<WebhookRecord>, LedgerError> {
+                    query(self.readers(), webhooks::list).await
+                }
+
+                async fn rotate_webhook(
+                    &self,
+                    id: Uuid,
+                    secret: &str,
+                    previous_until: Timestamp,
+                ) -> Result<bool, LedgerError> {
+                    let secret = secret.to_owned();
+                    job(self, 0, move |context| {
+                        webhooks::rotate(context.conn, id, &secret, previous_until)
+                    })
+                    .await
+                }
+
+                async fn delete_webhook(&self, id: Uuid) -> Result<bool, LedgerError> {
+                    job(self, 0, move |context| webhooks::delete(context.conn, id)).await
+                }
+
+                async fn redrive_webhook(
+                    &self,
+                    id: Uuid,
+                    since: Option<Timestamp>,
+                ) -> Result<bool, LedgerError> {
+                    job(self, 0, move |context| {
+                        webhooks::redrive(context.conn, id, since)
+                    })
+                    .await
+                }
+
+                async fn lease_webhook(
+                    &self,
+                    id: Uuid,
+                    holder: Uuid,
+                    _: Timestamp,
+                    until: Timestamp,
+                ) -> Result<Option<WebhookRecord>, LedgerError> {
+                    job(self, 0, move |context| {
+                        webhooks::lease(context.conn, (id, holder), until)
+                    })
+                    .await
+                }
+
+                async fn webhook_events(
+                    &self,
+                    after: i64,
+                    limit: u32,
+                ) -> Result<Vec<WebhookEvent>, LedgerError> {
+                    let events = move |conn: &_| webhooks::events(conn, after, limit);
+                    query(self.readers(), events).await
+                }
+
+                async fn record_webhook(
+                    &self,
+                    id: Uuid,
+                    holder: Uuid,
+                    until: Timestamp,
+                    progress: &Progress,
+                ) -> Result<bool, LedgerError> {
+                    let progress = progress.clone();
+                    job(self, 0, move |context| {
+                        webhooks::record(context.conn, (id, holder), until, &progress)
+                    })
+                    .await
+                }
+
+                async fn forget_webhook_events(
+                    &self,
+                    before: Timestamp,
+                ) -> Result<(), LedgerError> {
+                    job(self, 0, move |context| {
+                        webhooks::forget(context.conn, before)
+                    })
+                    .await
+                }
+            }
+        };
+    };
+}
+pub(crate) use impl_webhooks;

@@ -1,0 +1,2 @@
+INSERT INTO webhook_events (place, `partition`, seq, kind, at, campaign, number, user, quantity, amount, payment)
+VALUES /*rows , */(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)/*end*/

@@ -1,0 +1,98 @@
+//! The part of the port that webhooks use.
+
+use async_trait::async_trait;
+use qiang_core::{
+    ports::{LedgerError, WebhookStore},
+    time::Timestamp,
+    webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
+};
+use uuid::Uuid;
+
+use super::SqlLedger;
+use crate::{dialect::Dialect, pool::Mode, webhooks};
+
+#[async_trait]
+impl<D: Dialect> WebhookStore for SqlLedger<D> {
+    async fn add_webhook(&self, webhook: &Webhook) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, webhook.clone(), |conn, webhook| {
+            Box::pin(webhooks::add::<D>(conn, webhook))
+        })
+        .await
+    }
+
+    async fn webhooks(&self) -> Result<Vec<WebhookRecord>, LedgerError> {
+        self.read(|conn| Box::pin(webhooks::list::<D>(conn))).await
+    }
+
+    async fn rotate_webhook(
+        &self,
+        id: Uuid,
+        secret: &str,
+        previous_until: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, secret.to_owned(), move |conn, secret| {
+            Box::pin(webhooks::rotate::<D>(conn, id, secret, previous_until))
+        })
+        .await
+    }
+
+    async fn delete_webhook(&self, id: Uuid) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(webhooks::delete::<D>(conn, id))
+        })
+        .await
+    }
+
+    async fn redrive_webhook(
+        &self,
+        id: Uuid,
+        since: Option<Timestamp>,
+    ) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(webhooks::redrive::<D>(conn, id, since))
+        })
+        .await
+    }
+
+    async fn lease_webhook(
+        &self,
+        id: Uuid,
+        holder: Uuid,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<Option<WebhookRecord>, LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(webhooks::lease::<D>(conn, (id, holder), (now, until)))
+        })
+        .await
+    }
+
+    async fn webhook_events(
+        &self,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<WebhookEvent>, LedgerError> {
+        self.read(move |conn| Box::pin(webhooks::events::<D>(conn, after, limit)))
+            .await
+    }
+
+    async fn record_webhook(
+        &self,
+        id: Uuid,
+        holder: Uuid,
+        until: Timestamp,
+        progress: &Progress,
+    ) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, progress.clone(), move |conn, progress| {
+            Box::pin(webhooks::record::<D>(conn, (id, holder), until, progress))
+        })
+        .await
+    }
+
+    async fn forget_webhook_events(&self, before: Timestamp) -> Result<(), LedgerError> {
+        self.run(Mode::Write, (), move |conn, ()| {
+            Box::pin(webhooks::forget::<D>(conn, before))
+        })
+        .await
+    }
+}

@@ -1,0 +1,357 @@
+//! What webhooks are told, and how far each has been told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use qiang_core::{
+    book::CampaignAction,
+    event::Event,
+    id::CampaignId,
+    split::SplitRule,
+    time::Timestamp,
+    webhook::{EventType, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
+};
+use uuid::Uuid;
+
+use super::{Fixture, LedgerSubject, fixture::PARTS};
+use crate::campaign::{HOLD_MS, OPENS, red_packet, sale, user};
+
+const ALL: usize = PARTS as usize;
+/// So many events are in no case.
+const EVENTS_MAX: u32 = 1_000;
+
+fn webhook(n: u64, filter: Filter) -> Webhook {
+    Webhook {
+        id: Uuid::from_u64_pair(0, n),
+        url: format!("https://hooks.example/{n}"),
+        secret: "whsec_c2VjcmV0IG9mIGFuIGVuZHBvaW50IGluIGEgdGVzdA==".to_owned(),
+        previous_secret: None,
+        filter,
+        created_at: OPENS,
+    }
+}
+
+async fn add<L: LedgerSubject>(case: &Fixture<L>, n: u64, filter: Filter) -> Webhook {
+    let webhook = webhook(n, filter);
+    for _ in 0..2 {
+        assert_eq!(case.ledger().add_webhook(&webhook).await, Ok(true));
+    }
+    webhook
+}
+
+async fn events<L: LedgerSubject>(case: &Fixture<L>) -> Vec<WebhookEvent> {
+    case.ledger().webhook_events(0, EVENTS_MAX).await.unwrap()
+}
+
+async fn record<L: LedgerSubject>(case: &Fixture<L>, id: Uuid) -> WebhookRecord {
+    let records = case.ledger().webhooks().await.unwrap();
+    let mut records = records.into_iter();
+    records.find(|record| record.webhook.id == id).unwrap()
+}
+
+/// The place of an entry in its partition's log, as an event's id has it.
+fn entry_of(event: &WebhookEvent) -> (u16, u64) {
+    let (partition, seq) = event
+        .id
+        .strip_prefix("evt_")
+        .unwrap()
+        .split_once('_')
+        .unwrap();
+    (partition.parse().unwrap(), seq.parse().unwrap())
+}
+
+/// Each entry that is told is told once, in the order of its log, with what it is about; the close of a campaign when
+/// its last part has closed. Settled again, it is told no more.
+pub async fn what_is_settled_is_told_once_and_in_order<L: LedgerSubject>(case: &mut Fixture<L>) {
+    add(case, 1, Filter::default()).await;
+    let sale = case.open(&sale(30).limit(3)).await;
+    let packet = red_packet(900, 9, SplitRule::Equal).owner("sender");
+    let packet = case.open(&packet).await;
+    let (mut orders, mut shares) = (Vec::new(), 0);
+    for part in 0..ALL {
+        for n in 0..4 {
+            let claim = sale.units(&case.somebody(part, n), 1);
+            orders.push(case.granted(claim).order_id());
+        }
+        case.granted(packet.one(&case.somebody(part, 0)));
+        shares += 1;
+    }
+    for (n, order) in orders.iter().enumerate() {
+        match n % 4 {
+            0 => case.pay(*order, &format!("pay{n}")),
+            1 => {
+                case.pay(*order, &format!("pay{n}"));
+                case.pay(*order, &format!("twice{n}"));
+            }
+            2 => case.cancel(*order),
+            _ => {}
+        }
+    }
+    case.later(HOLD_MS as i64 + 1);
+    case.act(packet.id, CampaignAction::Close);
+    case.act(sale.id, CampaignAction::Close);
+    for part in [2, 0, 1] {
+        let half = case.log(part).len() as u64 / 2;
+        case.settle(part, half, 0).await;
+    }
+    case.restart().await;
+    for part in [1, 2] {
+        case.settle_all(part).await;
+    }
+    let is_close = |event: &&WebhookEvent| event.kind == EventType::CampaignClosed;
+    let told = events(case).await;
+    assert_eq!(told.iter().filter(is_close).count(), 0);
+    case.settle_all(0).await;
+    let told = events(case).await;
+    case.settle(0, case.log(0).len() as u64, 5).await;
+    assert_eq!(events(case).await, told);
+
+    // In the order of places, which have no gap; each once; those of a partition in the order of its log.
+    assert!((1..).zip(&told).all(|(place, event)| event.place == place));
+    let ids: BTreeSet<_> = told.iter().map(|event| &event.id).collect();
+    assert_eq!(ids.len(), told.len());
+    let mut last = BTreeMap::new();
+    for event in &told {
+        let (partition, seq) = entry_of(event);
+        assert!(last.insert(partition, seq) < Some(seq), "{event:?}");
+    }
+    // All that is in the logs, and what it is about.
+    let of = |kind: EventType| told.iter().filter(move |event| event.kind == kind);
+    for (kind, count) in [
+        (EventType::OrderHeld, 4 * ALL),
+        (EventType::OrderPaid, 2 * ALL),
+        (EventType::OrderRefundDue, ALL),
+        (EventType::OrderCancelled, ALL),
+        (EventType::OrderExpired, ALL),
+        (EventType::ShareGranted, shares),
+        (EventType::CampaignClosed, 2),
+    ] {
+        assert_eq!(of(kind).count(), count, "{kind}");
+    }
+    for part in 0..ALL {
+        for entry in case.log(part) {
+            let Event::Granted { user, number, .. } = &entry.event else {
+                continue;
+            };
+            let id = format!("evt_{}_{}", case.partition(part).0, entry.seq);
+            let event = told.iter().find(|event| event.id == id).unwrap();
+            let data = event.data.as_ref().unwrap();
+            assert_eq!(event.at, entry.at);
+            assert_eq!(data.campaign, entry.campaign);
+            assert_eq!(data.user.as_deref(), Some(user.as_str()));
+            assert_eq!(data.number, Some(i64::from(*number)));
+        }
+    }
+    let paid = of(EventType::OrderPaid).map(|event| event.data.as_ref().unwrap());
+    let paid: BTreeSet<_> = paid.map(|data| data.payment.clone().unwrap()).collect();
+    assert!(paid.contains("pay0") && paid.contains("pay1"), "{paid:?}");
+    let closed = |id: CampaignId| {
+        let closed = of(EventType::CampaignClosed).map(|event| event.data.as_ref().unwrap());
+        let mut closed = closed.filter(|data| data.campaign == id);
+        let data = closed.next().unwrap();
+        (data.quantity, data.amount_minor, data.owner.clone())
+    };
+    assert_eq!(closed(packet.id), (6, 600, "sender".to_owned()));
+    assert_eq!(closed(sale.id).0, 30 - 2 * ALL as i64);
+}
+
+/// What nobody wants is not written down.
+pub async fn what_no_webhook_wants_is_not_kept<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let first = case.open(&sale(9).owner("shop")).await;
+    let second = case.open(&sale(9).owner("shop")).await;
+    let third = case.open(&sale(9).owner("other")).await;
+    let grant = |case: &mut Fixture<L>, n: usize| {
+        for target in [&first, &second, &third] {
+            case.granted(target.units(&case.somebody(0, n), 1));
+        }
+    };
+    grant(case, 0);
+    case.settle_all(0).await;
+    assert_eq!(events(case).await, []);
+    let one = Filter {
+        campaigns: vec![second.id],
+        ..Filter::default()
+    };
+    add(case, 1, one.clone()).await;
+    grant(case, 1);
+    case.settle_all(0).await;
+    let told = events(case).await;
+    let campaigns = |told: &[WebhookEvent]| -> Vec<CampaignId> {
+        let data = told.iter().map(|event| event.data.as_ref().unwrap());
+        data.map(|data| data.campaign).collect()
+    };
+    assert_eq!(campaigns(&told), [second.id]);
+    assert!(one.fits(&told[0]));
+    let theirs = Filter {
+        owner: Some(user("other")),
+        ..Filter::default()
+    };
+    assert!(!theirs.fits(&told[0]));
+    let other = add(case, 2, theirs).await;
+    // It begins behind what there is.
+    assert_eq!(record(case, other.id).await.progress.place, told[0].place);
+    grant(case, 2);
+    case.settle_all(0).await;
+    let told = events(case).await;
+    assert_eq!(campaigns(&told), [second.id, second.id, third.id]);
+    for n in 1..=2 {
+        let id = Uuid::from_u64_pair(0, n);
+        assert_eq!(case.ledger().delete_webhook(id).await, Ok(true));
+        assert_eq!(case.ledger().delete_webhook(id).await, Ok(false));
+    }
+    grant(case, 3);
+    case.settle_all(0).await;
+    assert_eq!(events(case).await.len(), 3);
+}
+
+/// One holder writes down how far an endpoint has been told; a redrive takes it away, and sets the place back.
+pub async fn one_holder_moves_the_place<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let webhook = add(case, 1, Filter::default()).await;
+    let sale = case.open(&sale(20)).await;
+    let mut times = Vec::new();
+    for n in 0..5 {
+        case.later(10);
+        case.granted(sale.units(&case.somebody(0, n), 1));
+        times.push(case.log(0).last().unwrap().at);
+    }
+    case.settle_all(0).await;
+    let (id, ledger) = (webhook.id, case.ledger());
+    let [one, other] = [Uuid::from_u64_pair(1, 1), Uuid::from_u64_pair(1, 2)];
+    let now = times[4];
+    let until = now.plus_millis(1_000);
+    let leased = ledger.lease_webhook(id, one, now, until).await.unwrap();
+    let leased = leased.unwrap();
+    assert_eq!((&leased.webhook, leased.last_place), (&webhook, 5));
+    assert!(leased.progress.is_due(leased.last_place, now));
+    let failing = Progress {
+        place: 3,
+        failing_since: Some(times[1]),
+        attempts: 2,
+        retry_at: Some(until),
+        last_error: Some("status 500".to_owned()),
+        disabled_at: None,
+    };
+    assert_eq!(
+        ledger.record_webhook(id, one, until, &failing).await,
+        Ok(true)
+    );
+    assert_eq!(
+        ledger.record_webhook(id, other, until, &failing).await,
+        Ok(false)
+    );
+    assert_eq!(record(case, id).await.progress, failing);
+    // Whether somebody else may have it or not: one of them moves the place.
+    let taken = ledger.lease_webhook(id, other, now, until).await.unwrap();
+    let first = ledger
+        .record_webhook(id, one, until, &failing)
+        .await
+        .unwrap();
+    let second = ledger
+        .record_webhook(id, other, until, &failing)
+        .await
+        .unwrap();
+    assert_eq!((first, second), (taken.is_none(), taken.is_some()));
+    let late = until.plus_millis(1);
+    let taken = ledger
+        .lease_webhook(id, other, late, late.plus_millis(1_000))
+        .await;
+    assert!(taken.unwrap().is_some(), "a lease that has run out is free");
+    assert_eq!(
+        ledger.record_webhook(id, one, until, &failing).await,
+        Ok(false)
+    );
+
+    let disabled = Progress {
+        disabled_at: Some(late),
+        ..failing
+    };
+    let until = late.plus_millis(1_000);
+    assert_eq!(
+        ledger.record_webhook(id, other, until, &disabled).await,
+        Ok(true)
+    );
+    assert_eq!(ledger.lease_webhook(id, other, late, until).await, Ok(None));
+    assert_eq!(ledger.redrive_webhook(id, Some(times[1])).await, Ok(true));
+    assert_eq!(
+        ledger.record_webhook(id, other, until, &disabled).await,
+        Ok(false)
+    );
+    let again = Progress {
+        place: 1,
+        ..Progress::default()
+    };
+    assert_eq!(record(case, id).await.progress, again);
+    for (since, place) in [
+        (None, 1),
+        (Some(times[4]), 1),
+        (Some(until), 1),
+        (Some(OPENS), 0),
+    ] {
+        assert_eq!(ledger.redrive_webhook(id, since).await, Ok(true));
+        assert_eq!(record(case, id).await.progress.place, place, "{since:?}");
+    }
+    assert_eq!(ledger.redrive_webhook(one, None).await, Ok(false));
+
+    let fresh = "whsec_YW5vdGhlciBzZWNyZXQgb2YgYW4gZW5kcG9pbnQgaW4gYSB0ZXN0";
+    assert_eq!(ledger.rotate_webhook(id, fresh, until).await, Ok(true));
+    let rotated = record(case, id).await.webhook;
+    let secrets = |now: Timestamp| rotated.secrets(now).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(secrets(late), [fresh.to_owned(), webhook.secret.clone()]);
+    assert_eq!(secrets(until), [fresh]);
+}
+
+/// What an endpoint is yet to be told is kept, however old; what one that is disabled was not told, for a while.
+pub async fn events_are_forgotten_once_they_are_told<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let webhook = add(case, 1, Filter::default()).await;
+    let sale = case.open(&sale(20)).await;
+    for n in 0..4 {
+        case.later(10);
+        case.granted(sale.units(&case.somebody(0, n), 1));
+    }
+    case.settle_all(0).await;
+    let told = events(case).await;
+    let (id, ledger) = (webhook.id, case.ledger());
+    let left = async || {
+        let left = events(case).await.into_iter();
+        left.map(|event| event.place).collect::<Vec<_>>()
+    };
+    let after = told[3].at.plus_millis(1);
+    ledger.forget_webhook_events(after).await.unwrap();
+    assert_eq!(left().await, [1, 2, 3, 4]);
+    let holder = Uuid::from_u64_pair(1, 1);
+    let until = after.plus_millis(1_000);
+    let leased = ledger.lease_webhook(id, holder, after, until).await;
+    let mut progress = leased.unwrap().unwrap().progress;
+    progress.place = 3;
+    assert_eq!(
+        ledger.record_webhook(id, holder, until, &progress).await,
+        Ok(true)
+    );
+    ledger.forget_webhook_events(told[1].at).await.unwrap();
+    assert_eq!(left().await, [2, 3, 4]);
+    ledger.forget_webhook_events(after).await.unwrap();
+    assert_eq!(left().await, [4]);
+    progress.disabled_at = Some(after);
+    assert_eq!(
+        ledger.record_webhook(id, holder, until, &progress).await,
+        Ok(true)
+    );
+    ledger.forget_webhook_events(told[3].at).await.unwrap();
+    assert_eq!(left().await, [4]);
+    ledger.forget_webhook_events(after).await.unwrap();
+    assert_eq!(left().await, []);
+    // Places are given on from where they were.
+    case.granted(sale.units(&case.somebody(0, 9), 1));
+    case.settle_all(0).await;
+    assert_eq!(events(case).await[0].place, 5);
+}
+
+/// There are not more endpoints than settlement looks at.
+pub async fn webhooks_are_bounded<L: LedgerSubject>(case: &mut Fixture<L>) {
+    for n in 1..=WEBHOOKS_MAX as u64 {
+        add(case, n, Filter::default()).await;
+    }
+    let more = webhook(1_000, Filter::default());
+    assert_eq!(case.ledger().add_webhook(&more).await, Ok(false));
+    let records = case.ledger().webhooks().await.unwrap();
+    assert_eq!(records.len(), WEBHOOKS_MAX);
+}
