@@ -27,11 +27,12 @@ const ALLOWED: &str = "
     ledger: core
     load: client
     nemesis: load testkit
-    node: api broker control core embedded ledger pages redis
+    node: api broker control core embedded ledger pages redis webhooks
     pages:
     qiang: audit client core load node
     redis: connect core
     testkit: core
+    webhooks: core
     xtask:
 ";
 

@@ -1,0 +1,182 @@
+//! Connections to endpoints: made to addresses that may be connected, kept for a while, used by one request at a time.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    Request, StatusCode,
+    client::conn::http1::{self, SendRequest},
+    header::{CONTENT_TYPE, HOST, USER_AGENT},
+};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+};
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        ClientConfig, RootCertStore,
+        crypto::aws_lc_rs,
+        pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+    },
+};
+
+use crate::{
+    address::is_public,
+    message::Message,
+    target::{Target, not_public},
+};
+
+/// A longer answer is not read to its end, and its connection not kept.
+const ANSWER_BYTES_MAX: usize = 16_384;
+/// How long a connection is kept without use. A name may come to mean another address.
+const IDLE_MAX: Duration = Duration::from_secs(20);
+/// Connections of one endpoint that are kept.
+const KEPT_MAX: usize = 16;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+struct Kept {
+    sender: SendRequest<Full<Bytes>>,
+    since: Instant,
+}
+
+/// Connections by where they lead: whether with TLS, and the authority.
+pub(crate) struct Connections {
+    allow_private: bool,
+    tls: TlsConnector,
+    kept: Mutex<HashMap<(bool, String), Vec<Kept>>>,
+}
+
+impl Connections {
+    pub(crate) fn new(allow_private: bool, ca_file: Option<&Path>) -> anyhow::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        if let Some(file) = ca_file {
+            let read = || format!("read {}", file.display());
+            for one in CertificateDer::pem_file_iter(file).with_context(read)? {
+                roots.add(one.with_context(read)?).with_context(read)?;
+            }
+        }
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self {
+            allow_private,
+            tls: TlsConnector::from(Arc::new(config)),
+            kept: Mutex::default(),
+        })
+    }
+
+    /// Posts a message; the status of the answer. Where a kept connection fails, which was mostly closed meanwhile, the
+    /// message is posted again on another one: it has an id, and may come twice.
+    pub(crate) async fn post(
+        &self,
+        target: &Target,
+        message: &Message,
+    ) -> Result<StatusCode, Failure> {
+        if let Some(sender) = self.take(target)
+            && let Ok(status) = self.exchange(sender, target, message).await
+        {
+            return Ok(status);
+        }
+        let sender = self.connect(target).await?;
+        self.exchange(sender, target, message).await
+    }
+
+    fn take(&self, target: &Target) -> Option<SendRequest<Full<Bytes>>> {
+        let mut kept = self.kept.lock();
+        let of_target = kept.get_mut(&(target.tls, target.authority.clone()))?;
+        while let Some(Kept { sender, since }) = of_target.pop() {
+            if since.elapsed() < IDLE_MAX && !sender.is_closed() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    fn keep(&self, target: &Target, sender: SendRequest<Full<Bytes>>) {
+        let mut kept = self.kept.lock();
+        kept.retain(|_, of_one| {
+            of_one.retain(|one| one.since.elapsed() < IDLE_MAX && !one.sender.is_closed());
+            !of_one.is_empty()
+        });
+        let key = (target.tls, target.authority.clone());
+        let of_target = kept.entry(key).or_default();
+        if of_target.len() < KEPT_MAX {
+            let since = Instant::now();
+            of_target.push(Kept { sender, since });
+        }
+    }
+
+    async fn connect(&self, target: &Target) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let stream = self.dial(target).await?;
+        stream.set_nodelay(true)?;
+        if !target.tls {
+            return handshake(stream).await;
+        }
+        let name = ServerName::try_from(target.host.clone())?;
+        handshake(self.tls.connect(name, stream).await?).await
+    }
+
+    /// Connects to the first address that answers. Those that may not be connected are left out, and what is looked at
+    /// is what is connected.
+    async fn dial(&self, target: &Target) -> Result<TcpStream, Failure> {
+        let found = lookup_host((target.host.as_str(), target.port)).await?;
+        let may_be = |address: &SocketAddr| self.allow_private || is_public(address.ip());
+        let addresses: Vec<_> = found.filter(may_be).collect();
+        let mut failure: Failure = not_public(&target.host).into();
+        for address in addresses {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failure = error.into(),
+            }
+        }
+        Err(failure)
+    }
+
+    async fn exchange(
+        &self,
+        mut sender: SendRequest<Full<Bytes>>,
+        target: &Target,
+        message: &Message,
+    ) -> Result<StatusCode, Failure> {
+        let request = Request::post(&target.path)
+            .header(HOST, &target.authority)
+            .header(CONTENT_TYPE, "application/json")
+            .header(USER_AGENT, concat!("qiang/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-id", &message.id)
+            .header("webhook-timestamp", message.timestamp)
+            .header("webhook-signature", &message.signatures)
+            .body(Full::new(message.body.clone()))?;
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        // The status says it all; the rest is read so that the connection can be used again.
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        if body.collect().await.is_ok() && sender.ready().await.is_ok() {
+            self.keep(target, sender);
+        }
+        Ok(status)
+    }
+}
+
+async fn handshake(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    let (sender, wire) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the connection, whose errors are seen by whoever sends on it.
+    tokio::spawn(async move { drop(wire.await) });
+    Ok(sender)
+}

@@ -1,0 +1,144 @@
+//! What is sent: the event as JSON, and its signatures.
+
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use jiff::{Timestamp as Calendar, fmt::temporal::DateTimePrinter};
+use qiang_core::{
+    campaign::CampaignKind,
+    time::Timestamp,
+    webhook::{EventData, EventType, Webhook, WebhookEvent},
+};
+use serde::Serialize;
+
+/// What the text of a secret begins with.
+pub(crate) const SECRET_PREFIX: &str = "whsec_";
+
+/// A request's body, and what its headers say.
+pub(crate) struct Message {
+    pub(crate) id: String,
+    /// Seconds since 1970.
+    pub(crate) timestamp: i64,
+    /// One for each secret, with blanks between.
+    pub(crate) signatures: String,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    r#type: &'static str,
+    /// When it was decided.
+    timestamp: String,
+    data: Data<'a>,
+}
+
+#[derive(Serialize, Default)]
+struct Data<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    campaign: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantity: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    amount: Option<Money>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    returned: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refunded: Option<Money>,
+}
+
+#[derive(Serialize)]
+struct Money {
+    amount: i64,
+    currency: String,
+}
+
+impl<'a> Data<'a> {
+    fn of(kind: EventType, data: &'a EventData) -> Self {
+        let campaign = data.campaign.to_string();
+        let money = Money {
+            amount: data.amount_minor,
+            currency: data.currency.to_string(),
+        };
+        let about = Self {
+            kind: Some(data.campaign_kind.name()),
+            owner: Some(&data.owner),
+            ..Self::default()
+        };
+        if kind == EventType::CampaignClosed {
+            return Self {
+                campaign: Some(campaign),
+                returned: Some(data.quantity),
+                refunded: (data.campaign_kind == CampaignKind::RedPacket).then_some(money),
+                ..about
+            };
+        }
+        let is_order = data.campaign_kind == CampaignKind::Sale;
+        let order = data.number.filter(|_| is_order);
+        Self {
+            order: order.map(|number| format!("{campaign}-{number}")),
+            campaign: Some(campaign),
+            number: data.number,
+            user: data.user.as_deref(),
+            quantity: Some(data.quantity),
+            amount: Some(money),
+            payment: data.payment.as_deref(),
+            ..about
+        }
+    }
+}
+
+impl Message {
+    /// An event for an endpoint, signed at this time with every secret that counts.
+    ///
+    /// # Errors
+    /// When a secret is none, or the time is outside the calendar.
+    pub(crate) fn of(
+        webhook: &Webhook,
+        event: &WebhookEvent,
+        now: Timestamp,
+    ) -> Result<Self, String> {
+        const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+        let at = Calendar::from_millisecond(event.at.as_millis());
+        let at = at.map_err(|_| "the event's time is outside the calendar".to_owned())?;
+        let data = event.data.as_ref();
+        let body = Body {
+            r#type: event.kind.name(),
+            timestamp: PRINTER.timestamp_to_string(&at),
+            data: data.map_or_else(Data::default, |data| Data::of(event.kind, data)),
+        };
+        let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
+        let timestamp = now.as_millis().div_euclid(1_000);
+        let signed: Option<Vec<String>> = webhook
+            .secrets(now)
+            .map(|secret| signature(secret, &event.id, timestamp, &body))
+            .collect();
+        Ok(Self {
+            id: event.id.clone(),
+            timestamp,
+            signatures: signed.ok_or("the endpoint has a bad secret")?.join(" "),
+            body: body.into(),
+        })
+    }
+}
+
+/// HMAC-SHA256 over id, timestamp and body, with dots between.
+fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> Option<String> {
+    let secret = secret.strip_prefix(SECRET_PREFIX)?;
+    let key = hmac::Key::new(HMAC_SHA256, &BASE64_STANDARD.decode(secret).ok()?);
+    let mut signed = hmac::Context::with_key(&key);
+    signed.update(format!("{id}.{timestamp}.").as_bytes());
+    signed.update(body);
+    Some(format!("v1,{}", BASE64_STANDARD.encode(signed.sign())))
+}
