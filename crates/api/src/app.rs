@@ -9,7 +9,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::{
         CampaignRecord, Clock, Engine, EngineError, EventLog, KeyUse, Ledger, LedgerError,
-        WaitingMonitor, WaitingRoom,
+        WaitingMonitor, WaitingRoom, WebhookMonitor, WebhookSender,
     },
     time::Timestamp,
 };
@@ -60,6 +60,17 @@ pub struct Ports {
     pub waiting_room: Arc<dyn WaitingRoom>,
     /// What is known of those who wait.
     pub waiting: Arc<WaitingMonitor>,
+    /// Sends events to webhooks; none in a process that sends none.
+    pub webhooks: Option<Webhooks>,
+}
+
+/// What sends events to webhooks, and what is known of them.
+#[derive(Clone)]
+pub struct Webhooks {
+    /// Sends events.
+    pub sender: Arc<dyn WebhookSender>,
+    /// What operators observe.
+    pub monitor: Arc<WebhookMonitor>,
 }
 
 /// What handlers work with.

@@ -5,6 +5,7 @@
 mod examples;
 mod responses;
 mod schemas;
+mod webhooks;
 
 use serde_json::{Map, Value, json};
 use utoipa::openapi::OpenApi;
@@ -21,6 +22,7 @@ pub(crate) fn complete(collected: &OpenApi) -> Value {
     // Maps with texts as keys always serialise.
     let mut document = serde_json::to_value(collected).unwrap_or_default();
     let schemas = object(&mut document["components"]["schemas"]);
+    schemas.insert("WebhookEvent".to_owned(), webhooks::event());
     schemas::complete(schemas);
     let schemas = schemas.clone();
     for (path, item) in object(&mut document["paths"]) {
@@ -30,6 +32,7 @@ pub(crate) fn complete(collected: &OpenApi) -> Value {
         }
     }
     document["components"]["headers"] = responses::headers();
+    document["webhooks"] = webhooks::webhooks();
     document
 }
 

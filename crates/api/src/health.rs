@@ -8,7 +8,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use qiang_core::ports::{Clock, Engine, WaitingMonitor};
+use qiang_core::ports::{Clock, Engine, WaitingMonitor, WebhookMonitor};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -31,6 +31,8 @@ pub(crate) struct Operation {
     pub(crate) engine: Option<Arc<dyn Engine>>,
     /// Those who wait in line, in a service; and the time.
     pub(crate) waiting: Option<(Arc<WaitingMonitor>, Arc<dyn Clock>)>,
+    /// What is known of webhooks, in a process that tells them.
+    pub(crate) webhooks: Option<Arc<WebhookMonitor>>,
 }
 
 impl FromRef<Arc<App>> for Operation {
@@ -41,6 +43,7 @@ impl FromRef<Arc<App>> for Operation {
             gauges: Arc::clone(&app.ports.gauges),
             engine: Some(Arc::clone(&app.ports.engine)),
             waiting: Some((Arc::clone(&app.ports.waiting), Arc::clone(&app.ports.clock))),
+            webhooks: (app.ports.webhooks.as_ref()).map(|it| Arc::clone(&it.monitor)),
         }
     }
 }
@@ -205,6 +208,9 @@ pub(crate) async fn metrics(State(operation): State<Operation>) -> Response {
     let content_type = "text/plain; version=0.0.4; charset=utf-8";
     if let Some((waiting, clock)) = &operation.waiting {
         operation.metrics.show_waiting(waiting, clock.now());
+        if let Some(webhooks) = &operation.webhooks {
+            operation.metrics.show_webhooks(webhooks, clock.now());
+        }
     }
     let text = operation.metrics.render(&*operation.gauges);
     ([(header::CONTENT_TYPE, content_type)], text).into_response()

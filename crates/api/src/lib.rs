@@ -60,10 +60,11 @@ mod token;
 mod unknown_campaigns;
 mod watched;
 mod watched_file;
+mod webhooks;
 mod wire;
 
 pub use self::{
-    app::{Ports, id_at},
+    app::{Ports, Webhooks, id_at},
     auth::{Scope, check_key},
     challenge::{Challenge, ChallengeError, ProofOfWork},
     config::{Config, UsageError},

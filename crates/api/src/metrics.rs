@@ -5,6 +5,7 @@ mod limits;
 mod order_check;
 mod process;
 mod transport;
+mod webhooks;
 
 use std::{sync::OnceLock, time::Duration};
 

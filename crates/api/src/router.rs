@@ -26,7 +26,7 @@ use crate::{
     health::{self, Operation},
     invitation, lists, orders, pages, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, red_packets, sale_orders, sales, session, tickets,
+    profile, red_packets, sale_orders, sales, session, tickets, webhooks,
 };
 
 /// The document, before the routes are added.
@@ -103,6 +103,11 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(campaigns::close))
         .routes(routes!(invitation::create))
         .routes(routes!(campaigns::archive))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::get, webhooks::delete))
+        .routes(routes!(webhooks::test))
+        .routes(routes!(webhooks::redrive))
+        .routes(routes!(webhooks::rotate))
         .merge(common_routes(served))
 }
 

@@ -175,7 +175,17 @@ impl Things {
     ) -> Reply {
         let others = usize::from(!whose.starts_with("own"));
         let user = ["sam", "tom"][others];
+        let webhook = match path.contains("/webhooks/{id}") {
+            true => {
+                let body = json!({"url": "https://hooks.invalid/"});
+                let operator = service.operator();
+                let made = service.post("/v1/webhooks", &operator, body).await;
+                made.text("id")
+            }
+            false => String::new(),
+        };
         let id = match whose {
+            _ if !webhook.is_empty() => &webhook,
             "order of an own sale" => &self.orders[1],
             _ if path.contains("/orders/{id}") => &self.orders[2 * others],
             _ if path.contains("/deposits/{id}") => &self.deposits[others],

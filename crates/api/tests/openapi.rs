@@ -72,6 +72,7 @@ impl Operation {
             path if path.contains("/sales/{id}") => &ids.sale,
             path if path.ends_with("/invitations") => &ids.invited,
             path if path.ends_with("/place") => &ids.line,
+            path if path.contains("/webhooks/{id}") => &ids.webhook,
             _ => &ids.packet,
         };
         let path = self.path.replace("{id}", id).replace("{user}", "sam");
@@ -135,6 +136,7 @@ struct Ids {
     invited: String,
     /// A packet in whose line the caller waits.
     line: String,
+    webhook: String,
 }
 
 /// What belongs to the caller, `sam`.
@@ -156,8 +158,15 @@ async fn ids(service: &Service) -> Ids {
     let path = "/v1/accounts/sam/deposits";
     let body = json!({ "amount": 1, "currency": "CNY" });
     let deposit = service.post(path, &service.operator(), body).await;
+    let webhook = json!({"url": "https://hooks.invalid/"});
+    let operator = service.operator();
+    let webhook = service
+        .post("/v1/webhooks", &operator, webhook)
+        .await
+        .text("id");
     Ids {
         deposit: deposit.text("id"),
+        webhook,
         packet: service.red_packet(9, |_| ()).await,
         invited: service.red_packet(9, by_invitation).await,
         order,
@@ -293,7 +302,8 @@ async fn examples_of_requests_are_taken() {
     service.deposit("sam", 1_000_000).await;
     let mut operations = Operation::all();
     // What ends a campaign comes last.
-    operations.sort_by_key(|operation| operation.id() == "closeCampaign");
+    let ends = ["closeCampaign", "deleteWebhook"];
+    operations.sort_by_key(|operation| ends.contains(&operation.id()));
     for operation in operations {
         // Its scope alone: no more is needed than is said.
         let token = service.token("sam", operation.scope().unwrap_or("admin"));

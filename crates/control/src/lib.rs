@@ -10,3 +10,4 @@ pub mod reconcile;
 pub mod repair;
 pub mod settlement;
 pub mod waiting;
+pub mod webhooks;

@@ -67,6 +67,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
                   DROP TABLE details; ALTER TABLE campaigns DROP COLUMN terms_revision; DROP TABLE sale_terms; \
                   DROP TABLE payouts; \
                   DROP TABLE actions; \
+                  DROP TABLE webhooks; DROP TABLE webhook_events; DROP TABLE webhook_places; \
                   DELETE FROM schema_version WHERE version >= 2";
     S::execute(&url, before).await;
     let column = match S::COMMITS_EACH_STATEMENT {

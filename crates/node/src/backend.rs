@@ -126,6 +126,7 @@ impl Backend {
                     clock,
                     gauges: distributed.clone(),
                     challenge: None,
+                    webhooks: None,
                 };
                 Ok(Self {
                     ports,
@@ -160,6 +161,7 @@ impl Backend {
             gauges: Arc::new(gauges),
             clock,
             challenge: None,
+            webhooks: None,
         };
         Self {
             ports,

@@ -3,6 +3,7 @@
 mod ledger;
 mod redis;
 mod source;
+mod webhooks;
 
 use std::{
     ffi::OsString,
@@ -23,6 +24,7 @@ pub use self::{
     ledger::{LedgerConfig, SettlementConfig, TransportKind},
     redis::{RedisConfig, TopologyKind},
     source::{Setting, Source},
+    webhooks::WebhooksConfig,
 };
 
 /// The annotated defaults: the configuration's documentation.
@@ -48,6 +50,7 @@ pub struct Config {
     pub payments: PaymentsConfig,
     pub waiting: WaitingConfig,
     pub pages: PagesConfig,
+    pub webhooks: WebhooksConfig,
     pub log: LogConfig,
 }
 
@@ -265,6 +268,7 @@ impl Config {
         self.order_check.check()?;
         self.waiting.check()?;
         self.pages.check()?;
+        self.webhooks.check()?;
         self.packets.check()
     }
 }

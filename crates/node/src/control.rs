@@ -14,6 +14,7 @@ use qiang_control::{
     packets::PacketCloser,
     settlement::{ENTRIES_MAX, settle_once},
     waiting::{LineDecider, LineLeft, WaitingPorts},
+    webhooks::{WebhookDeliverer, WebhookPorts},
 };
 use qiang_core::{
     book::{Command, Reply},
@@ -55,6 +56,8 @@ pub enum Reconciler {
     Waiting,
     /// Forgets old idempotency keys.
     Keys,
+    /// Tells webhooks what was settled.
+    Webhooks,
     /// Compares engine and ledger.
     Reconciliation,
 }
@@ -70,6 +73,7 @@ impl Reconciler {
         Self::Discards,
         Self::Packets,
         Self::Keys,
+        Self::Webhooks,
         Self::Reconciliation,
     ];
 
@@ -85,6 +89,7 @@ impl Reconciler {
             Self::Repair => "repair",
             Self::Waiting => "waiting",
             Self::Keys => "keys",
+            Self::Webhooks => "webhooks",
             Self::Reconciliation => "reconciliation",
         }
     }
@@ -101,6 +106,7 @@ impl Reconciler {
             Self::Settlement => "settles the log of every partition into the ledger",
             Self::Discards => "gives back what was refused and is to be discarded",
             Self::Waiting => "decides those who wait in line, as far as they can be decided now",
+            Self::Webhooks => "tells the endpoints of webhooks what was settled",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
             Self::Keys => "forgets idempotency keys that are older than `limits.keys_kept_ms`",
             Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
@@ -200,6 +206,7 @@ impl ByHand {
             (Reconciler::Settlement, _) => self.settlement(dry).await,
             (Reconciler::Discards, _) => self.discards(dry).await,
             (Reconciler::Keys, _) => self.keys(config.limits.keys_kept_ms).await,
+            (Reconciler::Webhooks, _) => self.webhooks(config, dry).await,
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {
@@ -334,6 +341,37 @@ impl ByHand {
                 return Ok(RunReport::all(all));
             }
         }
+    }
+
+    async fn webhooks(&self, config: &Config, dry: bool) -> anyhow::Result<RunReport> {
+        let webhooks = config.webhooks.sender()?;
+        let ports = WebhookPorts {
+            ledger: self.ledger(),
+            sender: webhooks.sender,
+            clock: Arc::new(SystemClock),
+            monitor: webhooks.monitor,
+            options: config.webhooks.options(),
+        };
+        let mut deliverer = WebhookDeliverer::new(ports);
+        let mut report = RunReport {
+            found: deliverer.due().await?.len() as u64,
+            ..RunReport::default()
+        };
+        if !dry {
+            deliverer.tell_all().await?;
+        }
+        let left = self.ledger().webhooks().await?;
+        let left = left.iter().filter(|it| it.progress.disabled_at.is_none());
+        let left = left.filter(|it| it.progress.place < it.last_place);
+        report.lines = left
+            .map(|it| {
+                let behind = it.last_place - it.progress.place;
+                let why = it.progress.last_error.as_deref().unwrap_or("not tried yet");
+                format!("webhook {}: {behind} events behind: {why}", it.webhook.id)
+            })
+            .collect();
+        report.done = report.found.saturating_sub(report.lines.len() as u64);
+        Ok(report)
     }
 
     async fn settlement(&self, dry: bool) -> anyhow::Result<RunReport> {

@@ -11,6 +11,7 @@ use qiang_control::{
     keys::KeyPurger,
     packets::PacketCloser,
     waiting::{self, WaitingPorts},
+    webhooks::{WebhookDeliverer, WebhookPorts},
 };
 
 use crate::{
@@ -38,7 +39,9 @@ impl Server {
         listeners: impl Into<Listeners>,
     ) -> anyhow::Result<Running> {
         let close_timeout = Duration::from_millis(config.server.drain_timeout_ms);
-        let ports = backend.ports.clone();
+        let mut ports = backend.ports.clone();
+        let webhooks = config.webhooks.sender()?;
+        ports.webhooks = Some(webhooks.clone());
         let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         match tokio::time::timeout(DRAFTS_MAX, opener.open_all()).await {
             Ok(Ok(0)) => {}
@@ -62,12 +65,22 @@ impl Server {
         let keys_kept_ms = config.limits.keys_kept_ms;
         let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
         let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
+        let told = WebhookPorts {
+            ledger: Arc::clone(&ports.ledger),
+            sender: webhooks.sender,
+            clock: Arc::clone(&ports.clock),
+            monitor: webhooks.monitor,
+            options: config.webhooks.options(),
+        };
         let surround = pages::surround(&config)?;
         let api = qiang_api::Server::start(config.api(), ports, surround, listeners)?;
         let upkeep = &backend.upkeep;
         upkeep.start("drafts", DraftOpener::SCHEDULE, opener);
         upkeep.start("packets", PacketCloser::SCHEDULE, closer);
         waiting::start_all(upkeep, &in_line);
+        let telling = Host::new("webhooks");
+        let deliverer = WebhookDeliverer::new(told);
+        telling.start("webhooks", WebhookDeliverer::SCHEDULE, deliverer);
         // A host of its own: a discard or a purge that does not get on makes no node unready.
         let discarding = Host::new("quarantine");
         discarding.start("discards", Discarder::SCHEDULE, discarder);
@@ -76,6 +89,7 @@ impl Server {
             api,
             backend,
             discarding,
+            telling,
             close_timeout,
         })
     }
@@ -87,6 +101,8 @@ pub struct Running {
     backend: Backend,
     /// Discards what was refused, and forgets old keys.
     discarding: Host,
+    /// Tells webhooks. What does not answer makes no node unready either.
+    telling: Host,
     close_timeout: Duration,
 }
 
@@ -112,6 +128,7 @@ impl Running {
     pub fn reconcile(&self) {
         self.backend.wake();
         self.discarding.wake();
+        self.telling.wake();
     }
 
     /// Checks tokens by these keys from here on.
@@ -130,6 +147,7 @@ impl Running {
     pub async fn shutdown(self) -> anyhow::Result<()> {
         let close = async {
             self.discarding.abort();
+            self.telling.abort();
             self.backend.upkeep.abort();
             // The engine answers everything that it has accepted before it closes.
             tokio::time::timeout(self.close_timeout, self.backend.close())

@@ -135,7 +135,9 @@ fn kinds(path: &str, operation: &Value, status: StatusCode, response: &Value) ->
 /// The problems that operations of this kind have without saying so.
 fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> {
     use ProblemKind as Kind;
-    let in_campaign = path.contains("/{id}") && !path.starts_with("/v1/orders");
+    let in_campaign = path.contains("/{id}")
+        && !path.starts_with("/v1/orders")
+        && !path.starts_with("/v1/webhooks");
     let conflict = match path {
         _ if path.starts_with("/v1/orders") => Kind::OrderConflict,
         _ if path.starts_with("/v1/campaigns") => Kind::PhaseConflict,

@@ -9,6 +9,7 @@ use qiang_core::{
     outcome::Outcome,
     ports::ActionKind,
     split::RuleName,
+    webhook::{EventType, Progress},
 };
 use serde_json::{Map, Value, json};
 
@@ -26,7 +27,7 @@ pub(super) const ORDER_ID: &str =
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
-const WORDS: [(&str, &str, &str); 14] = [
+const WORDS: [(&str, &str, &str); 16] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("", "phase", "Phase"),
@@ -39,12 +40,14 @@ const WORDS: [(&str, &str, &str); 14] = [
     ("Problem", "outcome", "RefusedOutcome"),
     ("Problem", "type", "ProblemType"),
     ("Problem", "offered", "AckLevel"),
+    ("", "types", "WebhookEventType"),
+    ("Webhook", "status", "WebhookStatus"),
     ("Readiness", "status", "ReadinessStatus"),
     ("PartitionReadiness", "status", "ReadinessStatus"),
 ];
 
 /// The enums: their names, what they are, and their words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 12] {
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 14] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
     }
@@ -110,6 +113,16 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 12] {
             "ReadinessStatus",
             "How ready a service or a partition is.",
             all(&ready, PartitionState::name),
+        ),
+        (
+            "WebhookEventType",
+            "What an event is about.",
+            EventType::settled().map(EventType::name).collect(),
+        ),
+        (
+            "WebhookStatus",
+            "How an endpoint stands.",
+            Progress::STATUSES.to_vec(),
         ),
         (
             "ProblemType",

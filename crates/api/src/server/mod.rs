@@ -91,6 +91,7 @@ impl Server {
             gauges,
             engine: None,
             waiting: None,
+            webhooks: None,
         };
         let (metrics, readiness) = (operation.metrics.clone(), operation.readiness.clone());
         let routes = |served| operation_router(operation.clone(), role == Role::Starting, served);

@@ -1,0 +1,114 @@
+//! What endpoints of webhooks are sent, as the document describes it.
+
+use qiang_core::webhook::EventType;
+use serde_json::{Map, Value, json};
+
+use super::{examples, schemas};
+
+/// The part `webhooks` of the document: one for each type of event.
+pub(super) fn webhooks() -> Value {
+    let types = EventType::ALL.iter();
+    let described = types.map(|kind| (kind.name().to_owned(), json!({"post": operation(*kind)})));
+    Value::Object(described.collect::<Map<_, _>>())
+}
+
+fn operation(kind: EventType) -> Value {
+    let header = |name: &str, description: &str| {
+        json!({"name": name, "in": "header", "required": true, "description": description,
+            "schema": {"type": "string"}})
+    };
+    let description =
+        "Signed as Standard Webhooks has it. It may come again, always with the same `webhook-id`.";
+    json!({
+        "operationId": operation_id(kind),
+        "summary": summary(kind),
+        "description": description,
+        "tags": ["webhooks"],
+        "security": [],
+        "parameters": [
+            header("webhook-id", "The event's id: the same however often it comes"),
+            header("webhook-timestamp", "When this attempt was made, in seconds since 1970"),
+            header("webhook-signature", "One for each secret: `v1,` and HMAC-SHA256 of id, timestamp and body"),
+        ],
+        "requestBody": {"required": true, "content": {"application/json": {
+            "schema": {"$ref": "#/components/schemas/WebhookEvent"},
+            "example": example(kind),
+        }}},
+        "responses": {
+            "2XX": {"description": "It was taken. Anything else, and no answer in time, has it sent again."},
+            "410": {"description": "The endpoint wants no more, and is disabled."},
+        },
+    })
+}
+
+/// `onOrderHeld` of `order.held`.
+fn operation_id(kind: EventType) -> String {
+    let words = kind.name().split(['.', '_']);
+    let capital = |word: &str| {
+        let (first, rest) = word.split_at(1);
+        format!("{}{rest}", first.to_uppercase())
+    };
+    format!("on{}", words.map(capital).collect::<String>())
+}
+
+fn summary(kind: EventType) -> &'static str {
+    match kind {
+        EventType::ShareGranted => "A user got a share of a red packet",
+        EventType::OrderHeld => "A user got an order of a sale, which holds its units",
+        EventType::OrderPaid => "An order was paid",
+        EventType::OrderCancelled => "An order was given back",
+        EventType::OrderExpired => "An order was not paid in time",
+        EventType::OrderReturned => "A paid order was returned: its price is owed to the buyer",
+        EventType::OrderRefundDue => "A payment arrived that buys nothing: it is owed to the buyer",
+        EventType::CampaignClosed => "A campaign was closed: what was left went back to its owner",
+        EventType::Test => "An operator tries whether the endpoint answers",
+    }
+}
+
+fn example(kind: EventType) -> Value {
+    let money = json!({"amount": 10_000, "currency": "CNY"});
+    let data = match kind {
+        EventType::Test => json!({}),
+        EventType::CampaignClosed => json!({
+            "campaign": examples::CAMPAIGN, "kind": "red_packet", "owner": examples::USER, "returned": 2,
+            "refunded": money,
+        }),
+        EventType::ShareGranted => json!({
+            "campaign": examples::CAMPAIGN, "kind": "red_packet", "owner": "sam", "number": 3,
+            "user": examples::USER, "quantity": 1, "amount": money,
+        }),
+        _ => json!({
+            "campaign": examples::CAMPAIGN, "kind": "sale", "owner": "sam", "number": 3,
+            "order": examples::ORDER, "user": examples::USER, "quantity": 1, "amount": money,
+        }),
+    };
+    json!({"type": kind.name(), "timestamp": "2026-11-21T12:00:00.000Z", "data": data})
+}
+
+/// The schema of what is sent.
+pub(super) fn event() -> Value {
+    let money = json!({"$ref": "#/components/schemas/Money"});
+    let text = json!({"type": "string"});
+    let number = json!({"type": "integer", "format": "int64", "minimum": 0});
+    json!({
+        "type": "object",
+        "description": "Something that was settled.",
+        "required": ["type", "timestamp", "data"],
+        "properties": {
+            "type": text,
+            "timestamp": {"type": "string", "format": "date-time", "description": "When it was decided."},
+            "data": {
+                "type": "object",
+                "description": "What it is about. Fields may be added.",
+                "properties": {
+                    "campaign": {"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID},
+                    "kind": {"type": "string", "enum": ["red_packet", "sale"]},
+                    "owner": text, "number": number,
+                    "order": {"type": "string", "pattern": schemas::ORDER_ID},
+                    "user": text, "quantity": number, "amount": money, "payment": text,
+                    "returned": number, "refunded": money,
+                },
+            },
+        },
+    })
+}
