@@ -23,6 +23,7 @@ mod settlement;
 mod split;
 mod token;
 mod version;
+mod webhook;
 mod worker;
 
 use std::process::ExitCode;
@@ -75,6 +76,9 @@ enum Command {
     Packet(packet::PacketArgs),
     Order(order::OrderArgs),
     Account(account::AccountArgs),
+    /// List, make, test, redrive and delete webhooks: endpoints that are told what was settled.
+    #[command(subcommand)]
+    Webhook(webhook::WebhookCommand),
     /// Hold the engine on Redis against the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -123,6 +127,7 @@ fn main() -> ExitCode {
         Command::Packet(args) => packet::run(&args),
         Command::Order(args) => order::run(&args),
         Command::Account(args) => account::run(&args),
+        Command::Webhook(command) => webhook::run(&command),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),

@@ -35,6 +35,7 @@ const NAMES: [&str; 9] = [
     "discards",
     "packets",
     "keys",
+    "webhooks",
     "reconciliation",
 ];
 

@@ -1,0 +1,368 @@
+//! Webhooks of the program: 10,000 grants are told to a receiver that fails, is slow and is killed, by a node that is
+//! killed between what it has told and the note of it. Every event arrives, those of a campaign in their order.
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    missing_docs,
+    reason = "a test's panic is its report"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../operation/program.rs"]
+mod program;
+#[path = "../../../api/tests/common/receiver.rs"]
+mod receiver;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{Request, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use qiang_testkit::servers::{
+    mariadb::{self, MariaDb},
+    postgres::{self, Postgres},
+};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use crate::{
+    common::{call, in_an_hour, output, packet, sale, sign},
+    program::{Program, token},
+    receiver::{Answer, Receiver},
+};
+
+const CAMPAIGNS: usize = 10;
+const USERS: usize = 1_000;
+const GRANTS: usize = CAMPAIGNS * USERS;
+const CONNECTIONS: usize = 24;
+/// How long a request may take.
+const TIMEOUT_MS: u64 = 400;
+/// Nothing here takes that long.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// What a claim was answered: campaign, number, user, and minor units.
+type Granted = BTreeMap<(String, i64), (String, i64)>;
+
+/// Where a node runs.
+struct Place<'a> {
+    folder: &'a Path,
+    keys: Vec<(&'static str, String)>,
+    redis: Option<&'static str>,
+}
+
+impl Place<'_> {
+    fn start(&self) -> Program {
+        let timeout = TIMEOUT_MS.to_string();
+        let usual = [
+            ("webhooks.allow_private", "true"),
+            ("webhooks.timeout_ms", &timeout),
+            ("webhooks.retry_ms", "50"),
+            ("webhooks.retry_max_ms", "500"),
+        ];
+        let own = self.keys.iter().map(|(key, value)| (*key, value.as_str()));
+        let keys: Vec<_> = usual.into_iter().chain(own).collect();
+        match self.redis {
+            Some(prefix) => Program::on_redis(self.folder, "serve", prefix, &keys),
+            None => Program::serve(self.folder, &keys),
+        }
+    }
+}
+
+/// Campaigns with a unit or share for each user.
+async fn campaigns(addr: SocketAddr) -> Vec<String> {
+    let operator = token("olga");
+    let post = async |path: &str, body: Value| {
+        let reply = call(addr, "POST", path, Some(&operator), &[], Some(body)).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+        reply.json()
+    };
+    let mut campaigns = Vec::new();
+    for n in 0..CAMPAIGNS {
+        let campaign = match n % 2 {
+            0 => post("/v1/sales", sale(USERS as u32)).await,
+            _ => {
+                let body = json!({"amount": 1_000_000, "currency": "CNY"});
+                post("/v1/accounts/olga/deposits", body).await;
+                post("/v1/red-packets", packet(1_000_000, USERS as u32)).await
+            }
+        };
+        let kind = if n % 2 == 0 { "sales" } else { "red-packets" };
+        let end = if n % 2 == 0 { "orders" } else { "claims" };
+        campaigns.push(format!(
+            "/v1/{kind}/{}/{end}",
+            campaign["id"].as_str().unwrap()
+        ));
+    }
+    campaigns
+}
+
+/// Everybody claims in every campaign once.
+async fn claim_all(addr: SocketAddr, campaigns: Vec<String>) -> Granted {
+    let tokens = (0..USERS).map(|n| {
+        let claims = json!({"sub": format!("u{n}"), "scope": "claim", "exp": in_an_hour()});
+        format!("Bearer {}", sign(&claims))
+    });
+    let shared = Arc::new((campaigns, Vec::from_iter(tokens), AtomicUsize::new(0)));
+    let mut claiming = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let shared = Arc::clone(&shared);
+        claiming.spawn(async move {
+            let (campaigns, tokens, next) = &*shared;
+            let stream = TcpStream::connect(addr).await.unwrap();
+            let (mut sender, wire) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(wire);
+            let mut granted = Granted::new();
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                if nth >= GRANTS {
+                    return granted;
+                }
+                let (user, path) = (nth / CAMPAIGNS, &campaigns[nth % CAMPAIGNS]);
+                let request = Request::post(path)
+                    .header("host", "test")
+                    .header("authorization", &tokens[user])
+                    .body(Empty::<Bytes>::new());
+                sender.ready().await.unwrap();
+                let response = sender.send_request(request.unwrap()).await.unwrap();
+                let status = response.status();
+                let body = response.into_body().collect().await.unwrap().to_bytes();
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                assert_eq!(status, 201, "{body}");
+                let campaign = body["campaign"].as_str().unwrap().to_owned();
+                let number = body["number"].as_i64().unwrap();
+                let amount = body["amount"]["amount"].as_i64().unwrap();
+                granted.insert((campaign, number), (format!("u{user}"), amount));
+            }
+        });
+    }
+    let all = claiming.join_all().await;
+    all.into_iter().flatten().collect()
+}
+
+async fn until(what: &str, look: impl AsyncFn() -> bool) {
+    let over = Instant::now() + PATIENCE;
+    while !look().await {
+        assert!(Instant::now() < over, "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Grants 10,000 to a receiver with all troubles, and looks at what has arrived.
+async fn check(place: Place<'_>) {
+    let mut receiver = Receiver::start().await;
+    let mut node = place.start();
+    let addr = node.addr().await;
+    let body = json!({"url": receiver.url(), "types": ["order.held", "share.granted"]});
+    let made = node.post("/v1/webhooks", Some(body)).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    receiver.knows(&made.text("secret"));
+    // It refuses, and is slow, now and then.
+    for nth in [3, 500, 501, 502, 1_700, 9_000] {
+        receiver.answer(nth, Answer::Status(500));
+    }
+    let slow = Duration::from_millis(TIMEOUT_MS + 200);
+    for nth in [40, 1_000, 7_000] {
+        receiver.answer(nth, Answer::Late(slow));
+    }
+    let granted = claim_all(addr, campaigns(addr).await).await;
+    assert_eq!(granted.len(), GRANTS);
+
+    // The receiver is killed for a while.
+    until("2,500 are told", async || receiver.count() >= 2_500).await;
+    receiver.kill();
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    receiver.start_again().await;
+    // The node is killed while it tells, and so behind what it has noted.
+    until("5,000 are told", async || receiver.count() >= 5_000).await;
+    node.signal("-KILL");
+    node.ended().await;
+    let before = receiver.received().duplicates;
+    let node = place.start();
+    until("all are told", async || receiver.count() >= GRANTS).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    drop(node);
+
+    let told = receiver.received();
+    let (requests, duplicates) = (told.requests, told.duplicates);
+    println!("{requests} requests, {duplicates} duplicates");
+    assert!(duplicates > before, "nothing was told again after the kill");
+    let mut arrived = Granted::new();
+    let mut last = BTreeMap::new();
+    for (id, body) in &told.events {
+        let data = &body["data"];
+        let text = |field: &str| data[field].as_str().unwrap().to_owned();
+        let (campaign, number) = (text("campaign"), data["number"].as_i64().unwrap());
+        let amount = data["amount"]["amount"].as_i64().unwrap();
+        // A campaign may be spread over partitions, which have logs of their own.
+        let (partition, seq) = id.rsplit_once('_').unwrap();
+        let seq: u64 = seq.parse().unwrap();
+        let before = last.insert((campaign.clone(), partition.to_owned()), seq);
+        assert!(
+            before < Some(seq),
+            "{id} came behind {before:?} of {campaign}"
+        );
+        let other = arrived.insert((campaign, number), (text("user"), amount));
+        assert_eq!(other, None, "{id} is told under another id too");
+    }
+    assert!(arrived == granted, "what arrived is not what was granted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_arrive_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place {
+        folder: folder.path(),
+        keys: Vec::new(),
+        redis: None,
+    };
+    check(place).await;
+}
+
+async fn check_on_redis(prefix: &'static str, ledger: String) {
+    let folder = tempfile::tempdir().unwrap();
+    let migrated = output(folder.path(), &["migrate", "--ledger", &ledger], &[]);
+    assert!(migrated.status.success(), "{migrated:?}");
+    let place = Place {
+        folder: folder.path(),
+        keys: vec![("ledger.url", ledger)],
+        redis: Some(prefix),
+    };
+    check(place).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_arrive_from_redis_and_postgres() {
+    let server = Postgres::start(&postgres::Options::new());
+    check_on_redis("told-postgres", server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_arrive_from_redis_and_mariadb() {
+    let server = MariaDb::start(&mariadb::Options::new());
+    check_on_redis("told-mariadb", server.url()).await;
+}
+
+/// By hand: an endpoint is made, tried, told and deleted while no node runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_are_looked_after_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start().await;
+    let run = |args: &[&str], expected: i32| {
+        let env = [("QIANG__WEBHOOKS__ALLOW_PRIVATE", "true")];
+        let args = [args, &["--data", "qiang.db"]].concat();
+        let ended = tokio::task::block_in_place(|| output(folder.path(), &args, &env));
+        let [printed, said] = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
+        assert_eq!(
+            ended.status.code(),
+            Some(expected),
+            "{args:?}: {printed}{said}"
+        );
+        printed + &said
+    };
+    let none = run(&["webhook", "list"], 2);
+    assert!(none.contains("no ledger"), "{none}");
+    // A node makes the file, and grants while nobody wants to be told; then what is told waits for a receiver.
+    let node = Program::serve(folder.path(), &[("engine.data", "qiang.db")]);
+    node.addr().await;
+    drop(node);
+    assert_eq!(run(&["webhook", "list"], 0), "there are no webhooks\n");
+    let url = receiver.url();
+    for (args, why) in [
+        (["webhook", "create", "ftp://hooks.example/"], "https: URL"),
+        (["webhook", "delete", "0193"], "invalid value"),
+    ] {
+        let said = run(&args, 2);
+        assert!(said.contains(why), "{said}");
+    }
+    let unknown = run(&["webhook", "create", &url, "--type", "order.lost"], 2);
+    assert!(
+        unknown.contains("a type is one of share.granted, order.held"),
+        "{unknown}"
+    );
+    let made = run(
+        &["webhook", "create", &url, "--type", "order.held", "--json"],
+        0,
+    );
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let id = made["id"].as_str().unwrap();
+    receiver.knows(made["secret"].as_str().unwrap());
+    assert_eq!(
+        run(&["webhook", "test", id], 0),
+        format!("{id}: delivered\n")
+    );
+    receiver.answer_all(500);
+    assert_eq!(
+        run(&["webhook", "test", id], 1),
+        format!("{id}: status 500\n")
+    );
+
+    let node = Program::serve(
+        folder.path(),
+        &[
+            ("engine.data", "qiang.db"),
+            ("webhooks.allow_private", "true"),
+            ("webhooks.disable_after_ms", "1"),
+            ("webhooks.retry_ms", "50"),
+        ],
+    );
+    let addr = node.addr().await;
+    let reply = node.post("/v1/sales", Some(sale(9))).await;
+    let path = format!("/v1/sales/{}/orders", reply.text("id"));
+    for user in ["ann", "bob"] {
+        let reply = call(addr, "POST", &path, Some(&token(user)), &[], None).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+    }
+    let status = async || {
+        let path = format!("/v1/webhooks/{id}");
+        let reply = call(addr, "GET", &path, Some(&token("olga")), &[], None).await;
+        reply.text("status") == "disabled"
+    };
+    until("it is disabled", status).await;
+    drop(node);
+    let listed = run(&["webhook", "list", "--json"], 0);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let row = &listed["webhooks"][0];
+    assert_eq!(
+        (&row["status"], &row["behind"]),
+        (&json!("disabled"), &json!(2)),
+        "{listed}"
+    );
+    receiver.answer_all(200);
+    let told = run(&["control", "run", "webhooks"], 0);
+    assert!(told.contains("webhooks: 0 found, 0 done"), "{told}");
+    run(&["webhook", "redrive", id], 0);
+    let dry = run(&["control", "run", "webhooks", "--dry-run"], 1);
+    assert!(dry.contains("webhooks: 1 found, 0 done"), "{dry}");
+    let told = run(&["control", "run", "webhooks"], 0);
+    assert!(told.contains("webhooks: 1 found, 1 done"), "{told}");
+    let users = |told: receiver::Received| {
+        let orders = told
+            .events
+            .into_iter()
+            .filter(|(_, it)| it["type"] == "order.held");
+        orders
+            .map(|(_, it)| it["data"]["user"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(users(receiver.received()), ["ann", "bob"]);
+    run(
+        &["webhook", "redrive", id, "--since", "2026-01-01T00:00:00Z"],
+        0,
+    );
+    run(&["control", "run", "webhooks"], 0);
+    assert_eq!(receiver.received().duplicates, 2);
+    run(&["webhook", "delete", id], 0);
+    let gone = run(&["webhook", "delete", id], 2);
+    assert!(gone.contains("there is no webhook"), "{gone}");
+}
