@@ -2,8 +2,10 @@
 
 use std::{
     collections::HashMap,
+    io,
     net::SocketAddr,
     path::Path,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -45,6 +47,9 @@ const IDLE_MAX: Duration = Duration::from_secs(20);
 const KEPT_MAX: usize = 16;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+/// What a host's name and a port mean at the moment.
+type Resolve = Box<dyn Fn(String, u16) -> Found + Send + Sync>;
 
 struct Kept {
     sender: SendRequest<Full<Bytes>>,
@@ -54,6 +59,7 @@ struct Kept {
 /// Connections by where they lead: whether with TLS, and the authority.
 pub(crate) struct Connections {
     allow_private: bool,
+    resolve: Resolve,
     tls: TlsConnector,
     kept: Mutex<HashMap<(bool, String), Vec<Kept>>>,
 }
@@ -75,6 +81,7 @@ impl Connections {
             .with_no_client_auth();
         Ok(Self {
             allow_private,
+            resolve: Box::new(resolve),
             tls: TlsConnector::from(Arc::new(config)),
             kept: Mutex::default(),
         })
@@ -134,11 +141,10 @@ impl Connections {
     /// Connects to the first address that answers. Those that may not be connected are left out, and what is looked at
     /// is what is connected.
     async fn dial(&self, target: &Target) -> Result<TcpStream, Failure> {
-        let found = lookup_host((target.host.as_str(), target.port)).await?;
+        let found = (self.resolve)(target.host.clone(), target.port).await?;
         let may_be = |address: &SocketAddr| self.allow_private || is_public(address.ip());
-        let addresses: Vec<_> = found.filter(may_be).collect();
         let mut failure: Failure = not_public(&target.host).into();
-        for address in addresses {
+        for address in found.into_iter().filter(may_be) {
             match TcpStream::connect(address).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => failure = error.into(),
@@ -172,6 +178,11 @@ impl Connections {
     }
 }
 
+/// Asks the system.
+fn resolve(host: String, port: u16) -> Found {
+    Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
+}
+
 async fn handshake(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<SendRequest<Full<Bytes>>, Failure> {
@@ -179,4 +190,43 @@ async fn handshake(
     // It ends with the connection, whose errors are seen by whoever sends on it.
     tokio::spawn(async move { drop(wire.await) });
     Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::{net::TcpListener, time::timeout};
+
+    use super::*;
+
+    /// A name means a public address when it is looked at, and a private one whenever it is asked for again.
+    #[tokio::test]
+    async fn what_is_looked_at_is_what_is_connected() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let private = listener.local_addr().unwrap();
+        // Of a block that is handed out to nobody.
+        let public = SocketAddr::new("2000::1".parse().unwrap(), private.port());
+        let asked = Arc::<AtomicUsize>::default();
+        let mut connections = Connections::new(false, None).unwrap();
+        let times = Arc::clone(&asked);
+        connections.resolve = Box::new(move |_, _| {
+            let meant = match times.fetch_add(1, Ordering::Relaxed) {
+                0 => vec![private, public],
+                _ => vec![private],
+            };
+            Box::pin(std::future::ready(Ok(meant)))
+        });
+        let url = format!("https://rebound.example:{}/", private.port());
+        let target = Target::parse(&url, false).unwrap();
+        let limit = Duration::from_millis(300);
+        let first = timeout(limit, connections.dial(&target)).await;
+        assert!(!matches!(first, Ok(Ok(_))), "{first:?}");
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        let second = timeout(limit, connections.dial(&target)).await.unwrap();
+        let why = second.unwrap_err().to_string();
+        assert_eq!(why, not_public("rebound.example"));
+        let accepted = timeout(Duration::from_millis(100), listener.accept()).await;
+        assert!(accepted.is_err(), "a private address was connected");
+    }
 }

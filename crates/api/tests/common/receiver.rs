@@ -41,6 +41,8 @@ struct Inner {
     answers: Mutex<HashMap<usize, Answer>>,
     /// How all requests are answered that no answer is kept for.
     usual: Mutex<Option<u16>>,
+    /// A campaign whose events are answered 503.
+    refused: Mutex<Option<String>>,
     received: Mutex<Received>,
 }
 
@@ -107,6 +109,11 @@ impl Receiver {
     /// Answers all requests so from here on.
     pub(crate) fn answer_all(&self, status: u16) {
         *self.inner.usual.lock().unwrap() = Some(status);
+    }
+
+    /// Refuses the events of this campaign from here on, and of no other.
+    pub(crate) fn refuse(&self, campaign: Option<&str>) {
+        *self.inner.refused.lock().unwrap() = campaign.map(str::to_owned);
     }
 
     pub(crate) fn received(&self) -> Received {
@@ -182,7 +189,12 @@ async fn take(
         };
         let usual = inner.usual.lock().unwrap().map(Answer::Status);
         let kept = inner.answers.lock().unwrap().get(&nth).copied();
-        kept.or(usual).unwrap_or(Answer::Status(200))
+        let refused = inner.refused.lock().unwrap();
+        let refused = refused
+            .as_deref()
+            .filter(|it| body["data"]["campaign"] == *it);
+        let refused = refused.map(|_| Answer::Status(503));
+        refused.or(kept).or(usual).unwrap_or(Answer::Status(200))
     };
     if let Answer::Late(wait) = answer {
         tokio::time::sleep(wait).await;
