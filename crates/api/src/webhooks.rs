@@ -2,9 +2,14 @@
 
 use std::{str::FromStr, sync::Arc};
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, Uri},
+};
 use qiang_core::{
     id::{CampaignId, UserId},
+    ports::{Action, ActionKind},
     time::Timestamp,
     webhook::{
         EventType, FILTER_CAMPAIGNS_MAX, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent,
@@ -12,10 +17,12 @@ use qiang_core::{
     },
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::{
+    actions,
     app::App,
     auth::{Caller, Scope},
     extract::{self, Call, Key, OptionalJson},
@@ -175,6 +182,16 @@ impl WebhookRequest {
     }
 }
 
+impl WebhookRequest {
+    /// What is written down of it. Of the URL that is the host: its path may hold what only few may see.
+    fn detail(&self) -> Value {
+        let uri = self.url.parse::<Uri>().unwrap_or_default();
+        let campaigns: Vec<_> = self.campaigns.iter().map(|id| id.0.to_string()).collect();
+        let owner = self.owner.as_ref().map(|owner| owner.0.as_str());
+        json!({ "host": uri.host(), "types": self.types, "campaigns": campaigns, "owner": owner })
+    }
+}
+
 impl WebhookBody {
     fn new(record: WebhookRecord, with_secret: bool) -> Self {
         let WebhookRecord {
@@ -224,6 +241,15 @@ fn missing() -> Problem {
     Problem::new(ProblemKind::NotFound, "there is no such webhook")
 }
 
+/// Says in the log what was done, where there was a webhook.
+fn changed(was_there: bool, action: &Action) -> Result<(), Problem> {
+    if !was_there {
+        return Err(missing());
+    }
+    actions::log(action);
+    Ok(())
+}
+
 fn secret(app: &App) -> Result<String, Problem> {
     let sender = app.ports.webhooks.as_ref();
     let sender = sender.ok_or_else(|| Problem::unavailable("this process sends no webhooks"))?;
@@ -245,7 +271,7 @@ pub(crate) async fn create(
     extract::Json(request): extract::Json<WebhookRequest>,
 ) -> Result<(StatusCode, Location, Json<WebhookBody>), Problem> {
     caller.require(Scope::Admin)?;
-    let filter = request.filter()?;
+    let (filter, detail) = (request.filter()?, request.detail());
     let secret = secret(&app)?;
     if let Some(webhooks) = &app.ports.webhooks {
         let checked = webhooks.sender.check_url(&request.url);
@@ -264,10 +290,17 @@ pub(crate) async fn create(
         filter,
         created_at: app.ports.clock.now(),
     };
-    if !app.ports.ledger.add_webhook(&webhook).await? {
+    let action = app.action(&caller.user, ActionKind::Create, binding.id, &detail);
+    if !app
+        .ports
+        .ledger
+        .add_webhook(&webhook, Some(&action))
+        .await?
+    {
         let detail = format!("there are {WEBHOOKS_MAX} webhooks, and no more may be");
         return Err(Problem::invalid(detail));
     }
+    actions::log(&action);
     let body = WebhookBody::new(found(&app, binding.id).await?, true);
     let location = wire::location(StatusCode::CREATED, || {
         format!("/v1/webhooks/{}", binding.id)
@@ -311,10 +344,10 @@ pub(crate) async fn get(call: Call<WebhookId>) -> Result<Json<WebhookBody>, Prob
         (status = 404, body = ProblemBody)))]
 pub(crate) async fn delete(call: Call<WebhookId>) -> Result<StatusCode, Problem> {
     call.caller.require(Scope::Admin)?;
-    match call.app.ports.ledger.delete_webhook(call.id.0).await? {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(missing()),
-    }
+    let action = call.action(ActionKind::Delete, &json!({}));
+    let deleted = (call.app.ports.ledger).delete_webhook(call.id.0, Some(&action));
+    changed(deleted.await?, &action)?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Sends a `webhook.test` to an endpoint at once, and says what came of it.
@@ -351,15 +384,13 @@ pub(crate) async fn redrive(
     OptionalJson(request): OptionalJson<RedriveRequest>,
 ) -> Result<Json<WebhookBody>, Problem> {
     call.caller.require(Scope::Admin)?;
+    let action = call.action(ActionKind::Redrive, &json!({ "since": request.since }));
     let since: Option<Timestamp> = request.since.map(|since| since.0);
     let ledger = &call.app.ports.ledger;
-    match ledger.redrive_webhook(call.id.0, since).await? {
-        true => {
-            let record = found(&call.app, call.id.0).await?;
-            Ok(Json(WebhookBody::new(record, false)))
-        }
-        false => Err(missing()),
-    }
+    let redriven = ledger.redrive_webhook(call.id.0, since, Some(&action));
+    changed(redriven.await?, &action)?;
+    let record = found(&call.app, call.id.0).await?;
+    Ok(Json(WebhookBody::new(record, false)))
 }
 
 /// Gives a webhook a fresh secret; for a while events are signed with the one before too.
@@ -380,20 +411,15 @@ pub(crate) async fn rotate(
     }
     found(&call.app, call.id.0).await?;
     let route = "POST /v1/webhooks/{id}/secret";
-    // Repeated under its key it is the same change.
-    if call.bind(route, &request).await?.fresh {
-        let until = call
-            .app
-            .ports
-            .clock
-            .now()
-            .plus_millis(i64::from(overlap_s) * 1_000);
-        let fresh = secret(&call.app)?;
-        let ledger = &call.app.ports.ledger;
-        if !ledger.rotate_webhook(call.id.0, &fresh, until).await? {
-            return Err(missing());
-        }
-    }
+    let binding = call.bind(route, &request).await?;
+    let fresh = secret(&call.app)?;
+    // Repeated under its key it is the same action, and the ledger changes nothing.
+    let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
+    action.id = binding.id;
+    let until = action.at.plus_millis(i64::from(overlap_s) * 1_000);
+    let ledger = &call.app.ports.ledger;
+    let rotated = ledger.rotate_webhook(call.id.0, &fresh, until, Some(&action));
+    changed(rotated.await?, &action)?;
     let record = found(&call.app, call.id.0).await?;
     Ok(Json(WebhookBody::new(record, true)))
 }

@@ -224,3 +224,41 @@ async fn a_repetition_is_no_second_deposit_and_pages_follow_each_other() {
         .assert_problem(400, "bad-request");
     service.stop().await;
 }
+
+/// Webhooks too; of their URLs the host alone is told, and of their secrets nothing.
+#[tokio::test]
+async fn webhooks_know_who_changed_them() {
+    let service = Service::start().await;
+    let body = json!({"url": "https://hooks.invalid/a-secret-path", "types": ["order.paid"], "owner": "sam"});
+    let made = service
+        .asked("olga", "admin", "POST /v1/webhooks", "r1", Some(body))
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let id = made.text("id");
+    let ask = async |what: &str, request: &str, status: u16| {
+        let what = what.replace("ID", &id);
+        let reply = service.asked("oscar", "admin", &what, request, None).await;
+        assert_eq!(reply.status, status, "{what}: {reply:?}");
+    };
+    ask("POST /v1/webhooks/ID/secret", "r2", 200).await;
+    ask("POST /v1/webhooks/ID/test", "r3", 200).await;
+    ask("POST /v1/webhooks/ID/redrive", "r4", 200).await;
+    ask("DELETE /v1/webhooks/ID", "r5", 204).await;
+    ask("DELETE /v1/webhooks/ID", "r6", 404).await;
+    let expected = done(&[
+        ("olga", "create", "r1"),
+        ("oscar", "change", "r2"),
+        ("oscar", "redrive", "r4"),
+        ("oscar", "delete", "r5"),
+    ]);
+    assert_eq!(service.actions(&id).await, expected);
+    let path = format!("/v1/actions?subject={id}");
+    let page = service.get(&path, &service.operator()).await.json();
+    let detail =
+        json!({"host": "hooks.invalid", "types": ["order.paid"], "campaigns": [], "owner": "sam"});
+    assert_eq!(page["actions"][0]["detail"], detail);
+    for hidden in ["whsec_", "a-secret-path"] {
+        assert!(!page.to_string().contains(hidden), "{page}");
+    }
+    service.stop().await;
+}

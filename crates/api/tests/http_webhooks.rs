@@ -195,6 +195,41 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     service.stop().await;
 }
 
+/// One that takes some and refuses others does not fail for long; but events are not kept for it without end.
+#[tokio::test]
+async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
+    let service = Service::start_with(|config, backend| {
+        adjust(config, backend);
+        (config.webhooks.keep_ms, config.webhooks.disable_after_ms) = (1_000, 60_000);
+    })
+    .await;
+    let receiver = Receiver::start().await;
+    let path = webhook(&service, &receiver, json!({})).await;
+    let [one, other] = [service.sale(9, |_| ()).await, service.sale(9, |_| ()).await];
+    receiver.answer_all(500);
+    order(&service, &one, "u0").await;
+    order(&service, &other, "u0").await;
+    until("it fails", async || {
+        get(&service, &path).await["status"] == "failing"
+    })
+    .await;
+    receiver.answer_all(200);
+    receiver.refuse(Some(&other));
+    service.clock.advance_ms(62_000);
+    until("it is disabled", async || {
+        get(&service, &path).await["status"] == "disabled"
+    })
+    .await;
+    assert_eq!(receiver.count(), 1);
+    let disabled = get(&service, &path).await;
+    assert_eq!(
+        (&disabled["attempts"], &disabled["behind"]),
+        (&json!(1), &json!(1)),
+        "{disabled}"
+    );
+    service.stop().await;
+}
+
 /// One that wants no more (410) is disabled at once.
 #[tokio::test]
 async fn an_endpoint_that_is_gone_is_disabled() {

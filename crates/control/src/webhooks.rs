@@ -37,8 +37,9 @@ const EVENTS_MAX: u32 = 256;
 const ROUND_MAX: Duration = Duration::from_secs(5);
 /// How much longer an endpoint is held than a round and its last request may take.
 const LEASE_SPARE: Duration = Duration::from_secs(5);
-/// How often events are forgotten.
+/// How often events are forgotten, and how many at a time: a file's writer has claims to decide meanwhile.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
+const FORGET_MAX: u32 = 2_000;
 /// Doublings of the pause after failures.
 const DOUBLINGS_MAX: u32 = 30;
 /// Characters of an error that are kept.
@@ -53,7 +54,8 @@ pub struct WebhookOptions {
     pub retry_max: Duration,
     /// An endpoint to which nothing has got through for so long is disabled.
     pub disable_after: Duration,
-    /// How long events are kept after they were decided, to be told again.
+    /// How long events are kept after they were decided, to be told again. An endpoint that lags further behind, by as
+    /// much as `disable_after`, is disabled as well.
     pub keep: Duration,
     /// How long a request may take.
     pub request_max: Duration,
@@ -182,8 +184,10 @@ impl WebhookDeliverer {
         if self.forgot.is_none_or(|at| at.elapsed() >= FORGET_EVERY) {
             let keep_ms = self.ports.options.keep.as_millis() as i64;
             let before = self.ports.clock.now().plus_millis(-keep_ms);
-            self.ports.ledger.forget_webhook_events(before).await?;
-            self.forgot = Some(Instant::now());
+            let forgotten = self.ports.ledger.forget_webhook_events(before, FORGET_MAX);
+            if forgotten.await? < u64::from(FORGET_MAX) {
+                self.forgot = Some(Instant::now());
+            }
         }
         Ok(())
     }
@@ -221,9 +225,10 @@ async fn deliver(
             .ledger
             .webhook_events(progress.place, EVENTS_MAX)
             .await?;
-        let Some(last) = events.last().map(|event| event.place) else {
+        let (Some(first), Some(last)) = (events.first(), events.last()) else {
             break;
         };
+        let (oldest, last) = (first.at, last.place);
         let wants = |event: &WebhookEvent| webhook.filter.fits(event);
         let mut wanted: Vec<_> = events.into_iter().filter(wants).collect();
         wanted.retain(|event| !ahead.told.contains(&event.place));
@@ -241,6 +246,14 @@ async fn deliver(
         ahead.told.retain(|place| *place > progress.place);
         if let Some(failure) = &failure {
             failed(&mut progress, failure, now(), ports.options);
+        }
+        let is_slow = untold.is_some() && (failure.is_none() || has_moved);
+        let lag_max = ports.options.keep + ports.options.disable_after;
+        if is_slow && now().millis_since(oldest) > lag_max.as_millis() as i64 {
+            // Events are kept for it alone, and more and more of them.
+            progress.disabled_at = Some(now());
+            let why = "it takes events more slowly than they come";
+            progress.last_error.get_or_insert_with(|| why.to_owned());
         }
         let recording = ports.ledger.record_webhook(id, holder, until(), &progress);
         if !recording.await? {

@@ -6,7 +6,7 @@ macro_rules! impl_webhooks {
         const _: () = {
             use async_trait::async_trait;
             use qiang_core::{
-                ports::{LedgerError, WebhookStore},
+                ports::{Action, LedgerError, WebhookStore},
                 time::Timestamp,
                 webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
             };
@@ -19,10 +19,14 @@ macro_rules! impl_webhooks {
 
             #[async_trait]
             impl WebhookStore for $host {
-                async fn add_webhook(&self, webhook: &Webhook) -> Result<bool, LedgerError> {
-                    let webhook = webhook.clone();
+                async fn add_webhook(
+                    &self,
+                    webhook: &Webhook,
+                    by: Option<&Action>,
+                ) -> Result<bool, LedgerError> {
+                    let (webhook, by) = (webhook.clone(), by.cloned());
                     job(self, 0, move |context| {
-                        webhooks::add(context.conn, &webhook)
+                        webhooks::add(context.conn, &webhook, by.as_ref())
                     })
                     .await
                 }
@@ -36,25 +40,37 @@ macro_rules! impl_webhooks {
                     id: Uuid,
                     secret: &str,
                     previous_until: Timestamp,
+                    by: Option<&Action>,
                 ) -> Result<bool, LedgerError> {
-                    let secret = secret.to_owned();
+                    let (secret, by) = (secret.to_owned(), by.cloned());
                     job(self, 0, move |context| {
-                        webhooks::rotate(context.conn, id, &secret, previous_until)
+                        let secret = (secret.as_str(), previous_until);
+                        webhooks::rotate(context.conn, id, secret, by.as_ref())
                     })
                     .await
                 }
 
-                async fn delete_webhook(&self, id: Uuid) -> Result<bool, LedgerError> {
-                    job(self, 0, move |context| webhooks::delete(context.conn, id)).await
+                async fn delete_webhook(
+                    &self,
+                    id: Uuid,
+                    by: Option<&Action>,
+                ) -> Result<bool, LedgerError> {
+                    let by = by.cloned();
+                    job(self, 0, move |context| {
+                        webhooks::delete(context.conn, id, by.as_ref())
+                    })
+                    .await
                 }
 
                 async fn redrive_webhook(
                     &self,
                     id: Uuid,
                     since: Option<Timestamp>,
+                    by: Option<&Action>,
                 ) -> Result<bool, LedgerError> {
+                    let by = by.cloned();
                     job(self, 0, move |context| {
-                        webhooks::redrive(context.conn, id, since)
+                        webhooks::redrive(context.conn, id, since, by.as_ref())
                     })
                     .await
                 }
@@ -98,9 +114,10 @@ macro_rules! impl_webhooks {
                 async fn forget_webhook_events(
                     &self,
                     before: Timestamp,
-                ) -> Result<(), LedgerError> {
+                    limit: u32,
+                ) -> Result<u64, LedgerError> {
                     job(self, 0, move |context| {
-                        webhooks::forget(context.conn, before)
+                        webhooks::forget(context.conn, before, limit)
                     })
                     .await
                 }

@@ -7,14 +7,38 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
-    dialect::{Dialect, Statement, fetch, sql},
-    error::StoreError,
+    dialect::{Dialect, Statement, fetch, fetch_one, sql},
+    error::{StoreError, raced},
 };
 
 const ENTER: Statement = sql!(both "INSERT INTO actions (id, at, actor, kind, subject, request_id, detail)
     VALUES ($1, $2, $3, $4, $5, $6, $7)");
 const LIST: Statement = sql!(both "SELECT id, at, actor, kind, subject, request_id, detail FROM actions
     WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3");
+
+const IS_THERE: Statement = sql!(both "SELECT at FROM actions WHERE id = $1");
+
+/// Whether an action was written down.
+pub(crate) async fn is_there<D: Dialect>(
+    conn: &mut D::Connection,
+    id: Uuid,
+) -> Result<bool, StoreError> {
+    let id = id.to_string();
+    let found = fetch_one::<D, (i64,)>(conn, &IS_THERE, &[id.as_str().into()]).await?;
+    Ok(found.is_some())
+}
+
+/// Writes an action down if something was changed; whether it was.
+pub(crate) async fn enter_if<D: Dialect>(
+    conn: &mut D::Connection,
+    is_changed: bool,
+    by: Option<&Action>,
+) -> Result<bool, StoreError> {
+    if let Some(action) = by.filter(|_| is_changed) {
+        enter::<D>(conn, action).await?;
+    }
+    Ok(is_changed)
+}
 
 /// Writes an action down.
 pub(crate) async fn enter<D: Dialect>(
@@ -31,7 +55,7 @@ pub(crate) async fn enter<D: Dialect>(
         action.request_id.as_str().into(),
         action.detail.as_str().into(),
     ];
-    D::execute(conn, &ENTER, &values).await?;
+    raced(D::execute(conn, &ENTER, &values).await)?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use qiang_core::{
     campaign::Phase,
+    ports::Action,
     rows::{Contradiction, EventRow, Value, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
     webhook::{EventType, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
@@ -9,6 +10,7 @@ use qiang_core::{
 use uuid::Uuid;
 
 use crate::{
+    actions,
     dialect::{Dialect, Statement, fetch, fetch_one, sql},
     error::{StoreError, raced},
 };
@@ -74,6 +76,7 @@ pub(crate) async fn tell<D: Dialect>(
 pub(crate) async fn add<D: Dialect>(
     conn: &mut D::Connection,
     webhook: &Webhook,
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     let there = list::<D>(conn).await?;
     if there.iter().any(|one| one.webhook.id == webhook.id) {
@@ -95,7 +98,7 @@ pub(crate) async fn add<D: Dialect>(
         webhook.created_at.as_millis().into(),
     ];
     raced(D::execute(conn, &ADD, &values).await)?;
-    Ok(true)
+    actions::enter_if::<D>(conn, true, by).await
 }
 
 /// All endpoints.
@@ -115,25 +118,33 @@ async fn touch<D: Dialect>(
     Ok(D::execute(conn, statement, values).await? > 0)
 }
 
-/// Gives an endpoint another secret.
+/// Gives an endpoint another secret, once for an action.
 pub(crate) async fn rotate<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
-    secret: &str,
-    previous_until: Timestamp,
+    (secret, previous_until): (&str, Timestamp),
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
+    if let Some(action) = by
+        && actions::is_there::<D>(conn, action.id).await?
+    {
+        return Ok(true);
+    }
     let id = id.to_string();
     let until = previous_until.as_millis();
     let values = [until.into(), secret.into(), id.as_str().into()];
-    touch::<D>(conn, &ROTATE, &values).await
+    let rotated = touch::<D>(conn, &ROTATE, &values).await?;
+    actions::enter_if::<D>(conn, rotated, by).await
 }
 
 /// Deletes an endpoint.
 pub(crate) async fn delete<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
-    touch::<D>(conn, &DELETE, &[id.to_string().as_str().into()]).await
+    let deleted = touch::<D>(conn, &DELETE, &[id.to_string().as_str().into()]).await?;
+    actions::enter_if::<D>(conn, deleted, by).await
 }
 
 /// Has an endpoint tried again, and told once more what was decided since a time.
@@ -141,13 +152,15 @@ pub(crate) async fn redrive<D: Dialect>(
     conn: &mut D::Connection,
     id: Uuid,
     since: Option<Timestamp>,
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     let id = id.to_string();
     if let Some(since) = since {
         let values = [since.as_millis().into(), id.as_str().into()];
         touch::<D>(conn, &SET_BACK, &values).await?;
     }
-    touch::<D>(conn, &REDRIVE, &[id.as_str().into()]).await
+    let redriven = touch::<D>(conn, &REDRIVE, &[id.as_str().into()]).await?;
+    actions::enter_if::<D>(conn, redriven, by).await
 }
 
 /// Gives an endpoint to a holder, unless somebody else has it.
@@ -210,7 +223,8 @@ pub(crate) async fn record<D: Dialect>(
 pub(crate) async fn forget<D: Dialect>(
     conn: &mut D::Connection,
     before: Timestamp,
-) -> Result<(), StoreError> {
-    touch::<D>(conn, &FORGET, &[before.as_millis().into()]).await?;
-    Ok(())
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let values = [before.as_millis().into(), i64::from(limit).into()];
+    Ok(D::execute(conn, &FORGET, &values).await?)
 }

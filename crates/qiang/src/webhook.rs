@@ -205,7 +205,7 @@ async fn create(
         filter: filter(args)?,
         created_at: now,
     };
-    if !ledger.add_webhook(&webhook).await? {
+    if !ledger.add_webhook(&webhook, None).await? {
         bail!("there are {WEBHOOKS_MAX} webhooks, and no more may be");
     }
     let (id, secret) = (webhook.id, &webhook.secret);
@@ -226,7 +226,7 @@ fn missing(id: Uuid) -> UsageError {
 }
 
 async fn delete(ledger: &dyn Ledger, id: Uuid) -> anyhow::Result<ExitCode> {
-    match ledger.delete_webhook(id).await? {
+    match ledger.delete_webhook(id, None).await? {
         true => {
             println!("{id} is deleted");
             Ok(ExitCode::SUCCESS)
@@ -259,7 +259,7 @@ async fn redrive(ledger: &dyn Ledger, args: &RedriveArgs) -> anyhow::Result<Exit
     let since = args
         .since
         .map(|at| Timestamp::from_millis(at.as_millisecond()));
-    match ledger.redrive_webhook(id, since).await? {
+    match ledger.redrive_webhook(id, since, None).await? {
         true => {
             println!("{id} is tried again");
             Ok(ExitCode::SUCCESS)

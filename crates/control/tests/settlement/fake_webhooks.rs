@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    ports::{LedgerError, WebhookStore},
+    ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
     webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
 };
@@ -12,7 +12,7 @@ use super::{FakeLedger, broken};
 
 #[async_trait]
 impl WebhookStore for FakeLedger {
-    async fn add_webhook(&self, _: &Webhook) -> Result<bool, LedgerError> {
+    async fn add_webhook(&self, _: &Webhook, _: Option<&Action>) -> Result<bool, LedgerError> {
         Err(broken())
     }
 
@@ -20,15 +20,26 @@ impl WebhookStore for FakeLedger {
         Err(broken())
     }
 
-    async fn rotate_webhook(&self, _: Uuid, _: &str, _: Timestamp) -> Result<bool, LedgerError> {
+    async fn rotate_webhook(
+        &self,
+        _: Uuid,
+        _: &str,
+        _: Timestamp,
+        _: Option<&Action>,
+    ) -> Result<bool, LedgerError> {
         Err(broken())
     }
 
-    async fn delete_webhook(&self, _: Uuid) -> Result<bool, LedgerError> {
+    async fn delete_webhook(&self, _: Uuid, _: Option<&Action>) -> Result<bool, LedgerError> {
         Err(broken())
     }
 
-    async fn redrive_webhook(&self, _: Uuid, _: Option<Timestamp>) -> Result<bool, LedgerError> {
+    async fn redrive_webhook(
+        &self,
+        _: Uuid,
+        _: Option<Timestamp>,
+        _: Option<&Action>,
+    ) -> Result<bool, LedgerError> {
         Err(broken())
     }
 
@@ -56,7 +67,7 @@ impl WebhookStore for FakeLedger {
         Err(broken())
     }
 
-    async fn forget_webhook_events(&self, _: Timestamp) -> Result<(), LedgerError> {
+    async fn forget_webhook_events(&self, _: Timestamp, _: u32) -> Result<u64, LedgerError> {
         Err(broken())
     }
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::{id::UserId, time::Timestamp, words::words};
 
-/// A change of money or of a campaign that somebody asked for. It is written once and never changed.
+/// A change of money, of a campaign or of a webhook that somebody asked for. It is written once and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
     /// Of version 7: its order is that of time.
@@ -15,7 +15,7 @@ pub struct Action {
     pub actor: UserId,
     /// What was done.
     pub kind: ActionKind,
-    /// What it was done to: a campaign's id, an order's, or the user whose account it is.
+    /// What it was done to: a campaign's id, an order's, a webhook's, or the user whose account it is.
     pub subject: String,
     /// The id of the request.
     pub request_id: String,
@@ -23,14 +23,14 @@ pub struct Action {
     pub detail: String,
 }
 
-/// What somebody can do to money or to a campaign, beside claiming.
+/// What somebody can do to money, to a campaign or to a webhook, beside claiming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionKind {
     /// Money from outside came into an account.
     Deposit,
-    /// A campaign was made.
+    /// A campaign or a webhook was made.
     Create,
-    /// Its stock, terms or details were changed.
+    /// Its stock, terms or details were changed, or a webhook's secret.
     Change,
     /// It was paused.
     Pause,
@@ -52,6 +52,10 @@ pub enum ActionKind {
     Cancel,
     /// An order was taken back by somebody else than its buyer.
     Return,
+    /// A webhook was deleted.
+    Delete,
+    /// It was to be tried again, or told again.
+    Redrive,
 }
 
 words!(ActionKind {
@@ -68,4 +72,6 @@ words!(ActionKind {
     Reverse = "reverse",
     Cancel = "cancel",
     Return = "return",
+    Delete = "delete",
+    Redrive = "redrive",
 });

@@ -11,33 +11,40 @@ use std::{
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::LedgerError;
+use super::{Action, LedgerError};
 use crate::{
     time::Timestamp,
     webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
 };
 
 /// Endpoints of webhooks, and the events that settlement writes down for them: in its own transaction, and only where
-/// an endpoint wants events of the campaign.
+/// an endpoint wants events of the campaign. A change of an endpoint is written down with who asked for it, in the same
+/// transaction, and only where something changed.
 #[async_trait]
 pub trait WebhookStore: Send + Sync + 'static {
     /// Enters an endpoint. It is told what is settled from then on. Again changes nothing. False if there are
     /// [`WEBHOOKS_MAX`](crate::webhook::WEBHOOKS_MAX) already.
-    async fn add_webhook(&self, webhook: &Webhook) -> Result<bool, LedgerError>;
+    async fn add_webhook(
+        &self,
+        webhook: &Webhook,
+        by: Option<&Action>,
+    ) -> Result<bool, LedgerError>;
 
     /// All endpoints, in the order of their ids.
     async fn webhooks(&self) -> Result<Vec<WebhookRecord>, LedgerError>;
 
-    /// Gives an endpoint another secret; the one before is used as well until then. False if there is no such endpoint.
+    /// Gives an endpoint another secret; the one before is used as well until then. The same action again changes
+    /// nothing. False if there is no such endpoint.
     async fn rotate_webhook(
         &self,
         id: Uuid,
         secret: &str,
         previous_until: Timestamp,
+        by: Option<&Action>,
     ) -> Result<bool, LedgerError>;
 
     /// Deletes an endpoint; false if there is none.
-    async fn delete_webhook(&self, id: Uuid) -> Result<bool, LedgerError>;
+    async fn delete_webhook(&self, id: Uuid, by: Option<&Action>) -> Result<bool, LedgerError>;
 
     /// Has an endpoint tried again at once, also one that is disabled; false if there is none. Given a time, it is
     /// told once more what was decided since, as far as that is kept.
@@ -45,6 +52,7 @@ pub trait WebhookStore: Send + Sync + 'static {
         &self,
         id: Uuid,
         since: Option<Timestamp>,
+        by: Option<&Action>,
     ) -> Result<bool, LedgerError>;
 
     /// Gives an endpoint to a holder until then, unless somebody else has it or it is disabled; how it stands.
@@ -73,8 +81,13 @@ pub trait WebhookStore: Send + Sync + 'static {
         progress: &Progress,
     ) -> Result<bool, LedgerError>;
 
-    /// Forgets events that were decided before a time, unless an endpoint that is not disabled is yet to be told.
-    async fn forget_webhook_events(&self, before: Timestamp) -> Result<(), LedgerError>;
+    /// Forgets events that were decided before a time, unless an endpoint that is not disabled is yet to be told; up to
+    /// `limit` of the first. How many.
+    async fn forget_webhook_events(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, LedgerError>;
 }
 
 /// Why an event did not get through.

@@ -9,6 +9,24 @@ use uuid::Uuid;
 
 use crate::error::StoreError;
 
+/// Whether an action was written down.
+pub(crate) fn is_there(conn: &Connection, id: Uuid) -> Result<bool, StoreError> {
+    let mut find = conn.prepare_cached("SELECT 1 FROM actions WHERE id = ?1")?;
+    Ok(find.exists([id.to_string()])?)
+}
+
+/// Writes an action down if something was changed; whether it was.
+pub(crate) fn enter_if(
+    conn: &Connection,
+    is_changed: bool,
+    by: Option<&Action>,
+) -> Result<bool, StoreError> {
+    if let Some(action) = by.filter(|_| is_changed) {
+        enter(conn, action)?;
+    }
+    Ok(is_changed)
+}
+
 /// Writes an action down.
 pub(crate) fn enter(conn: &Connection, action: &Action) -> Result<(), StoreError> {
     conn.prepare_cached(

@@ -2,6 +2,7 @@
 
 use qiang_core::{
     campaign::Phase,
+    ports::Action,
     rows::{EventRow, WebhookColumns, WebhookEventColumns},
     time::Timestamp,
     webhook::{EventType, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
@@ -9,7 +10,7 @@ use qiang_core::{
 use rusqlite::{Connection, Params, params};
 use uuid::Uuid;
 
-use super::bound::execute_rows;
+use super::{actions, bound::execute_rows};
 use crate::error::StoreError;
 
 /// Enters what webhooks are told.
@@ -46,7 +47,11 @@ pub(super) fn tell(conn: &Connection, told: &[EventRow<'_>]) -> Result<(), Store
 }
 
 /// Enters an endpoint once, unless there are enough.
-pub(crate) fn add(conn: &Connection, webhook: &Webhook) -> Result<bool, StoreError> {
+pub(crate) fn add(
+    conn: &Connection,
+    webhook: &Webhook,
+    by: Option<&Action>,
+) -> Result<bool, StoreError> {
     let there = list(conn)?;
     if there.iter().any(|one| one.webhook.id == webhook.id) {
         return Ok(true);
@@ -66,7 +71,8 @@ pub(crate) fn add(conn: &Connection, webhook: &Webhook) -> Result<bool, StoreErr
         filter.owner.as_ref().map(|owner| owner.as_str()),
         webhook.created_at.as_millis(),
     ];
-    touch(conn, sql, values)
+    let added = touch(conn, sql, values)?;
+    actions::enter_if(conn, added, by)
 }
 
 /// All endpoints.
@@ -84,21 +90,28 @@ fn touch(conn: &Connection, sql: &str, values: impl Params) -> Result<bool, Stor
     Ok(conn.prepare_cached(sql)?.execute(values)? > 0)
 }
 
-/// Gives an endpoint another secret.
+/// Gives an endpoint another secret, once for an action.
 pub(crate) fn rotate(
     conn: &Connection,
     id: Uuid,
-    secret: &str,
-    previous_until: Timestamp,
+    (secret, previous_until): (&str, Timestamp),
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
+    if let Some(action) = by
+        && actions::is_there(conn, action.id)?
+    {
+        return Ok(true);
+    }
     let sql = "UPDATE webhooks SET previous_secret = secret, previous_until = ?1, secret = ?2 WHERE id = ?3";
     let until = previous_until.as_millis();
-    touch(conn, sql, params![until, secret, id.to_string()])
+    let rotated = touch(conn, sql, params![until, secret, id.to_string()])?;
+    actions::enter_if(conn, rotated, by)
 }
 
 /// Deletes an endpoint.
-pub(crate) fn delete(conn: &Connection, id: Uuid) -> Result<bool, StoreError> {
-    touch(conn, "DELETE FROM webhooks WHERE id = ?1", [id.to_string()])
+pub(crate) fn delete(conn: &Connection, id: Uuid, by: Option<&Action>) -> Result<bool, StoreError> {
+    let deleted = touch(conn, "DELETE FROM webhooks WHERE id = ?1", [id.to_string()])?;
+    actions::enter_if(conn, deleted, by)
 }
 
 /// Has an endpoint tried again, and told once more what was decided since a time.
@@ -106,6 +119,7 @@ pub(crate) fn redrive(
     conn: &Connection,
     id: Uuid,
     since: Option<Timestamp>,
+    by: Option<&Action>,
 ) -> Result<bool, StoreError> {
     if let Some(since) = since {
         let sql = "UPDATE webhooks SET place = min(place, coalesce( \
@@ -114,7 +128,8 @@ pub(crate) fn redrive(
     }
     let sql = "UPDATE webhooks SET failing_since = NULL, attempts = 0, retry_at = NULL, last_error = NULL, \
                disabled_at = NULL, holder = NULL, held_until = NULL WHERE id = ?1";
-    touch(conn, sql, [id.to_string()])
+    let redriven = touch(conn, sql, [id.to_string()])?;
+    actions::enter_if(conn, redriven, by)
 }
 
 /// Gives an endpoint to a holder. One process has the file, so nobody else can have the endpoint.
@@ -175,9 +190,10 @@ pub(crate) fn record(
 }
 
 /// Forgets events that everybody was told, and that were decided before a time.
-pub(crate) fn forget(conn: &Connection, before: Timestamp) -> Result<(), StoreError> {
-    let sql = "DELETE FROM webhook_events WHERE at < ?1 AND place <= coalesce( \
+pub(crate) fn forget(conn: &Connection, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM webhook_events WHERE at < ?1 \
+               AND place < ?2 + (SELECT min(e.place) FROM webhook_events e) AND place <= coalesce( \
                (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807)";
-    touch(conn, sql, [before.as_millis()])?;
-    Ok(())
+    let mut forget = conn.prepare_cached(sql)?;
+    Ok(forget.execute(params![before.as_millis(), limit])? as u64)
 }

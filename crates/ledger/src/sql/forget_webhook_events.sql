@@ -1,3 +1,6 @@
-DELETE FROM webhook_events WHERE at < $1 AND place <= coalesce(
-    (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807
-)
+DELETE FROM webhook_events
+WHERE at < $1
+  AND place < $2 + (SELECT f.place FROM (SELECT min(e.place) AS place FROM webhook_events e) f)
+  AND place <= coalesce(
+      (SELECT min(w.place) FROM webhooks w WHERE w.disabled_at IS NULL), 9223372036854775807
+  )

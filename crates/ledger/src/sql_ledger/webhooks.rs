@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    ports::{LedgerError, WebhookStore},
+    ports::{Action, LedgerError, WebhookStore},
     time::Timestamp,
     webhook::{Progress, Webhook, WebhookEvent, WebhookRecord},
 };
@@ -13,9 +13,14 @@ use crate::{dialect::Dialect, pool::Mode, webhooks};
 
 #[async_trait]
 impl<D: Dialect> WebhookStore for SqlLedger<D> {
-    async fn add_webhook(&self, webhook: &Webhook) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, webhook.clone(), |conn, webhook| {
-            Box::pin(webhooks::add::<D>(conn, webhook))
+    async fn add_webhook(
+        &self,
+        webhook: &Webhook,
+        by: Option<&Action>,
+    ) -> Result<bool, LedgerError> {
+        let args = (webhook.clone(), by.cloned());
+        self.run(Mode::Write, args, |conn, (webhook, by)| {
+            Box::pin(webhooks::add::<D>(conn, webhook, by.as_ref()))
         })
         .await
     }
@@ -29,16 +34,19 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         id: Uuid,
         secret: &str,
         previous_until: Timestamp,
+        by: Option<&Action>,
     ) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, secret.to_owned(), move |conn, secret| {
-            Box::pin(webhooks::rotate::<D>(conn, id, secret, previous_until))
+        let args = (secret.to_owned(), by.cloned());
+        self.run(Mode::Write, args, move |conn, (secret, by)| {
+            let secret = (secret.as_str(), previous_until);
+            Box::pin(webhooks::rotate::<D>(conn, id, secret, by.as_ref()))
         })
         .await
     }
 
-    async fn delete_webhook(&self, id: Uuid) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
-            Box::pin(webhooks::delete::<D>(conn, id))
+    async fn delete_webhook(&self, id: Uuid, by: Option<&Action>) -> Result<bool, LedgerError> {
+        self.run(Mode::Write, by.cloned(), move |conn, by| {
+            Box::pin(webhooks::delete::<D>(conn, id, by.as_ref()))
         })
         .await
     }
@@ -47,9 +55,10 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         &self,
         id: Uuid,
         since: Option<Timestamp>,
+        by: Option<&Action>,
     ) -> Result<bool, LedgerError> {
-        self.run(Mode::Write, (), move |conn, ()| {
-            Box::pin(webhooks::redrive::<D>(conn, id, since))
+        self.run(Mode::Write, by.cloned(), move |conn, by| {
+            Box::pin(webhooks::redrive::<D>(conn, id, since, by.as_ref()))
         })
         .await
     }
@@ -89,9 +98,13 @@ impl<D: Dialect> WebhookStore for SqlLedger<D> {
         .await
     }
 
-    async fn forget_webhook_events(&self, before: Timestamp) -> Result<(), LedgerError> {
+    async fn forget_webhook_events(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, LedgerError> {
         self.run(Mode::Write, (), move |conn, ()| {
-            Box::pin(webhooks::forget::<D>(conn, before))
+            Box::pin(webhooks::forget::<D>(conn, before, limit))
         })
         .await
     }

@@ -141,6 +141,7 @@ macro_rules! ledger_conformance {
             one_holder_moves_the_place,
             events_are_forgotten_once_they_are_told,
             webhooks_are_bounded,
+            changes_name_their_actor,
         }
 
         #[test]

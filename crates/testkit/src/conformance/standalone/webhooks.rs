@@ -6,6 +6,7 @@ use qiang_core::{
     book::CampaignAction,
     event::Event,
     id::CampaignId,
+    ports::{Action, ActionKind},
     split::SplitRule,
     time::Timestamp,
     webhook::{EventType, Filter, Progress, WEBHOOKS_MAX, Webhook, WebhookEvent, WebhookRecord},
@@ -33,7 +34,7 @@ fn webhook(n: u64, filter: Filter) -> Webhook {
 async fn add<L: LedgerSubject>(case: &Fixture<L>, n: u64, filter: Filter) -> Webhook {
     let webhook = webhook(n, filter);
     for _ in 0..2 {
-        assert_eq!(case.ledger().add_webhook(&webhook).await, Ok(true));
+        assert_eq!(case.ledger().add_webhook(&webhook, None).await, Ok(true));
     }
     webhook
 }
@@ -195,8 +196,8 @@ pub async fn what_no_webhook_wants_is_not_kept<L: LedgerSubject>(case: &mut Fixt
     assert_eq!(campaigns(&told), [second.id, second.id, third.id]);
     for n in 1..=2 {
         let id = Uuid::from_u64_pair(0, n);
-        assert_eq!(case.ledger().delete_webhook(id).await, Ok(true));
-        assert_eq!(case.ledger().delete_webhook(id).await, Ok(false));
+        assert_eq!(case.ledger().delete_webhook(id, None).await, Ok(true));
+        assert_eq!(case.ledger().delete_webhook(id, None).await, Ok(false));
     }
     grant(case, 3);
     case.settle_all(0).await;
@@ -270,7 +271,10 @@ pub async fn one_holder_moves_the_place<L: LedgerSubject>(case: &mut Fixture<L>)
         Ok(true)
     );
     assert_eq!(ledger.lease_webhook(id, other, late, until).await, Ok(None));
-    assert_eq!(ledger.redrive_webhook(id, Some(times[1])).await, Ok(true));
+    assert_eq!(
+        ledger.redrive_webhook(id, Some(times[1]), None).await,
+        Ok(true)
+    );
     assert_eq!(
         ledger.record_webhook(id, other, until, &disabled).await,
         Ok(false)
@@ -286,13 +290,16 @@ pub async fn one_holder_moves_the_place<L: LedgerSubject>(case: &mut Fixture<L>)
         (Some(until), 1),
         (Some(OPENS), 0),
     ] {
-        assert_eq!(ledger.redrive_webhook(id, since).await, Ok(true));
+        assert_eq!(ledger.redrive_webhook(id, since, None).await, Ok(true));
         assert_eq!(record(case, id).await.progress.place, place, "{since:?}");
     }
-    assert_eq!(ledger.redrive_webhook(one, None).await, Ok(false));
+    assert_eq!(ledger.redrive_webhook(one, None, None).await, Ok(false));
 
     let fresh = "whsec_YW5vdGhlciBzZWNyZXQgb2YgYW4gZW5kcG9pbnQgaW4gYSB0ZXN0";
-    assert_eq!(ledger.rotate_webhook(id, fresh, until).await, Ok(true));
+    assert_eq!(
+        ledger.rotate_webhook(id, fresh, until, None).await,
+        Ok(true)
+    );
     let rotated = record(case, id).await.webhook;
     let secrets = |now: Timestamp| rotated.secrets(now).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(secrets(late), [fresh.to_owned(), webhook.secret.clone()]);
@@ -315,7 +322,7 @@ pub async fn events_are_forgotten_once_they_are_told<L: LedgerSubject>(case: &mu
         left.map(|event| event.place).collect::<Vec<_>>()
     };
     let after = told[3].at.plus_millis(1);
-    ledger.forget_webhook_events(after).await.unwrap();
+    assert_eq!(ledger.forget_webhook_events(after, 9).await, Ok(0));
     assert_eq!(left().await, [1, 2, 3, 4]);
     let holder = Uuid::from_u64_pair(1, 1);
     let until = after.plus_millis(1_000);
@@ -326,18 +333,19 @@ pub async fn events_are_forgotten_once_they_are_told<L: LedgerSubject>(case: &mu
         ledger.record_webhook(id, holder, until, &progress).await,
         Ok(true)
     );
-    ledger.forget_webhook_events(told[1].at).await.unwrap();
-    assert_eq!(left().await, [2, 3, 4]);
-    ledger.forget_webhook_events(after).await.unwrap();
-    assert_eq!(left().await, [4]);
+    let forgotten = ledger.forget_webhook_events(told[1].at, 9).await;
+    assert_eq!((forgotten, left().await), (Ok(1), vec![2, 3, 4]));
+    for (count, expected) in [(1, vec![3, 4]), (1, vec![4]), (0, vec![4])] {
+        let forgotten = ledger.forget_webhook_events(after, 1).await;
+        assert_eq!((forgotten, left().await), (Ok(count), expected));
+    }
     progress.disabled_at = Some(after);
     assert_eq!(
         ledger.record_webhook(id, holder, until, &progress).await,
         Ok(true)
     );
-    ledger.forget_webhook_events(told[3].at).await.unwrap();
-    assert_eq!(left().await, [4]);
-    ledger.forget_webhook_events(after).await.unwrap();
+    assert_eq!(ledger.forget_webhook_events(told[3].at, 9).await, Ok(0));
+    assert_eq!(ledger.forget_webhook_events(after, 9).await, Ok(1));
     assert_eq!(left().await, []);
     // Places are given on from where they were.
     case.granted(sale.units(&case.somebody(0, 9), 1));
@@ -351,7 +359,54 @@ pub async fn webhooks_are_bounded<L: LedgerSubject>(case: &mut Fixture<L>) {
         add(case, n, Filter::default()).await;
     }
     let more = webhook(1_000, Filter::default());
-    assert_eq!(case.ledger().add_webhook(&more).await, Ok(false));
+    assert_eq!(case.ledger().add_webhook(&more, None).await, Ok(false));
     let records = case.ledger().webhooks().await.unwrap();
     assert_eq!(records.len(), WEBHOOKS_MAX);
+}
+
+/// A change is written down with who asked for it, once, and not where nothing changed.
+pub async fn changes_name_their_actor<L: LedgerSubject>(case: &mut Fixture<L>) {
+    let (made, ledger) = (webhook(1, Filter::default()), case.ledger());
+    let id = made.id;
+    let action = |n: u64, kind: ActionKind| Action {
+        id: Uuid::from_u64_pair(9, n),
+        at: OPENS,
+        actor: user("olga"),
+        kind,
+        subject: id.to_string(),
+        request_id: format!("r{n}"),
+        detail: "{}".to_owned(),
+    };
+    let create = [action(1, ActionKind::Create), action(2, ActionKind::Create)];
+    for by in &create {
+        assert_eq!(ledger.add_webhook(&made, Some(by)).await, Ok(true));
+    }
+    // A change that is repeated is one, whatever it would change to.
+    let change = action(3, ActionKind::Change);
+    for secret in ["whsec_b25l", "whsec_b3RoZXI="] {
+        let rotated = ledger.rotate_webhook(id, secret, OPENS, Some(&change));
+        assert_eq!(rotated.await, Ok(true));
+    }
+    assert_eq!(record(case, id).await.webhook.secret, "whsec_b25l");
+    let redrive = action(4, ActionKind::Redrive);
+    let redriven = ledger.redrive_webhook(id, Some(OPENS), Some(&redrive));
+    assert_eq!(redriven.await, Ok(true));
+    let delete = [action(5, ActionKind::Delete), action(6, ActionKind::Delete)];
+    let mut left = [true, false].into_iter();
+    for by in &delete {
+        let deleted = ledger.delete_webhook(id, Some(by)).await;
+        assert_eq!(deleted.ok(), left.next());
+    }
+    let (late, other) = (
+        action(7, ActionKind::Change),
+        action(8, ActionKind::Redrive),
+    );
+    let rotated = ledger.rotate_webhook(id, "whsec_", OPENS, Some(&late));
+    assert_eq!(rotated.await, Ok(false));
+    let redriven = ledger.redrive_webhook(id, None, Some(&other));
+    assert_eq!(redriven.await, Ok(false));
+    let [create, _] = create;
+    let [delete, _] = delete;
+    let found = ledger.actions(&id.to_string(), None, 9).await;
+    assert_eq!(found, Ok(vec![create, change, redrive, delete]));
 }
