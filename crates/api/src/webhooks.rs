@@ -26,7 +26,9 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{self, Call, Key, OptionalJson},
+    fingerprint::key_use,
     problem::{Problem, ProblemBody, ProblemKind},
+    request_id::RequestId,
     wire::{self, Location, Text, When},
 };
 
@@ -228,13 +230,10 @@ impl WebhookBody {
     }
 }
 
-async fn find(app: &App, id: Uuid) -> Result<Option<WebhookRecord>, Problem> {
-    let records = app.ports.ledger.webhooks().await?;
-    Ok(records.into_iter().find(|record| record.webhook.id == id))
-}
-
 async fn found(app: &App, id: Uuid) -> Result<WebhookRecord, Problem> {
-    find(app, id).await?.ok_or_else(missing)
+    let mut records = app.ports.ledger.webhooks().await?.into_iter();
+    let found = records.find(|record| record.webhook.id == id);
+    found.ok_or_else(missing)
 }
 
 fn missing() -> Problem {
@@ -277,35 +276,47 @@ pub(crate) async fn create(
         let checked = webhooks.sender.check_url(&request.url);
         checked.map_err(|why| Problem::invalid_at("#/url", why))?;
     }
-    let route = "POST /v1/webhooks";
-    let binding = app.bind(&caller, route, key.as_ref(), "", &request).await?;
-    if let Some(record) = find(&app, binding.id).await? {
-        return Ok((StatusCode::OK, None, Json(WebhookBody::new(record, true))));
+    let ledger = &app.ports.ledger;
+    let used = key.map(|key| key_use(&caller.user, "POST /v1/webhooks", &key, "", &request));
+    let bound = match &used {
+        Some(used) => ledger.bound_key(used).await?,
+        None => None,
+    };
+    let mut records = ledger.webhooks().await?.into_iter();
+    let count = records.len();
+    if let Some(record) = records.find(|record| bound == Some(record.webhook.id)) {
+        let body = WebhookBody::new(record, true);
+        return Ok((wire::created(false), None, Json(body)));
     }
+    let too_many = || {
+        let detail = format!("there are {WEBHOOKS_MAX} webhooks, and no more may be");
+        Problem::invalid(detail)
+    };
+    // Before the key is bound: what is refused spends none.
+    if bound.is_none() && count >= WEBHOOKS_MAX {
+        return Err(too_many());
+    }
+    let id = match &used {
+        Some(used) => ledger.bind_key(used, app.fresh_id()).await?.id,
+        None => app.fresh_id(),
+    };
     let webhook = Webhook {
-        id: binding.id,
+        id,
         url: request.url,
         secret,
         previous_secret: None,
         filter,
         created_at: app.ports.clock.now(),
     };
-    let action = app.action(&caller.user, ActionKind::Create, binding.id, &detail);
-    if !app
-        .ports
-        .ledger
-        .add_webhook(&webhook, Some(&action))
-        .await?
-    {
-        let detail = format!("there are {WEBHOOKS_MAX} webhooks, and no more may be");
-        return Err(Problem::invalid(detail));
+    let action = app.action(&caller.user, ActionKind::Create, id, &detail);
+    if !ledger.add_webhook(&webhook, Some(&action)).await? {
+        return Err(too_many());
     }
     actions::log(&action);
-    let body = WebhookBody::new(found(&app, binding.id).await?, true);
-    let location = wire::location(StatusCode::CREATED, || {
-        format!("/v1/webhooks/{}", binding.id)
-    });
-    Ok((StatusCode::CREATED, location, Json(body)))
+    let body = WebhookBody::new(found(&app, id).await?, true);
+    let status = wire::created(true);
+    let location = wire::location(status, || format!("/v1/webhooks/{id}"));
+    Ok((status, location, Json(body)))
 }
 
 /// All webhooks, and how they stand.
@@ -411,11 +422,16 @@ pub(crate) async fn rotate(
     }
     found(&call.app, call.id.0).await?;
     let route = "POST /v1/webhooks/{id}/secret";
-    let binding = call.bind(route, &request).await?;
-    let fresh = secret(&call.app)?;
-    // Repeated under its key it is the same action, and the ledger changes nothing.
     let mut action = call.action(ActionKind::Change, &json!({ "overlap_seconds": overlap_s }));
-    action.id = binding.id;
+    if let Some(used) = call.key_use(route, &request) {
+        // Repeated under its key it is the same action, and the ledger changes nothing.
+        let binding = call.app.ports.ledger.bind_key(&used, action.id).await?;
+        action.id = binding.id;
+        if !binding.fresh {
+            RequestId::mark_replay();
+        }
+    }
+    let fresh = secret(&call.app)?;
     let until = action.at.plus_millis(i64::from(overlap_s) * 1_000);
     let ledger = &call.app.ports.ledger;
     let rotated = ledger.rotate_webhook(call.id.0, &fresh, until, Some(&action));

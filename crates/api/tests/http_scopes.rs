@@ -177,7 +177,7 @@ impl Things {
         let user = ["sam", "tom"][others];
         let webhook = match path.contains("/webhooks/{id}") {
             true => {
-                let body = json!({"url": "https://hooks.invalid/"});
+                let body = json!({"url": "https://localhost:9/"});
                 let operator = service.operator();
                 let made = service.post("/v1/webhooks", &operator, body).await;
                 made.text("id")

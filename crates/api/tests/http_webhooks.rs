@@ -125,7 +125,8 @@ async fn an_endpoint_is_told_what_it_wants() {
 async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     let service = Service::start_with(adjust).await;
     let receiver = Receiver::start().await;
-    let path = webhook(&service, &receiver, json!({})).await;
+    // Not of holds that end while the clock goes on.
+    let path = webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
     receiver.answer_all(500);
     let sale = service.sale(9, |_| ()).await;
     order(&service, &sale, "u0").await;
@@ -195,6 +196,34 @@ async fn an_endpoint_that_fails_is_disabled_and_redriven() {
     service.stop().await;
 }
 
+/// A process ends between what it has told and the note of it: the next one tells it again, and goes on.
+#[tokio::test]
+async fn what_was_told_and_not_noted_is_told_again() {
+    let service = Service::start_with(adjust).await;
+    let receiver = Receiver::start().await;
+    webhook(&service, &receiver, json!({})).await;
+    // The second request is on its way when the process ends, and with it the note of the first.
+    receiver.answer(2, Answer::Late(Duration::from_secs(3_600)));
+    let sale = service.sale(9, |_| ()).await;
+    for user in ["u0", "u1", "u2"] {
+        order(&service, &sale, user).await;
+    }
+    until("the second is on its way", async || {
+        receiver.requests() == 2
+    })
+    .await;
+    let service = service.restart_with(adjust).await;
+    until("all are told", async || receiver.count() == 3).await;
+    let told = receiver.received();
+    let users: Vec<_> = told
+        .events
+        .iter()
+        .map(|(_, it)| it["data"]["user"].clone())
+        .collect();
+    assert_eq!(users, ["u0", "u1", "u2"]);
+    service.stop().await;
+}
+
 /// One that takes some and refuses others does not fail for long; but events are not kept for it without end.
 #[tokio::test]
 async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
@@ -204,7 +233,7 @@ async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
     })
     .await;
     let receiver = Receiver::start().await;
-    let path = webhook(&service, &receiver, json!({})).await;
+    let path = webhook(&service, &receiver, json!({"types": ["order.held"]})).await;
     let [one, other] = [service.sale(9, |_| ()).await, service.sale(9, |_| ()).await];
     receiver.answer_all(500);
     order(&service, &one, "u0").await;
@@ -222,11 +251,7 @@ async fn an_endpoint_that_lags_too_far_behind_is_disabled() {
     .await;
     assert_eq!(receiver.count(), 1);
     let disabled = get(&service, &path).await;
-    assert_eq!(
-        (&disabled["attempts"], &disabled["behind"]),
-        (&json!(1), &json!(1)),
-        "{disabled}"
-    );
+    assert_eq!(disabled["attempts"], 1, "{disabled}");
     service.stop().await;
 }
 
@@ -266,6 +291,10 @@ async fn a_campaign_is_told_in_its_order_and_holds_up_no_other() {
     for nth in 2..6 {
         receiver.answer(nth, Answer::Late(Duration::from_millis(900)));
     }
+    // These are, unless the machine is slow; what comes behind them in their campaign has to wait.
+    for nth in [10, 15, 20, 30, 31, 40, 45] {
+        receiver.answer(nth, Answer::Late(Duration::from_millis(150)));
+    }
     for n in 0..20 {
         for sale in [&one, &other] {
             order(&service, sale, &format!("u{n}")).await;
@@ -284,7 +313,7 @@ async fn a_campaign_is_told_in_its_order_and_holds_up_no_other() {
         told(sale).len() == 20
     };
     until("the other is told", async || all(&other).await).await;
-    assert_eq!(told(&one), []);
+    assert_eq!(told(&one).len(), 0);
     receiver.refuse(None);
     until("all are told", async || all(&one).await).await;
     for sale in [&one, &other] {

@@ -158,7 +158,7 @@ async fn ids(service: &Service) -> Ids {
     let path = "/v1/accounts/sam/deposits";
     let body = json!({ "amount": 1, "currency": "CNY" });
     let deposit = service.post(path, &service.operator(), body).await;
-    let webhook = json!({"url": "https://hooks.invalid/"});
+    let webhook = json!({"url": "https://localhost:9/"});
     let operator = service.operator();
     let webhook = service
         .post("/v1/webhooks", &operator, webhook)

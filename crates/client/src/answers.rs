@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{CampaignId, Id, OrderId, UserId},
+    ids::{CampaignId, Id, OrderId, UserId, WebhookId},
     values::{Money, Timestamp},
+    webhooks::WebhookSecret,
     words::{
         AckLevel, AudienceKind, Draws, OrderState, PaymentOutcome, Phase, PlaceState, Requirement,
-        SplitRuleName,
+        SplitRuleName, WebhookEventType, WebhookStatus,
     },
 };
 
@@ -291,6 +292,51 @@ bodies! {
         invitation: String,
         /// The first instant at which it is not valid any more.
         expires_at: Timestamp,
+    }
+    /// An endpoint that is told what was settled, and how it stands.
+    Webhook {
+        /// Its id.
+        id: WebhookId,
+        /// Where events are posted.
+        url: String,
+        /// Events of these types alone; of all if there are none.
+        types: Vec<WebhookEventType>,
+        /// Events of these campaigns alone; of all if there are none.
+        campaigns: Vec<CampaignId>,
+        /// Events of campaigns of this sender or seller alone.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        owner: Option<UserId>,
+        /// When it was made.
+        created_at: Timestamp,
+        /// How it stands.
+        status: WebhookStatus,
+        /// Events that it may have to be told yet.
+        behind: u64,
+        /// Since when nothing gets through.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failing_since: Option<Timestamp>,
+        /// Attempts that have failed since then.
+        attempts: u32,
+        /// What the last failure was.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_error: Option<String>,
+        /// When it is tried again.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+        /// Since when it is not tried any more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        disabled_at: Option<Timestamp>,
+        /// What requests are signed with, where it was just made.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        secret: Option<WebhookSecret>,
+    }
+    /// What came of the test of an endpoint.
+    WebhookTest {
+        /// Whether it has answered 2xx in time.
+        delivered: bool,
+        /// Why not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
     }
 }
 

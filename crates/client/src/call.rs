@@ -60,6 +60,13 @@ impl Call {
         }
     }
 
+    pub(crate) fn delete(path: impl Into<String>) -> Self {
+        Self {
+            method: Method::DELETE,
+            ..Self::get(path)
+        }
+    }
+
     pub(crate) fn patch(path: impl Into<String>) -> Self {
         Self {
             method: Method::PATCH,

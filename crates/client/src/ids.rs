@@ -59,6 +59,8 @@ ids! {
     OrderId
     /// A user, as tokens name it.
     UserId
+    /// A webhook. The service makes it, a UUID.
+    WebhookId
     /// A name of something that the service has no rules of its own for, such as a product or a deposit.
     Id
     /// Names a request, so that its repetition is known as one.

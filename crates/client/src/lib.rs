@@ -53,6 +53,7 @@ mod problem;
 mod requests;
 mod tickets;
 mod values;
+mod webhooks;
 mod wire;
 mod words;
 
@@ -63,10 +64,11 @@ pub use self::{
     claims::Claimed,
     client::Client,
     error::Error,
-    ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId},
+    ids::{CampaignId, Id, IdempotencyKey, InvalidId, OrderId, UserId, WebhookId},
     problem::{FieldError, Problem},
     requests::*,
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
     values::{Currency, InvalidValue, Money, Timestamp},
+    webhooks::WebhookSecret,
     words::*,
 };

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use crate::{
     answers::SplitRule,
-    ids::{Id, UserId},
+    ids::{CampaignId, Id, UserId},
     tickets::GrabTicket,
     values::{Money, Timestamp},
-    words::{AckLevel, Draws, Requirement, SplitRuleName},
+    words::{AckLevel, Draws, Requirement, SplitRuleName, WebhookEventType},
 };
 
 /// Who may take part: exactly one of these.
@@ -136,6 +136,18 @@ requests! {
         amount: Money,
         ;
     }
+    /// An endpoint to be told what is settled.
+    NewWebhook {
+        /// Where events are posted: an `https:` URL.
+        url: String,
+        ;
+        /// Events of these types alone; default: all.
+        types: Vec<WebhookEventType>,
+        /// Events of these campaigns alone; default: all.
+        campaigns: Vec<CampaignId>,
+        /// Events of campaigns of this sender or seller alone.
+        owner: UserId,
+    }
     /// What to claim of a red packet: a share, and what it asks for.
     NewClaim {
         ;
@@ -180,6 +192,14 @@ impl NewRedPacket {
             max: None,
         };
         Self::with_defaults(title.into(), total, shares, split)
+    }
+}
+
+impl NewWebhook {
+    /// An endpoint that is told everything.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self::with_defaults(url.into())
     }
 }
 

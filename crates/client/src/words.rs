@@ -140,6 +140,34 @@ words! {
         /// The sender alone.
         Sender = "sender",
     }
+    /// What an event of a webhook is about.
+    WebhookEventType {
+        /// A user got a share of a red packet.
+        ShareGranted = "share.granted",
+        /// A user got an order of a sale, which holds its units.
+        OrderHeld = "order.held",
+        /// An order was paid.
+        OrderPaid = "order.paid",
+        /// An order was given back.
+        OrderCancelled = "order.cancelled",
+        /// An order was not paid in time.
+        OrderExpired = "order.expired",
+        /// A paid order was returned: its price is owed to the buyer.
+        OrderReturned = "order.returned",
+        /// A payment arrived that buys nothing: it is owed to the buyer.
+        OrderRefundDue = "order.refund_due",
+        /// A campaign was closed.
+        CampaignClosed = "campaign.closed",
+    }
+    /// How the endpoint of a webhook stands.
+    WebhookStatus {
+        /// What it was sent got through.
+        Ok = "ok",
+        /// Nothing gets through; it is tried again.
+        Failing = "failing",
+        /// It is not tried any more.
+        Disabled = "disabled",
+    }
     /// How a total becomes shares.
     SplitRuleName {
         /// Bell-shaped around the mean.

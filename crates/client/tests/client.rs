@@ -13,8 +13,8 @@ use common::{Service, assert_problem, builder, new_sale, yuan};
 use futures_util::TryStreamExt as _;
 use qiang_client::{
     Audience, Claimed, Client, Error, Grant, IdempotencyKey, Listing, NewClaim, NewOrder,
-    NewPayment, NewRedPacket, OrderState, PaymentOutcome, Phase, PlaceState, Requirement,
-    SaleChange, SplitRuleName, UserId,
+    NewPayment, NewRedPacket, NewWebhook, OrderState, PaymentOutcome, Phase, PlaceState,
+    Requirement, SaleChange, SplitRuleName, UserId, WebhookEventType, WebhookStatus,
 };
 use qiang_node::config::ChallengeKind;
 use tokio::{
@@ -213,6 +213,37 @@ async fn a_sale_its_orders_and_its_changes() {
         .unwrap()
         .unwrap();
     assert_eq!(newer.state.granted, 1);
+    service.stop().await;
+}
+
+/// Secrets are in answers to those who made them alone, and in no `Debug`.
+#[tokio::test]
+async fn a_webhook_from_its_creation_to_its_end() {
+    let service = Service::start().await;
+    let operator = service.client();
+    let mut new = NewWebhook::new("https://localhost:9/");
+    new.types = Some(vec![WebhookEventType::OrderPaid]);
+    new.owner = Some(user("shop"));
+    let made = operator.create_webhook(&new).await.unwrap();
+    let secret = made.secret.clone().unwrap();
+    assert!(secret.as_str().starts_with("whsec_"));
+    assert!(!format!("{made:?}").contains("whsec_"), "{made:?}");
+    let mut listed = operator.webhooks().await.unwrap();
+    let (found, mut expected) = (listed.remove(0), made.clone());
+    expected.secret = None;
+    assert_eq!(found, expected);
+    assert_eq!((found.types, found.owner), (new.types.unwrap(), new.owner));
+    let test = operator.test_webhook(&made.id).await.unwrap();
+    assert!(!test.delivered && test.error.is_some(), "{test:?}");
+    let rotated = operator.rotate_webhook_secret(&made.id, Some(60)).await;
+    assert_ne!(rotated.unwrap().secret, Some(secret));
+    let redriven = operator.redrive_webhook(&made.id, Some(made.created_at));
+    assert_eq!(redriven.await.unwrap().status, WebhookStatus::Ok);
+    operator.delete_webhook(&made.id).await.unwrap();
+    assert_problem(operator.webhook(&made.id).await, "not-found");
+    assert_problem(operator.delete_webhook(&made.id).await, "not-found");
+    let ann = service.as_user(&operator, "ann");
+    assert_problem(ann.webhooks().await, "forbidden");
     service.stop().await;
 }
 

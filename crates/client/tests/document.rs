@@ -66,6 +66,11 @@ fn answers_are_as_documented() {
     check::<Refund>("refundOrder", "201", None);
     check::<Refunds>("getRefunds", "200", None);
     check::<Invitation>("signInvitation", "201", None);
+    check::<Webhook>("createWebhook", "201", None);
+    check::<Webhook>("listWebhooks", "200", Some("webhooks"));
+    check::<Webhook>("redriveWebhook", "200", None);
+    check::<Webhook>("rotateSecret", "200", None);
+    check::<WebhookTest>("testWebhook", "200", None);
 }
 
 #[test]
@@ -89,4 +94,6 @@ fn words_are_as_documented() {
     check::<AudienceKind>("AudienceKind", &document);
     check::<Draws>("Draws", &document);
     check::<SplitRuleName>("SplitRuleName", &document);
+    check::<WebhookEventType>("WebhookEventType", &document);
+    check::<WebhookStatus>("WebhookStatus", &document);
 }

@@ -124,9 +124,12 @@ impl WebhookDeliverer {
     ///
     /// # Errors
     /// When the ledger does not answer.
-    pub async fn due(&self) -> Result<Vec<WebhookRecord>, LedgerError> {
+    pub async fn due(&mut self) -> Result<Vec<WebhookRecord>, LedgerError> {
         let mut records = self.ports.ledger.webhooks().await?;
         self.ports.monitor.show(&records);
+        // Of those that were deleted nothing is remembered.
+        let is_there = |id: &Uuid| records.iter().any(|record| record.webhook.id == *id);
+        self.ahead.retain(|id, _| is_there(id));
         let now = self.ports.clock.now();
         records.retain(|record| record.progress.is_due(record.last_place, now));
         Ok(records)

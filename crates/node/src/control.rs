@@ -64,7 +64,7 @@ pub enum Reconciler {
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,

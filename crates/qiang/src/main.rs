@@ -76,9 +76,7 @@ enum Command {
     Packet(packet::PacketArgs),
     Order(order::OrderArgs),
     Account(account::AccountArgs),
-    /// List, make, test, redrive and delete webhooks: endpoints that are told what was settled.
-    #[command(subcommand)]
-    Webhook(webhook::WebhookCommand),
+    Webhook(webhook::WebhookArgs),
     /// Hold the engine on Redis against the ledger, row by row.
     Reconcile(reconcile::ReconcileArgs),
     /// Users grab a red packet and buy out a flash sale over HTTP; an audit proves the result.
@@ -127,7 +125,7 @@ fn main() -> ExitCode {
         Command::Packet(args) => packet::run(&args),
         Command::Order(args) => order::run(&args),
         Command::Account(args) => account::run(&args),
-        Command::Webhook(command) => webhook::run(&command),
+        Command::Webhook(args) => webhook::run(&args),
         Command::Reconcile(args) => reconcile::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),

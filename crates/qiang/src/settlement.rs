@@ -132,7 +132,7 @@ pub(crate) fn run(command: &Settlement) -> anyhow::Result<ExitCode> {
 }
 
 /// Opens the ledger as `qiang worker` does, or an embedded engine's, but makes none.
-pub(crate) async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
+async fn open(config: &Config) -> anyhow::Result<LedgerBackend> {
     if config.ledger.url().is_none() && !config.engine.data.is_file() {
         let line = format!(
             "no ledger: {} is not there, and no database is named; name the one by --data FILE, or the other by \

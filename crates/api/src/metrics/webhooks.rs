@@ -28,8 +28,8 @@ impl Metrics {
         let endpoints = webhooks.endpoints();
         let (mut ok, mut failing, mut disabled) = (0_u32, 0_u32, 0_u32);
         let (mut behind, mut failing_ms) = (0, 0);
-        for (_, waiting, failing_since, is_disabled) in endpoints {
-            match (is_disabled, failing_since) {
+        for endpoint in endpoints {
+            match (endpoint.is_disabled, endpoint.failing_since) {
                 (true, _) => {
                     disabled += 1;
                     continue;
@@ -40,7 +40,7 @@ impl Metrics {
                 }
                 (false, None) => ok += 1,
             }
-            behind = behind.max(waiting);
+            behind = behind.max(endpoint.behind);
         }
         for (state, count) in [("ok", ok), ("failing", failing), ("disabled", disabled)] {
             self.set(ENDPOINTS, vec![Label::new("state", state)], count.into());

@@ -34,7 +34,7 @@ pub use self::{
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
     waiting::{LineHead, Lines, WaitingMonitor, WaitingRoom, WaitingRoomStore},
-    webhook::{SendFailure, WebhookMonitor, WebhookSender, WebhookStore},
+    webhook::{EndpointState, SendFailure, WebhookMonitor, WebhookSender, WebhookStore},
     whole_ledger::Ledger,
 };
 pub use crate::time::Clock;

@@ -1,11 +1,8 @@
 //! Webhooks: their endpoints and events in the ledger, and how an event is sent.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use async_trait::async_trait;
@@ -124,11 +121,21 @@ pub trait WebhookSender: Send + Sync + 'static {
     ) -> Result<(), SendFailure>;
 }
 
+/// How an endpoint stands, for operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointState {
+    /// Events that it may have to be told yet.
+    pub behind: u64,
+    /// Since when nothing gets through, if so.
+    pub failing_since: Option<Timestamp>,
+    /// Whether it is not tried any more.
+    pub is_disabled: bool,
+}
+
 /// What operators observe of webhooks in this process.
 #[derive(Debug, Default)]
 pub struct WebhookMonitor {
-    /// By endpoint: events that wait, at most; since when nothing gets through; whether it is disabled.
-    endpoints: Mutex<BTreeMap<Uuid, (u64, Option<Timestamp>, bool)>>,
+    endpoints: Mutex<Vec<EndpointState>>,
     sent: AtomicU64,
     failed: AtomicU64,
 }
@@ -137,21 +144,19 @@ impl WebhookMonitor {
     /// How the endpoints stand.
     pub fn show(&self, records: &[WebhookRecord]) {
         let state = |record: &WebhookRecord| {
-            let Progress {
-                place,
-                failing_since,
-                disabled_at,
-                ..
-            } = &record.progress;
-            let behind = record.last_place.saturating_sub(*place).max(0);
-            let state = (behind.unsigned_abs(), *failing_since, disabled_at.is_some());
-            (record.webhook.id, state)
+            let progress = &record.progress;
+            let behind = record.last_place.saturating_sub(progress.place).max(0);
+            EndpointState {
+                behind: behind.unsigned_abs(),
+                failing_since: progress.failing_since,
+                is_disabled: progress.disabled_at.is_some(),
+            }
         };
-        let mut endpoints = self
+        let states = records.iter().map(state).collect();
+        *self
             .endpoints
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *endpoints = records.iter().map(state).collect();
+            .unwrap_or_else(PoisonError::into_inner) = states;
     }
 
     /// An event was tried.
@@ -169,13 +174,9 @@ impl WebhookMonitor {
         (count(&self.sent), count(&self.failed))
     }
 
-    /// Each endpoint: events that wait, at most; since when nothing gets through; whether it is disabled.
-    pub fn endpoints(&self) -> Vec<(Uuid, u64, Option<Timestamp>, bool)> {
+    /// How each endpoint stands.
+    pub fn endpoints(&self) -> Vec<EndpointState> {
         let endpoints = self.endpoints.lock();
-        let endpoints = endpoints.unwrap_or_else(PoisonError::into_inner);
-        let one = |(id, state): (&Uuid, &(u64, Option<Timestamp>, bool))| {
-            (*id, state.0, state.1, state.2)
-        };
-        endpoints.iter().map(one).collect()
+        endpoints.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

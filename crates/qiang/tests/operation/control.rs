@@ -26,7 +26,7 @@ use crate::{
     program::{Program, token, until},
 };
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "repair",
     "drafts",
     "due",

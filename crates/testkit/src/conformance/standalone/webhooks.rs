@@ -87,7 +87,7 @@ pub async fn what_is_settled_is_told_once_and_in_order<L: LedgerSubject>(case: &
             _ => {}
         }
     }
-    case.later(HOLD_MS as i64 + 1);
+    case.later(HOLD_MS + 1);
     case.act(packet.id, CampaignAction::Close);
     case.act(sale.id, CampaignAction::Close);
     for part in [2, 0, 1] {
