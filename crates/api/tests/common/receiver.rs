@@ -135,10 +135,15 @@ impl Receiver {
         }
     }
 
-    /// Listens again, where it did.
+    /// Listens again, where it did. Somebody else may have had the port meanwhile, for a connection of theirs.
     pub(crate) async fn start_again(&mut self) {
-        let listener = TcpListener::bind(self.addr).await.unwrap();
-        self.serve(listener);
+        for _ in 0..500 {
+            if let Ok(listener) = TcpListener::bind(self.addr).await {
+                return self.serve(listener);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{} is somebody else's now", self.addr);
     }
 
     fn serve(&mut self, listener: TcpListener) {
