@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ids::{CampaignId, Id, OrderId, UserId, WebhookId},
-    values::{Money, Timestamp},
-    webhooks::WebhookSecret,
+    values::{Money, Timestamp, WebhookSecret},
     words::{
         AckLevel, AudienceKind, Draws, OrderState, PaymentOutcome, Phase, PlaceState, Requirement,
         SplitRuleName, WebhookEventType, WebhookStatus,

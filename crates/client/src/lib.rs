@@ -68,7 +68,6 @@ pub use self::{
     problem::{FieldError, Problem},
     requests::*,
     tickets::{GrabTicket, WORK_BITS_MAX, solve},
-    values::{Currency, InvalidValue, Money, Timestamp},
-    webhooks::WebhookSecret,
+    values::{Currency, InvalidValue, Money, Timestamp, WebhookSecret},
     words::*,
 };

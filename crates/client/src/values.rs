@@ -158,6 +158,23 @@ impl From<Timestamp> for SystemTime {
     }
 }
 
+/// What the requests to an endpoint are signed with, as Standard Webhooks has it. No `Debug` shows it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookSecret(String);
+
+impl WebhookSecret {
+    /// The text: `whsec_` and bytes in base64.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecret")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

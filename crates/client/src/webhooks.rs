@@ -1,8 +1,6 @@
 //! Webhooks: endpoints that are told what was settled. Scope `admin`.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
@@ -16,23 +14,6 @@ use crate::{
 };
 
 const ALL: &str = "/v1/webhooks";
-
-/// What the requests to an endpoint are signed with, as Standard Webhooks has it. No `Debug` shows it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WebhookSecret(String);
-
-impl WebhookSecret {
-    /// The text: `whsec_` and bytes in base64.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for WebhookSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebhookSecret")
-    }
-}
 
 #[derive(Deserialize)]
 struct All {
