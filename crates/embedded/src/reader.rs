@@ -48,8 +48,14 @@ pub(crate) async fn query<T: Send + 'static>(
     read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, LedgerError> {
     let readers = std::sync::Arc::clone(readers);
-    match tokio::task::spawn_blocking(move || readers.with(read)).await {
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    // One type for all queries: what a thread does with its work is compiled once.
+    let work: Box<dyn FnOnce() + Send> = Box::new(move || drop(answer.send(readers.with(read))));
+    drop(tokio::task::spawn_blocking(work));
+    match answered.await {
         Ok(result) => result.map_err(LedgerError::from),
-        Err(error) => Err(LedgerError::unavailable(error.to_string())),
+        Err(_) => Err(LedgerError::unavailable(
+            "the query ended without an answer",
+        )),
     }
 }

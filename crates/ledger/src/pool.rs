@@ -3,10 +3,14 @@
 
 use std::{
     pin::Pin,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use qiang_core::{error::chain, ports::LedgerError};
 use sqlx::{Database, Pool, pool::PoolConnection};
 
@@ -64,6 +68,35 @@ impl<D: Database> BoundedPool<D> {
     }
 }
 
+/// A piece of work on `args`, and what it made. To the task that runs it all pieces are one type: a task and its bounds
+/// are compiled once a database instead of once a query, which halves the time that this crate takes to compile.
+struct Piece<A, F, T> {
+    args: A,
+    work: F,
+    made: Mutex<Option<T>>,
+}
+
+trait Work<D: Dialect>: Send + Sync {
+    fn attempt<'c>(&'c self, conn: &'c mut D::Connection) -> Worked<'c, ()>;
+}
+
+impl<D, A, F, T> Work<D> for Piece<A, F, T>
+where
+    D: Dialect,
+    A: Send + Sync,
+    F: for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync,
+    T: Send,
+{
+    fn attempt<'c>(&'c self, conn: &'c mut D::Connection) -> Worked<'c, ()> {
+        let work = (self.work)(conn, &self.args);
+        Box::pin(async move {
+            let made = work.await?;
+            *self.made.lock() = Some(made);
+            Ok(())
+        })
+    }
+}
+
 /// Runs a piece of work on `args` to its end, whatever becomes of the caller.
 ///
 /// A transaction that is dropped half way can leave its connection in the pool with the transaction open. So the
@@ -75,11 +108,22 @@ pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>
     args: A,
     work: impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Send + Sync + 'static,
 ) -> Result<T, LedgerError> {
-    let pool = pool.clone();
+    let made = Mutex::new(None);
+    let piece = Arc::new(Piece { args, work, made });
+    spawn(pool.clone(), mode, piece.clone()).await?;
+    let made = piece.made.lock().take();
+    Ok(made.expect("work that ended well has made something"))
+}
+
+fn spawn<D: Dialect>(
+    pool: BoundedPool<D>,
+    mode: Mode,
+    work: Arc<dyn Work<D>>,
+) -> Pin<Box<dyn Future<Output = Result<(), LedgerError>> + Send>> {
     let task = tokio::spawn(async move {
         let mut attempt = 1;
         loop {
-            match once(&pool, mode, &args, &work).await {
+            match once(&pool, mode, &*work).await {
                 Err(error) if attempt < ATTEMPTS_MAX && is_transient::<D>(&error) => {
                     tracing::debug!(
                         attempt,
@@ -93,11 +137,13 @@ pub(crate) async fn run<D: Dialect, A: Send + Sync + 'static, T: Send + 'static>
             }
         }
     });
-    task.await.unwrap_or_else(|error| {
-        let reason = error.to_string();
-        Err(match mode {
-            Mode::Read => unavailable(&reason),
-            Mode::Write | Mode::Enter => LedgerError::Uncertain { reason },
+    Box::pin(async move {
+        task.await.unwrap_or_else(|error| {
+            let reason = error.to_string();
+            Err(match mode {
+                Mode::Read => unavailable(&reason),
+                Mode::Write | Mode::Enter => LedgerError::Uncertain { reason },
+            })
         })
     })
 }
@@ -129,12 +175,11 @@ impl<D: Database> Drop for Session<D> {
 }
 
 /// One attempt.
-async fn once<D: Dialect, A: Sync, T>(
+async fn once<D: Dialect>(
     pool: &BoundedPool<D>,
     mode: Mode,
-    args: &A,
-    work: &(impl for<'c> Fn(&'c mut D::Connection, &'c A) -> Worked<'c, T> + Sync),
-) -> Result<T, StoreError> {
+    work: &dyn Work<D>,
+) -> Result<(), StoreError> {
     let mut session = Session(Some(pool.pool.acquire().await?));
     let Some(conn) = session.0.as_mut() else {
         return Err(StoreError::Sqlx(sqlx::Error::PoolClosed));
@@ -142,15 +187,14 @@ async fn once<D: Dialect, A: Sync, T>(
     let committing = AtomicBool::new(false);
     let transaction = async {
         if mode == Mode::Read {
-            return work(&mut *conn, args).await;
+            return work.attempt(&mut *conn).await;
         }
         D::run(&mut *conn, D::BEGIN).await?;
-        let done = work(&mut *conn, args).await?;
+        work.attempt(&mut *conn).await?;
         committing.store(true, Ordering::Relaxed);
         D::run(&mut *conn, "COMMIT")
             .await
-            .map_err(StoreError::Commit)?;
-        Ok(done)
+            .map_err(StoreError::Commit)
     };
     let work_max = pool.work_max(mode);
     let Ok(result) = tokio::time::timeout(work_max, transaction).await else {

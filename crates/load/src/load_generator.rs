@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -135,11 +136,21 @@ impl Results {
 ///
 /// # Errors
 /// When the connections cannot be made.
-pub async fn run(
-    plan: LoadPlan,
-    progress: impl Fn(u64) + Send + Sync + 'static,
-) -> anyhow::Result<Results> {
-    let progress = Arc::new(progress);
+pub fn run(plan: LoadPlan, progress: impl Fn(u64) + Send + Sync + 'static) -> Running {
+    start(plan, Arc::new(progress))
+}
+
+/// A load on its way.
+pub type Running = Pin<Box<dyn Future<Output = anyhow::Result<Results>> + Send>>;
+
+type Progress = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// What is boxed here is compiled here, optimised as this crate is, and not in each program that makes a load.
+fn start(plan: LoadPlan, progress: Progress) -> Running {
+    Box::pin(make(plan, progress))
+}
+
+async fn make(plan: LoadPlan, progress: Progress) -> anyhow::Result<Results> {
     let mut clients = Vec::with_capacity(plan.connections);
     for _ in 0..plan.connections {
         clients.push(Client::connect(plan.addr).await?);
@@ -179,7 +190,7 @@ impl Connection {
     async fn run(
         self,
         client: Client,
-        progress: &(impl Fn(u64) + Sync),
+        progress: &(dyn Fn(u64) + Send + Sync),
     ) -> anyhow::Result<Results> {
         let plan = &self.plan;
         let mut client = Some(client);
