@@ -24,7 +24,7 @@ pub(crate) const MINUTES_MAX: &str = "timeout --kill-after=10 10m";
 /// Builds the program and checks its API.
 pub(crate) fn run(root: &Path) -> Result<()> {
     install(root)?;
-    command::run("cargo build -p qiang", root)?;
+    command::run("cargo build -p qiang --all-features", root)?;
     run_built(root)
 }
 

@@ -17,7 +17,7 @@ const SCRIPTS: &str = "crates/pages/assets";
 /// Builds the program and tries its pages.
 pub(crate) fn run(root: &Path) -> Result<()> {
     install(root)?;
-    command::run("cargo build -p qiang", root)?;
+    command::run("cargo build -p qiang --all-features", root)?;
     run_built(root)
 }
 

@@ -25,7 +25,10 @@ pub(crate) const FUZZ: &str = "qiang-fuzz";
 /// Builds what is needed and runs one of the programs.
 pub(crate) fn run(root: &Path, program: &str, release: bool, args: &str) -> Result<()> {
     let profile = if release { " --release" } else { "" };
-    command::run(&format!("cargo build -p qiang -p {program}{profile}"), root)?;
+    command::run(
+        &format!("cargo build -p qiang -p {program} --all-features{profile}"),
+        root,
+    )?;
     let folder = if release { "release" } else { "debug" };
     start(root, program, folder, args)
 }

@@ -7,15 +7,7 @@
 
 mod common;
 
-use std::{
-    hint::black_box,
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use common::{Reply, SECRET, call};
 use qiang_embedded::{Embedded, SystemClock};
@@ -95,47 +87,72 @@ async fn without_a_place_of_their_own_operators_have_no_profiles() {
     }
 }
 
-#[inline(never)]
-fn spin_for_the_profile(stop: &AtomicBool) {
-    let mut sum = 0_u64;
-    while !stop.load(Ordering::Relaxed) {
-        sum = black_box(sum.wrapping_add(1));
-    }
-    black_box(sum);
+#[cfg(not(feature = "profiles"))]
+#[tokio::test]
+async fn a_program_without_profiles_says_how_to_get_them() {
+    let (running, admin, _folder) = start_apart().await;
+    let reply = get(admin, PROFILE).await;
+    reply.assert_problem(404, "not-found");
+    let text = String::from_utf8(reply.body.to_vec()).unwrap();
+    assert!(text.contains("--features profiles"), "{text}");
+    running.shutdown().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_profile_says_where_the_time_goes() {
-    let (running, admin, _folder) = start_apart().await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    let spinning = std::thread::Builder::new()
-        .name("spinner".to_owned())
-        .spawn(move || spin_for_the_profile(&stopped))
-        .unwrap();
-    let path = format!("{PROFILE}?seconds=5");
-    let taking = tokio::spawn(async move { get(admin, &path).await });
-    // One at a time.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let second = get(admin, &format!("{PROFILE}?seconds=1")).await;
-    second.assert_problem(503, "overloaded");
-    let profile = taking.await.unwrap();
-    stop.store(true, Ordering::Relaxed);
-    spinning.join().unwrap();
-    assert_eq!(profile.status, 200, "{profile:?}");
-    let text = String::from_utf8(profile.body.to_vec()).unwrap();
-    let of_thread = |line: &&str| line.starts_with("spinner;");
-    let samples = text.lines().filter(of_thread).filter_map(|line| {
-        let (stack, count) = line.rsplit_once(' ')?;
-        stack
-            .contains("spin_for_the_profile")
-            .then(|| count.parse::<u32>().unwrap())
-    });
-    // Five seconds of a busy machine, at 99 samples a second.
-    assert!(samples.sum::<u32>() >= 10, "{text}");
-    for seconds in ["61", "-1", "x"] {
-        let reply = get(admin, &format!("{PROFILE}?seconds={seconds}")).await;
-        reply.assert_problem(400, "bad-request");
+#[cfg(feature = "profiles")]
+mod profiles {
+    use std::{
+        hint::black_box,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
+    };
+
+    use super::{PROFILE, get, start_apart};
+
+    #[inline(never)]
+    fn spin_for_the_profile(stop: &AtomicBool) {
+        let mut sum = 0_u64;
+        while !stop.load(Ordering::Relaxed) {
+            sum = black_box(sum.wrapping_add(1));
+        }
+        black_box(sum);
     }
-    running.shutdown().await.unwrap();
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_profile_says_where_the_time_goes() {
+        let (running, admin, _folder) = start_apart().await;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let spinning = std::thread::Builder::new()
+            .name("spinner".to_owned())
+            .spawn(move || spin_for_the_profile(&stopped))
+            .unwrap();
+        let path = format!("{PROFILE}?seconds=5");
+        let taking = tokio::spawn(async move { get(admin, &path).await });
+        // One at a time.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let second = get(admin, &format!("{PROFILE}?seconds=1")).await;
+        second.assert_problem(503, "overloaded");
+        let profile = taking.await.unwrap();
+        stop.store(true, Ordering::Relaxed);
+        spinning.join().unwrap();
+        assert_eq!(profile.status, 200, "{profile:?}");
+        let text = String::from_utf8(profile.body.to_vec()).unwrap();
+        let of_thread = |line: &&str| line.starts_with("spinner;");
+        let samples = text.lines().filter(of_thread).filter_map(|line| {
+            let (stack, count) = line.rsplit_once(' ')?;
+            stack
+                .contains("spin_for_the_profile")
+                .then(|| count.parse::<u32>().unwrap())
+        });
+        // Five seconds of a busy machine, at 99 samples a second.
+        assert!(samples.sum::<u32>() >= 10, "{text}");
+        for seconds in ["61", "-1", "x"] {
+            let reply = get(admin, &format!("{PROFILE}?seconds={seconds}")).await;
+            reply.assert_problem(400, "bad-request");
+        }
+        running.shutdown().await.unwrap();
+    }
 }

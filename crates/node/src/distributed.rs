@@ -8,6 +8,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use async_trait::async_trait;
 use qiang_api::{Disk, Gauges, PartitionReport, TransportReport};
+#[cfg(feature = "rabbitmq")]
 use qiang_broker::RabbitTransport;
 use qiang_control::{
     host::Host,
@@ -33,7 +34,7 @@ use tokio::runtime::Handle;
 use self::ack_engine::LedgerAckEngine;
 use crate::{
     close::Close,
-    config::Config,
+    config::{Config, TransportKind},
     ledger_ack::{confirm, confirm_change},
     leftovers::Leftovers,
     machine::disk_of,
@@ -167,7 +168,7 @@ impl Distributed {
         let watched = Arc::clone(&ledger);
         let reconciler = monitor.reconciler(log, watched, &positions, on_positions);
         monitoring.start("settlement", SettlementMonitor::SCHEDULE, reconciler);
-        let relays = config.settlement.broker(&config.redis.prefix).is_some();
+        let relays = config.settlement.transport == TransportKind::RabbitMq;
         if settlement.is_some() && relays {
             let leftovers = Leftovers::of(config.redis.options());
             monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
@@ -274,7 +275,9 @@ async fn settlement(
         let transport = RedisTransport::new(config.redis.options(), transport_options)?;
         options.transport = Some(Arc::new(transport.fenced_by(engine)) as Arc<dyn Transport>);
     }
-    if let Some(broker) = config.settlement.broker(&config.redis.prefix) {
+    #[cfg(feature = "rabbitmq")]
+    if config.settlement.transport == TransportKind::RabbitMq {
+        let broker = config.settlement.broker(&config.redis.prefix);
         let transport = RabbitTransport::start(broker, Arc::clone(log), Arc::clone(ledger))?;
         if let Err(error) = transport.check().await {
             let reason = error.to_string();

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     backend::Backend,
-    config::{Config, TransportKind},
+    config::Config,
     scratch::Scratch,
     server::{Running, Server},
 };
@@ -89,7 +89,8 @@ impl LocalService {
     /// # Errors
     /// When a server cannot be used; also RabbitMQ, which a node could do without.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
-        if servers.transport == TransportKind::RabbitMq.name() {
+        #[cfg(feature = "rabbitmq")]
+        if servers.transport == crate::config::TransportKind::RabbitMq.name() {
             check_rabbitmq(servers.rabbitmq).await?;
         }
         let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
@@ -207,6 +208,7 @@ impl LocalService {
 }
 
 /// What was asked for is used, or it is an error.
+#[cfg(feature = "rabbitmq")]
 async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
     let checked = qiang_broker::check(qiang_broker::Options::new(url, "demo")).await;
     checked.context(

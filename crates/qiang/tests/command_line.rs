@@ -54,6 +54,12 @@ fn a_configuration_is_checked() {
         &["q.toml:2: ", "log.format", "text", "json"],
     );
     check("[log]\nlevel = 'x=y=z'\n", &[KEY], &["log.level"]);
+    #[cfg(not(feature = "rabbitmq"))]
+    check(
+        "[engine]\nkind = 'redis'\n[settlement]\ntransport = 'rabbitmq'\n",
+        &[KEY],
+        &["q.toml:4: ", "settlement.transport", "--features rabbitmq"],
+    );
     check(
         "[server]\nlistn = 'x'\n",
         &[KEY],

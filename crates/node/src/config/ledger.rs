@@ -85,15 +85,13 @@ impl SettlementConfig {
         }
     }
 
-    /// Options of the transport over RabbitMQ, if it is configured. The names of its queues begin with `prefix`.
-    #[must_use]
-    pub fn broker(&self, prefix: &str) -> Option<qiang_broker::Options> {
-        (self.transport == TransportKind::RabbitMq).then(|| {
-            let url = self.rabbitmq_url.expose();
-            let mut options = qiang_broker::Options::new(url, &self.worker());
-            prefix.clone_into(&mut options.prefix);
-            options
-        })
+    /// Options of the transport over RabbitMQ. The names of its queues begin with `prefix`.
+    #[cfg(feature = "rabbitmq")]
+    pub(crate) fn broker(&self, prefix: &str) -> qiang_broker::Options {
+        let url = self.rabbitmq_url.expose();
+        let mut options = qiang_broker::Options::new(url, &self.worker());
+        prefix.clone_into(&mut options.prefix);
+        options
     }
 
     /// Options of the transport on Redis, if one of these is configured.
@@ -113,6 +111,11 @@ impl SettlementConfig {
         if self.unsettled_max == 0 || self.lease_ms < 100 {
             let text =
                 "settlement.unsettled_max must be at least 1, and settlement.lease_ms at least 100";
+            return Err(UsageError::new(text.to_owned()));
+        }
+        if self.transport == TransportKind::RabbitMq && !cfg!(feature = "rabbitmq") {
+            let text = "settlement.transport is rabbitmq, which this program was built without: build it with \
+                `--features rabbitmq`, or choose stream, list or log";
             return Err(UsageError::new(text.to_owned()));
         }
         Ok(())
