@@ -2,7 +2,8 @@
 //!
 //! Rounds alternate no-op, claim, no-op, sold-out, so that a machine whose speed drifts treats all alike; each claim
 //! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
-//! the medians of these ratios are quoted.
+//! the medians of these ratios are quoted. With watchers there are claims that are watched, too, held against those that
+//! are not.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use qiang_load::{
 };
 use serde_json::json;
 
-use super::{HttpArgs, plan, target::Target, users_for};
+use super::{HttpArgs, plan, target::Target, users_for, watchers::Watchers};
 use crate::median;
 
 /// One round: its rate, and what it cost this process, clients and service together.
@@ -61,6 +62,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
 
     let (mut noops, mut claim, mut sold) =
         (Rounds::default(), Rounds::default(), Rounds::default());
+    let mut watched = Rounds::default();
     // The first round of each kind warms up and does not count.
     for round in 0..=args.rounds {
         let packet = target.open_packet(users.len() as u32).await?;
@@ -68,6 +70,12 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         let claimed = one(args, target, &users, &format!("{packet}/claims"), 201).await?;
         // What the ledger has yet to catch up on would slow the next round, which is not a claim.
         target.settle().await?;
+        if args.watchers > 0 {
+            let beside = watched_claims(args, target, &users).await?;
+            if round > 0 {
+                watched.add(beside, claimed.per_second);
+            }
+        }
         let before_sold_out = one(args, target, &users, &noop, 201).await?;
         let refused = one(args, target, &users, &orders, 409).await?;
         if round > 0 {
@@ -80,11 +88,14 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     }
     let audited = target.audit().await?;
     let ok = audited.as_ref().is_none_or(|audit| audit.ok);
-    let kinds = [
-        ("no-op", &noops),
-        ("durable claim", &claim),
-        ("sold out", &sold),
+    let mut kinds = vec![
+        ("no-op", &noops, "no-op"),
+        ("durable claim", &claim, "no-op"),
+        ("sold out", &sold, "no-op"),
     ];
+    if args.watchers > 0 {
+        kinds.push(("watched claim", &watched, "claim"));
+    }
     if args.json {
         let object = |rounds: &Rounds| {
             json!({
@@ -95,6 +106,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         };
         let report = json!({
             "noop": object(&noops), "claim": object(&claim), "sold_out": object(&sold),
+            "watched": (args.watchers > 0).then(|| object(&watched)), "watchers": args.watchers,
             "rounds": args.rounds, "seconds": args.seconds, "connections": args.connections,
             "audit": audited.map(|audit| json!({ "ok": audit.ok })),
         });
@@ -104,9 +116,9 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
             "medians of {} rounds of {} s, {} connections",
             args.rounds, args.seconds, args.connections
         );
-        for (name, rounds) in kinds {
+        for (name, rounds, beside) in kinds {
             println!(
-                "{name:<14}{:>8.0} requests/s, {:.3} of the no-op beside it; {:.1} µs of CPU each, clients included",
+                "{name:<14}{:>8.0} requests/s, {:.3} of the {beside} beside it; {:.1} µs of CPU each, clients included",
                 rounds.median(|round| round.per_second),
                 rounds.ratio(),
                 rounds.median(|round| round.cpu_us),
@@ -115,6 +127,22 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         println!("audit {}", if ok { "ok" } else { "BROKEN" });
     }
     Ok(ok)
+}
+
+/// A round of claims of a packet that many watch.
+async fn watched_claims(
+    args: &HttpArgs,
+    target: &Target,
+    users: &Arc<Vec<User>>,
+) -> anyhow::Result<Round> {
+    let packet = target.open_packet(users.len() as u32).await?;
+    let id = packet.rsplit('/').next().unwrap_or_default();
+    let watchers = Watchers::start(target.addr, id, &target.operator, args.watchers).await?;
+    let round = one(args, target, users, &format!("{packet}/claims"), 201).await?;
+    let bytes = watchers.stop().await;
+    anyhow::ensure!(bytes > 0, "the watchers were told nothing");
+    target.settle().await?;
+    Ok(round)
 }
 
 /// One round, in which every answer must have `status`.

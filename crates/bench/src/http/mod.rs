@@ -2,6 +2,7 @@
 
 mod baseline;
 mod target;
+mod watchers;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -47,6 +48,10 @@ pub(crate) struct HttpArgs {
     /// Alternate claims with a no-op request on the same stack and print the ratio of their rates.
     #[arg(long)]
     baseline: bool,
+    /// With --baseline: also claims while so many watch the packet as browsers do, held against claims that nobody
+    /// watches.
+    #[arg(long, requires = "baseline", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4_096))]
+    watchers: u32,
     /// Rounds of the baseline: many and short, since the machine's speed drifts.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=50))]
     rounds: u32,
