@@ -14,7 +14,8 @@
  *   requirements: string[] }} Sale */
 /** @typedef {{ order: string, quantity: number, amount: Money, state: string, hold_until?: string }} Order */
 /** @typedef {{ texts: Record<string, string>, language: string, session: { user: string, scopes: string[] } | null,
- *   packet: Packet, draws: { claims: Share[], next?: number } | null, sale: Sale, sandbox: boolean,
+ *   desk?: Record<string, string>, packet: Packet, draws: { claims: Share[], next?: number } | null, sale: Sale,
+ *   sandbox: boolean,
  *   payment_url: string, then: string, account: { balances: { available: Money }[] } | null }} Facts */
 /** @typedef {{ status: number, body: any, headers: Headers }} Answer */
 
@@ -30,7 +31,7 @@ export function element(id) {
 
 /** @type {Facts} */
 export const facts = JSON.parse(element("facts").textContent ?? "{}");
-const texts = facts.texts;
+const texts = Object.assign(facts.texts, facts.desk);
 
 /** A text of the page's language. @param {string} name @param {Record<string, string | number>} [parts] */
 export function say(name, parts = {}) {
@@ -108,12 +109,18 @@ export function explain(answer) {
   }
 }
 
+/** A key for one wish. */
+export function freshKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** A key that stands for one wish of this user, whatever happens to the page. @param {string} id */
 export function wish(id) {
   const name = `qiang:${facts.session?.user}:${id}`;
   let key = localStorage.getItem(name);
   if (!key) {
-    key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    key = freshKey();
     localStorage.setItem(name, key);
   }
   return { key, forget: () => localStorage.removeItem(name) };

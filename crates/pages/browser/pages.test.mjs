@@ -2,12 +2,8 @@
 // What people do with the pages, in a browser.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { Service, launch, person, picture, says, until } from "./stage.mjs";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+import { Service, assertAccessible, launch, person, picture, says, until } from "./stage.mjs";
 
 /** @type {Service} */
 let service;
@@ -30,16 +26,6 @@ async function packet(terms = {}) {
   const total = { amount: 1_000, currency: "CNY" };
   const usual = { title: "Best wishes", total, shares: 3, split: { rule: "double_average" } };
   return (await service.call("POST", "/v1/red-packets", { ...usual, ...terms })).id;
-}
-
-/** Nothing serious is wrong for people with disabilities. @param {import("playwright-core").Page} page */
-async function assertAccessible(page) {
-  // The policy of pages forbids scripts from elsewhere: it is looked at with the policy set aside.
-  await page.evaluate(AXE);
-  const result = await page.evaluate(() => /** @type {any} */ (window).axe.run());
-  const serious = result.violations.filter((/** @type {any} */ it) => ["serious", "critical"].includes(it.impact));
-  const told = serious.map((/** @type {any} */ it) => `${it.id}: ${it.nodes.map((/** @type {any} */ n) => n.html)}`);
-  assert.deepEqual(told, []);
 }
 
 test("a packet is sent, opened by three, and shows the luckiest and its proof", async () => {

@@ -1,8 +1,10 @@
 // @ts-check
 // What the tests of pages stand on: a service of this test run, a browser, and people who use it.
 
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, mkdirSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -10,6 +12,7 @@ import { chromium } from "playwright-core";
 
 export const PROGRAM = process.env.QIANG ?? "target/debug/qiang";
 const PICTURES = process.env.SCREENSHOTS ?? "target/screenshots";
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** A service for development, on a free port. */
@@ -78,9 +81,9 @@ export const launch = () =>
 /**
  * Somebody with a browser of their own, who is signed in.
  * @param {import("playwright-core").Browser} browser @param {Service} service @param {string} user
- * @param {import("playwright-core").BrowserContextOptions} [options]
+ * @param {import("playwright-core").BrowserContextOptions & { role?: string }} [options]
  */
-export async function person(browser, service, user, options = {}) {
+export async function person(browser, service, user, { role = "user", ...options } = {}) {
   const context = await browser.newContext({ baseURL: service.url, locale: "en", ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);
@@ -92,6 +95,7 @@ export async function person(browser, service, user, options = {}) {
   });
   await page.goto("/sign-in");
   await page.fill("#as", user);
+  await page.selectOption("#role", role);
   await page.click("form[action='/sign-in/as'] button");
   await page.waitForSelector("#user");
   return { context, page, faults };
@@ -101,6 +105,16 @@ export async function person(browser, service, user, options = {}) {
 export async function picture(page, name) {
   mkdirSync(PICTURES, { recursive: true });
   await page.screenshot({ path: join(PICTURES, `${name}.png`) });
+}
+
+/** Nothing serious is wrong for people with disabilities. @param {import("playwright-core").Page} page */
+export async function assertAccessible(page) {
+  // The policy of pages forbids scripts from elsewhere: it is looked at with the policy set aside.
+  await page.evaluate(AXE);
+  const result = await page.evaluate(() => /** @type {any} */ (window).axe.run());
+  const serious = result.violations.filter((/** @type {any} */ it) => ["serious", "critical"].includes(it.impact));
+  const told = serious.map((/** @type {any} */ it) => `${it.id}: ${it.nodes.map((/** @type {any} */ n) => n.html)}`);
+  assert.deepEqual(told, []);
 }
 
 /** Waits until something is so. @param {() => Promise<boolean>} is @param {() => Promise<string>} [otherwise] */

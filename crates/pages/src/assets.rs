@@ -17,8 +17,25 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 12] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
+    ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
+    (
+        "desk-orders.js",
+        SCRIPT,
+        include_str!("../assets/desk-orders.js"),
+    ),
+    ("desk.js", SCRIPT, include_str!("../assets/desk.js")),
+    (
+        "desk-campaign.js",
+        SCRIPT,
+        include_str!("../assets/desk-campaign.js"),
+    ),
+    (
+        "desk-sale.js",
+        SCRIPT,
+        include_str!("../assets/desk-sale.js"),
+    ),
     ("packet.js", SCRIPT, include_str!("../assets/packet.js")),
     ("sale.js", SCRIPT, include_str!("../assets/sale.js")),
     ("send.js", SCRIPT, include_str!("../assets/send.js")),

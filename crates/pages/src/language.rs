@@ -50,7 +50,7 @@ impl Language {
 
 macro_rules! texts {
     ($($name:ident: $english:literal, $chinese:literal;)*) => {
-        /// Everything that pages say.
+        /// Everything that these pages say.
         #[derive(Debug, Serialize)]
         pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
 
@@ -58,6 +58,8 @@ macro_rules! texts {
         static CHINESE: Texts = Texts { $($name: $chinese,)* };
     };
 }
+
+pub(crate) use texts;
 
 // `{…}` stands for what the script puts there.
 texts! {
@@ -169,6 +171,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
+    use crate::desk_texts::Texts as Desk;
 
     #[test]
     fn the_visitor_chooses_before_the_browser() {
@@ -192,8 +195,15 @@ mod tests {
 
     #[test]
     fn both_languages_fill_in_the_same() {
-        let both = [Language::English, Language::Chinese]
-            .map(|language| serde_json::to_value(language.texts()).unwrap());
+        let languages = [Language::English, Language::Chinese];
+        let pages = languages.map(|language| serde_json::to_value(language.texts()).unwrap());
+        let desk = languages.map(|language| serde_json::to_value(Desk::of(language)).unwrap());
+        for both in [pages, desk] {
+            check(&both);
+        }
+    }
+
+    fn check(both: &[serde_json::Value; 2]) {
         for (name, english) in both[0].as_object().unwrap() {
             let names = |text: &serde_json::Value| {
                 let text = text.as_str().unwrap();

@@ -1,10 +1,12 @@
-//! Pages for people: red packets to open, sales to buy in, signing in. They are rendered here, and live in the browser.
+//! Pages for people: red packets to open, sales to buy in, signing in, and the operators' desk. They are rendered here, and live in the browser.
 //!
 //! Pages know nothing but the public API: what a page shows when it comes is asked of the API in this process, with the
 //! visitor's own session, and everything after that the browser asks for itself.
 
 mod api;
 mod assets;
+mod desk;
+mod desk_texts;
 mod language;
 mod qr;
 mod security;
@@ -63,6 +65,10 @@ pub fn router(api: Router, options: Options) -> Router {
         .route("/s/{id}/qr.svg", get(qr::sale))
         .route("/send", get(views::send))
         .route("/packets", get(views::packets))
+        .route("/admin", get(desk::campaigns))
+        .route("/admin/sales/new", get(desk::new_sale))
+        .route("/admin/sales/{id}", get(desk::sale))
+        .route("/admin/packets/{id}", get(desk::packet))
         .route("/sign-in", get(sign_in::page));
     if is_development {
         router = router

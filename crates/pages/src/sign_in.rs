@@ -12,11 +12,18 @@ use serde_json::{Value, json};
 
 use crate::{
     Pages,
+    desk_texts::Texts,
     views::{Asked, Frame, passed_on},
 };
 
-/// What whoever tries it out may do.
-const SCOPES: &str = "claim send campaigns:write";
+/// What whoever tries it out may do, as what they come.
+fn scopes(role: &str) -> &'static str {
+    match role {
+        "seller" => "claim send campaigns:write",
+        "operator" => "claim send campaigns:write:any read:any",
+        _ => "claim send",
+    }
+}
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -24,6 +31,9 @@ struct SignIn<'a> {
     frame: &'a Frame,
     then: &'a str,
     is_development: bool,
+    desk: &'static Texts,
+    /// Whether the desk asks who comes.
+    to_desk: bool,
 }
 
 /// A path of this service, where to go on.
@@ -41,6 +51,8 @@ pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: Head
         frame: &frame,
         then,
         is_development: pages.options.development.is_some(),
+        desk: Texts::of(frame.language),
+        to_desk: then.starts_with("/admin"),
     };
     frame.answer(&page, StatusCode::OK)
 }
@@ -50,6 +62,9 @@ pub(crate) struct Whoever {
     user: String,
     #[serde(default)]
     then: String,
+    /// user, seller or operator.
+    #[serde(default)]
+    role: String,
 }
 
 /// Signs somebody in as whomever they say.
@@ -59,7 +74,8 @@ pub(crate) async fn be(
     Form(whoever): Form<Whoever>,
 ) -> Response {
     let token = pages.options.development.as_ref();
-    let token = token.and_then(|development| development.token(&whoever.user, SCOPES).ok());
+    let scopes = scopes(&whoever.role);
+    let token = token.and_then(|development| development.token(&whoever.user, scopes).ok());
     let Some(token) = token else {
         return Redirect::to("/sign-in").into_response();
     };

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     Pages,
     api::Answer,
-    assets,
+    assets, desk, desk_texts,
     language::{Language, Texts},
 };
 
@@ -26,7 +26,7 @@ const LANGUAGE_LASTS_S: u32 = 31_536_000;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Asked {
-    language: Option<String>,
+    pub(crate) language: Option<String>,
     /// Where to go once signed in.
     pub(crate) then: Option<String>,
 }
@@ -103,6 +103,8 @@ impl Frame {
 #[template(path = "home.html")]
 struct Home<'a> {
     frame: &'a Frame,
+    /// What the desk is called, for those who may use it.
+    desk: Option<&'static str>,
 }
 
 #[derive(Template)]
@@ -144,14 +146,14 @@ struct Line<'a> {
 
 #[derive(Template)]
 #[template(path = "nothing.html")]
-struct Nothing<'a> {
-    frame: &'a Frame,
-    title: &'a str,
-    help: &'a str,
+pub(crate) struct Nothing<'a> {
+    pub(crate) frame: &'a Frame,
+    pub(crate) title: &'a str,
+    pub(crate) help: &'a str,
 }
 
 /// A field of an answer that is a text.
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or("")
 }
 
@@ -182,7 +184,13 @@ impl Pages {
     }
 
     /// A page instead of the one that was asked for.
-    fn instead(&self, asked: &Asked, headers: &HeaderMap, path: &str, answer: &Answer) -> Response {
+    pub(crate) fn instead(
+        &self,
+        asked: &Asked,
+        headers: &HeaderMap,
+        path: &str,
+        answer: &Answer,
+    ) -> Response {
         if answer.status == StatusCode::UNAUTHORIZED {
             return Redirect::to(&format!("/sign-in?then={path}")).into_response();
         }
@@ -218,7 +226,11 @@ pub(crate) fn plain(id: &str) -> &str {
 pub(crate) async fn home(State(pages): State<Pages>, asked: Asked, headers: HeaderMap) -> Response {
     let session = pages.session(&headers).await;
     let frame = Frame::new(&asked, &headers, &session, Value::Null);
-    let page = Home { frame: &frame };
+    let texts = desk_texts::Texts::of(frame.language);
+    let page = Home {
+        frame: &frame,
+        desk: desk::is_operator(&session).then_some(texts.desk),
+    };
     frame.answer(&page, StatusCode::OK)
 }
 

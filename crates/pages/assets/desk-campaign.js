@@ -1,0 +1,144 @@
+// @ts-check
+// A campaign at the operators' desk: watched and led.
+
+import { chart } from "./chart.js";
+import { desk, tell } from "./desk.js";
+import { linesOf } from "./desk-orders.js";
+import { ask, clock, element, facts, field, freshKey, keepTime, often, say, show, watch } from "./qiang.js";
+
+/** @typedef {import("./qiang.js").State} State */
+/** @typedef {{ at: string, actor: string, action: string, detail: object }} Action */
+
+function campaignPage() {
+  const { campaign } = desk;
+  let { state } = campaign;
+  keepTime(state);
+
+  // --- What happens.
+
+  const draw = chart(element("chart"));
+  let before = state.granted;
+  const second = () => {
+    const rate = Math.max(0, state.granted - before);
+    before = state.granted;
+    const { remaining, supply } = state;
+    const peak = draw.add(rate, remaining, supply);
+    show(element("rate"), say("rate", { rate, peak, remaining, supply }));
+  };
+
+  const showState = () => {
+    show(element("phase"), say(campaign.archived_at ? "archived" : state.phase));
+    for (const name of /** @type {const} */ (["supply", "granted", "remaining", "returned"])) {
+      show(element(name), state[name].toLocaleString(facts.language));
+    }
+    if (!desk.leads) return;
+    const isOver = state.phase === "closed";
+    field("pause").disabled = isOver || isBusy || state.phase === "paused" || state.phase === "ended";
+    field("resume").disabled = isBusy || state.phase !== "paused";
+    field("close").disabled = isOver || isBusy;
+    const change = document.getElementById("change");
+    if (change instanceof HTMLButtonElement) change.disabled = isOver || isBusy;
+  };
+
+  // --- What is done.
+
+  let isBusy = false;
+
+  /** Asks for one thing, and shows how it ended.
+   * @param {string} method @param {string} path @param {{ body?: object, key?: string }} [more] */
+  const act = async (method, path, more) => {
+    if (isBusy) return;
+    isBusy = true;
+    const outcome = element("outcome");
+    show(outcome, "");
+    showState();
+    const answer = await ask(method, path, more);
+    isBusy = false;
+    if (answer?.status === 200) {
+      state = answer.body.state ?? answer.body;
+      keepTime(state);
+    }
+    show(outcome, answer?.status === 200 ? say("done") : tell(answer));
+    showState();
+    await showActions();
+  };
+
+  /** @param {string} what @param {string} next the button that comes after it */
+  const lead = async (what, next) => {
+    await act("POST", `/v1/campaigns/${campaign.id}/${what}`);
+    // A button that is disabled loses the focus, and the keyboard its place.
+    if (document.activeElement === document.body) element(field(next).disabled ? what : next).focus();
+  };
+
+  if (desk.leads) {
+    element("pause").addEventListener("click", () => void lead("pause", "resume"));
+    element("resume").addEventListener("click", () => void lead("resume", "pause"));
+    const confirm = /** @type {HTMLDialogElement} */ (element("confirm"));
+    element("close").addEventListener("click", () => {
+      confirm.returnValue = "";
+      confirm.showModal();
+    });
+    confirm.addEventListener("close", () => {
+      if (confirm.returnValue === "yes") void lead("close", "close");
+    });
+    const form = document.getElementById("stock-form");
+    if (form) field("stock").value = String(state.supply);
+    form?.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const body = { stock: Number(field("stock").value) };
+      void act("PATCH", `/v1/sales/${campaign.id}`, { body, key: freshKey() });
+    });
+  }
+
+  // --- Who did it.
+
+  const showActions = async () => {
+    const list = document.getElementById("actions");
+    if (!list) return;
+    /** @type {Action[]} */
+    const actions = [];
+    for (let after = ""; ;) {
+      const query = new URLSearchParams({ subject: campaign.id, limit: String(desk.actions) });
+      if (after) query.set("after", after);
+      const answer = await ask("GET", `/v1/actions?${query}`);
+      if (answer?.status !== 200) {
+        show(element("outcome"), tell(answer));
+        return;
+      }
+      actions.push(...answer.body.actions);
+      // The newest are at the end: earlier ones may go.
+      actions.splice(0, actions.length - desk.actions);
+      after = answer.body.next;
+      if (!after) break;
+    }
+    element("no-actions").hidden = actions.length > 0;
+    list.replaceChildren(...actions.reverse().map(({ at, actor, action, detail }) => {
+      const time = document.createElement("time");
+      time.dateTime = at;
+      show(time, new Date(at).toLocaleString(facts.language));
+      const words = document.createElement("span");
+      const what = `did_${action}` in facts.texts ? say(`did_${action}`) : action;
+      const more = action === "create" || Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
+      show(words, `${actor} ${what} ${more}`);
+      const item = document.createElement("li");
+      item.append(words, time);
+      return item;
+    }));
+  };
+
+  showState();
+  second();
+  setInterval(second, 1_000);
+  often(() => show(element("clock"), clock(state)));
+  if (campaign.seller) linesOf(`/v1/sales/${campaign.id}/orders`, "orders", campaign.id);
+  else linesOf(`/v1/red-packets/${campaign.id}/claims`, "claims", campaign.id);
+  void showActions();
+  watch(campaign.id, 0, {
+    state: (fresh) => {
+      state = fresh;
+      showState();
+    },
+  });
+}
+
+campaignPage();

@@ -1,0 +1,89 @@
+// @ts-check
+// Who got what of a campaign, at the operators' desk: a page at a time, and all of it as a file.
+
+import { tell } from "./desk.js";
+import { ask, element, facts, price, say, show } from "./qiang.js";
+
+/** @typedef {import("./qiang.js").Money} Money */
+/** @typedef {{ number: number, user: string, amount: Money, granted_at: string, order?: string, quantity?: number,
+ *   state?: string }} Line */
+
+const SHOWN = 100;
+const ON_PAGE = 1_000;
+/** Lines of a file. Whoever needs more asks the API. */
+const LINES_MAX = 100_000;
+
+/** A field of a file of comma-separated values (RFC 4180). Spreadsheets take what begins with one of these signs for a
+ * formula, and users' names are of their own choice: it is marked as text.
+ * @param {string | number} value */
+export function csvField(value) {
+  const text = /^[=+\-@\t\r]/.test(String(value)) ? `'${value}` : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** @param {Line} line */
+const values = (line) => [line.number, line.order ?? "", line.user, line.quantity ?? 1, line.amount.amount,
+  line.amount.currency, line.state ?? "", line.granted_at];
+const NAMES = ["number", "order", "user", "quantity", "amount_minor", "currency", "state", "granted_at"];
+
+/** @param {string} path where they are listed @param {string} name of the list in an answer @param {string} id */
+export function linesOf(path, name, id) {
+  const rows = /** @type {HTMLTableSectionElement} */ (document.querySelector("#lines tbody"));
+  const [more, note] = [element("more"), element("lines-note")];
+  /** @type {number | undefined} */
+  let next = 0;
+
+  /** @param {number} after @param {number} limit @returns {Promise<{ lines: Line[], next?: number } | null>} */
+  const read = async (after, limit) => {
+    const answer = await ask("GET", `${path}?after=${after}&limit=${limit}`);
+    if (answer?.status === 200) return { lines: answer.body[name], next: answer.body.next };
+    show(note, tell(answer));
+    return null;
+  };
+
+  const showMore = async () => {
+    const page = await read(next ?? 0, SHOWN);
+    if (!page) return;
+    for (const line of page.lines) {
+      const state = line.state ? say(`order_${line.state}`) : "";
+      const time = new Date(line.granted_at).toLocaleString(facts.language);
+      const row = rows.insertRow();
+      for (const text of [String(line.number), line.user, String(line.quantity ?? 1), price(line.amount), state, time]) {
+        show(row.insertCell(), text);
+      }
+    }
+    next = page.next;
+    more.hidden = next === undefined;
+    show(note, rows.rows.length === 0 ? say("nobody_has") : "");
+  };
+
+  const again = async () => {
+    rows.replaceChildren();
+    next = 0;
+    await showMore();
+  };
+
+  const download = async () => {
+    const lines = [NAMES.join(",")];
+    for (let after = /** @type {number | undefined} */ (0); after !== undefined && lines.length <= LINES_MAX;) {
+      const page = await read(after, ON_PAGE);
+      if (!page) return;
+      lines.push(...page.lines.map((line) => values(line).map(csvField).join(",")));
+      after = page.next;
+      show(note, say("lines_read", { count: lines.length - 1 }));
+      if (after !== undefined && lines.length > LINES_MAX) show(note, say("lines_many", { count: LINES_MAX }));
+    }
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${lines.join("\r\n")}\r\n`], { type: "text/csv;charset=utf-8" }));
+    link.download = `${id}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  };
+
+  more.addEventListener("click", () => void showMore());
+  element("again").addEventListener("click", () => void again());
+  element("csv").addEventListener("click", () => void download());
+  element("lines").addEventListener("toggle", () => {
+    if (rows.rows.length === 0) void again();
+  });
+}

@@ -1,0 +1,117 @@
+// @ts-check
+// A sale is opened at the operators' desk. What is typed is checked as it is typed.
+
+import { tell } from "./desk.js";
+import { ask, element, field, freshKey, say, show } from "./qiang.js";
+
+/** Fields of the form, and where in the request they are. */
+const POINTERS = {
+  title: "/title", stock: "/stock", price: "/unit_price/amount", currency: "/unit_price/currency",
+  limit: "/per_user_limit", hold: "/hold_seconds", starts: "/starts_at", ends: "/ends_at",
+  description: "/description", product: "/product_id", picture: "/image_url", seller: "/seller",
+  passphrase: "/audience/passphrase",
+};
+const FIELDS = /** @type {(keyof typeof POINTERS)[]} */ (Object.keys(POINTERS));
+const VISIBLE = /^[!-~]{1,128}$/;
+
+/** A number that is written as whole; NaN if it is none. @param {string} text */
+const whole = (text) => (/^\d{1,16}$/.test(text) ? Number(text) : NaN);
+
+/** Minor units; NaN if it is no amount of the currency. @param {string} text @param {string} currency */
+function minor(text, currency) {
+  const format = new Intl.NumberFormat("en", { style: "currency", currency });
+  const digits = format.resolvedOptions().maximumFractionDigits ?? 2;
+  const parts = text.match(/^(\d{1,15})(?:\.(\d*))?$/);
+  const [, units = "", rest = ""] = parts ?? [];
+  return parts && rest.length <= digits ? Number(units + rest.padEnd(digits, "0")) : NaN;
+}
+
+/** The request that the form stands for, and what is wrong with it, by field. */
+function read() {
+  const [title, stock, price, currency, limit, hold, starts, ends, description, product, picture, seller, passphrase] =
+    FIELDS.map((id) => field(id).value.trim());
+  /** @type {Partial<Record<keyof typeof POINTERS, string>>} */
+  const bad = {};
+  const length = (/** @type {string} */ text) => [...text].length;
+  const units = whole(stock);
+  const isCurrency = /^[A-Z]{3}$/.test(currency);
+  const amount = isCurrency ? minor(price, currency) : 0;
+  const begin = starts ? new Date(starts) : new Date();
+  if (length(title) < 1 || length(title) > 1_024) bad.title = "bad_title";
+  if (!Number.isSafeInteger(units) || units < 1) bad.stock = "bad_stock";
+  if (!isCurrency) bad.currency = "bad_currency";
+  if (!Number.isSafeInteger(amount)) bad.price = "bad_price";
+  else if (!bad.stock && BigInt(amount) * BigInt(units) > Number.MAX_SAFE_INTEGER) bad.price = "bad_total";
+  if (!(whole(limit) >= 1 && whole(limit) <= Math.min(units || 0, 2 ** 32 - 1))) bad.limit = "bad_limit";
+  if (!(whole(hold) >= 1 && whole(hold) * 60 < 2 ** 32)) bad.hold = "bad_hold";
+  if (ends && !(new Date(ends) > begin && Date.parse(ends) > Date.now())) bad.ends = "bad_ends";
+  if (length(description) > 4_096) bad.description = "bad_description";
+  if (product && !VISIBLE.test(product)) bad.product = "bad_id";
+  if (picture && !/^(https:\/\/.|\/)/.test(picture)) bad.picture = "bad_picture";
+  if (seller && !VISIBLE.test(seller)) bad.seller = "bad_id";
+  if (length(passphrase) > 128) bad.passphrase = "bad_id";
+  const body = {
+    title, stock: units, unit_price: { amount, currency }, per_user_limit: whole(limit), hold_seconds: 60 * whole(hold),
+    ...(starts && { starts_at: begin.toISOString() }),
+    ...(ends && !bad.ends && { ends_at: new Date(ends).toISOString() }),
+    ...(description && { description }), ...(product && { product_id: product }),
+    ...(picture && { image_url: picture }), ...(seller && { seller }), ...(passphrase && { audience: { passphrase } }),
+    ...(field("ticket").checked && { requirements: ["ticket"] }), ...(field("line").checked && { waiting_room: true }),
+  };
+  return { body, bad };
+}
+
+/** @param {string} id @param {string} text what is wrong; empty if nothing is */
+function mark(id, text) {
+  show(element(`${id}-bad`), text);
+  if (text) field(id).setAttribute("aria-invalid", "true");
+  else field(id).removeAttribute("aria-invalid");
+}
+
+function salePage() {
+  const outcome = element("outcome");
+  /** @type {Set<string>} */
+  const touched = new Set();
+  const check = () => {
+    const { body, bad } = read();
+    for (const id of FIELDS) if (touched.has(id)) mark(id, bad[id] ? say(bad[id]) : "");
+    return { body, wrong: FIELDS.filter((id) => bad[id]) };
+  };
+  const form = element("sale");
+  form.addEventListener("input", (event) => {
+    if (event.target instanceof HTMLElement) touched.add(event.target.id);
+    show(outcome, "");
+    check();
+  });
+  let isAsking = false;
+  let [sent, key] = ["", ""];
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (isAsking) return;
+    for (const id of FIELDS) touched.add(id);
+    const { body, wrong } = check();
+    if (wrong.length > 0) {
+      show(outcome, say("check_fields"));
+      field(wrong[0]).focus();
+      return;
+    }
+    // The same wish until it is changed: what is lost on the way is not opened twice.
+    const wanted = JSON.stringify(body);
+    if (wanted !== sent) [sent, key] = [wanted, freshKey()];
+    isAsking = true;
+    const answer = await ask("POST", "/v1/sales", { body, key });
+    isAsking = false;
+    if (answer && answer.status < 300) {
+      show(outcome, say("created"));
+      location.assign(`/admin/sales/${answer.body.id}`);
+      return;
+    }
+    show(outcome, tell(answer));
+    for (const { pointer, detail } of answer?.body?.errors ?? []) {
+      const id = FIELDS.find((it) => pointer.startsWith(`#${POINTERS[it]}`));
+      if (id) mark(id, detail);
+    }
+  });
+}
+
+if (document.getElementById("sale")) salePage();

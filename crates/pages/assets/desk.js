@@ -1,0 +1,105 @@
+// @ts-check
+// The operators' desk: campaigns are found. What other pages of the desk need, too, is at the beginning.
+
+import { ask, element, explain, facts, field, now, problem, say, show } from "./qiang.js";
+
+/** @typedef {import("./qiang.js").Answer} Answer */
+/** @typedef {import("./qiang.js").State} State */
+/** @typedef {{ id: string, title: string, state: State, archived_at?: string, product_id?: string, seller?: string,
+ *   sender?: string }} Campaign */
+
+/** What pages of the desk are told beside what all pages are. */
+export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean, actions: number }} */ (
+  /** @type {unknown} */ (facts));
+
+/** What to tell of a problem, to an operator. @param {Answer | null} answer */
+export function tell(answer) {
+  if (!answer) return say("gave_up");
+  if (problem(answer) === "forbidden" && answer.body.scope) return say("not_you", { scope: answer.body.scope });
+  return problem(answer) === "stock-granted" ? say("stock_granted") : explain(answer);
+}
+
+/** Pages that one search reads, and what is on each of them. */
+const PAGES = 10;
+const ON_PAGE = 100;
+/** Campaigns that are shown. */
+const SHOWN = 200;
+const DAY_MS = 86_400_000;
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** The first id of a time: ids begin with when they were made (UUIDv7). @param {number} ms */
+function firstId(ms) {
+  const time = Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`;
+}
+
+/** @param {Campaign} campaign @param {string} kind */
+function card(campaign, kind) {
+  const link = document.createElement("a");
+  link.className = "card";
+  link.href = `/admin/${kind === "sales" ? "sales" : "packets"}/${campaign.id}`;
+  const title = document.createElement("b");
+  const { remaining, supply, phase } = campaign.state;
+  const parts = [campaign.seller ?? campaign.sender ?? "", say("left", { remaining, supply }),
+    say(campaign.archived_at ? "archived" : phase)];
+  show(title, campaign.title);
+  link.append(title, ...parts.map((part) => Object.assign(document.createElement("span"), { textContent: part })));
+  const item = document.createElement("li");
+  item.append(link);
+  return item;
+}
+
+function deskPage() {
+  const found = element("found");
+  let newest = 0;
+
+  const search = async () => {
+    const one = ++newest;
+    const kind = field("kind").value;
+    const words = field("words").value.trim().toLowerCase();
+    const days = Number(field("since").value);
+    const query = new URLSearchParams({ limit: String(ON_PAGE) });
+    if (desk.sees_all) query.set("all", "true");
+    if (field("phase").value) query.set("phase", field("phase").value);
+    if (field("archived").checked) query.set("archived", "true");
+    if (days > 0) query.set("after", firstId(now() - days * DAY_MS));
+    show(found, say("searching"));
+    /** @type {Campaign[]} */
+    const matches = [];
+    let seen = 0;
+    let isAll = false;
+    if (ID.test(words)) {
+      const answer = await ask("GET", `/v1/${kind}/${words}`);
+      if (answer?.status === 200) matches.push(answer.body);
+      isAll = true;
+    }
+    for (let page = 0; page < PAGES && !isAll; page++) {
+      const answer = await ask("GET", `/v1/${kind}?${query}`);
+      if (one !== newest) return;
+      if (answer?.status !== 200) {
+        show(found, tell(answer));
+        return;
+      }
+      /** @type {Campaign[]} */
+      const campaigns = answer.body[kind.replace("-", "_")];
+      seen += campaigns.length;
+      matches.push(...campaigns.filter(({ title, id, product_id, seller, sender }) =>
+        [title, id, product_id, seller, sender].some((text) => text?.toLowerCase().includes(words))));
+      isAll = !answer.body.next;
+      if (!isAll) query.set("after", answer.body.next);
+    }
+    if (one !== newest) return;
+    const count = matches.length;
+    element("campaigns").replaceChildren(...matches.reverse().slice(0, SHOWN).map((it) => card(it, kind)));
+    show(found, isAll ? say("found", { count }) : say("found_many", { count, seen }));
+  };
+
+  element("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    void search();
+  });
+  for (const id of ["kind", "phase", "since", "archived"]) element(id).addEventListener("change", () => void search());
+  void search();
+}
+
+if (document.getElementById("search")) deskPage();

@@ -1,0 +1,304 @@
+// @ts-check
+// What operators do at their desk, in a browser.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { Service, assertAccessible, launch, person, picture, says, until } from "./stage.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+/** @type {Service} */
+let service;
+/** @type {import("playwright-core").Browser} */
+let browser;
+
+before(async () => {
+  service = await Service.start({ QIANG__LIMITS__CLAIMS_PER_USER_PER_SECOND: "0" });
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+/** How tall the tallest bar of the chart is. @param {Page} page */
+const tallest = (page) =>
+  page.locator("#chart rect").evaluateAll((bars) => Math.max(...bars.map((bar) => Number(bar.getAttribute("height")))));
+
+/** Where the line of what remains ends: lower is less. @param {Page} page */
+const level = async (page) => {
+  const points = (await page.getAttribute("#chart polyline", "points")) ?? "";
+  return Number(points.split(" ").pop()?.split(",")[1]);
+};
+
+/** What was done, the newest first. @param {Page} page */
+const done = (page) => page.locator("#actions li span").allTextContents();
+
+/** Goes on to an element by the keyboard alone. @param {Page} page @param {string} id */
+async function tabTo(page, id) {
+  for (let i = 0; i < 60; i++) {
+    if (await page.evaluate((wanted) => document.activeElement?.id === wanted, id)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`the keyboard does not come to #${id}`);
+}
+
+test("an operator opens a sale, watches it, pauses, changes its stock and closes it", async () => {
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await page.goto("/");
+  await page.click("a[href='/admin']");
+  await says(page, "#scopes", "campaigns:write:any");
+  await page.click("#new");
+  // What is typed is checked as it is typed.
+  await page.fill("#title", "Phones");
+  await page.fill("#stock", "many");
+  await says(page, "#stock-bad", "whole number");
+  assert.equal(await page.getAttribute("#stock", "aria-invalid"), "true");
+  await page.fill("#stock", "10");
+  await until(async () => (await page.textContent("#stock-bad")) === "");
+  await page.fill("#limit", "11");
+  await page.fill("#price", "9.999");
+  await says(page, "#limit-bad", "up to the stock");
+  await says(page, "#price-bad", "amount");
+  await page.fill("#ends", "2020-01-01T00:00");
+  await says(page, "#ends-bad", "not in the past");
+  await picture(page, "desk-sale");
+  await assertAccessible(page);
+  await page.click("#create");
+  await says(page, "#outcome", "Correct what is marked");
+  await page.fill("#limit", "2");
+  await page.fill("#price", "9.99");
+  await page.fill("#ends", "");
+  await page.click("#create");
+  await page.waitForURL(/\/admin\/sales\/[0-9a-f-]{36}$/);
+  const id = page.url().split("/").pop() ?? "";
+  const opened = await service.call("GET", `/v1/sales/${id}`);
+  assert.equal(opened.seller, "olga");
+  assert.deepEqual(opened.unit_price, { amount: 999, currency: "CNY" });
+  assert.equal(opened.per_user_limit, 2);
+  await says(page, "#phase", "live");
+  await says(page, "#actions li", "olga created it");
+
+  // The chart moves while people buy.
+  await says(page, "#remaining", "10");
+  assert.equal(await tallest(page), 0);
+  const full = await level(page);
+  for (const quantity of [1, 1]) await service.call("POST", `/v1/sales/${id}/orders`, { quantity });
+  const own = await page.evaluate(async (path) => {
+    const headers = { "Content-Type": "application/json" };
+    return (await fetch(path, { method: "POST", headers, body: '{"quantity":1}' })).status;
+  }, `/v1/sales/${id}/orders`);
+  assert.equal(own, 201);
+  await says(page, "#remaining", "7");
+  await until(async () => (await tallest(page)) > 10 && (await level(page)) > full);
+  await says(page, "#rate", "7 of 10 remain");
+  await picture(page, "desk-campaign");
+  await assertAccessible(page);
+
+  await page.click("#pause");
+  await says(page, "#phase", "paused");
+  assert.equal(await page.isDisabled("#pause"), true);
+  const paused = await service.call("GET", `/v1/campaigns/${id}/state`);
+  assert.equal(paused.phase, "paused");
+  await page.click("#resume");
+  await says(page, "#phase", "live");
+
+  await page.fill("#stock", "2");
+  await page.click("#change");
+  await says(page, "#outcome", "Users have more units");
+  await page.fill("#stock", "20");
+  await page.click("#change");
+  await says(page, "#supply", "20");
+  await says(page, "#remaining", "17");
+
+  // To close it is asked about first.
+  await page.click("#close");
+  await page.click("#confirm button[value=no]");
+  assert.equal((await service.call("GET", `/v1/campaigns/${id}/state`)).phase, "live");
+  await page.click("#close");
+  await page.click("#close-yes");
+  await says(page, "#phase", "closed");
+  await says(page, "#actions li", "olga closed it");
+  assert.equal((await service.call("GET", `/v1/campaigns/${id}/state`)).phase, "closed");
+  for (const button of ["#pause", "#resume", "#close", "#change"]) assert.equal(await page.isDisabled(button), true);
+  const all = (await done(page)).map((line) => line.split(" ")[1]);
+  assert.deepEqual([all.at(0), all.at(-1)], ["closed", "created"]);
+  for (const what of ["paused", "resumed", "changed"]) assert.ok(all.includes(what), `${what}: ${all}`);
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});
+
+test("who got what is listed, and saved as a file that no spreadsheet takes for formulas", async () => {
+  const id = await service.sale({ title: "Listed", stock: 200, per_user_limit: 200 });
+  const formula = "=1+1";
+  const eve = await person(browser, service, formula);
+  const bought = await eve.page.evaluate(async (path) => {
+    const headers = { "Content-Type": "application/json" };
+    return (await fetch(path, { method: "POST", headers, body: JSON.stringify({ quantity: 3 }) })).status;
+  }, `/v1/sales/${id}/orders`);
+  assert.equal(bought, 201);
+  await eve.context.close();
+  for (let i = 0; i < 101; i++) await service.call("POST", `/v1/sales/${id}/orders`, { quantity: 1 });
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await page.goto(`/admin/sales/${id}`);
+  await page.click("#lines summary");
+  const rows = page.locator("#lines tbody tr");
+  await until(async () => {
+    if ((await rows.count()) === 100 && (await page.isVisible("#more"))) return true;
+    await page.click("#again");
+    return false;
+  });
+  assert.match((await rows.first().textContent()) ?? "", /^1=1\+13¥15.00held/);
+  await page.click("#more");
+  await until(async () => (await rows.count()) === 102);
+  assert.equal(await page.isVisible("#more"), false);
+  await assertAccessible(page);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click("#csv")]);
+  assert.equal(file.suggestedFilename(), `${id}.csv`);
+  const lines = readFileSync(await file.path(), "utf8").trimEnd().split("\r\n");
+  assert.equal(lines.length, 103);
+  assert.equal(lines[0], "number,order,user,quantity,amount_minor,currency,state,granted_at");
+  assert.match(lines[1], new RegExp(`^1,${id}-1,'=1\\+1,3,1500,CNY,held,20`));
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});
+
+test("campaigns are found by words, state, kind and id, and nothing of it stands in a URL", async () => {
+  const [live, other] = [await service.sale({ title: "Blue bicycle" }), await service.sale({ title: "Red bicycle" })];
+  await service.call("POST", `/v1/campaigns/${other}/pause`);
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  await page.goto("/admin");
+  // The list is of the ledger, which follows in a moment.
+  const find = async (/** @type {string} */ words, /** @type {RegExp} */ expected) => {
+    await page.fill("#words", words);
+    await until(async () => {
+      await page.click("#search button");
+      await says(page, "#found", "found");
+      const cards = await page.locator("#campaigns .card").allTextContents();
+      return expected.test(cards.join("|"));
+    }, async () => `${words}: ${await page.textContent("#campaigns")}`);
+  };
+  await find("BICYCLE", /^Red bicycle.*paused\|Blue bicycle.*live$/);
+  await find("alice", /Blue bicycle/);
+  await find(live, /^Blue bicycle[^|]*$/);
+  await page.selectOption("#phase", "paused");
+  await find("bicycle", /^Red bicycle[^|]*$/);
+  await picture(page, "desk");
+  await assertAccessible(page);
+  await page.selectOption("#kind", "red-packets");
+  await find("bicycle", /^$/);
+  assert.equal(new URL(page.url()).search, "");
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});
+
+test("whoever lacks a scope is told so, and refused", async () => {
+  const id = await service.sale({ title: "Alice’s" });
+  // A seller sees the own campaigns, and may not lead others'.
+  const bob = await person(browser, service, "bob", { role: "seller" });
+  await bob.page.goto("/admin");
+  await says(bob.page, "main", "Those of others need the scope read:any");
+  await says(bob.page, "#found", "0 found");
+  await bob.page.goto(`/admin/sales/${id}`);
+  await says(bob.page, "#lacks", "campaigns:write:any");
+  assert.equal(await bob.page.locator("#pause, #close, #stock").count(), 0);
+  await says(bob.page, "main", "scope read:any to see who did what");
+  const refused = await bob.page.evaluate(async (path) => (await fetch(path, { method: "POST" })).status,
+    `/v1/campaigns/${id}/pause`);
+  assert.equal(refused, 403);
+  // A sale for somebody else is refused by the service, and the form says what is missing.
+  await bob.page.goto("/admin/sales/new");
+  await bob.page.fill("#title", "Not mine");
+  await bob.page.fill("#seller", "carol");
+  await bob.page.click("#create");
+  await says(bob.page, "#outcome", "scope campaigns:write:any");
+  assert.deepEqual(bob.faults, []);
+  await bob.context.close();
+
+  // Whoever is not signed in signs in first, and without a scope for it there is no desk.
+  const context = await browser.newContext({ baseURL: service.url, locale: "en" });
+  const stranger = await context.newPage();
+  for (const path of ["/admin", "/admin/sales/new", `/admin/sales/${id}`]) {
+    await stranger.goto(path);
+    assert.equal(new URL(stranger.url()).search, `?then=${path}`);
+  }
+  assert.equal(await stranger.inputValue("#role"), "operator");
+  await context.close();
+  const eve = await person(browser, service, "eve");
+  assert.equal(await eve.page.locator("a[href='/admin']").count(), 0);
+  for (const path of ["/admin", "/admin/sales/new", `/admin/sales/${id}`]) {
+    const response = await eve.page.goto(path);
+    assert.equal(response?.status(), 403);
+    await says(eve.page, "main", "This desk is for operators");
+    await says(eve.page, "main", "You have: claim, send");
+    assert.doesNotMatch((await response?.text()) ?? "", /Alice/);
+  }
+  await assertAccessible(eve.page);
+  assert.deepEqual(eve.faults, []);
+  await eve.context.close();
+});
+
+test("a script in a title stays text at the desk", async () => {
+  const title = "</script><script>document.title='bad'</script><img src=x onerror=alert(1)>";
+  const id = await service.sale({ title });
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  await olga.page.goto(`/admin/sales/${id}`);
+  await says(olga.page, "#phase", "live");
+  assert.equal(await olga.page.textContent("h1"), title);
+  await olga.page.goto("/admin");
+  await olga.page.fill("#words", "onerror");
+  await until(async () => {
+    await olga.page.click("#search button");
+    return (await olga.page.locator("#campaigns b").allTextContents()).includes(title);
+  });
+  assert.equal(await olga.page.locator("main img").count(), 0);
+  assert.notEqual(await olga.page.title(), "bad");
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});
+
+test("the desk with the keyboard alone, on a phone, in Chinese", async () => {
+  const phone = { viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true, locale: "zh-CN" };
+  const olga = await person(browser, service, "olga", { ...phone, role: "operator" });
+  const { page } = olga;
+  const assertFits = async () => {
+    const isWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+    assert.equal(isWide, false, `${page.url()} is wider than the phone`);
+  };
+  await page.goto("/admin");
+  await assertFits();
+  await tabTo(page, "new");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/admin/sales/new");
+  await tabTo(page, "title");
+  await page.keyboard.type("手机");
+  await assertFits();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/admin\/sales\/[0-9a-f-]{36}$/);
+  await says(page, "#phase", "进行中");
+  await assertFits();
+  await tabTo(page, "pause");
+  await page.keyboard.press("Enter");
+  await says(page, "#phase", "已暂停");
+  await until(() => page.evaluate(() => document.activeElement?.id === "resume"));
+  await picture(page, "desk-phone");
+  await tabTo(page, "close");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#confirm[open]");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#confirm", { state: "hidden" });
+  await says(page, "#phase", "已暂停");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#confirm[open]");
+  await tabTo(page, "close-yes");
+  await page.keyboard.press("Enter");
+  await says(page, "#phase", "已关闭");
+  await assertAccessible(page);
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+});

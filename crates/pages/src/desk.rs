@@ -1,0 +1,205 @@
+//! The operators' desk: campaigns found, opened, watched and led, by the public API as everywhere.
+
+use askama::Template;
+use axum::{
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Pages,
+    desk_texts::Texts,
+    language::Language,
+    views::{Asked, Frame, Nothing, plain, text},
+};
+
+/// Whoever has one of these finds something to do at the desk.
+const SCOPES: [&str; 3] = ["campaigns:write", "campaigns:write:any", "read:any"];
+/// Actions that a campaign's page comes with.
+const ACTIONS: u32 = 1_000;
+
+#[derive(Template)]
+#[template(path = "desk.html")]
+struct Campaigns<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    scopes: Vec<&'a str>,
+    sees_all: bool,
+    may_open: bool,
+}
+
+#[derive(Template)]
+#[template(path = "desk_sale.html")]
+struct NewSale<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    /// What forbids it.
+    lacks: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "desk_campaign.html")]
+struct Campaign<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    campaign: &'a Value,
+    owner: &'a str,
+    /// Its page for everybody.
+    page: String,
+    is_sale: bool,
+    /// What forbids to lead it.
+    lacks: Option<String>,
+    sees_actions: bool,
+}
+
+/// Whether a session is of somebody who finds something to do at the desk.
+pub(crate) fn is_operator(session: &Value) -> bool {
+    SCOPES.iter().any(|scope| may(session, scope))
+}
+
+fn may(session: &Value, scope: &str) -> bool {
+    scopes(session).contains(&scope)
+}
+
+fn scopes(session: &Value) -> Vec<&str> {
+    let scopes = session["scopes"].as_array().into_iter().flatten();
+    scopes.filter_map(Value::as_str).collect()
+}
+
+/// An operator's frame, with the texts of the desk for its script.
+fn frame(
+    asked: &Asked,
+    headers: &HeaderMap,
+    session: &Value,
+    mut facts: Value,
+) -> (Frame, &'static Texts) {
+    let texts = Texts::of(Language::of(asked.language.as_deref(), headers));
+    facts["desk"] = json!(texts);
+    (Frame::new(asked, headers, session, facts), texts)
+}
+
+impl Pages {
+    /// The session of an operator, or what others are answered.
+    async fn operator(
+        &self,
+        asked: &Asked,
+        headers: &HeaderMap,
+        path: &str,
+    ) -> Result<Value, Response> {
+        let session = self.session(headers).await;
+        if session["user"].is_null() {
+            return Err(Redirect::to(&format!("/sign-in?then={path}")).into_response());
+        }
+        if is_operator(&session) {
+            return Ok(session);
+        }
+        let frame = Frame::new(asked, headers, &session, Value::Null);
+        let texts = Texts::of(frame.language);
+        let has = match scopes(&session).join(", ") {
+            none if none.is_empty() => texts.no_scopes.to_owned(),
+            some => some,
+        };
+        let page = Nothing {
+            frame: &frame,
+            title: texts.for_operators,
+            help: &texts.for_operators_help.replace("{scopes}", &has),
+        };
+        Err(frame.answer(&page, StatusCode::FORBIDDEN))
+    }
+
+    /// The page of one campaign.
+    async fn campaign(
+        &self,
+        is_sale: bool,
+        id: &str,
+        asked: &Asked,
+        headers: &HeaderMap,
+    ) -> Result<Response, Response> {
+        let (kind, letter, owner, scope) = match is_sale {
+            true => ("sales", "s", "seller", "campaigns:write"),
+            false => ("red-packets", "p", "sender", "send"),
+        };
+        let id = plain(id);
+        let path = format!("/admin/{}/{id}", if is_sale { "sales" } else { "packets" });
+        let session = self.operator(asked, headers, &path).await?;
+        let answer = self.api.get(&format!("/v1/{kind}/{id}"), headers).await;
+        if !answer.status.is_success() {
+            return Err(self.instead(asked, headers, &path, &answer));
+        }
+        let (campaign, sees_actions) = (answer.body, may(&session, "read:any"));
+        let owner = text(&campaign, owner);
+        let needed = match owner == text(&session, "user") {
+            true => scope,
+            false => "campaigns:write:any",
+        };
+        let leads = may(&session, needed) || may(&session, "campaigns:write:any");
+        let facts = json!({ "campaign": campaign, "leads": leads, "actions": ACTIONS });
+        let (frame, desk) = frame(asked, headers, &session, facts);
+        let page = Campaign {
+            frame: &frame,
+            desk,
+            owner,
+            page: format!("/{letter}/{id}"),
+            is_sale,
+            lacks: (!leads).then(|| desk.not_you.replace("{scope}", needed)),
+            sees_actions,
+            campaign: &campaign,
+        };
+        Ok(frame.answer(&page, StatusCode::OK))
+    }
+}
+
+pub(crate) async fn campaigns(
+    State(pages): State<Pages>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let session = pages.operator(&asked, &headers, "/admin").await?;
+    let sees_all = may(&session, "read:any");
+    let (frame, desk) = frame(&asked, &headers, &session, json!({ "sees_all": sees_all }));
+    let page = Campaigns {
+        frame: &frame,
+        desk,
+        scopes: scopes(&session),
+        sees_all,
+        may_open: may(&session, "campaigns:write"),
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn new_sale(
+    State(pages): State<Pages>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let path = "/admin/sales/new";
+    let session = pages.operator(&asked, &headers, path).await?;
+    let (frame, desk) = frame(&asked, &headers, &session, json!({}));
+    let scope = "campaigns:write";
+    let page = NewSale {
+        frame: &frame,
+        desk,
+        lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn sale(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    pages.campaign(true, &id, &asked, &headers).await
+}
+
+pub(crate) async fn packet(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    pages.campaign(false, &id, &asked, &headers).await
+}
