@@ -2,12 +2,12 @@
 // A campaign at the operators' desk: watched and led.
 
 import { chart } from "./chart.js";
+import { showActions } from "./desk-actions.js";
 import { desk, tell } from "./desk.js";
 import { linesOf } from "./desk-orders.js";
 import { ask, clock, element, facts, field, freshKey, keepTime, often, say, show, watch } from "./qiang.js";
 
 /** @typedef {import("./qiang.js").State} State */
-/** @typedef {{ at: string, actor: string, action: string, detail: object }} Action */
 
 function campaignPage() {
   const { campaign } = desk;
@@ -60,7 +60,7 @@ function campaignPage() {
     }
     show(outcome, answer?.status === 200 ? say("done") : tell(answer));
     showState();
-    await showActions();
+    await showActions(campaign.id);
   };
 
   /** @param {string} what @param {string} next the button that comes after it */
@@ -90,49 +90,13 @@ function campaignPage() {
     });
   }
 
-  // --- Who did it.
-
-  const showActions = async () => {
-    const list = document.getElementById("actions");
-    if (!list) return;
-    /** @type {Action[]} */
-    const actions = [];
-    for (let after = ""; ;) {
-      const query = new URLSearchParams({ subject: campaign.id, limit: String(desk.actions) });
-      if (after) query.set("after", after);
-      const answer = await ask("GET", `/v1/actions?${query}`);
-      if (answer?.status !== 200) {
-        show(element("outcome"), tell(answer));
-        return;
-      }
-      actions.push(...answer.body.actions);
-      // The newest are at the end: earlier ones may go.
-      actions.splice(0, actions.length - desk.actions);
-      after = answer.body.next;
-      if (!after) break;
-    }
-    element("no-actions").hidden = actions.length > 0;
-    list.replaceChildren(...actions.reverse().map(({ at, actor, action, detail }) => {
-      const time = document.createElement("time");
-      time.dateTime = at;
-      show(time, new Date(at).toLocaleString(facts.language));
-      const words = document.createElement("span");
-      const what = `did_${action}` in facts.texts ? say(`did_${action}`) : action;
-      const more = action === "create" || Object.keys(detail).length === 0 ? "" : JSON.stringify(detail);
-      show(words, `${actor} ${what} ${more}`);
-      const item = document.createElement("li");
-      item.append(words, time);
-      return item;
-    }));
-  };
-
   showState();
   second();
   setInterval(second, 1_000);
   often(() => show(element("clock"), clock(state)));
   if (campaign.seller) linesOf(`/v1/sales/${campaign.id}/orders`, "orders", campaign.id);
   else linesOf(`/v1/red-packets/${campaign.id}/claims`, "claims", campaign.id);
-  void showActions();
+  void showActions(campaign.id);
   watch(campaign.id, 0, {
     state: (fresh) => {
       state = fresh;

@@ -48,7 +48,8 @@ export function linesOf(path, name, id) {
       const state = line.state ? say(`order_${line.state}`) : "";
       const time = new Date(line.granted_at).toLocaleString(facts.language);
       const row = rows.insertRow();
-      for (const text of [String(line.number), line.user, String(line.quantity ?? 1), price(line.amount), state, time]) {
+      const units = String(line.quantity ?? 1);
+      for (const text of [String(line.number), line.user, units, price(line.amount), state, time]) {
         show(row.insertCell(), text);
       }
     }

@@ -9,7 +9,7 @@ import { ask, element, explain, facts, field, now, problem, say, show } from "./
  *   sender?: string }} Campaign */
 
 /** What pages of the desk are told beside what all pages are. */
-export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean, actions: number }} */ (
+export const desk = /** @type {{ sees_all: boolean, campaign: Campaign, leads: boolean }} */ (
   /** @type {unknown} */ (facts));
 
 /** What to tell of a problem, to an operator. @param {Answer | null} answer */

@@ -243,6 +243,47 @@ test("whoever lacks a scope is told so, and refused", async () => {
   await eve.context.close();
 });
 
+test("an order and a user are looked up, and neither stands in a URL", async () => {
+  const sale = await service.sale({ title: "Looked up" });
+  const { order } = await service.call("POST", `/v1/sales/${sale}/orders`, { quantity: 1 });
+  await service.deposit("rich", 12_345);
+  const olga = await person(browser, service, "olga", { role: "operator" });
+  const { page } = olga;
+  /** @type {string[]} */
+  const visited = [];
+  page.on("framenavigated", (frame) => visited.push(frame.url()));
+  await page.goto("/admin");
+  await page.click("#look");
+  await page.fill("#wanted", order);
+  await page.keyboard.press("Enter");
+  await says(page, "#figures", "alice");
+  await says(page, "#figures", "held");
+  await says(page, "#figures", "¥5.00");
+  assert.equal(await page.getAttribute("#figures a", "href"), `/admin/sales/${sale}`);
+  await page.fill("#wanted", "rich");
+  await page.keyboard.press("Enter");
+  await says(page, "#figures", "¥123.45");
+  await says(page, "#actions li", "alice put money in");
+  await picture(page, "desk-lookup");
+  await assertAccessible(page);
+  await page.fill("#wanted", `${sale}-77`);
+  await page.keyboard.press("Enter");
+  await says(page, "#outcome", "there is no such order");
+  assert.equal(await page.isVisible("#result"), false);
+  for (const url of visited) assert.doesNotMatch(url, /rich|alice|\?/);
+  assert.deepEqual(olga.faults, []);
+  await olga.context.close();
+  // Whoever lacks the scope is told so.
+  const bob = await person(browser, service, "bob", { role: "seller" });
+  await bob.page.goto("/admin/lookup");
+  await says(bob.page, "#outcome", "You need the scope read:any");
+  await bob.page.fill("#wanted", "rich");
+  await bob.page.keyboard.press("Enter");
+  await says(bob.page, "#outcome", "You need the scope read:any");
+  assert.equal(await bob.page.isVisible("#result"), false);
+  await bob.context.close();
+});
+
 test("a script in a title stays text at the desk", async () => {
   const title = "</script><script>document.title='bad'</script><img src=x onerror=alert(1)>";
   const id = await service.sale({ title });

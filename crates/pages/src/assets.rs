@@ -17,13 +17,23 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 12] = [
+const FILES: [(&str, &str, &str); 14] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     (
         "desk-orders.js",
         SCRIPT,
         include_str!("../assets/desk-orders.js"),
+    ),
+    (
+        "desk-actions.js",
+        SCRIPT,
+        include_str!("../assets/desk-actions.js"),
+    ),
+    (
+        "desk-lookup.js",
+        SCRIPT,
+        include_str!("../assets/desk-lookup.js"),
     ),
     ("desk.js", SCRIPT, include_str!("../assets/desk.js")),
     (

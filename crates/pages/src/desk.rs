@@ -17,8 +17,6 @@ use crate::{
 
 /// Whoever has one of these finds something to do at the desk.
 const SCOPES: [&str; 3] = ["campaigns:write", "campaigns:write:any", "read:any"];
-/// Actions that a campaign's page comes with.
-const ACTIONS: u32 = 1_000;
 
 #[derive(Template)]
 #[template(path = "desk.html")]
@@ -37,6 +35,13 @@ struct NewSale<'a> {
     desk: &'a Texts,
     /// What forbids it.
     lacks: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "desk_lookup.html")]
+struct Lookup<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
 }
 
 #[derive(Template)]
@@ -135,7 +140,7 @@ impl Pages {
             false => "campaigns:write:any",
         };
         let leads = may(&session, needed) || may(&session, "campaigns:write:any");
-        let facts = json!({ "campaign": campaign, "leads": leads, "actions": ACTIONS });
+        let facts = json!({ "campaign": campaign, "leads": leads });
         let (frame, desk) = frame(asked, headers, &session, facts);
         let page = Campaign {
             frame: &frame,
@@ -182,6 +187,21 @@ pub(crate) async fn new_sale(
         frame: &frame,
         desk,
         lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn lookup(
+    State(pages): State<Pages>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let path = "/admin/lookup";
+    let session = pages.operator(&asked, &headers, path).await?;
+    let (frame, desk) = frame(&asked, &headers, &session, json!({}));
+    let page = Lookup {
+        frame: &frame,
+        desk,
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }
