@@ -12,11 +12,9 @@ use crate::{
     Pages,
     desk_texts::Texts,
     language::Language,
+    session::{is_operator, may, scopes},
     views::{Asked, Frame, Nothing, plain, text},
 };
-
-/// Whoever has one of these finds something to do at the desk.
-const SCOPES: [&str; 3] = ["campaigns:write", "campaigns:write:any", "read:any"];
 
 #[derive(Template)]
 #[template(path = "desk.html")]
@@ -57,20 +55,6 @@ struct Campaign<'a> {
     /// What forbids to lead it.
     lacks: Option<String>,
     sees_actions: bool,
-}
-
-/// Whether a session is of somebody who finds something to do at the desk.
-pub(crate) fn is_operator(session: &Value) -> bool {
-    SCOPES.iter().any(|scope| may(session, scope))
-}
-
-fn may(session: &Value, scope: &str) -> bool {
-    scopes(session).contains(&scope)
-}
-
-fn scopes(session: &Value) -> Vec<&str> {
-    let scopes = session["scopes"].as_array().into_iter().flatten();
-    scopes.filter_map(Value::as_str).collect()
 }
 
 /// An operator's frame, with the texts of the desk for its script.

@@ -1,4 +1,5 @@
-//! Pages for people: red packets to open, sales to buy in, signing in, and the operators' desk. They are rendered here, and live in the browser.
+//! Pages for people: red packets to open, sales to buy in, signing in, and the operators' desk. They are rendered here,
+//! and live in the browser.
 //!
 //! Pages know nothing but the public API: what a page shows when it comes is asked of the API in this process, with the
 //! visitor's own session, and everything after that the browser asks for itself.
@@ -10,6 +11,7 @@ mod desk_texts;
 mod language;
 mod qr;
 mod security;
+mod session;
 mod sign_in;
 mod views;
 

@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 use crate::{
     Pages,
     api::Answer,
-    assets, desk, desk_texts,
+    assets, desk_texts,
     language::{Language, Texts},
+    session,
 };
 
 /// Draws that a page comes with.
@@ -229,7 +230,7 @@ pub(crate) async fn home(State(pages): State<Pages>, asked: Asked, headers: Head
     let texts = desk_texts::Texts::of(frame.language);
     let page = Home {
         frame: &frame,
-        desk: desk::is_operator(&session).then_some(texts.desk),
+        desk: session::is_operator(&session).then_some(texts.desk),
     };
     frame.answer(&page, StatusCode::OK)
 }

@@ -2,8 +2,8 @@
 //!
 //! Rounds alternate no-op, claim, no-op, sold-out, so that a machine whose speed drifts treats all alike; each claim
 //! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
-//! the medians of these ratios are quoted. With watchers there are claims that are watched, too, held against those that
-//! are not.
+//! the medians of these ratios are quoted. With watchers there are claims that are watched, too, held against those
+//! that are not.
 
 use std::sync::Arc;
 
