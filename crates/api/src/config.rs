@@ -31,6 +31,9 @@ const UNKNOWN_LASTS_MS_MAX: u32 = 60_000;
 /// How long idempotency keys may be kept: a minute up to ten years.
 const KEYS_KEPT_MS: std::ops::RangeInclusive<u64> = 60_000..=10 * 365 * 24 * 3_600_000;
 
+/// Units may be kept for so long behind a hold, unpaid.
+const GRACE_MS_MAX: u32 = 24 * 3_600_000;
+
 /// How long packets may last that name no end: a second up to a year.
 const REFUND_AFTER_MS: std::ops::RangeInclusive<i64> = 1_000..=365 * 24 * 3_600_000;
 
@@ -293,6 +296,21 @@ pub struct PaymentsConfig {
     pub other_secret: Secret,
     pub other_secret_file: PathBuf,
     pub tolerance_ms: u32,
+    pub grace_ms: u32,
+}
+
+impl PaymentsConfig {
+    /// Refuses what cannot be meant.
+    ///
+    /// # Errors
+    /// [`UsageError`] that names the key and says what can be meant.
+    pub fn check(&self) -> Result<(), UsageError> {
+        if self.grace_ms > GRACE_MS_MAX {
+            let text = format!("payments.grace_ms is at most {GRACE_MS_MAX}");
+            return Err(UsageError::new(text));
+        }
+        Ok(())
+    }
 }
 
 /// `[tickets]`

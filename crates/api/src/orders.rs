@@ -21,7 +21,7 @@ use crate::{
     campaign_cache::CampaignMeta,
     extract::{self, Call, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{GrantBody, MoneyBody, Text},
+    wire::{GrantBody, MoneyBody, Text, When},
 };
 
 /// An order: whose it is, and the grant.
@@ -57,13 +57,28 @@ pub(crate) struct PaymentRequest {
     reference: Text<PaymentRef>,
     /// What was paid: the order's price.
     amount: MoneyBody,
+    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when it
+    /// is reported a little later. Without it the payment was made just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    paid_at: Option<When>,
+}
+
+/// The clocks of payment services and of nodes may differ by so much.
+const CLOCKS_DIFFER_MS_MAX: i64 = 60_000;
+
+/// A payment as it is reported, for an order that the path or the body names.
+pub(crate) struct Paid {
+    pub(crate) reference: PaymentRef,
+    pub(crate) amount: MoneyBody,
+    pub(crate) paid_at: Option<When>,
 }
 
 /// What became of a payment.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Payment)]
 pub(crate) struct PaymentBody {
-    /// paid; reinstated: the order had expired and could be reserved again; refund_due: it buys nothing any more and is
+    /// paid; reinstated: the hold was over and the units could be had again; refund_due: it buys nothing any more and is
     /// owed back.
     outcome: &'static str,
     order: OrderBody,
@@ -90,41 +105,63 @@ impl App {
 }
 
 impl App {
-    /// What a payment has to be: the order's price.
-    pub(crate) async fn check_price(
+    /// Refuses what can be no payment of this order: of another amount, or made at another time.
+    pub(crate) async fn check_payment(
         &self,
         order: OrderId,
-        amount: MoneyBody,
+        paid: &Paid,
     ) -> Result<Currency, Problem> {
         let missing = || Problem::new(ProblemKind::NotFound, "there is no such order");
         let view = self.ports.engine.order(order).await?.ok_or_else(missing)?;
         let meta = self.meta(order.campaign).await?;
         let meta = meta.ok_or_else(|| Problem::ledger_incomplete(order.campaign))?;
         let price = MoneyBody::new(view.grant.amount_minor, meta.currency);
-        if amount != price {
+        if paid.amount != price {
             let detail = format!("the order's price is {}", price.money());
             return Err(Problem::new(ProblemKind::AmountMismatch, detail));
+        }
+        if let Some(When(paid_at)) = paid.paid_at {
+            let (now, granted_at) = (self.ports.clock.now(), view.grant.granted_at);
+            let why = if paid_at.millis_since(now) > CLOCKS_DIFFER_MS_MAX {
+                format!("it lies ahead: here it is {}", When(now))
+            } else if granted_at.millis_since(paid_at) > CLOCKS_DIFFER_MS_MAX {
+                format!(
+                    "it is before the order, which was granted at {}",
+                    When(granted_at)
+                )
+            } else {
+                return Ok(meta.currency);
+            };
+            return Err(Problem::invalid_at("#/paid_at", why));
         }
         Ok(meta.currency)
     }
 
-    /// Records a payment that arrived, of the order's price in minor units.
+    /// Records a payment that arrived.
     pub(crate) async fn record_payment(
         &self,
         actor: &UserId,
         order: OrderId,
-        (payment, minor): (PaymentRef, i64),
+        paid: Paid,
         currency: Currency,
     ) -> Result<Json<PaymentBody>, Problem> {
+        let payment = paid.reference;
         self.bind_payment(&payment, order).await?;
-        let detail = json!({
+        let mut detail = json!({
             "reference": payment.as_str(),
-            "amount": minor,
+            "amount": paid.amount.amount,
             "currency": currency.code(),
         });
+        if let Some(paid_at) = paid.paid_at {
+            detail["paid_at"] = json!(paid_at);
+        }
         let action = self.action(actor, ActionKind::Pay, order, &detail);
         self.ports.ledger.record(&action).await?;
-        let command = Command::Pay { order, payment };
+        let command = Command::Pay {
+            order,
+            payment,
+            paid_at: paid.paid_at.map(|When(paid_at)| paid_at),
+        };
         match self.ports.engine.submit(command).await? {
             Reply::Payment(outcome, view) => {
                 actions::log(&action);
@@ -190,10 +227,14 @@ pub(crate) async fn pay(
 ) -> Result<Json<PaymentBody>, Problem> {
     call.caller.require(Scope::Pay)?;
     let (app, order) = (&call.app, call.id);
-    let currency = app.check_price(order, request.amount).await?;
+    let paid = Paid {
+        reference: request.reference.0.clone(),
+        amount: request.amount,
+        paid_at: request.paid_at,
+    };
+    let currency = app.check_payment(order, &paid).await?;
     call.bind("POST /v1/orders/{id}/payment", &request).await?;
-    let payment = (request.reference.0, request.amount.amount);
-    let paid = app.record_payment(&call.caller.user, order, payment, currency);
+    let paid = app.record_payment(&call.caller.user, order, paid, currency);
     paid.await
 }
 

@@ -17,9 +17,9 @@ use crate::{
     callbacks::Callbacks,
     extract::{self, Key},
     fingerprint::key_use,
-    orders::PaymentBody,
+    orders::{Paid, PaymentBody},
     problem::{NoAnswer, Problem, ProblemBody},
-    wire::{MoneyBody, Text},
+    wire::{MoneyBody, Text, When},
 };
 
 /// The actor of a report that was signed, in the record of actions.
@@ -39,6 +39,11 @@ pub(crate) struct PaymentReport {
     reference: Text<PaymentRef>,
     /// What was paid: the order's price.
     amount: MoneyBody,
+    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when it
+    /// is reported a little later. Without it the payment was made just now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    paid_at: Option<When>,
 }
 
 /// Records a payment that arrived: with a token, or signed as Standard Webhooks has it.
@@ -75,9 +80,13 @@ pub(crate) async fn report(
     }
     let report: PaymentReport = extract::parse(&body)?;
     let order = report.order.0;
-    let currency = app.check_price(order, report.amount).await?;
+    let paid = Paid {
+        reference: report.reference.0.clone(),
+        amount: report.amount,
+        paid_at: report.paid_at,
+    };
+    let currency = app.check_payment(order, &paid).await?;
     let used = key.map(|key| key_use(&actor, "POST /v1/payments", &key, "", &report));
     app.bind(used).await?;
-    let payment = (report.reference.0, report.amount.amount);
-    app.record_payment(&actor, order, payment, currency).await
+    app.record_payment(&actor, order, paid, currency).await
 }

@@ -7,6 +7,8 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -15,7 +17,7 @@ use http_body_util::Full;
 use hyper::Request;
 use qiang_core::ports::Clock as _;
 use qiang_node::config::Secret;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Orders of so many users, each held.
 async fn orders(service: &Service, users: usize) -> Vec<String> {
@@ -161,5 +163,106 @@ async fn a_payment_service_signs_what_it_reports() {
     let token = format!("Bearer {}", service.operator());
     let taken = send(service.addr, with(("authorization", token))).await;
     assert_eq!(taken.text("outcome"), "paid");
+    service.stop().await;
+}
+
+/// So many seconds behind the start, as in RFC 3339.
+fn at(seconds: i64) -> String {
+    let seconds = 12 * 3_600 + seconds;
+    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+    format!("2026-11-21T{hours:02}:{minutes:02}:{:02}Z", seconds % 60)
+}
+
+fn paid_at(reference: &str, seconds: i64) -> Value {
+    let mut body = paid(reference, 500);
+    body["paid_at"] = json!(at(seconds));
+    body
+}
+
+#[tokio::test]
+async fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
+    let service = Service::start_with_grace(30_000).await;
+    let pay = service.token("cashier", "pay");
+    let sale = service
+        .sale(3, |body| body["hold_seconds"] = json!(60))
+        .await;
+    let mut payments = Vec::new();
+    for user in ["ann", "bob", "cat"] {
+        let token = service.token(user, "claim");
+        let order = service
+            .act(&format!("/v1/sales/{sale}/orders"), &token)
+            .await;
+        payments.push(format!("/v1/orders/{}/payment", order.text("order")));
+    }
+    let outcome = async |n: usize, body: Value| {
+        let reply = service.post(&payments[n], &pay, body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.text("outcome")
+    };
+    // Nothing is paid before it is ordered, nor after it is reported; clocks may differ by a minute.
+    for (seconds, says) in [(-61, "before the order"), (61, "lies ahead")] {
+        let refused = service
+            .post(&payments[0], &pay, paid_at("p", seconds))
+            .await;
+        refused.assert_problem(422, "invalid");
+        assert_eq!(refused.json()["errors"][0]["pointer"], "#/paid_at");
+        assert!(refused.text("detail").contains(says), "{refused:?}");
+    }
+    service.clock.advance_ms(80_000);
+    // In time, and reported in the grace; the same again is the same.
+    for _ in 0..2 {
+        assert_eq!(outcome(0, paid_at("a", 59)).await, "paid");
+    }
+    // Too late, or nobody knows when: the hold is over, and the units are still there.
+    assert_eq!(outcome(1, paid_at("b", 60)).await, "reinstated");
+    // The grace is over, and somebody else has the last units.
+    service.clock.advance_ms(10_000);
+    let dan = service.token("dan", "claim");
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let path = format!("/v1/sales/{sale}/orders");
+        let order = service.act(&path, &dan).await;
+        match order.status {
+            201 => break,
+            _ => assert!(Instant::now() < until, "{order:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(outcome(2, paid_at("c", 59)).await, "refund_due");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_paid_while_the_service_was_down_pays_the_order() {
+    let service = Service::start_with_grace(30_000).await;
+    let sale = service
+        .sale(2, |body| body["hold_seconds"] = json!(60))
+        .await;
+    let mut orders = Vec::new();
+    for user in ["ann", "bob"] {
+        let token = service.token(user, "claim");
+        let path = format!("/v1/sales/{sale}/orders");
+        orders.push(service.act(&path, &token).await.text("order"));
+    }
+    let service = service.restart_after(600_000).await;
+    service.clock.advance_ms(29_000);
+    let pay = service.token("cashier", "pay");
+    let path = format!("/v1/orders/{}/payment", orders[0]);
+    let paid = service.post(&path, &pay, paid_at("a", 59)).await;
+    assert_eq!(paid.text("outcome"), "paid", "{paid:?}");
+    service.clock.advance_ms(1_000);
+    let bob = service.token("bob", "claim");
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let order = service
+            .get(&format!("/v1/orders/{}", orders[1]), &bob)
+            .await;
+        match order.text("state").as_str() {
+            "expired" => break,
+            state => assert_eq!(state, "held"),
+        }
+        assert!(Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     service.stop().await;
 }

@@ -135,6 +135,8 @@ requests! {
         /// What was paid.
         amount: Money,
         ;
+        /// When it was paid, of payments alone: what was paid in time for the hold pays the order, also a little later.
+        paid_at: Timestamp,
     }
     /// An endpoint to be told what is settled.
     NewWebhook {

@@ -66,6 +66,8 @@ pub struct Options {
     pub retain_bytes: u64,
     /// How long a new term waits for a node that was alive and says nothing.
     pub term_grace: Duration,
+    /// How long an order keeps its units after its hold, for payments that are reported late; no longer than the hold.
+    pub payment_grace: Duration,
     /// Time for campaigns; Redis' own unless one is given, which is for tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
@@ -99,6 +101,7 @@ impl Default for Options {
             retain: Duration::ZERO,
             retain_bytes: 1 << 28,
             term_grace: Duration::from_secs(2),
+            payment_grace: Duration::ZERO,
             clock: None,
         }
     }

@@ -42,7 +42,7 @@ use std::{
 
 use parking_lot::RwLock;
 use qiang_core::{
-    book::Book,
+    book::{Book, Grace},
     event::{PartitionId, Seq},
     ports::{Clock, EngineError, QuarantineCount},
 };
@@ -111,10 +111,18 @@ impl Embedded {
     /// # Errors
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open_with(path, clock, Grace::default())
+    }
+
+    /// The same; orders have so long for payments that are reported late.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn open_with(path: &Path, clock: Arc<dyn Clock>, grace: Grace) -> Result<Self, StoreError> {
         let lock = file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
-        let book = rebuild::rebuild(&conn, &mut refs)?;
+        let book = rebuild::rebuild(&conn, &mut refs, grace)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_TASKS_MAX),
             committed: AtomicU64::new(book.head()),

@@ -1,7 +1,7 @@
 //! Rebuilding the book from the file.
 
 use qiang_core::{
-    book::{Book, Setup},
+    book::{Book, Grace, Setup},
     campaign::{Rules, Sale, Terms},
     event::{Entry, Event},
     id::OrderId,
@@ -18,8 +18,12 @@ use crate::{
 };
 
 /// Restores every campaign of the ledger, then replays the whole log. A contradiction is damage.
-pub(crate) fn rebuild(conn: &Connection, refs: &mut Refs) -> Result<Book, StoreError> {
-    let mut book = Book::new();
+pub(crate) fn rebuild(
+    conn: &Connection,
+    refs: &mut Refs,
+    grace: Grace,
+) -> Result<Book, StoreError> {
+    let mut book = Book::with_grace(grace);
     let (stock_changes, first_terms) = (log::settled_stock_changes(conn)?, log::first_terms(conn)?);
     let mut bad_stock = None;
     campaigns::each_setup(conn, campaigns::Which::Opened, |campaign_ref, mut setup| {

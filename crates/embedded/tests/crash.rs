@@ -95,7 +95,11 @@ fn child(path: &Path, round: u64) -> ! {
             if n % 30 == 1 {
                 let order = grant.order_id();
                 let payment = PaymentRef::new("payment").unwrap();
-                let reply = embedded.submit(book::Command::Pay { order, payment });
+                let reply = embedded.submit(book::Command::Pay {
+                    order,
+                    payment,
+                    paid_at: None,
+                });
                 assert!(matches!(block_on(reply), Ok(Reply::Payment(..))));
                 paid = 1;
             }

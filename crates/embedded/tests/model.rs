@@ -11,7 +11,7 @@ use std::sync::Arc;
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use qiang_core::{
-    book::{Book, Claim, Command, Reply},
+    book::{Book, Claim, Command, Grace, Reply},
     event::{Entry, PartitionId},
     ports::{
         AccountStore as _, CampaignStore as _, Claimed, Engine, EngineError, EventLog,
@@ -48,6 +48,14 @@ impl ReferenceStateMachine for Histories {
     fn apply((): (), _: &Transition) {}
 }
 
+/// Orders have so long for payments that are reported late.
+fn grace() -> Grace {
+    Grace {
+        ms: 30_000,
+        ..Grace::default()
+    }
+}
+
 /// The engine and, beside it, the book.
 struct Pair {
     runtime: tokio::runtime::Runtime,
@@ -74,7 +82,7 @@ impl Pair {
             directory: tempfile::tempdir().unwrap(),
             clock: ManualClock::new(OPENS),
             engine: None,
-            book: Book::new(),
+            book: Book::with_grace(grace()),
             history: History {
                 complete: true,
                 ..History::default()
@@ -101,7 +109,7 @@ impl Pair {
     fn start(&mut self) {
         let path = self.directory.path().join("qiang.db");
         let clock = Arc::clone(&self.clock);
-        let opened = Embedded::open(&path, clock);
+        let opened = Embedded::open_with(&path, clock, grace());
         self.engine = Some(opened.unwrap_or_else(|error| panic!("{error}")));
     }
 

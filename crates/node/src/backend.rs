@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use qiang_api::{Disk, Gauges, Ports};
 use qiang_control::host::Host;
 use qiang_core::{
+    book::Grace,
     event::{PartitionId, Seq},
     ports::{Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
 };
@@ -106,7 +107,12 @@ impl Backend {
             EngineKind::Embedded => {
                 let by = clock.clone();
                 let file = path.clone();
-                let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, by));
+                let grace = Grace {
+                    since: clock.now(),
+                    ..config.grace()
+                };
+                let open = move || Embedded::open_with(&path, by, grace);
+                let opening = tokio::task::spawn_blocking(open);
                 let embedded = opening.await?.context(described)?;
                 Ok(Self::embedded_in(Some(file), embedded, clock))
             }

@@ -9,6 +9,7 @@ use std::{
     ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -17,6 +18,8 @@ pub use qiang_api::config::{
     PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, WaitingConfig,
 };
 use qiang_api::{Admin, UsageError};
+use qiang_core::book::Grace;
+use qiang_redis::Options;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use self::source::Sources;
@@ -254,6 +257,22 @@ impl Config {
         }
     }
 
+    /// How long orders have for payments that are reported late.
+    pub(crate) fn grace(&self) -> Grace {
+        Grace {
+            ms: self.payments.grace_ms.into(),
+            ..Grace::default()
+        }
+    }
+
+    /// Options of the engine on Redis.
+    pub(crate) fn redis_options(&self) -> Options {
+        Options {
+            payment_grace: Duration::from_millis(self.payments.grace_ms.into()),
+            ..self.redis.options()
+        }
+    }
+
     fn check(&self) -> Result<(), UsageError> {
         self.redis.check()?;
         self.settlement.check()?;
@@ -269,7 +288,8 @@ impl Config {
         self.waiting.check()?;
         self.pages.check()?;
         self.webhooks.check()?;
-        self.packets.check()
+        self.packets.check()?;
+        self.payments.check()
     }
 }
 

@@ -180,7 +180,9 @@ impl ByHand {
             path.display()
         );
         let described = format!("open {}", path.display());
-        let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, clock));
+        let grace = config.grace();
+        let open = move || Embedded::open_with(&path, clock, grace);
+        let opening = tokio::task::spawn_blocking(open);
         Ok(Self::Embedded(opening.await?.context(described)?))
     }
 

@@ -145,7 +145,7 @@ impl Distributed {
     ) -> anyhow::Result<Arc<Self>> {
         let ledger = ledger_backend.ledger();
         let positions = ledger.positions().await?;
-        let engine = RedisEngine::connect(config.redis.options(), &positions)
+        let engine = RedisEngine::connect(config.redis_options(), &positions)
             .await
             .context("connect to Redis")?;
         if let Some(reason) = engine.stopped() {

@@ -58,7 +58,7 @@ impl Maintenance {
         let backend = LedgerBackend::open(config, clock).await?;
         let ledger = backend.ledger();
         let positions = ledger.positions().await?;
-        let engine = RedisEngine::attach(config.redis.options(), &positions).await?;
+        let engine = RedisEngine::attach(config.redis_options(), &positions).await?;
         Ok(Self {
             engine,
             backend,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use qiang_client::{NewPayment, Order, OrderId};
+use qiang_client::{NewPayment, Order, OrderId, Timestamp};
 
 use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash};
 
@@ -38,6 +38,9 @@ enum OrderCommand {
         /// What was paid, in minor units, with its currency: the order's price.
         #[arg(long, num_args = 2, required = true, value_names = ["MINOR", "CURRENCY"])]
         amount: Vec<String>,
+        /// When it was paid, as in RFC 3339; just now unless given. What was paid in time for the hold pays the order.
+        #[arg(long, value_name = "TIME")]
+        paid_at: Option<Timestamp>,
     },
     /// Show what is owed to the buyer, and what was paid back.
     Refunds {
@@ -85,8 +88,10 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
             order,
             reference,
             amount,
+            paid_at,
         } => {
-            let payment = NewPayment::with_defaults(reference.clone(), money(amount)?);
+            let mut payment = NewPayment::with_defaults(reference.clone(), money(amount)?);
+            payment.paid_at.clone_from(paid_at);
             let paid = client.pay_order(order, &payment).await?;
             return service.print(&paid, |paid| {
                 format!("{}\npayment  {}", shown(&paid.order), paid.outcome)

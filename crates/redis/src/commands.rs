@@ -41,7 +41,11 @@ impl Node {
     pub(crate) async fn run(&self, command: Command) -> Result<Reply, EngineError> {
         match command {
             Command::Open(setup) => self.open(&setup).await.map(|()| Reply::Opened),
-            Command::Pay { order, payment } => self.pay(order, &payment).await,
+            Command::Pay {
+                order,
+                payment,
+                paid_at,
+            } => self.pay(order, &payment, paid_at).await,
             Command::Cancel { order } => self.cancel(order).await.map(Reply::Cancelled),
             Command::Act { campaign, action } => self.act(campaign, action).await.map(Reply::Acted),
             Command::SetStock { campaign, stock } => {
@@ -52,9 +56,10 @@ impl Node {
             }
             Command::Tick { events_max } => {
                 let list = self.partitions.list();
-                let ticks = list
-                    .iter()
-                    .map(|partition| self.tick(partition.id, events_max));
+                let ticks = list.iter().map(async |partition| {
+                    let mut since = Some(Timestamp::default());
+                    self.tick(partition.id, events_max, &mut since).await
+                });
                 let mut more = false;
                 for ticked in join_all(ticks).await {
                     more |= ticked?;
@@ -196,21 +201,28 @@ impl Node {
         Ok(tally::sum(&parts))
     }
 
-    /// Does what is due in a partition; tells whether there is more. A campaign that fails holds up no other: the
+    /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A
+    /// clock that was set back takes it along. Tells whether there is more. A campaign that fails holds up no other: the
     /// first error is returned at the end.
     pub(crate) async fn tick(
         &self,
         partition: PartitionId,
         events_max: usize,
+        since: &mut Option<Timestamp>,
     ) -> Result<bool, EngineError> {
         let now_ms = self.now_ms(partition).await?;
+        let now = Timestamp::from_millis(now_ms);
+        let since = *since.insert(since.unwrap_or(now).min(now));
         let (mut more, mut failures, mut first) = (false, 0, None);
         loop {
             // Those that fail stay due: they are passed over.
             let before = failures;
             let due = self.due(partition, now_ms, failures).await?;
             for campaign in &due {
-                match self.tick_campaign(partition, *campaign, events_max).await {
+                match self
+                    .tick_campaign(partition, *campaign, (events_max, since))
+                    .await
+                {
                     Ok(has_more) => more |= has_more,
                     Err(error) => {
                         failures += 1;
@@ -228,7 +240,7 @@ impl Node {
     }
 
     /// The partition's time, in milliseconds.
-    async fn now_ms(&self, partition: PartitionId) -> Result<i64, EngineError> {
+    pub(crate) async fn now_ms(&self, partition: PartitionId) -> Result<i64, EngineError> {
         if let Some(clock) = &self.partitions.options().clock {
             return Ok(clock.now().as_millis());
         }
@@ -263,8 +275,9 @@ impl Node {
         &self,
         partition: PartitionId,
         campaign: CampaignId,
-        events_max: usize,
+        (events_max, since): (usize, Timestamp),
     ) -> Result<bool, EngineError> {
+        let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
         let Some(meta) = self.partitions.meta(campaign).await? else {
             // A part that is open before its home is: the campaign is not known yet.
             return Ok(false);
@@ -273,7 +286,12 @@ impl Node {
         for _ in 0..TICK_CALLS_MAX {
             let expired_max = left.min(EXPIRED_MAX);
             let reply = self
-                .change(partition, &TICK, &meta, &|command| command.arg(expired_max))
+                .change(partition, &TICK, &meta, &|command| {
+                    command
+                        .arg(expired_max)
+                        .arg(grace_ms)
+                        .arg(since.as_millis())
+                })
                 .await?;
             if reply.status == "busy" {
                 self.partitions

@@ -4,15 +4,18 @@
 //! a batch meets what the batches, payments and restarts before it have left. The script cache is flushed now and then.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use proptest::{prelude::*, test_runner::Config};
 use qiang_connect::CallConnection;
 use qiang_core::{
-    book::{Book, Claim, Command, Setup},
+    book::{Book, Claim, Command, Grace, Setup},
     event::{Entry, PartitionId},
     ports::{Engine as _, EngineError, EventLog as _, Ticket},
     time::Timestamp,
@@ -27,6 +30,8 @@ use qiang_testkit::{
 use crate::{Options, RedisEngine, batcher::PendingClaim, claims, places::Admission};
 
 const PARTITION: PartitionId = PartitionId(0);
+/// Orders have so long for payments that are reported late.
+const GRACE: Duration = Duration::from_secs(30);
 /// More than a history makes due at a time.
 const EVENTS_MAX: usize = 10_000;
 
@@ -52,6 +57,7 @@ async fn node(prefix: &str, clock: &Arc<ManualClock>) -> RedisEngine {
         urls: vec![server().url()],
         prefix: prefix.to_owned(),
         partitions: 1,
+        payment_grace: GRACE,
         clock: Some(clock.clone()),
         ..Options::default()
     };
@@ -76,7 +82,10 @@ impl World {
             nodes,
             turn: 0,
             setups: histories::setups(),
-            book: Book::new(),
+            book: Book::with_grace(Grace {
+                ms: GRACE.as_millis() as i64,
+                ..Grace::default()
+            }),
             log: Vec::new(),
         }
     }

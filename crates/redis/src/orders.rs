@@ -15,6 +15,7 @@ use qiang_core::{
     id::{OrderId, PaymentRef},
     order::{OrderStep, OrderStepError},
     ports::EngineError,
+    time::Timestamp,
 };
 
 impl Node {
@@ -22,12 +23,15 @@ impl Node {
         &self,
         order: OrderId,
         payment: &PaymentRef,
+        paid_at: Option<Timestamp>,
     ) -> Result<Reply, EngineError> {
         let issuer = self.issuer(order).await?;
         let (meta, partition) = issuer.ok_or(Refusal::UnknownOrder)?;
         let reply = self
             .change(partition, &PAY, &meta, &|command| {
-                command.arg(order.number).arg(payment.as_str())
+                let paid_at = paid_at.map(|paid_at| paid_at.as_millis().to_string());
+                let paid_at = paid_at.unwrap_or_default();
+                command.arg(order.number).arg(payment.as_str()).arg(paid_at)
             })
             .await?;
         let text = reply.found(Refusal::UnknownOrder)?;

@@ -45,6 +45,7 @@ pub enum CommandDraft {
         campaign: usize,
         number: u32,
         payment: u8,
+        paid_at: Option<i64>,
     },
     Cancel {
         campaign: usize,
@@ -129,11 +130,14 @@ fn step() -> impl Strategy<Value = CommandDraft> {
     ];
     prop_oneof![
         12 => claim(),
-        4 => (campaign(), 1..8_u32, 0..3_u8).prop_map(|(campaign, number, payment)| CommandDraft::Pay {
-            campaign,
-            number,
-            payment,
-        }),
+        4 => (campaign(), 1..8_u32, 0..3_u8, prop::option::of(-MINUTE_MS..10 * MINUTE_MS)).prop_map(
+            |(campaign, number, payment, paid_at)| CommandDraft::Pay {
+                campaign,
+                number,
+                payment,
+                paid_at,
+            }
+        ),
         3 => (campaign(), 1..8_u32)
             .prop_map(|(campaign, number)| CommandDraft::Cancel { campaign, number }),
         2 => (campaign(), 1..8_u32)
@@ -210,9 +214,11 @@ impl CommandDraft {
                 campaign,
                 number,
                 payment,
+                paid_at,
             } => Command::Pay {
                 order: target(campaign).order(number),
                 payment: PaymentRef::new(&format!("p{payment}")).expect("well-formed"),
+                paid_at: paid_at.map(|millis| OPENS.plus_millis(millis)),
             },
             Self::Cancel { campaign, number } => Command::Cancel {
                 order: target(campaign).order(number),

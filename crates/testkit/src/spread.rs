@@ -134,9 +134,14 @@ impl SpreadBook {
                 self.enter(setup);
                 command.clone()
             }
-            Command::Pay { order, payment } => Command::Pay {
+            Command::Pay {
+                order,
+                payment,
+                paid_at,
+            } => Command::Pay {
                 order: self.booked(*order),
                 payment: payment.clone(),
+                paid_at: *paid_at,
             },
             Command::Cancel { order } => Command::Cancel {
                 order: self.booked(*order),

@@ -19,7 +19,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{HeaderMap, Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use jsonwebtoken::{EncodingKey, Header};
-use qiang_core::{ports::Clock, time::Timestamp};
+use qiang_core::{book::Grace, ports::Clock, time::Timestamp};
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_node::{
     Backend, Running, Server,
@@ -54,6 +54,8 @@ pub(crate) struct Service {
     pub(crate) addr: SocketAddr,
     pub(crate) clock: Arc<TestClock>,
     pub(crate) folder: tempfile::TempDir,
+    /// How long orders have for payments that are reported late.
+    grace_ms: i64,
     running: Option<Running>,
 }
 
@@ -65,19 +67,32 @@ impl Service {
     pub(crate) async fn start_with(adjust: impl FnOnce(&mut Config, &mut Backend)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
-        Self::start_in(folder, clock, adjust).await
+        Self::start_in(folder, clock, 0, adjust).await
+    }
+
+    /// Whose orders have so long for payments that are reported late.
+    pub(crate) async fn start_with_grace(ms: i64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(TestClock(AtomicI64::new(START_MS)));
+        Self::start_in(folder, clock, ms, |_, _| ()).await
     }
 
     async fn start_in(
         folder: tempfile::TempDir,
         clock: Arc<TestClock>,
+        grace_ms: i64,
         adjust: impl FnOnce(&mut Config, &mut Backend),
     ) -> Self {
         let mut config = Config::defaults().unwrap();
         config.auth.hs256_secret = Secret::new(SECRET);
         // Tests ask a lot from one address. Those of limits set them.
         config.limits.meter_nobody();
-        let embedded = Embedded::open(&folder.path().join("qiang.db"), clock.clone()).unwrap();
+        let (path, since) = (folder.path().join("qiang.db"), clock.now());
+        let grace = Grace {
+            ms: grace_ms,
+            since,
+        };
+        let embedded = Embedded::open_with(&path, clock.clone(), grace).unwrap();
         let mut backend = Backend::embedded(embedded, clock.clone());
         adjust(&mut config, &mut backend);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -86,6 +101,7 @@ impl Service {
             addr: running.addr(),
             clock,
             folder,
+            grace_ms,
             running: Some(running),
         }
     }
@@ -94,12 +110,19 @@ impl Service {
         self.restart_with(|_, _| ()).await
     }
 
+    /// Stops it, and starts it so much later.
+    pub(crate) async fn restart_after(mut self, ms: i64) -> Self {
+        self.running.take().unwrap().shutdown().await.unwrap();
+        self.clock.advance_ms(ms);
+        Self::start_in(self.folder, self.clock, self.grace_ms, |_, _| ()).await
+    }
+
     pub(crate) async fn restart_with(
         mut self,
         adjust: impl FnOnce(&mut Config, &mut Backend),
     ) -> Self {
         self.running.take().unwrap().shutdown().await.unwrap();
-        Self::start_in(self.folder, self.clock, adjust).await
+        Self::start_in(self.folder, self.clock, self.grace_ms, adjust).await
     }
 
     /// Has all reconcilers run.

@@ -223,7 +223,11 @@ impl World {
 
     pub(crate) fn pay(&self, order: OrderId, payment: &str, expected: PaymentOutcome) {
         let payment = PaymentRef::new(payment).unwrap();
-        match self.submit(Command::Pay { order, payment }) {
+        match self.submit(Command::Pay {
+            order,
+            payment,
+            paid_at: None,
+        }) {
             Ok(Reply::Payment(outcome, _)) => assert_eq!(outcome, expected),
             other => panic!("{other:?}"),
         }

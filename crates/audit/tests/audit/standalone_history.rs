@@ -84,7 +84,14 @@ impl World {
 
     fn pay(&mut self, book: usize, order: OrderId, payment: &str) {
         let payment = PaymentRef::new(payment).unwrap();
-        self.play(book, Command::Pay { order, payment });
+        self.play(
+            book,
+            Command::Pay {
+                order,
+                payment,
+                paid_at: None,
+            },
+        );
     }
 
     fn later(&mut self, millis: i64) {

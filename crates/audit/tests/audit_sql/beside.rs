@@ -298,6 +298,7 @@ pub(super) fn history(world: &World) {
         world.submit(Command::Pay {
             order: orders[0],
             payment,
+            paid_at: None,
         });
         world.submit(Command::Cancel { order: orders[1] });
     }
@@ -313,6 +314,7 @@ pub(super) fn history(world: &World) {
         world.submit(Command::Pay {
             order: orders[2],
             payment,
+            paid_at: None,
         });
     }
     world.close(spread);

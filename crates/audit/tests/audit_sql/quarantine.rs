@@ -28,7 +28,14 @@ fn what_is_set_aside_is_named_and_breaks_nothing_else() {
         }
         for (n, order) in orders.iter().enumerate() {
             let (order, payment) = (*order, PaymentRef::new(&format!("p-{n}")).unwrap());
-            world.play(0, Command::Pay { order, payment });
+            world.play(
+                0,
+                Command::Pay {
+                    order,
+                    payment,
+                    paid_at: None,
+                },
+            );
         }
         // Opened twice, granted six times (places 3 to 8), paid three times. The second share, and the second order.
         let log = world.books[0].logs()[0].to_vec();
@@ -94,7 +101,14 @@ fn what_is_discarded_is_proved() {
         let orders = sales.map(|sale| world.granted(0, sale, "u1"));
         for (n, order) in orders.iter().enumerate() {
             let (order, payment) = (*order, PaymentRef::new(&format!("p-{n}")).unwrap());
-            world.play(0, Command::Pay { order, payment });
+            world.play(
+                0,
+                Command::Pay {
+                    order,
+                    payment,
+                    paid_at: None,
+                },
+            );
         }
         let act = |campaign, action| Command::Act { campaign, action };
         world.play(0, Command::Return { order: orders[0] });

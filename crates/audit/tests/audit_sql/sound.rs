@@ -71,7 +71,14 @@ fn a_ledger_is_read_as_of_one_moment() {
                 for n in users.by_ref().take(BATCH) {
                     let order = world.granted(0, target, &format!("u{n}"));
                     let payment = payment.clone();
-                    world.play(0, Command::Pay { order, payment });
+                    world.play(
+                        0,
+                        Command::Pay {
+                            order,
+                            payment,
+                            paid_at: None,
+                        },
+                    );
                 }
                 assert!(!users.is_empty(), "the audits take for ever");
                 let book = &world.books[0];

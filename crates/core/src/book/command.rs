@@ -5,6 +5,7 @@ use crate::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef, UserId},
     order::OrderStepError,
     outcome::Grant,
+    time::Timestamp,
     words::words,
 };
 
@@ -55,6 +56,8 @@ pub enum Command {
         order: OrderId,
         /// The payment; the same one twice is a replay, another one is owed back.
         payment: PaymentRef,
+        /// When it was made; none: just now. An order whose hold had ended by then expires first.
+        paid_at: Option<Timestamp>,
     },
     /// Give an order's units back.
     Cancel {
@@ -68,7 +71,7 @@ pub enum Command {
         /// What to do.
         action: CampaignAction,
     },
-    /// Do what the time has made due: end windows, close campaigns, expire holds.
+    /// Do what the time has made due: end windows, close campaigns, expire holds whose [`Grace`](super::Grace) is over.
     Tick {
         /// At most about this many events; the reply says whether more is due.
         events_max: usize,

@@ -117,7 +117,7 @@ impl Book {
 
     pub(super) fn tick(&mut self, now: Timestamp, events_max: usize, log: &mut Vec<Entry>) -> bool {
         let enough = log.len() + events_max;
-        while let Some((due, id)) = self.agenda.first().copied() {
+        while let Some((due, id)) = self.agenda.due.first().copied() {
             if due > now {
                 return false;
             }
@@ -141,8 +141,8 @@ impl Book {
             let Some(state) = self.campaigns.get(&id) else {
                 return;
             };
-            match state.oldest_hold() {
-                Some((number, until)) if until <= now => {
+            match state.oldest_hold(self.agenda.grace) {
+                Some((number, expires_at)) if expires_at <= now => {
                     self.record(now, id, Event::Expired { number }, log)
                 }
                 _ => break,
@@ -154,7 +154,7 @@ impl Book {
         if state.phase_at(now) == Phase::Ended && log.len() < enough {
             self.close(now, id, log);
         } else {
-            Self::reschedule(&mut self.agenda, state);
+            self.agenda.reschedule(state);
         }
     }
 }

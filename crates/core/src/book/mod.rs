@@ -33,12 +33,36 @@ use crate::{
     time::Timestamp,
 };
 
+/// How long an order keeps its units after its hold, unpaid: for reports of payments that were made in time and come
+/// late. It is never more than the hold itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Grace {
+    /// Milliseconds after the end of the hold.
+    pub ms: i64,
+    /// No report was taken before this instant: for holds that ended earlier, the time counts from here.
+    pub since: Timestamp,
+}
+
+impl Grace {
+    /// When an order expires whose hold lasts so many milliseconds, up to an instant.
+    #[must_use]
+    pub fn expires_at(self, hold_ms: i64, until: Timestamp) -> Timestamp {
+        until.max(self.since).plus_millis(self.ms.min(hold_ms))
+    }
+}
+
+/// When each campaign next needs a tick.
+#[derive(Debug, Default)]
+struct Agenda {
+    due: BTreeSet<(Timestamp, CampaignId)>,
+    grace: Grace,
+}
+
 /// The state of one partition.
 #[derive(Debug, Default)]
 pub struct Book {
     campaigns: HashMap<CampaignId, State>,
-    /// When each campaign next needs a tick.
-    agenda: BTreeSet<(Timestamp, CampaignId)>,
+    agenda: Agenda,
     head: Seq,
 }
 
@@ -46,6 +70,18 @@ impl Book {
     /// A book in which nothing has happened.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A book in which nothing has happened, and whose orders have so long for payments that are reported late.
+    pub fn with_grace(grace: Grace) -> Self {
+        let mut book = Self::default();
+        book.agenda.grace = grace;
+        book
+    }
+
+    /// How long orders have for payments that are reported late.
+    pub fn grace(&self) -> Grace {
+        self.agenda.grace
     }
 
     /// The last entry that this book has decided or replayed.
@@ -68,7 +104,11 @@ impl Book {
                 self.open(now, setup, log);
                 Ok(Reply::Opened)
             }
-            Command::Pay { order, payment } => self.pay(now, *order, payment, log),
+            Command::Pay {
+                order,
+                payment,
+                paid_at,
+            } => self.pay(now, *order, (payment, *paid_at), log),
             Command::Cancel { order } => self.cancel(now, *order, log).map(Reply::Cancelled),
             Command::Act { campaign, action } => {
                 self.act(now, *campaign, *action, log).map(Reply::Acted)
@@ -133,7 +173,7 @@ impl Book {
                 key: claim.key.clone(),
             },
         });
-        Self::reschedule(&mut self.agenda, state);
+        self.agenda.reschedule(state);
         Ok(Outcome::Granted(grant))
     }
 
@@ -186,13 +226,13 @@ impl Book {
 
     /// When a tick next has something to do.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.agenda.first().map(|(due, _)| *due)
+        self.agenda.due.first().map(|(due, _)| *due)
     }
 
     /// Adds a campaign before its entries are replayed; makes no entry.
     pub fn restore(&mut self, setup: Setup) {
         let mut state = State::new(setup);
-        Self::reschedule(&mut self.agenda, &mut state);
+        self.agenda.reschedule(&mut state);
         self.campaigns.insert(state.campaign.id, state);
     }
 
@@ -203,7 +243,7 @@ impl Book {
         if let Some(state) = self.campaigns.get_mut(&entry.campaign) {
             state.evolve(&entry.event, entry.at);
             state.touched = entry.seq;
-            Self::reschedule(&mut self.agenda, state);
+            self.agenda.reschedule(state);
         }
     }
 
@@ -217,15 +257,17 @@ impl Book {
         self.replay(&entry);
         log.push(entry);
     }
+}
 
-    fn reschedule(agenda: &mut BTreeSet<(Timestamp, CampaignId)>, state: &mut State) {
-        let due = state.next_due();
+impl Agenda {
+    fn reschedule(&mut self, state: &mut State) {
+        let due = state.next_due(self.grace);
         if due != state.due {
             if let Some(before) = state.due {
-                agenda.remove(&(before, state.campaign.id));
+                self.due.remove(&(before, state.campaign.id));
             }
             if let Some(after) = due {
-                agenda.insert((after, state.campaign.id));
+                self.due.insert((after, state.campaign.id));
             }
             state.due = due;
         }

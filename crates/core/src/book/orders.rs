@@ -13,7 +13,7 @@ impl Book {
         &mut self,
         now: Timestamp,
         id: OrderId,
-        payment: &PaymentRef,
+        (payment, paid_at): (&PaymentRef, Option<Timestamp>),
         log: &mut Vec<Entry>,
     ) -> Result<Reply, Refusal> {
         let known = self.campaigns.get(&id.campaign);
@@ -22,6 +22,16 @@ impl Book {
         let outcome = match state.payment(id.number, payment) {
             Some(before) => before,
             None => {
+                let order = view.grant.order.ok_or(Refusal::UnknownOrder)?;
+                // Clocks differ: nothing is paid later than it is reported.
+                let paid_at = paid_at.map_or(now, |paid_at| paid_at.min(now));
+                if order.state == OrderState::Held && paid_at >= order.hold_until {
+                    // The hold was not kept. Its units are the stock's, where the payment may find them.
+                    let event = Event::Expired { number: id.number };
+                    self.record(now, id.campaign, event, log);
+                }
+                let state = self.campaigns.get(&id.campaign);
+                let state = state.ok_or(Refusal::UnknownOrder)?;
                 let outcome = state.decide_payment(id.number, &view.user, now);
                 let (number, payment) = (id.number, payment.clone());
                 let event = match outcome {

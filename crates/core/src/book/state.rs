@@ -5,6 +5,7 @@ mod evolve;
 use std::collections::HashMap;
 
 use super::{
+    Grace,
     command::{Claim, OrderView, PaymentOutcome, Refusal, Setup},
     grants::{Found, Grants, NewGrant, Row},
 };
@@ -288,19 +289,20 @@ impl State {
     }
 
     /// When something is due here without anybody asking: the end of the window, or of the oldest hold.
-    pub(super) fn next_due(&self) -> Option<Timestamp> {
+    pub(super) fn next_due(&self, grace: Grace) -> Option<Timestamp> {
         let end = (self.phase != Phase::Closed).then_some(self.campaign.window.ends_at());
         end.into_iter()
-            .chain(self.oldest_hold().map(|(_, until)| until))
+            .chain(self.oldest_hold(grace).map(|(_, expires_at)| expires_at))
             .min()
     }
 
-    /// The oldest order that is held, and when its hold ends.
-    pub(super) fn oldest_hold(&self) -> Option<(u32, Timestamp)> {
+    /// The oldest order that is held, and when it expires.
+    pub(super) fn oldest_hold(&self, grace: Grace) -> Option<(u32, Timestamp)> {
         let Rules::Sale(sale) = &self.campaign.rules else {
             return None;
         };
         let row = self.grants.get(self.first_held)?;
-        Some((self.first_held, row.granted_at.plus_millis(sale.hold_ms())))
+        let (hold_ms, until) = (sale.hold_ms(), row.granted_at.plus_millis(sale.hold_ms()));
+        Some((self.first_held, grace.expires_at(hold_ms, until)))
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use qiang_core::ports::EngineError;
+use qiang_core::{book::Grace, ports::EngineError};
 
 use super::{PARTITION, Writer};
 use crate::{
@@ -66,7 +66,12 @@ impl Writer {
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
         file::probe(&self.conn, self.clock.now())?;
         let mut refs = Refs::default();
-        let book = rebuild::rebuild(&self.conn, &mut refs)?;
+        // While it was stopped no report of a payment was taken.
+        let grace = Grace {
+            since: self.clock.now(),
+            ..self.shared.book.read().grace()
+        };
+        let book = rebuild::rebuild(&self.conn, &mut refs, grace)?;
         self.refs = refs;
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
         // A commit that failed may have been kept.

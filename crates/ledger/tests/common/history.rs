@@ -51,6 +51,7 @@ impl History {
         let pay = |number: u32, payment: &str| Command::Pay {
             order: sale.order(number),
             payment: PaymentRef::new(payment).unwrap(),
+            paid_at: None,
         };
         for number in 1..=users {
             let name = format!(

@@ -99,6 +99,7 @@ impl RedisConfig {
             retain: Duration::from_millis(self.retain_ms),
             retain_bytes: self.retain_bytes,
             term_grace: Duration::from_millis(self.term_grace_ms),
+            payment_grace: Duration::ZERO,
             clock: None,
         }
     }

@@ -144,7 +144,11 @@ impl Shared {
         let payment = PaymentRef::new(&format!("pay-{n}")).expect("a plain reference");
         let pay = || {
             let payment = payment.clone();
-            self.engine.submit(Command::Pay { order, payment })
+            self.engine.submit(Command::Pay {
+                order,
+                payment,
+                paid_at: None,
+            })
         };
         let reply = self.insist(pay).await;
         let paid = matches!(reply, Reply::Payment(PaymentOutcome::Paid, _));

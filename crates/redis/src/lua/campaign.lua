@@ -97,13 +97,21 @@ local function move(order, sign)
   end
 end
 
+-- How long an order keeps its units behind its hold, for payments that are reported late, and since when reports are
+-- taken. Ticks know it; others may have a tick look too early.
+local grace, since = 0, 0
+
+local function expires_at(order)
+  return math.max(c.starts + order.offset + c.hold, since) + math.min(grace, c.hold)
+end
+
 -- When the order at `first` is due. All before it are not held any more; whether it still is, a tick finds out.
 local function next_due()
   if c.first > c.grants then
     return nil
   end
   local order = order_of(number_of(c.first))
-  return order and c.starts + order.offset + c.hold or now
+  return order and expires_at(order) or now
 end
 
 local function record(event)

@@ -1,7 +1,8 @@
--- Records a payment for an order. During the hold the order becomes paid; after expiry it takes its units again if
--- they are left, else the payment is to be refunded. The same payment again is answered as before.
+-- Records a payment for an order. In time for the hold, the order becomes paid. An order whose hold had ended by then
+-- expires first; after expiry it takes its units again if they are left, else the payment is to be refunded. The same
+-- payment again is answered as before.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment
+-- ARGV[1..6] as in prelude.lua, ARGV[7] the order's number, ARGV[8] the payment, ARGV[9] when it was made; empty: now
 -- Replies: {"ok", (p|r|d) " " order}, {"unknown", ""}
 -- luacheck: read globals c now int answer phase_at order_of text_of put_order buyer_of move step_past record finish
 local order = c.kind == 'sale' and order_of(tonumber(ARGV[7]))
@@ -12,6 +13,13 @@ local field = ARGV[7] .. '\t' .. ARGV[8]
 local outcome = redis.call('HGET', KEYS[10], field)
 if not outcome then
   outcome = 'd'
+  local was_held = order.state == 'h'
+  -- Nothing is paid later than it is reported.
+  if was_held and math.min(tonumber(ARGV[9]) or now, now) >= c.starts + order.offset + c.hold then
+    order.state = 'x'
+    move(order, -1)
+    record('expired ' .. ARGV[7])
+  end
   if order.state == 'h' then
     outcome = 'p'
     order.state = 'p'
@@ -28,7 +36,7 @@ if not outcome then
     order.refunds = order.refunds + 1
   end
   put_order(order)
-  if outcome == 'p' then
+  if was_held then
     step_past(order)
   end
   redis.call('HSET', KEYS[10], field, outcome)

@@ -2,11 +2,14 @@
 -- campaign is open; then the window ends. `first` steps past orders that are not held any more: each once, and so many
 -- a call that no call takes long.
 -- KEYS as in prelude.lua
--- ARGV[1..6] as in prelude.lua, ARGV[7] how many holds expire at most
+-- ARGV[1..6] as in prelude.lua, ARGV[7] how many holds expire at most, ARGV[8] for so many milliseconds behind its hold
+-- an order keeps its units, ARGV[9] no report of a payment was taken before then
 -- Replies: {"ok", events " " (1 if more is due, else 0; 2 if the other parts have to follow the terms)},
 -- {"unknown", ""}, {"busy", ""} while units move elsewhere
 -- luacheck: read globals c now answer put events phase_at orders_from order_in is_held put_order move record close
--- luacheck: read globals finish reschedule
+-- luacheck: read globals finish reschedule expires_at
+-- luacheck: globals grace since
+grace, since = tonumber(ARGV[8]), tonumber(ARGV[9])
 local STEPS_MAX, READ_MAX = 5000, 100
 local most, steps, first = tonumber(ARGV[7]), STEPS_MAX, c.first
 local waits = false
@@ -15,7 +18,7 @@ while not waits and first <= c.grants and steps > 0 and #events < most do
   for n, text in ipairs(texts) do
     if is_held(text) then
       local order = order_in(text, tonumber(numbers[n]))
-      waits = c.starts + order.offset + c.hold > now
+      waits = expires_at(order) > now
       if waits or #events >= most then
         break
       end

@@ -138,7 +138,14 @@ async fn live(harness: &mut Harness) {
     let order = orders[0];
     assert!(
         harness
-            .submit(0, Command::Pay { order, payment })
+            .submit(
+                0,
+                Command::Pay {
+                    order,
+                    payment,
+                    paid_at: None
+                }
+            )
             .await
             .is_ok()
     );

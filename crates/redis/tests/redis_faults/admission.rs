@@ -347,6 +347,7 @@ async fn what_comes_back_is_open_at_once() {
     let pay = Command::Pay {
         order: returned,
         payment,
+        paid_at: None,
     };
     harness.submit(0, pay).await.unwrap();
     let comes_back = [

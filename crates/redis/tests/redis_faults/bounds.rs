@@ -174,6 +174,7 @@ async fn a_payment_and_a_cancellation_look_at_one_order() {
         Command::Pay {
             order: long.first(),
             payment,
+            paid_at: None,
         },
         Command::Cancel { order: last },
     ] {

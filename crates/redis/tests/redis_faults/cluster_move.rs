@@ -65,7 +65,16 @@ async fn moves(spread: bool) {
     for (n, grant) in grants.iter().enumerate().take(40) {
         let order = grant.order_id();
         let payment = PaymentRef::new(&format!("payment-{n}")).unwrap();
-        let paid = harness.submit(n % 2, Command::Pay { order, payment }).await;
+        let paid = harness
+            .submit(
+                n % 2,
+                Command::Pay {
+                    order,
+                    payment,
+                    paid_at: None,
+                },
+            )
+            .await;
         assert!(matches!(paid, Ok(Reply::Payment(..))), "{paid:?}");
         assert!(harness.nodes[n % 2].order(order).await.unwrap().is_some());
     }

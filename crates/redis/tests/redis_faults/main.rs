@@ -21,6 +21,7 @@ mod lost;
 mod maintained;
 mod memory;
 mod network;
+mod payments;
 mod places;
 mod pulls;
 mod reconcile;

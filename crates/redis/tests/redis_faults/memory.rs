@@ -155,7 +155,11 @@ impl Full {
         let payment = PaymentRef::new("payment").unwrap();
         let order = held.order(1);
         for command in [
-            Command::Pay { order, payment },
+            Command::Pay {
+                order,
+                payment,
+                paid_at: None,
+            },
             Command::Cancel {
                 order: held.order(2),
             },

@@ -203,7 +203,14 @@ async fn what_differs_is_counted_by_its_kind() {
             let payment = PaymentRef::new(&format!("payment-{n}")).unwrap();
             let paid = world
                 .harness
-                .submit(0, Command::Pay { order, payment })
+                .submit(
+                    0,
+                    Command::Pay {
+                        order,
+                        payment,
+                        paid_at: None,
+                    },
+                )
                 .await;
             assert!(matches!(paid, Ok(Reply::Payment(..))), "{paid:?}");
         }
@@ -352,7 +359,14 @@ async fn what_is_in_flight_or_just_settled_is_no_difference() {
             let payment = PaymentRef::new(&format!("payment-{n}")).unwrap();
             let done = match n % 3 {
                 0 => node.submit(Command::Cancel { order }).await,
-                _ => node.submit(Command::Pay { order, payment }).await,
+                _ => {
+                    node.submit(Command::Pay {
+                        order,
+                        payment,
+                        paid_at: None,
+                    })
+                    .await
+                }
             };
             // There may be no such order yet.
             drop(done);

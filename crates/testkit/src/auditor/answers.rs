@@ -54,7 +54,7 @@ pub(super) fn check(
 
 fn answer(expected: &ExpectedLedger, command: &Command, reply: &Reply) -> Result<(), String> {
     match (command, reply) {
-        (Command::Pay { order, payment }, Reply::Payment(outcome, view)) => {
+        (Command::Pay { order, payment, .. }, Reply::Payment(outcome, view)) => {
             paid(expected, *order, payment, *outcome, view)
         }
         (Command::Cancel { order }, Reply::Cancelled(view))

@@ -38,7 +38,11 @@ fn sound() -> History {
     for number in 1..9 {
         let payment = PaymentRef::new("p").expect("well-formed");
         let order = orders.order(number);
-        let pay = Command::Pay { order, payment };
+        let pay = Command::Pay {
+            order,
+            payment,
+            paid_at: None,
+        };
         if number % 2 == 0 {
             play(&mut book, OPENS, pay);
         }

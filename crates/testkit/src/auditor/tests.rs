@@ -65,6 +65,7 @@ fn sound() -> History {
     let pay = |number: u32, payment: &str| Command::Pay {
         order: orders.order(number),
         payment: PaymentRef::new(payment).expect("well-formed"),
+        paid_at: None,
     };
     let order = orders.order(2);
     for command in [

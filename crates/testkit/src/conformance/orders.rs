@@ -158,6 +158,7 @@ pub async fn a_thousand_payments_at_once_pay_once<S: Subject>(case: &mut Scenari
     let pay = |n: usize| Command::Pay {
         order,
         payment: PaymentRef::new(&format!("p{}", n % 250)).expect("well-formed"),
+        paid_at: None,
     };
     let replies = case.submit_all((0..1_000).map(pay).collect()).await;
     let paid = |reply: &&Result<Reply, _>| matches!(reply, Ok(Reply::Payment(Paid, _)));
@@ -223,7 +224,13 @@ pub async fn an_unknown_order_is_refused<S: Subject>(case: &mut Scenario<S>) {
     for order in [next, known.order(u32::MAX), unknown.order(1)] {
         assert_eq!(case.try_cancel(order).await, Err(Refusal::UnknownOrder));
         let payment = PaymentRef::new("p").expect("well-formed");
-        let reply = case.submit(Command::Pay { order, payment }).await;
+        let reply = case
+            .submit(Command::Pay {
+                order,
+                payment,
+                paid_at: None,
+            })
+            .await;
         assert_eq!(reply, Err(Refusal::UnknownOrder.into()));
         assert_eq!(case.order(order).await, None);
     }
@@ -238,6 +245,12 @@ pub async fn a_packet_has_no_orders<S: Subject>(case: &mut Scenario<S>) {
     assert_eq!(case.order(order).await, None);
     assert_eq!(case.try_cancel(order).await, Err(Refusal::UnknownOrder));
     let payment = PaymentRef::new("p").expect("well-formed");
-    let reply = case.submit(Command::Pay { order, payment }).await;
+    let reply = case
+        .submit(Command::Pay {
+            order,
+            payment,
+            paid_at: None,
+        })
+        .await;
     assert_eq!(reply, Err(Refusal::UnknownOrder.into()));
 }

@@ -241,8 +241,23 @@ impl<S: Subject> Scenario<S> {
 
     /// Pays an order.
     pub async fn pay(&mut self, order: OrderId, payment: &str) -> (PaymentOutcome, OrderView) {
+        self.pay_at(order, payment, None).await
+    }
+
+    /// Reports a payment that was made then.
+    pub async fn pay_at(
+        &mut self,
+        order: OrderId,
+        payment: &str,
+        paid_at: Option<Timestamp>,
+    ) -> (PaymentOutcome, OrderView) {
         let payment = PaymentRef::new(payment).expect("a payment in a test is well-formed");
-        match self.submit(Command::Pay { order, payment }).await {
+        let pay = Command::Pay {
+            order,
+            payment,
+            paid_at,
+        };
+        match self.submit(pay).await {
             Ok(Reply::Payment(outcome, view)) => (outcome, view),
             other => panic!("a payment was answered {other:?}"),
         }

@@ -18,6 +18,7 @@ enum Step {
         campaign: usize,
         number: u32,
         payment: u8,
+        paid_at: Option<i64>,
     },
     Cancel {
         campaign: usize,
@@ -60,8 +61,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (campaign.clone(), 0_u8..20, 1_u32..4, proptest::option::of(0_u8..4))
             .prop_map(|(campaign, user, quantity, key)| Step::Claim { campaign, user, quantity, key }),
-        4 => (2_usize..4, 1_u32..12, 0_u8..3)
-            .prop_map(|(campaign, number, payment)| Step::Pay { campaign, number, payment }),
+        4 => (2_usize..4, 1_u32..12, 0_u8..3, proptest::option::of(START - HOLD..START + HOLD * 9))
+            .prop_map(|(campaign, number, payment, paid_at)| Step::Pay { campaign, number, payment, paid_at }),
         3 => (2_usize..4, 1_u32..12).prop_map(|(campaign, number)| Step::Cancel { campaign, number }),
         1 => (campaign.clone(), 0..16_u32).prop_map(|(campaign, stock)| Step::SetStock { campaign, stock }),
         1 => (campaign.clone(), proptest::option::of(-HOLD..HOLD * 9), proptest::option::of(0..6_u32), -1..90_i64)
@@ -117,11 +118,12 @@ proptest! {
                     let held: u32 = mine.map(|((_, number), _)| units_kept(&fixture, setup, *number)).sum();
                     prop_assert!(!is_granted || held <= limit, "a user has {held} of {limit}");
                 }
-                Step::Pay { campaign, number, payment } => {
+                Step::Pay { campaign, number, payment, paid_at } => {
                     let order = fixture.order(&setups[campaign], number);
                     let payment = PaymentRef::new(&format!("p{payment}")).unwrap();
-                    let first = fixture.apply(Command::Pay { order, payment: payment.clone() });
-                    let again = fixture.apply(Command::Pay { order, payment });
+                    let pay = Command::Pay { order, payment, paid_at: paid_at.map(at) };
+                    let first = fixture.apply(pay.clone());
+                    let again = fixture.apply(pay);
                     prop_assert_eq!(first, again, "a payment's replay differs");
                 }
                 Step::Cancel { campaign, number } => {

@@ -167,9 +167,23 @@ impl Fixture {
     }
 
     fn pay(&mut self, setup: &Setup, number: u32, payment: &str) -> PaymentOutcome {
-        let order = self.order(setup, number);
-        let payment = PaymentRef::new(payment).unwrap();
-        match self.apply(Command::Pay { order, payment }).unwrap() {
+        self.pay_at(setup, number, payment, None)
+    }
+
+    /// A payment that was made then, and is reported now.
+    fn pay_at(
+        &mut self,
+        setup: &Setup,
+        number: u32,
+        payment: &str,
+        paid_at: Option<i64>,
+    ) -> PaymentOutcome {
+        let pay = Command::Pay {
+            order: self.order(setup, number),
+            payment: PaymentRef::new(payment).unwrap(),
+            paid_at: paid_at.map(at),
+        };
+        match self.apply(pay).unwrap() {
             Reply::Payment(outcome, _) => outcome,
             reply => panic!("a payment was answered {reply:?}"),
         }

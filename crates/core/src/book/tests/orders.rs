@@ -190,3 +190,123 @@ fn a_clock_that_jumps_back_does_not_keep_units_from_returning() {
         assert_eq!(state(&fixture, &setup, number).0, OrderState::Expired);
     }
 }
+
+/// A book whose orders have so long for payments that are reported late.
+fn with_grace(setup: &Setup, ms: i64, since: i64) -> Fixture {
+    let grace = Grace {
+        ms,
+        since: at(since),
+    };
+    let mut fixture = Fixture::with(&[]);
+    (fixture.book, fixture.shadow) = (Book::with_grace(grace), Book::with_grace(grace));
+    fixture.shadow.restore(setup.clone());
+    let open = Command::Open(Box::new(setup.clone()));
+    fixture.apply(open).unwrap();
+    fixture
+}
+
+#[test]
+fn an_order_expires_when_the_grace_behind_its_hold_is_over() {
+    // So much grace, since then: and so long behind the start the order expires.
+    for (ms, since, expires) in [
+        (0, 0, HOLD),
+        (7, 0, HOLD + 7),
+        (7, START + HOLD, HOLD + 7),
+        // The service was down until then, in part or all the time.
+        (7, START + HOLD + 100, HOLD + 107),
+        (0, START + HOLD + 100, HOLD + 100),
+        // No more than the hold itself.
+        (HOLD + 1, 0, 2 * HOLD),
+    ] {
+        let setup = sale(1, 1, 1);
+        let mut fixture = with_grace(&setup, ms, since);
+        fixture.claim(&setup, "a");
+        for (later, expected) in [
+            (expires - 1, OrderState::Held),
+            (expires, OrderState::Expired),
+        ] {
+            fixture.now = START + later;
+            fixture.tick();
+            assert_eq!(state(&fixture, &setup, 1).0, expected, "{ms} {since}");
+        }
+    }
+}
+
+#[test]
+fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
+    use PaymentOutcome::{Paid, RefundDue, Reinstated};
+    let end = START + HOLD;
+    // When it was paid, whether the sale is over by then, and what comes of it, in the grace.
+    for (paid_at, closed, expected) in [
+        (Some(end - 1), false, Paid),
+        (Some(end - 1), true, Paid),
+        (Some(end), false, Reinstated),
+        (Some(end), true, RefundDue),
+        // Who does not say when has paid just now.
+        (None, false, Reinstated),
+        (None, true, RefundDue),
+        // The other clock is ahead.
+        (Some(end + 1_000), false, Reinstated),
+    ] {
+        let setup = sale(1, 1, 1);
+        let mut fixture = with_grace(&setup, 50, 0);
+        fixture.claim(&setup, "a");
+        if closed {
+            fixture.act(&setup, CampaignAction::Close).unwrap();
+        }
+        fixture.now = end + 49;
+        fixture.tick();
+        for _ in 0..2 {
+            let outcome = fixture.pay_at(&setup, 1, "p", paid_at);
+            assert_eq!(outcome, expected, "{paid_at:?} {closed}");
+        }
+        // Reported again, it is the payment that it was, whenever it is said to have been made.
+        for again in [None, Some(START), Some(end + 1)] {
+            assert_eq!(fixture.pay_at(&setup, 1, "p", again), expected);
+        }
+        let (paid, owed) = match expected {
+            RefundDue => (OrderState::Expired, 1),
+            _ => (OrderState::Paid, 0),
+        };
+        assert_eq!(state(&fixture, &setup, 1), (paid, owed));
+        fixture.now += 1_000;
+        fixture.tick();
+        assert_eq!(state(&fixture, &setup, 1), (paid, owed));
+    }
+}
+
+#[test]
+fn a_payment_in_time_whose_report_comes_behind_the_grace_finds_its_units_or_is_owed_back() {
+    for (taken, expected) in [
+        (false, PaymentOutcome::Reinstated),
+        (true, PaymentOutcome::RefundDue),
+    ] {
+        let setup = sale(1, 1, 1);
+        let mut fixture = with_grace(&setup, 50, 0);
+        fixture.claim(&setup, "a");
+        fixture.now = START + HOLD + 49;
+        fixture.tick();
+        assert_eq!(
+            fixture.claim(&setup, "b"),
+            Outcome::SoldOut { remaining: 0 },
+            "the units are kept"
+        );
+        fixture.now += 1;
+        fixture.tick();
+        if taken {
+            assert!(matches!(fixture.claim(&setup, "b"), Outcome::Granted(_)));
+        }
+        let outcome = fixture.pay_at(&setup, 1, "p", Some(START + 1));
+        assert_eq!(outcome, expected);
+    }
+}
+
+#[test]
+fn a_clock_that_is_ahead_ends_no_hold() {
+    let setup = sale(1, 1, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    fixture.claim(&setup, "a");
+    fixture.now = START + HOLD - 1;
+    let outcome = fixture.pay_at(&setup, 1, "p", Some(START + HOLD));
+    assert_eq!(outcome, PaymentOutcome::Paid);
+}

@@ -98,7 +98,15 @@ fn history(setup: &Setup, steps: &[Step]) -> Vec<Entry> {
             Step::Pay { number } => {
                 let payment = PaymentRef::new(&format!("p{now}")).unwrap();
                 let order = order(*number);
-                drop(book.apply(at(now), &Command::Pay { order, payment }, &mut log));
+                drop(book.apply(
+                    at(now),
+                    &Command::Pay {
+                        order,
+                        payment,
+                        paid_at: None,
+                    },
+                    &mut log,
+                ));
             }
             Step::Cancel { number } => {
                 let order = order(*number);

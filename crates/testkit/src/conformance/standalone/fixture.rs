@@ -126,7 +126,11 @@ impl<L: LedgerSubject> Fixture<L> {
     /// Pays an order.
     pub fn pay(&mut self, order: OrderId, payment: &str) {
         let payment = PaymentRef::new(payment).expect("a payment in a test is well-formed");
-        self.play(Command::Pay { order, payment });
+        self.play(Command::Pay {
+            order,
+            payment,
+            paid_at: None,
+        });
     }
 
     /// Cancels an order.

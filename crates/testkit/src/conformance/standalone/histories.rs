@@ -73,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
                 campaign,
                 number,
                 payment,
+                paid_at: None,
             })),
         5 => (2..4_usize, 1..=20_u32).prop_map(|(campaign, number)| {
             Step::Command(CommandDraft::Cancel { campaign, number })
