@@ -34,9 +34,10 @@ const NEEDS: &str = "
     postgresql | initdb postgres | tests of the ledger
     mariadb-server-core | mariadb-install-db mariadbd | tests of the ledger
     mariadb-client-core | my_print_defaults | tests of the ledger: mariadb-install-db calls it
-    mariadb-client | mariadb-dump | tests that set a ledger back to an earlier moment
+    mariadb-client | mariadb-dump | tests that back a ledger up, and set it back to an earlier moment
     rabbitmq-server | rabbitmq-server | tests of the broker
     nginx-light | nginx | tests of deploy/nginx.conf
+    systemd | systemd-analyze | tests of deploy/systemd
     prometheus | promtool | tests of the alarms
     curl | curl | tests of docs/API.md
     openssl | openssl | the same

@@ -305,11 +305,9 @@ impl PaymentsConfig {
     /// # Errors
     /// [`UsageError`] that names the key and says what can be meant.
     pub fn check(&self) -> Result<(), UsageError> {
-        if self.grace_ms > GRACE_MS_MAX {
-            let text = format!("payments.grace_ms is at most {GRACE_MS_MAX}");
-            return Err(UsageError::new(text));
-        }
-        Ok(())
+        let text = format!("payments.grace_ms is at most {GRACE_MS_MAX}");
+        let fits = self.grace_ms <= GRACE_MS_MAX;
+        fits.then_some(()).ok_or_else(|| UsageError::new(text))
     }
 }
 

@@ -57,8 +57,8 @@ pub(crate) struct PaymentRequest {
     reference: Text<PaymentRef>,
     /// What was paid: the order's price.
     amount: MoneyBody,
-    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when it
-    /// is reported a little later. Without it the payment was made just now.
+    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
+    /// it is reported a little later. Without it the payment was made just now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<When>,
@@ -78,8 +78,8 @@ pub(crate) struct Paid {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Payment)]
 pub(crate) struct PaymentBody {
-    /// paid; reinstated: the hold was over and the units could be had again; refund_due: it buys nothing any more and is
-    /// owed back.
+    /// paid; reinstated: the hold was over and the units could be had again; refund_due: it buys nothing any more and
+    /// is owed back.
     outcome: &'static str,
     order: OrderBody,
 }

@@ -39,8 +39,8 @@ pub(crate) struct PaymentReport {
     reference: Text<PaymentRef>,
     /// What was paid: the order's price.
     amount: MoneyBody,
-    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when it
-    /// is reported a little later. Without it the payment was made just now.
+    /// When it was paid, by the payment service's clock: what was paid in time for the hold pays the order, also when
+    /// it is reported a little later. Without it the payment was made just now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
     paid_at: Option<When>,

@@ -202,8 +202,8 @@ impl Node {
     }
 
     /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A
-    /// clock that was set back takes it along. Tells whether there is more. A campaign that fails holds up no other: the
-    /// first error is returned at the end.
+    /// clock that was set back takes it along. Tells whether there is more. A campaign that fails holds up no other:
+    /// the first error is returned at the end.
     pub(crate) async fn tick(
         &self,
         partition: PartitionId,

@@ -4,13 +4,17 @@
 
 mod admin;
 mod audience;
+mod backup;
 #[path = "../common/mod.rs"]
 mod common;
 mod control;
+mod crowd;
+mod deploy;
 mod failures;
 mod keys;
 mod maintenance;
 mod program;
 mod signals;
 mod start;
+mod upgrade;
 mod worker;
