@@ -16,15 +16,11 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{Call, Params},
-    paging::with_link,
+    paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody},
     request_id::{RequestId, current_trace},
     wire::{Text, When},
 };
-
-/// Actions on a page.
-const PAGE_DEFAULT: u32 = 100;
-const PAGE_MAX: u32 = 1_000;
 
 impl App {
     /// What a caller asks for in the request that is being answered. `detail` is an object.
@@ -147,18 +143,12 @@ pub(crate) async fn list(
     Params(list): Params<List>,
 ) -> Result<Response, Problem> {
     caller.require(Scope::ReadAny)?;
-    let limit = list.limit.unwrap_or(PAGE_DEFAULT);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
-    }
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let ledger = &app.ports.ledger;
     let after = list.after.map(|after| after.0);
     // One more shows whether there is another page.
     let mut actions = ledger.actions(&list.subject, after, limit + 1).await?;
-    let is_last = actions.len() <= limit as usize;
-    actions.truncate(limit as usize);
-    let last = actions.last().filter(|_| !is_last);
-    let next = last.map(|action| Text(action.id));
+    let next = cut(&mut actions, limit, |action| Text(action.id));
     let actions = actions.into_iter().map(ActionBody::new).collect();
     Ok(with_link(&uri, next, Json(ActionsBody { actions, next })))
 }

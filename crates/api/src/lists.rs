@@ -15,7 +15,7 @@ use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::Params,
-    paging::with_link,
+    paging::{cut, limit, with_link},
     problem::{Problem, ProblemBody},
     red_packets::ListedRedPacket,
     sales::SaleBody,
@@ -132,10 +132,7 @@ async fn records(
     list: List,
     kind: CampaignKind,
 ) -> Result<(Vec<CampaignRecord>, PageBody), Problem> {
-    let limit = list.limit.unwrap_or(PAGE_DEFAULT);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
-    }
+    let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let phase = list.phase.as_deref().map(|name| {
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
         Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown))
@@ -161,9 +158,6 @@ async fn records(
         limit: limit + 1,
     };
     let mut records = app.ports.ledger.list(&query).await?;
-    let is_last = records.len() <= limit as usize;
-    records.truncate(limit as usize);
-    let last = records.last().filter(|_| !is_last);
-    let next = last.map(|record| Text(record.campaign.id));
+    let next = cut(&mut records, limit, |record| Text(record.campaign.id));
     Ok((records, PageBody { next, settled }))
 }

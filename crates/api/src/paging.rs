@@ -1,4 +1,4 @@
-//! Where the next page of a list is.
+//! Pages of lists: how long they are, and where the next one is.
 
 use std::fmt;
 
@@ -7,7 +7,44 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::wire::Text;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::{problem::Problem, wire::Text};
+
+/// Items on a page of what is not large.
+pub(crate) const PAGE_DEFAULT: u32 = 100;
+pub(crate) const PAGE_MAX: u32 = 1_000;
+
+/// Which page of the grants of a campaign.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct NumberPage {
+    /// Those with numbers above this: `next` of the page before.
+    #[serde(default)]
+    pub(crate) after: u32,
+    /// At most this many; default 100, at most 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(crate) limit: Option<u32>,
+}
+
+/// How many items a page has: what was asked for, or the default.
+pub(crate) fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
+    let limit = asked.unwrap_or(default);
+    match (1..=max).contains(&limit) {
+        true => Ok(limit),
+        false => Err(Problem::bad_request(format!("a limit is 1 to {max}"))),
+    }
+}
+
+/// Cuts what was read, one item more than the page has, to the page; returns where the next one begins, if there is
+/// another.
+pub(crate) fn cut<T, C>(items: &mut Vec<T>, limit: u32, place: impl Fn(&T) -> C) -> Option<C> {
+    let is_last = items.len() <= limit as usize;
+    items.truncate(limit as usize);
+    items.last().filter(|_| !is_last).map(place)
+}
 
 /// Adds where the next page is: the same request, from there on (RFC 8288).
 pub(crate) fn with_link<T: fmt::Display>(

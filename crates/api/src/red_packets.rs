@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{StatusCode, Uri},
+    response::Response,
+};
 use qiang_core::{
     campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally},
     id::CampaignId,
@@ -11,7 +16,7 @@ use qiang_core::{
     split::{RuleName, Seed, Split, SplitRule, commit},
 };
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::{
     app::App,
@@ -19,14 +24,11 @@ use crate::{
     auth::{Caller, Scope},
     create::Draft,
     extract::{self, Key, Param, Params},
+    paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{self, RequirementList},
     wire::{self, Location, MoneyBody, StateBody, Text, When},
 };
-
-/// Claims on a page.
-const PAGE_DEFAULT: u32 = 100;
-const PAGE_MAX: u32 = 1_000;
 
 /// A red packet to send.
 #[derive(Serialize, Deserialize, ToSchema)]
@@ -239,19 +241,6 @@ impl ListedRedPacket {
     }
 }
 
-/// Which page of claims.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Page {
-    /// Claims with numbers above this.
-    #[serde(default)]
-    after: u32,
-    /// At most this many; default 100, at most 1000.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-}
-
 /// Who got what, in the order of the grants.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Shares)]
@@ -367,19 +356,17 @@ pub(crate) async fn get(
 /// Who got what.
 #[utoipa::path(get, path = "/v1/red-packets/{id}/claims", tag = "red packets",
     operation_id = "listShares", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("id" = String, Path, description = "The red packet's id"), Page),
+    params(("id" = String, Path, description = "The red packet's id"), NumberPage),
     responses((status = 200, body = SharesBody), (status = 403, description = "`draws-hidden`", body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
-    Params(page): Params<Page>,
-) -> Result<Json<SharesBody>, Problem> {
-    let limit = page.limit.unwrap_or(PAGE_DEFAULT);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
-    }
+    uri: Uri,
+    Params(page): Params<NumberPage>,
+) -> Result<Response, Problem> {
+    let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -395,15 +382,14 @@ pub(crate) async fn list(
     // One more than the page has tells whether there is another page.
     let ledger = &app.ports.ledger;
     let mut grants = ledger.grants(id, page.after, limit + 1).await?;
-    let is_last = grants.len() <= limit as usize;
-    grants.truncate(limit as usize);
-    let next = grants.last().filter(|_| !is_last).map(|last| last.number);
+    let next = cut(&mut grants, limit, |last| last.number);
     let claims = grants
         .into_iter()
         .map(|grant| ShareBody::new(grant, meta.currency));
-    Ok(Json(SharesBody {
+    let body = SharesBody {
         claims: claims.collect(),
         next,
         settled,
-    }))
+    };
+    Ok(with_link(&uri, next.map(Text), Json(body)))
 }

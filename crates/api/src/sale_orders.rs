@@ -9,34 +9,17 @@ use qiang_core::{
     money::Currency,
     ports::GrantRecord,
 };
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     app::App,
     auth::{Caller, Scope},
     extract::{Param, Params},
-    paging::with_link,
+    paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     wire::{MoneyBody, Text, When},
 };
-
-/// Orders on a page.
-const PAGE_DEFAULT: u32 = 100;
-const PAGE_MAX: u32 = 1_000;
-
-/// Which page of orders.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Page {
-    /// Orders with numbers above this: `next` of the page before.
-    #[serde(default)]
-    after: u32,
-    /// At most this many; default 100, at most 1000.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<u32>,
-}
 
 /// The orders of a sale, in the order of their numbers.
 #[derive(Debug, Serialize, ToSchema)]
@@ -86,7 +69,7 @@ impl ListedOrder {
 /// The orders of a sale and where they stand. The seller sees those of the own sales.
 #[utoipa::path(get, path = "/v1/sales/{id}/orders", tag = "orders",
     operation_id = "listOrders", security(("bearer" = []), ("bearer" = ["read:any"])),
-    params(("id" = String, Path, description = "The sale's id"), Page),
+    params(("id" = String, Path, description = "The sale's id"), NumberPage),
     responses((status = 200, body = OrdersBody), (status = 403, body = ProblemBody),
         (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn list(
@@ -94,12 +77,9 @@ pub(crate) async fn list(
     caller: Caller,
     uri: Uri,
     Param(id): Param<CampaignId>,
-    Params(page): Params<Page>,
+    Params(page): Params<NumberPage>,
 ) -> Result<Response, Problem> {
-    let limit = page.limit.unwrap_or(PAGE_DEFAULT);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::bad_request(format!("a limit is 1 to {PAGE_MAX}")));
-    }
+    let limit = limit(page.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let Some(meta) = app.meta(id).await? else {
         return Err(app.missing(id).await);
     };
@@ -112,9 +92,7 @@ pub(crate) async fn list(
     let settled = app.settled().await?;
     // One more than the page has tells whether there is another page.
     let mut grants = app.ports.ledger.grants(id, page.after, limit + 1).await?;
-    let is_last = grants.len() <= limit as usize;
-    grants.truncate(limit as usize);
-    let next = grants.last().filter(|_| !is_last).map(|last| last.number);
+    let next = cut(&mut grants, limit, |last| last.number);
     let orders = grants.into_iter();
     let orders = orders.map(|grant| ListedOrder::new(id, grant, meta.currency));
     let body = OrdersBody {
