@@ -44,6 +44,10 @@ NUMBERS = st.integers(1, 2**32 - 1)
 ORDER_IDS = st.sampled_from(ORDERS) | st.builds("{}-{}".format, CAMPAIGN_IDS, NUMBERS)
 schemathesis.openapi.format("uuid", CAMPAIGN_IDS)
 schemathesis.openapi.format("order-id", ORDER_IDS)
+MILLIS = st.integers(0, 2**44)
+SOURCES, NUMBERED = st.integers(-1, 65_535), st.integers(0, 2**44)
+schemathesis.openapi.format("order-place", st.builds("{}.{}".format, MILLIS, ORDER_IDS))
+schemathesis.openapi.format("posting-place", st.builds("{}.{}.{}".format, MILLIS, SOURCES, NUMBERED))
 schemathesis.openapi.format("iso-4217", st.sampled_from(["CNY", "USD", "JPY"]))
 
 

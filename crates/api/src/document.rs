@@ -98,7 +98,9 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
             json!({"type": "string", "format": "order-id", "pattern": schemas::ORDER_ID})
         }
         "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID}),
-        "user" => json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128}),
+        "user" | "reference" => {
+            json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128})
+        }
         "slug" => {
             let slugs: Vec<_> = ProblemKind::ALL.iter().map(|kind| kind.slug()).collect();
             json!({"type": "string", "enum": slugs})
@@ -108,7 +110,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
             if let Some(value_type) = schema["type"].get(0) {
                 schema["type"] = value_type.clone();
             }
-            schemas::complete_property("", &name, schema);
+            schemas::complete_property(schemas::QUERY, &name, schema);
             return;
         }
     };
@@ -120,6 +122,7 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         KEY => json!(examples::KEY),
         TICKET => json!(examples::TICKET),
         "slug" => json!("sold-out"),
+        "reference" => json!(examples::PAYMENT),
         _ => json!(examples::USER),
     };
 }

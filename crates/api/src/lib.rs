@@ -25,6 +25,7 @@ mod failures;
 mod fingerprint;
 mod gauges;
 mod health;
+mod histories;
 mod invitation;
 mod limits;
 mod lists;

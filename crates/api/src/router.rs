@@ -24,7 +24,7 @@ use crate::{
     document::complete,
     events,
     health::{self, Operation},
-    invitation, lists, orders, pages, payments, payouts, places,
+    histories, invitation, lists, orders, pages, payments, payouts, places,
     problem::{Problem, ProblemKind},
     profile, red_packets, sale_orders, sales, session, tickets, webhooks,
 };
@@ -89,6 +89,11 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(orders::cancel))
         .routes(routes!(orders::take_back))
         .routes(routes!(accounts::account))
+        .routes(routes!(histories::claims))
+        .routes(routes!(histories::orders))
+        .routes(routes!(histories::postings))
+        .routes(routes!(histories::deposit))
+        .routes(routes!(histories::payment))
         .routes(routes!(accounts::deposit))
         .routes(routes!(payouts::reverse))
         .routes(routes!(payouts::withdraw))

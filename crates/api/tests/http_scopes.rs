@@ -120,7 +120,7 @@ fn suffices(held: &str, needed: &str) -> bool {
 struct Things {
     packets: [String; 2],
     sales: [String; 2],
-    /// `sam`'s; of `sam`'s sale; somebody's of somebody.
+    /// `sam`'s; of `sam`'s sale; somebody's of somebody. Each was paid by a payment of the same name.
     orders: [String; 3],
     deposits: [String; 2],
 }
@@ -154,14 +154,21 @@ impl Things {
             let order = service.act(&path, &service.token(buyer, "claim")).await;
             order.text("order")
         };
+        let orders = [
+            order("sam", &sales[1]).await,
+            order("ann", &sales[0]).await,
+            order("ann", &sales[1]).await,
+        ];
+        for order in &orders {
+            let path = format!("/v1/orders/{order}/payment");
+            let paid = common::paid(order, 10_000);
+            let paid = service.post(&path, &service.operator(), paid).await;
+            assert_eq!(paid.status, 200);
+        }
         Self {
             deposits: [deposit("sam").await, deposit("tom").await],
             packets: [packet("sam").await, packet("tom").await],
-            orders: [
-                order("sam", &sales[1]).await,
-                order("ann", &sales[0]).await,
-                order("ann", &sales[1]).await,
-            ],
+            orders,
             sales,
         }
     }
@@ -184,6 +191,10 @@ impl Things {
             }
             false => String::new(),
         };
+        let reference = match whose {
+            "order of an own sale" => &self.orders[1],
+            _ => &self.orders[2 * others],
+        };
         let id = match whose {
             _ if !webhook.is_empty() => &webhook,
             "order of an own sale" => &self.orders[1],
@@ -193,6 +204,7 @@ impl Things {
             _ => &self.packets[others],
         };
         let mut path = path.replace("{id}", id).replace("{user}", user);
+        path = path.replace("{reference}", reference);
         path = path.replace("{slug}", "sold-out");
         let body = &spec["requestBody"]["content"]["application/json"]["example"];
         let mut body = Some(body.clone()).filter(|body| !body.is_null());

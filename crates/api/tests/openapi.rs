@@ -76,6 +76,7 @@ impl Operation {
             _ => &ids.packet,
         };
         let path = self.path.replace("{id}", id).replace("{user}", "sam");
+        let path = path.replace("{reference}", "paid-before");
         let mut path = path.replace("{slug}", "sold-out");
         if path == "/v1/actions" {
             path += "?subject=sam";
@@ -150,6 +151,11 @@ async fn ids(service: &Service) -> Ids {
     let path = format!("/v1/sales/{sale}/orders");
     let claim = service.token("sam", "claim");
     let order = service.act(&path, &claim).await.text("order");
+    let other = service.act(&path, &service.token("ann", "claim")).await;
+    let other = format!("/v1/orders/{}/payment", other.text("order"));
+    let payment = common::paid("paid-before", 10_000);
+    let paid = service.post(&other, &service.operator(), payment).await;
+    assert_eq!(paid.status, 200);
     let by_invitation = |body: &mut Value| body["audience"] = json!({"invitation": true});
     let in_line = |body: &mut Value| body["waiting_room"] = json!(true);
     let line = service.red_packet(9, in_line).await;

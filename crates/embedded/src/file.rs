@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::StoreError;
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -31,6 +31,7 @@ const MIGRATIONS: [&str; 17] = [
     include_str!("../migrations/0015_actions.sql"),
     include_str!("../migrations/0016_keys_purged.sql"),
     include_str!("../migrations/0017_webhooks.sql"),
+    include_str!("../migrations/0018_histories.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod file;
 mod gate_counters;
+mod history_host;
 mod key_host;
 mod ledger;
 mod ledger_host;

@@ -11,6 +11,7 @@ use qiang_core::{
 use crate::{
     Embedded, PARTITION,
     account_host::impl_accounts,
+    history_host::impl_history,
     key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     log,
@@ -27,6 +28,7 @@ impl_accounts!(Embedded);
 impl_keys!(Embedded);
 impl_payouts!(Embedded);
 impl_webhooks!(Embedded);
+impl_history!(Embedded);
 
 impl SqliteLedgerHost for Embedded {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

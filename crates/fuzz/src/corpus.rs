@@ -21,7 +21,7 @@ const NO_CAMPAIGN: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80";
 pub(crate) struct Operation {
     /// In capitals.
     pub(crate) method: String,
-    /// With `{id}`, `{user}` or `{slug}` where it has one.
+    /// With `{id}`, `{user}`, `{reference}` or `{slug}` where it has one.
     pub(crate) path: String,
     /// The names of what may stand behind `?`.
     pub(crate) query: Vec<String>,
@@ -130,6 +130,7 @@ impl Corpus {
         let user = USERS.choose(random).copied().unwrap_or_default();
         path.replace("{id}", id)
             .replace("{user}", user)
+            .replace("{reference}", "pay-1")
             .replace("{slug}", "sold-out")
     }
 }

@@ -14,6 +14,7 @@ mod campaigns;
 mod dialect;
 mod discards;
 mod error;
+mod histories;
 mod keys;
 mod listing;
 mod mysql;

@@ -10,6 +10,7 @@ pub(super) const ORDER: &str = "01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3";
 pub(super) const KEY: &str = "9f2c61d0-first-try";
 pub(super) const TICKET: &str = "AZMsB45aejyfHit8XU5vgAAAAZMsB5cQ";
 pub(super) const USER: &str = "alice";
+pub(super) const PAYMENT: &str = "pay-8f3a";
 pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 
 /// Examples of one schema's properties. What may be null is left out of examples unless it is here.
@@ -40,7 +41,7 @@ fn of_any(property: &str) -> Option<Value> {
         "ticket" | "nonce" => json!(TICKET),
         "invitation" => json!("1795348800000.U2lnbmVkIGJ5IHRoZSBjYW1wYWlnbidzIG93biBrZXk"),
         "order" => json!(ORDER),
-        "reference" => json!("pay-8f3a"),
+        "reference" => json!(PAYMENT),
         "commitment" => json!(hash),
         "phase" => json!("live"),
         "ack" => json!("fsync"),

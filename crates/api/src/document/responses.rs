@@ -304,13 +304,7 @@ fn headers_of(path: &str, operation: &Value, status: StatusCode, kinds: &[Proble
             add("Location", "Created");
         }
         StatusCode::OK if path.ends_with("/place") => add("Retry-After", "AskAgain"),
-        StatusCode::OK
-            if ["listSales", "listRedPackets", "listActions"]
-                .iter()
-                .any(|id| operation["operationId"] == *id) =>
-        {
-            add("Link", "NextPage");
-        }
+        StatusCode::OK if has_parameter(operation, "after") => add("Link", "NextPage"),
         StatusCode::TOO_MANY_REQUESTS => {
             add("Retry-After", "RetryAfter");
             add("RateLimit", "RateLimit");

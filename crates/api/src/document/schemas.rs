@@ -7,7 +7,7 @@ use qiang_core::{
     money::AMOUNT_MINOR_MAX,
     order::OrderState,
     outcome::Outcome,
-    ports::ActionKind,
+    ports::{ActionKind, PostingKind, UserAccount},
     split::RuleName,
     webhook::{EventType, Progress},
 };
@@ -24,12 +24,24 @@ pub(super) const CAMPAIGN_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$";
 pub(super) const ORDER_ID: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,9}$";
+/// Where a page of a user's orders, or postings, begins.
+const ORDER_PLACE: &str = concat!(
+    r"^(0|[1-9][0-9]{0,14})\.",
+    "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,8}$"
+);
+const POSTING_PLACE: &str = r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})$";
+/// What stands for a schema where a parameter is meant.
+pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
-const WORDS: [(&str, &str, &str); 16] = [
+const WORDS: [(&str, &str, &str); 20] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
+    ("Posting", "account", "UserAccount"),
+    ("Posting", "kind", "PostingKind"),
+    (QUERY, "kind", "PostingKind"),
+    ("PaymentRecord", "outcome", "PaymentOutcome"),
     ("", "phase", "Phase"),
     ("", "ack", "AckLevel"),
     ("", "rule", "SplitRuleName"),
@@ -47,7 +59,7 @@ const WORDS: [(&str, &str, &str); 16] = [
 ];
 
 /// The enums: their names, what they are, and their words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 14] {
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 16] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
     }
@@ -93,6 +105,16 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 14] {
             "ActionKind",
             "What somebody did to money or to a campaign.",
             all(ActionKind::ALL, ActionKind::name),
+        ),
+        (
+            "PostingKind",
+            "Why money moved.",
+            all(PostingKind::ALL, PostingKind::name),
+        ),
+        (
+            "UserAccount",
+            "Which of a user's two accounts in a currency: what can be spent, or what is owed back.",
+            all(UserAccount::ALL, UserAccount::name),
         ),
         (
             "PlaceState",
@@ -168,7 +190,7 @@ fn complete_properties(schema: &str, value: &mut Value) {
     }
 }
 
-/// A property of a schema, or a parameter: then no schema has a name.
+/// A property of a schema, or a parameter: then the schema is [`QUERY`].
 pub(super) fn complete_property(schema: &str, property: &str, value: &mut Value) {
     complete_number(value);
     if let Some(words) = words_of(schema, property) {
@@ -205,6 +227,8 @@ fn is_text(value: &Value) -> bool {
 }
 
 fn complete_text(property: &str, text: &mut Map<String, Value>) {
+    let format = text.get("format").and_then(Value::as_str);
+    let format = format.map(str::to_owned);
     let mut set = |key: &str, value: Value| {
         text.entry(key).or_insert(value);
     };
@@ -221,10 +245,14 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
             set("pattern", json!("^[A-Z]{3}$"));
         }
         "order" => set("pattern", json!(ORDER_ID)),
-        "after" => {
-            set("format", json!("uuid"));
-            set("pattern", json!(CAMPAIGN_ID));
-        }
+        "after" => match format.as_deref() {
+            Some("order-place") => set("pattern", json!(ORDER_PLACE)),
+            Some("posting-place") => set("pattern", json!(POSTING_PLACE)),
+            _ => {
+                set("format", json!("uuid"));
+                set("pattern", json!(CAMPAIGN_ID));
+            }
+        },
         "commitment" | "seed" => set("pattern", json!(HASH)),
         "title" if text.contains_key("maxLength") => {
             text.insert("minLength".to_owned(), json!(1));

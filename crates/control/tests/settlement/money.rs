@@ -1,14 +1,15 @@
-//! What settlement asks of no ledger: accounts, payouts, actions, keys.
+//! What settlement asks of no ledger: accounts, payouts, histories, actions, keys.
 
 use async_trait::async_trait;
 use qiang_core::{
     book::Setup,
     campaign::Details,
-    id::{OrderId, UserId},
+    id::{OrderId, PaymentRef, UserId},
     money::Money,
     ports::{
-        AccountStore, Action, ActionStore, Balance, KeyBinding, KeyStore, KeyUse, LedgerError,
-        Owed, PaidOut, Payout, PayoutStore,
+        AccountStore, Action, ActionStore, Balance, DepositRecord, HistoryStore, KeyBinding,
+        KeyStore, KeyUse, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord, Payout,
+        PayoutStore, Posting, PostingQuery, UserOrder,
     },
     time::Timestamp,
 };
@@ -40,6 +41,25 @@ impl PayoutStore for FakeLedger {
     }
 
     async fn owed(&self, _: OrderId) -> Result<Option<Owed>, LedgerError> {
+        Err(broken())
+    }
+}
+
+#[async_trait]
+impl HistoryStore for FakeLedger {
+    async fn orders_of(&self, _: &OrderQuery) -> Result<Vec<UserOrder>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn postings_of(&self, _: &PostingQuery) -> Result<Vec<Posting>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn deposit_of(&self, _: Uuid) -> Result<Option<DepositRecord>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn payment_of(&self, _: &PaymentRef) -> Result<Option<PaymentRecord>, LedgerError> {
         Err(broken())
     }
 }

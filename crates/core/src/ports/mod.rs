@@ -3,6 +3,7 @@
 mod action;
 mod audience;
 mod engine;
+mod history;
 mod key;
 mod ledger;
 mod log;
@@ -20,6 +21,10 @@ pub use self::{
     action::{Action, ActionKind},
     audience::AudienceStore,
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
+    history::{
+        DepositRecord, HistoryStore, OrderPlace, OrderQuery, PaymentRecord, PlaceError, Posting,
+        PostingKind, PostingPlace, PostingQuery, UserAccount, UserOrder,
+    },
     key::{KeyBinding, KeyStore, KeyUse, setup_under},
     ledger::{
         AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,

@@ -1,7 +1,7 @@
 //! All of a ledger.
 
 use super::{
-    AccountStore, ActionStore, AudienceStore, CampaignStore, KeyStore, PayoutStore,
+    AccountStore, ActionStore, AudienceStore, CampaignStore, HistoryStore, KeyStore, PayoutStore,
     QuarantineStore, ReconcileStore, RepairStore, SettlementStore, WaitingRoomStore, WebhookStore,
 };
 
@@ -10,6 +10,7 @@ pub trait Ledger:
     KeyStore
     + AccountStore
     + PayoutStore
+    + HistoryStore
     + ActionStore
     + CampaignStore
     + SettlementStore
@@ -26,6 +27,7 @@ impl<T> Ledger for T where
     T: KeyStore
         + AccountStore
         + PayoutStore
+        + HistoryStore
         + ActionStore
         + CampaignStore
         + SettlementStore

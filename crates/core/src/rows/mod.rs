@@ -4,6 +4,7 @@
 mod account;
 mod action;
 mod campaign;
+mod history;
 mod payout;
 mod quarantine;
 mod repair;
@@ -16,6 +17,10 @@ pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     action::{ActionColumns, action_of},
     campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
+    history::{
+        DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
+        posting_of, user_account_of, user_order_of,
+    },
     payout::{OwedColumns, PaidOutColumns, Spend, owed_of, paid_out_of},
     quarantine::{
         DiscardState, QuarantineRow, discarded_orders, entry_of, like_grant, with_discarded,

@@ -10,6 +10,7 @@ use qiang_core::{
 use super::SqliteLedger;
 use crate::{
     account_host::impl_accounts,
+    history_host::impl_history,
     key_host::impl_keys,
     ledger_host::{SqliteLedgerHost, impl_ledger},
     payout_host::impl_payouts,
@@ -24,6 +25,7 @@ impl_accounts!(SqliteLedger);
 impl_keys!(SqliteLedger);
 impl_payouts!(SqliteLedger);
 impl_webhooks!(SqliteLedger);
+impl_history!(SqliteLedger);
 
 impl SqliteLedgerHost for SqliteLedger {
     fn push_job(&self, job: Box<dyn LedgerJob>) {

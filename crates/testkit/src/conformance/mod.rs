@@ -11,6 +11,7 @@ pub mod actions;
 pub mod audiences;
 pub mod clock;
 pub mod gate;
+pub mod histories;
 pub mod keys;
 pub mod ledger;
 pub mod lifecycle;
@@ -212,6 +213,9 @@ macro_rules! engine_conformance {
             ledger::grants_are_read_in_pages,
             actions::an_action_is_written_with_what_it_changed,
             actions::actions_are_read_in_pages,
+            histories::orders_of_a_user_come_newest_first,
+            histories::postings_of_a_user_come_newest_first_and_add_up,
+            histories::deposits_and_payments_are_found_by_their_names,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::the_level_of_the_ledger_is_answered_from_the_ledger,
@@ -255,6 +259,9 @@ macro_rules! engine_conformance {
             ledger::grants_are_read_in_pages,
             actions::an_action_is_written_with_what_it_changed,
             actions::actions_are_read_in_pages,
+            histories::orders_of_a_user_come_newest_first,
+            histories::postings_of_a_user_come_newest_first_and_add_up,
+            histories::deposits_and_payments_are_found_by_their_names,
             audiences::an_audience_is_kept_with_its_campaign,
             audiences::the_luckiest_has_the_largest_share,
             ledger::claimed_money_can_be_sent_on,

@@ -1,0 +1,174 @@
+//! Orders, postings, deposits and payments as users' lists read them.
+
+use super::{Contradiction, Purpose};
+use crate::{
+    book::PaymentOutcome,
+    id::{CampaignId, OrderId, UserId},
+    money::{Currency, Money},
+    order::OrderState,
+    ports::{
+        DepositRecord, GrantRecord, OrderQuery, PaymentRecord, Posting, PostingKind, PostingPlace,
+        PostingQuery, UserAccount, UserOrder,
+    },
+    time::Timestamp,
+};
+
+/// The campaign's id, title and currency; number, quantity, amount, state and granted_at of the order.
+pub type UserOrderColumns = (String, String, String, i64, i64, i64, String, i64);
+/// Source, seq, kind, amount and at of a posting; the campaign's id; number; reference.
+pub type PostingColumns = (
+    i64,
+    i64,
+    String,
+    i64,
+    i64,
+    Option<String>,
+    Option<i64>,
+    Option<String>,
+);
+/// Amount and at of a deposit's posting, owner and currency of its account, and how many reversals it has.
+pub type DepositColumns = (i64, i64, String, String, i64);
+/// The campaign's id, owner and currency, and the order's number and user; outcome, amount and at of the payment.
+pub type PaymentColumns = (String, String, String, i64, String, String, i64, i64);
+
+impl OrderQuery {
+    /// The word for the state, as `LIKE` takes it.
+    #[must_use]
+    pub fn state_pattern(&self) -> &'static str {
+        self.state.map_or("%", OrderState::name)
+    }
+
+    /// Where the page begins: the time, and the campaign's id and the number among orders of that time.
+    #[must_use]
+    pub fn begins(&self) -> (i64, String, i64) {
+        self.after.map_or((i64::MAX, String::new(), 0), |place| {
+            let OrderId { campaign, number } = place.order;
+            (place.at.as_millis(), campaign.to_string(), number.into())
+        })
+    }
+}
+
+impl PostingQuery {
+    /// The word for the kind, as `LIKE` takes it.
+    #[must_use]
+    pub fn kind_pattern(&self) -> &'static str {
+        self.kind.map_or("%", PostingKind::name)
+    }
+
+    /// Where the page begins: the time, and source and seq among postings of that time.
+    #[must_use]
+    pub fn begins(&self) -> (i64, i64, i64) {
+        self.after.map_or((i64::MAX, 0, 0), |place| {
+            (place.at.as_millis(), place.source, place.seq)
+        })
+    }
+
+    /// The newest of what was read from several accounts: the page.
+    #[must_use]
+    pub fn newest(&self, mut postings: Vec<Posting>) -> Vec<Posting> {
+        postings.sort_by_key(|posting| std::cmp::Reverse(posting.place));
+        postings.truncate(self.limit as usize);
+        postings
+    }
+}
+
+/// An order of a user.
+///
+/// # Errors
+/// When a column holds what was never written.
+pub fn user_order_of(user: &UserId, columns: UserOrderColumns) -> Result<UserOrder, Contradiction> {
+    let (campaign, title, currency, number, quantity, amount, state, at) = columns;
+    let bad =
+        |what: &str| Contradiction::new(format!("order {campaign}-{number} has a bad {what}"));
+    Ok(UserOrder {
+        campaign: campaign.parse().map_err(|_| bad("campaign"))?,
+        title,
+        currency: currency.parse().map_err(|_| bad("currency"))?,
+        grant: GrantRecord {
+            number: number.try_into().map_err(|_| bad("number"))?,
+            user: user.clone(),
+            quantity: quantity.try_into().map_err(|_| bad("quantity"))?,
+            amount_minor: amount,
+            granted_at: Timestamp::from_millis(at),
+            state: OrderState::of_name(&state).ok_or_else(|| bad("state"))?,
+        },
+    })
+}
+
+/// An account of a user by the columns purpose and currency; none for one of another purpose.
+#[must_use]
+pub fn user_account_of(purpose: &str, currency: &str) -> Option<(UserAccount, Currency)> {
+    let account = match Purpose::of_name(purpose)? {
+        Purpose::User => UserAccount::Available,
+        Purpose::RefundsDue => UserAccount::RefundsDue,
+        Purpose::Escrow | Purpose::Outside => return None,
+    };
+    Some((account, currency.parse().ok()?))
+}
+
+/// What came into an account, or went out of it.
+///
+/// # Errors
+/// When a column holds what was never written.
+pub fn posting_of(
+    (account, currency): (UserAccount, Currency),
+    comes: bool,
+    columns: PostingColumns,
+) -> Result<Posting, Contradiction> {
+    let (source, seq, kind, amount, at, campaign, number, reference) = columns;
+    let bad =
+        |what: &str| Contradiction::new(format!("posting {seq} of {source} has a bad {what}"));
+    let campaign: Option<Result<CampaignId, _>> = campaign.map(|id| id.parse());
+    let number = number.map(u32::try_from).transpose();
+    Ok(Posting {
+        place: PostingPlace {
+            at: Timestamp::from_millis(at),
+            source,
+            seq,
+        },
+        kind: PostingKind::of_name(&kind).ok_or_else(|| bad("kind"))?,
+        account,
+        amount: Money::new(if comes { amount } else { -amount }, currency),
+        campaign: campaign.transpose().map_err(|_| bad("campaign"))?,
+        number: number.map_err(|_| bad("number"))?,
+        reference,
+    })
+}
+
+/// A deposit.
+///
+/// # Errors
+/// When a column holds what was never written.
+pub fn deposit_of(columns: DepositColumns) -> Result<DepositRecord, Contradiction> {
+    let (amount, at, user, currency, reversals) = columns;
+    let bad = |what: &str| Contradiction::new(format!("a deposit has a bad {what}"));
+    let currency = currency.parse().map_err(|_| bad("currency"))?;
+    Ok(DepositRecord {
+        user: UserId::new(&user).map_err(|_| bad("user"))?,
+        amount: Money::new(amount, currency),
+        at: Timestamp::from_millis(at),
+        is_reversed: reversals > 0,
+    })
+}
+
+/// A payment.
+///
+/// # Errors
+/// When a column holds what was never written.
+pub fn payment_of(columns: PaymentColumns) -> Result<PaymentRecord, Contradiction> {
+    let (campaign, seller, currency, number, buyer, outcome, amount, at) = columns;
+    let bad = |what: &str| {
+        Contradiction::new(format!("a payment of {campaign}-{number} has a bad {what}"))
+    };
+    Ok(PaymentRecord {
+        order: OrderId {
+            campaign: campaign.parse().map_err(|_| bad("campaign"))?,
+            number: number.try_into().map_err(|_| bad("number"))?,
+        },
+        buyer: UserId::new(&buyer).map_err(|_| bad("buyer"))?,
+        seller: UserId::new(&seller).map_err(|_| bad("seller"))?,
+        outcome: PaymentOutcome::of_name(&outcome).ok_or_else(|| bad("outcome"))?,
+        amount: Money::new(amount, currency.parse().map_err(|_| bad("currency"))?),
+        at: Timestamp::from_millis(at),
+    })
+}

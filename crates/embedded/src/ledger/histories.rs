@@ -1,0 +1,102 @@
+//! What users have done, newest first.
+
+use qiang_core::{
+    id::PaymentRef,
+    ports::{DepositRecord, OrderQuery, PaymentRecord, Posting, PostingQuery, UserOrder},
+    rows::{
+        DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
+        posting_of, user_account_of, user_order_of,
+    },
+};
+use rusqlite::{Connection, OptionalExtension as _, params};
+use uuid::Uuid;
+
+use crate::error::StoreError;
+
+/// A page of a user's orders.
+pub(crate) fn orders(conn: &Connection, query: &OrderQuery) -> Result<Vec<UserOrder>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.id, c.title, c.currency, o.number, o.quantity, o.amount, o.state, o.granted_at FROM orders o \
+         JOIN campaigns c ON c.ref = o.campaign WHERE o.user = ?1 AND o.state LIKE ?2 AND o.granted_at <= ?3 \
+         AND (o.granted_at < ?3 OR (o.campaign, o.number) < ((SELECT ref FROM campaigns WHERE id = ?4), ?5)) \
+         ORDER BY o.granted_at DESC, o.campaign DESC, o.number DESC LIMIT ?6",
+    )?;
+    let (at, campaign, number) = query.begins();
+    let page = params![
+        query.user.as_str(),
+        query.state_pattern(),
+        at,
+        campaign,
+        number,
+        query.limit
+    ];
+    let rows = statement.query_map(page, |row| UserOrderColumns::try_from(row))?;
+    rows.map(|row| Ok(user_order_of(&query.user, row?)?))
+        .collect()
+}
+
+/// A page of what moved in a user's accounts: the newest of each, and of these the newest.
+pub(crate) fn postings(
+    conn: &Connection,
+    query: &PostingQuery,
+) -> Result<Vec<Posting>, StoreError> {
+    let mut accounts = conn.prepare_cached(
+        "SELECT id, purpose, currency FROM accounts WHERE owner = ?1 AND purpose IN ('user', 'refunds_due')",
+    )?;
+    let rows = accounts.query_map([query.user.as_str()], |row| row.try_into())?;
+    let rows: Vec<(i64, String, String)> = rows.collect::<Result<_, _>>()?;
+    let (at, source, seq) = query.begins();
+    let mut found = Vec::new();
+    for (id, purpose, currency) in rows {
+        let Some(account) = user_account_of(&purpose, &currency) else {
+            continue;
+        };
+        for (side, comes) in [(IN, true), (OUT, false)] {
+            let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE {side} {PAGE}"))?;
+            let page = params![id, query.kind_pattern(), at, source, seq, query.limit];
+            let rows = statement.query_map(page, |row| PostingColumns::try_from(row))?;
+            for row in rows {
+                found.push(posting_of(account, comes, row?)?);
+            }
+        }
+    }
+    Ok(query.newest(found))
+}
+
+const SELECT: &str = "SELECT p.source, p.seq, p.kind, p.amount, p.at, c.id, p.number, \
+     coalesce(d.id, t.reference, y.payment) FROM postings p LEFT JOIN campaigns c ON c.ref = p.campaign \
+     LEFT JOIN deposits d ON p.source = -1 AND p.kind = 'deposit' AND d.posting = p.seq \
+     LEFT JOIN payouts t ON p.source = -1 AND p.kind IN ('refund_paid', 'withdrawal', 'reversal') \
+     AND t.posting = p.seq \
+     LEFT JOIN payments y ON p.kind = 'payment' AND y.campaign = p.campaign AND y.number = p.number \
+     AND y.outcome <> 'refund_due'";
+const IN: &str = "p.credit = ?1";
+const OUT: &str =
+    "p.kind IN ('fund', 'return', 'refund_paid', 'withdrawal', 'reversal') AND p.debit = ?1";
+const PAGE: &str = "AND p.kind LIKE ?2 AND p.at <= ?3 AND (p.at < ?3 OR (p.source, p.seq) < (?4, ?5)) \
+     ORDER BY p.at DESC, p.source DESC, p.seq DESC LIMIT ?6";
+
+/// A deposit, if it was made.
+pub(crate) fn deposit(conn: &Connection, id: Uuid) -> Result<Option<DepositRecord>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT p.amount, p.at, a.owner, a.currency, \
+         (SELECT count(*) FROM payouts t WHERE t.kind = 'reversal' AND t.reference = d.id) FROM deposits d \
+         JOIN postings p ON p.source = -1 AND p.seq = d.posting JOIN accounts a ON a.id = p.credit WHERE d.id = ?1",
+    )?;
+    let found = statement.query_row([id.to_string()], |row| DepositColumns::try_from(row));
+    Ok(found.optional()?.map(deposit_of).transpose()?)
+}
+
+/// The first payment of a reference, if there is one.
+pub(crate) fn payment(
+    conn: &Connection,
+    reference: &PaymentRef,
+) -> Result<Option<PaymentRecord>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.id, c.owner, c.currency, y.number, o.user, y.outcome, y.amount, y.at FROM payments y \
+         JOIN campaigns c ON c.ref = y.campaign JOIN orders o ON o.campaign = y.campaign AND o.number = y.number \
+         WHERE y.payment = ?1 ORDER BY y.at, y.campaign, y.number LIMIT 1",
+    )?;
+    let found = statement.query_row([reference.as_str()], |row| PaymentColumns::try_from(row));
+    Ok(found.optional()?.map(payment_of).transpose()?)
+}

@@ -1,0 +1,1 @@
+WHERE p.credit = $1
