@@ -6,8 +6,8 @@ use crate::{
     ids::{CampaignId, Id, OrderId, UserId, WebhookId},
     values::{Money, Timestamp, WebhookSecret},
     words::{
-        AckLevel, AudienceKind, Draws, OrderState, PaymentOutcome, Phase, PlaceState, Requirement,
-        SplitRuleName, WebhookEventType, WebhookStatus,
+        AckLevel, AudienceKind, Draws, OrderState, PaymentOutcome, Phase, PlaceState, PostingKind,
+        Requirement, SplitRuleName, UserAccount, WebhookEventType, WebhookStatus,
     },
 };
 
@@ -246,6 +246,99 @@ bodies! {
         user: UserId,
         /// How much.
         amount: Money,
+    }
+    /// A share that a user has.
+    Claim {
+        /// The red packet.
+        campaign: CampaignId,
+        /// The grant's number, from 1.
+        number: u32,
+        /// How much.
+        amount: Money,
+        /// When it was granted.
+        granted_at: Timestamp,
+    }
+    /// An order of a user.
+    UserOrder {
+        /// Its id.
+        order: OrderId,
+        /// The sale.
+        campaign: CampaignId,
+        /// What people see of the sale.
+        title: String,
+        /// Units.
+        quantity: u32,
+        /// The price of all units.
+        amount: Money,
+        /// Where it is in its life.
+        state: OrderState,
+        /// When it was granted.
+        granted_at: Timestamp,
+    }
+    /// An order of a sale.
+    ListedOrder {
+        /// Its id.
+        order: OrderId,
+        /// Its number, from 1.
+        number: u32,
+        /// The buyer.
+        user: UserId,
+        /// Units.
+        quantity: u32,
+        /// The price of all units.
+        amount: Money,
+        /// Where it is in its life.
+        state: OrderState,
+        /// When it was granted.
+        granted_at: Timestamp,
+    }
+    /// Money that came into one of a user's accounts, or went out of it.
+    Posting {
+        /// Why.
+        kind: PostingKind,
+        /// In which of the two accounts.
+        account: UserAccount,
+        /// What came. What went is below 0.
+        amount: Money,
+        /// The campaign that it was for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        campaign: Option<CampaignId>,
+        /// The order that it was for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        order: Option<OrderId>,
+        /// The payment service's name for it; of a deposit and its reversal the deposit's id.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reference: Option<String>,
+        /// When.
+        at: Timestamp,
+    }
+    /// A deposit, and whether it was taken back.
+    DepositRecord {
+        /// Its id.
+        id: Id,
+        /// Whose account it went to.
+        user: UserId,
+        /// How much.
+        amount: Money,
+        /// When.
+        at: Timestamp,
+        /// Whether it was taken back.
+        reversed: bool,
+    }
+    /// A payment that arrived, and what became of it.
+    PaymentRecord {
+        /// The payment service's name for it.
+        reference: String,
+        /// The order.
+        order: OrderId,
+        /// The buyer.
+        user: UserId,
+        /// What became of it.
+        outcome: PaymentOutcome,
+        /// How much.
+        amount: Money,
+        /// When it was decided.
+        at: Timestamp,
     }
     /// A deposit that was taken back.
     Reversal {

@@ -227,7 +227,7 @@ impl Client {
     }
 
     /// The items of a list, which stand in the field `items` of its pages. After an error there is no further one.
-    fn pages<T: DeserializeOwned + Send + 'static>(
+    pub(crate) fn pages<T: DeserializeOwned + Send + 'static>(
         &self,
         path: &str,
         query: &str,

@@ -45,6 +45,7 @@ mod campaigns;
 mod claims;
 mod client;
 mod error;
+mod histories;
 mod ids;
 mod orders;
 mod paths;

@@ -115,6 +115,38 @@ words! {
         /// It buys nothing any more and is owed back.
         RefundDue = "refund_due",
     }
+    /// Why money moved.
+    PostingKind {
+        /// It came from outside.
+        Deposit = "deposit",
+        /// It went into a red packet.
+        Fund = "fund",
+        /// A share of a red packet.
+        Grant = "grant",
+        /// What nobody took of a red packet.
+        Refund = "refund",
+        /// What an earlier fault had left in a red packet.
+        Residue = "residue",
+        /// An order was paid: to its seller.
+        Payment = "payment",
+        /// A payment that bought nothing is owed back.
+        RefundDue = "refund_due",
+        /// The price of a returned order: from its seller to what is owed to its buyer.
+        Return = "return",
+        /// What was owed was paid back.
+        RefundPaid = "refund_paid",
+        /// It was paid out.
+        Withdrawal = "withdrawal",
+        /// A deposit was taken back.
+        Reversal = "reversal",
+    }
+    /// Which of a user's two accounts in a currency.
+    UserAccount {
+        /// What can be spent.
+        Available = "available",
+        /// Payments that are owed back.
+        RefundsDue = "refunds_due",
+    }
     /// What a claim needs beside a token.
     Requirement {
         /// A grab ticket. The client gets it by itself.

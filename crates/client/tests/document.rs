@@ -60,6 +60,12 @@ fn answers_are_as_documented() {
     check::<Order>("getOrder", "200", None);
     check::<Payment>("payOrder", "200", None);
     check::<Account>("getAccount", "200", None);
+    check::<Claim>("listClaims", "200", Some("claims"));
+    check::<UserOrder>("listUserOrders", "200", Some("orders"));
+    check::<ListedOrder>("listOrders", "200", Some("orders"));
+    check::<Posting>("listPostings", "200", Some("postings"));
+    check::<DepositRecord>("getDeposit", "200", None);
+    check::<PaymentRecord>("getPayment", "200", None);
     check::<Deposit>("makeDeposit", "201", None);
     check::<Reversal>("reverseDeposit", "201", None);
     check::<Withdrawal>("makeWithdrawal", "201", None);
@@ -90,6 +96,8 @@ fn words_are_as_documented() {
     check::<AckLevel>("AckLevel", &document);
     check::<PlaceState>("PlaceState", &document);
     check::<PaymentOutcome>("PaymentOutcome", &document);
+    check::<PostingKind>("PostingKind", &document);
+    check::<UserAccount>("UserAccount", &document);
     check::<Requirement>("Requirement", &document);
     check::<AudienceKind>("AudienceKind", &document);
     check::<Draws>("Draws", &document);

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use qiang_client::{Account, Id, UserId};
+use qiang_client::{Account, Claim, Id, Posting, PostingKind, UserId};
 
-use crate::service::{EXITS, Service, ServiceArgs, ask, money};
+use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash};
 
 /// Show accounts of a service, and put money into them.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,27 @@ enum AccountCommand {
     Show {
         /// The user.
         user: UserId,
+    },
+    /// List what moved in a user's accounts, newest first, as settled.
+    #[command(after_help = "Example: qiang account postings alice --kind grant")]
+    Postings {
+        /// The user.
+        user: UserId,
+        /// Only those of this kind, such as deposit, grant, payment or withdrawal.
+        #[arg(long)]
+        kind: Option<PostingKind>,
+    },
+    /// List the shares of red packets that a user has, newest first, as settled.
+    Claims {
+        /// The user.
+        user: UserId,
+    },
+    /// Show a deposit, and whether it was taken back.
+    ShowDeposit {
+        /// The user.
+        user: UserId,
+        /// The deposit's id.
+        deposit: Id,
     },
     /// Put money from outside into a user's account; prints the deposit's id. Each call is another deposit, unless it
     /// has the same --idempotency-key.
@@ -72,6 +93,44 @@ async fn carry_out(command: &AccountCommand, service: &Service) -> anyhow::Resul
         AccountCommand::Show { user } => {
             let account = service.client.account(user).await?;
             service.print(&account, shown)
+        }
+        AccountCommand::Postings { user, kind } => {
+            let postings = service.client.postings_of(user, *kind);
+            let heading = "at                        kind         account      amount        for";
+            let line = |it: &Posting| {
+                let about = it.order.as_ref().map(ToString::to_string);
+                let about = about.or_else(|| it.campaign.as_ref().map(ToString::to_string));
+                format!(
+                    "{}  {:<11}  {:<11}  {:<12}  {}",
+                    it.at,
+                    it.kind,
+                    it.account,
+                    it.amount.to_string(),
+                    or_dash(about.or_else(|| it.reference.clone()))
+                )
+            };
+            service.print_all(heading, postings, line).await
+        }
+        AccountCommand::Claims { user } => {
+            let claims = service.client.claims_of(user);
+            let line = |it: &Claim| {
+                let amount = it.amount.to_string();
+                format!("{}  {amount:<12}  {}", it.granted_at, it.campaign)
+            };
+            service
+                .print_all(
+                    "granted                   share         packet",
+                    claims,
+                    line,
+                )
+                .await
+        }
+        AccountCommand::ShowDeposit { user, deposit } => {
+            let deposit = service.client.get_deposit(user, deposit).await?;
+            service.print(&deposit, |it| {
+                let back = if it.reversed { ", taken back" } else { "" };
+                format!("{}: {} at {}{back}", it.user, it.amount, it.at)
+            })
         }
         AccountCommand::Deposit {
             user,

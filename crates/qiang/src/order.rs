@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use qiang_client::{NewPayment, Order, OrderId, Timestamp};
+use qiang_client::{CampaignId, Id, NewPayment, Order, OrderId, OrderState, Timestamp, UserId};
 
-use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash};
+use crate::service::{EXITS, Service, ServiceArgs, ask, money, or_dash, plain};
 
 /// Show orders of a service, and carry them on.
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,25 @@ enum OrderCommand {
     Show {
         /// The order's id.
         order: OrderId,
+    },
+    /// List a user's orders, newest first, as settled.
+    #[command(after_help = "Example: qiang order list alice --state held")]
+    List {
+        /// The user.
+        user: UserId,
+        /// Only those in this state: held, paid, cancelled, expired or returned.
+        #[arg(long)]
+        state: Option<OrderState>,
+    },
+    /// List the orders of a sale, in the order of their numbers, as settled.
+    Of {
+        /// The sale's id.
+        sale: CampaignId,
+    },
+    /// Show what became of a payment.
+    Payment {
+        /// The payment service's name for it.
+        reference: Id,
     },
     /// Record a payment that arrived. The same reference again changes nothing.
     #[command(
@@ -84,6 +103,47 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
     let client = &service.client;
     let order = match command {
         OrderCommand::Show { order } => client.get_order(order).await?,
+        OrderCommand::List { user, state } => {
+            let orders = client.orders_of(user, *state);
+            let heading = "granted                   state     units  price         order";
+            let line = |it: &qiang_client::UserOrder| {
+                format!(
+                    "{}  {:<9} {:>5}  {:<12}  {}  {}",
+                    it.granted_at,
+                    it.state,
+                    it.quantity,
+                    it.amount.to_string(),
+                    it.order,
+                    plain(&it.title)
+                )
+            };
+            return service.print_all(heading, orders, line).await;
+        }
+        OrderCommand::Of { sale } => {
+            let orders = client.orders_of_sale(sale);
+            let heading = "granted                   state     units  price         order";
+            let line = |it: &qiang_client::ListedOrder| {
+                format!(
+                    "{}  {:<9} {:>5}  {:<12}  {}  {}",
+                    it.granted_at,
+                    it.state,
+                    it.quantity,
+                    it.amount.to_string(),
+                    it.order,
+                    it.user
+                )
+            };
+            return service.print_all(heading, orders, line).await;
+        }
+        OrderCommand::Payment { reference } => {
+            let payment = client.get_payment(reference).await?;
+            return service.print(&payment, |it| {
+                format!(
+                    "{}: {} of {} for {}",
+                    it.order, it.outcome, it.amount, it.user
+                )
+            });
+        }
         OrderCommand::Pay {
             order,
             reference,
