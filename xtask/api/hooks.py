@@ -47,7 +47,8 @@ schemathesis.openapi.format("order-id", ORDER_IDS)
 MILLIS = st.integers(0, 2**44)
 SOURCES, NUMBERED = st.integers(-1, 65_535), st.integers(0, 2**44)
 schemathesis.openapi.format("order-place", st.builds("{}.{}".format, MILLIS, ORDER_IDS))
-schemathesis.openapi.format("posting-place", st.builds("{}.{}.{}".format, MILLIS, SOURCES, NUMBERED))
+SIDES = st.sampled_from(["in", "out"])
+schemathesis.openapi.format("posting-place", st.builds("{}.{}.{}.{}".format, MILLIS, SOURCES, NUMBERED, SIDES))
 schemathesis.openapi.format("iso-4217", st.sampled_from(["CNY", "USD", "JPY"]))
 
 

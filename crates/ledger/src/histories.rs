@@ -105,7 +105,6 @@ async fn postings<D: Dialect>(
     conn: &mut D::Connection,
     query: &PostingQuery,
 ) -> Result<Vec<Posting>, StoreError> {
-    let (at, source, seq) = query.begins();
     let mut found = Vec::new();
     let owner = std::iter::once(query.user.as_str());
     for (id, _, purpose, currency, _) in accounts_of::<D>(conn, owner).await? {
@@ -113,6 +112,7 @@ async fn postings<D: Dialect>(
             continue;
         };
         for (statement, comes) in [(&POSTINGS_IN, true), (&POSTINGS_OUT, false)] {
+            let (at, source, seq) = query.begins(comes);
             let values = [
                 id.into(),
                 query.kind_pattern().into(),

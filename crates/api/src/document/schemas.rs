@@ -29,7 +29,8 @@ const ORDER_PLACE: &str = concat!(
     r"^(0|[1-9][0-9]{0,14})\.",
     "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-[1-9][0-9]{0,8}$"
 );
-const POSTING_PLACE: &str = r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})$";
+const POSTING_PLACE: &str =
+    r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})\.(in|out)$";
 /// What stands for a schema where a parameter is meant.
 pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";

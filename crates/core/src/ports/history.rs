@@ -177,8 +177,8 @@ pub struct Posting {
     pub reference: Option<String>,
 }
 
-/// Where a posting is among those of a user, printed `<milliseconds>.<source>.<seq>`: see the ledger's table. It stays
-/// there for good.
+/// Where a posting is among those of a user, printed `<milliseconds>.<source>.<seq>.<in or out>`: see the ledger's table.
+/// It stays there for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PostingPlace {
     /// When it was decided.
@@ -187,23 +187,29 @@ pub struct PostingPlace {
     pub source: i64,
     /// Its place there.
     pub seq: i64,
+    /// Whether it came. What moves between two accounts of one user is listed as what came, and then as what went.
+    pub comes: bool,
 }
 
 impl fmt::Display for PostingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.at.as_millis(), self.source, self.seq)
+        let side = if self.comes { "in" } else { "out" };
+        let (at, source, seq) = (self.at.as_millis(), self.source, self.seq);
+        write!(f, "{at}.{source}.{seq}.{side}")
     }
 }
 
 impl FromStr for PostingPlace {
     type Err = PlaceError;
     fn from_str(text: &str) -> Result<Self, PlaceError> {
-        let mut numbers = text.splitn(3, '.').map(str::parse::<i64>);
+        let (numbers, side) = text.rsplit_once('.').ok_or(PlaceError)?;
+        let mut numbers = numbers.splitn(3, '.').map(str::parse::<i64>);
         let mut next = || numbers.next().ok_or(PlaceError)?.map_err(|_| PlaceError);
         let place = Self {
             at: Timestamp::from_millis(next()?),
             source: next()?,
             seq: next()?,
+            comes: side == "in",
         };
         canonical(place, text)
     }
@@ -269,10 +275,19 @@ mod tests {
             let printed = parsed.map(|place| place.to_string());
             assert_eq!(printed.as_deref(), good.then_some(text), "{text}");
         }
-        check::<PostingPlace>("1795262400000.-1.17", true);
-        check::<PostingPlace>("1.0.9223372036854775807", true);
+        check::<PostingPlace>("1795262400000.-1.17.in", true);
+        check::<PostingPlace>("1.0.9223372036854775807.out", true);
         for bad in [
-            "", "1", "1.2", "1.2.3.4", "01.2.3", "+1.2.3", "1.2.x", "1.-0.3",
+            "",
+            "1",
+            "1.2",
+            "1.2.3",
+            "1.2.3.4.in",
+            "1.2.3.on",
+            "01.2.3.in",
+            "+1.2.3.in",
+            "1.2.x.in",
+            "1.-0.3.out",
         ] {
             check::<PostingPlace>(bad, false);
         }

@@ -55,11 +55,15 @@ impl PostingQuery {
         self.kind.map_or("%", PostingKind::name)
     }
 
-    /// Where the page begins: the time, and source and seq among postings of that time.
+    /// Where the page begins among what came, or among what went: the time, and source and seq among postings of that
+    /// time. Those below are on the page.
     #[must_use]
-    pub fn begins(&self) -> (i64, i64, i64) {
+    pub fn begins(&self, comes: bool) -> (i64, i64, i64) {
         self.after.map_or((i64::MAX, 0, 0), |place| {
-            (place.at.as_millis(), place.source, place.seq)
+            // What went of a posting follows upon what came of it.
+            let follows = place.comes && !comes;
+            let seq = place.seq.saturating_add(follows.into());
+            (place.at.as_millis(), place.source, seq)
         })
     }
 
@@ -125,6 +129,7 @@ pub fn posting_of(
             at: Timestamp::from_millis(at),
             source,
             seq,
+            comes,
         },
         kind: PostingKind::of_name(&kind).ok_or_else(|| bad("kind"))?,
         account,

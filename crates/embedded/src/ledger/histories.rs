@@ -45,13 +45,13 @@ pub(crate) fn postings(
     )?;
     let rows = accounts.query_map([query.user.as_str()], |row| row.try_into())?;
     let rows: Vec<(i64, String, String)> = rows.collect::<Result<_, _>>()?;
-    let (at, source, seq) = query.begins();
     let mut found = Vec::new();
     for (id, purpose, currency) in rows {
         let Some(account) = user_account_of(&purpose, &currency) else {
             continue;
         };
         for (side, comes) in [(IN, true), (OUT, false)] {
+            let (at, source, seq) = query.begins(comes);
             let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE {side} {PAGE}"))?;
             let page = params![id, query.kind_pattern(), at, source, seq, query.limit];
             let rows = statement.query_map(page, |row| PostingColumns::try_from(row))?;

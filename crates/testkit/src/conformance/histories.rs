@@ -167,6 +167,11 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &
     case.try_return(returned).await.expect("it is paid");
     let late = case.pay(returned, "twice").await.0;
     assert_eq!(late, PaymentOutcome::RefundDue);
+    // The seller buys, too: what comes back moves between two accounts of one user.
+    case.granted(target.one(OWNER)).await;
+    let own = case.nth(target, 4);
+    case.pay(own, "pay-own").await;
+    case.try_return(own).await.expect("it is paid");
     case.act(packet.id, CampaignAction::Close).await;
     case.settle().await;
     let back = Payout::Refund {
@@ -237,7 +242,10 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &
         [
             ("payment", 100, text("pay-1")),
             ("payment", 100, text("pay-2")),
+            ("payment", 100, text("pay-own")),
             ("return", -100, None),
+            ("return", -100, None),
+            ("return", 100, None),
         ]
     );
     // Each part of a spread packet refunds what it has left.
@@ -252,7 +260,7 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &
     assert_eq!((claims.len(), claimed), (1, (Some(packet.id), OPENS)));
     let bought = postings(case, OWNER, Some(PostingKind::Return), 5).await;
     let order = (bought[0].campaign, bought[0].number);
-    assert_eq!(order, (Some(target.id), Some(returned.number)));
+    assert_eq!(order, (Some(target.id), Some(own.number)));
 }
 
 /// A deposit is found by its id, and a payment by its reference.
