@@ -74,8 +74,8 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
         true => "ALTER TABLE orders DROP COLUMN `key`",
         false => {
             "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets; DROP INDEX campaigns_owner; \
-             DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; DROP INDEX payments_reference; \
-             DROP INDEX idempotency_keys_purge"
+             DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; \
+             DROP INDEX payments_reference; DROP INDEX idempotency_keys_purge"
         }
     };
     S::execute(&url, column).await;

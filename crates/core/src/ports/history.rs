@@ -177,8 +177,8 @@ pub struct Posting {
     pub reference: Option<String>,
 }
 
-/// Where a posting is among those of a user, printed `<milliseconds>.<source>.<seq>.<in or out>`: see the ledger's table.
-/// It stays there for good.
+/// Where a posting is among those of a user, printed `<milliseconds>.<source>.<seq>.<in or out>`: see the ledger's
+/// table. It stays there for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PostingPlace {
     /// When it was decided.
