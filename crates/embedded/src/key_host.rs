@@ -6,20 +6,17 @@ macro_rules! impl_keys {
         const _: () = {
             use async_trait::async_trait;
             use qiang_core::{
-                book::Setup,
-                campaign::Details,
                 id::UserId,
                 money::Money,
                 ports::{
-                    Action, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout,
-                    SettlementStore as _, setup_under,
+                    Action, KeyBinding, KeyStore, KeyUse, KeyedCampaign, LedgerError, PaidOut,
+                    Payout, SettlementStore as _,
                 },
                 time::Timestamp,
             };
             use uuid::Uuid;
             use $crate::{
-                error::StoreError,
-                ledger::{accounts, campaigns, keys, payouts},
+                ledger::{accounts, keys, payouts},
                 ledger_host::{FUNDS_WAIT_MAX, SqliteLedgerHost, job},
                 reader::query,
             };
@@ -60,41 +57,36 @@ macro_rules! impl_keys {
                     .await
                 }
 
-                async fn create_under(
+                async fn create_all(
                     &self,
-                    used: &KeyUse,
-                    (setup, details): (&Setup, &Details),
-                    audience: Option<&str>,
-                    by: Option<&Action>,
-                ) -> Result<KeyBinding, LedgerError> {
-                    let create = || {
-                        let (used, setup) = (used.clone(), setup.clone());
-                        let (details, audience) = (details.clone(), audience.map(str::to_owned));
-                        let by = by.cloned();
+                    campaigns: Vec<KeyedCampaign>,
+                ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
+                    let create = |campaigns: Vec<KeyedCampaign>| {
                         job(self, 0, move |context| {
-                            let (conn, now) = (context.conn, context.now);
-                            let binding = keys::bind(conn, now, &used, setup.campaign.id.uuid())?;
-                            let setup = setup_under(&setup, binding);
-                            let setup = setup.map_err(StoreError::Refused)?;
-                            let entered = (&setup, &details);
-                            campaigns::create(
-                                conn,
-                                now,
-                                entered,
-                                audience.as_deref(),
-                                by.as_ref(),
-                            )?;
-                            Ok(binding)
+                            keys::create_all(context.conn, context.now, &campaigns)
                         })
                     };
-                    match create().await {
-                        Err(refusal @ LedgerError::InsufficientFunds { .. }) => {
-                            let (partition, seq) = self.last_committed().ok_or(refusal)?;
-                            self.await_settled(partition, seq, FUNDS_WAIT_MAX).await?;
-                            create().await
-                        }
-                        result => result,
+                    let mut created = create(campaigns.clone()).await?;
+                    let lacks = |it: &_| matches!(it, Err(LedgerError::InsufficientFunds { .. }));
+                    if !created.iter().any(lacks) {
+                        return Ok(created);
                     }
+                    let Some((partition, seq)) = self.last_committed() else {
+                        return Ok(created);
+                    };
+                    // What senders have just claimed may not be in their accounts yet.
+                    let poor: Vec<_> = (0..created.len()).filter(|n| lacks(&created[*n])).collect();
+                    let again = poor.iter().map(|n| campaigns[*n].clone()).collect();
+                    let settled = self.await_settled(partition, seq, FUNDS_WAIT_MAX).await;
+                    let again = match settled {
+                        Ok(_) => create(again).await,
+                        Err(error) => Err(error),
+                    };
+                    let again = again.unwrap_or_else(|error| vec![Err(error); poor.len()]);
+                    for (n, again) in poor.into_iter().zip(again) {
+                        created[n] = again;
+                    }
+                    Ok(created)
                 }
 
                 async fn pay_out_under(

@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::Setup,
-    campaign::Details,
     id::UserId,
     money::Money,
-    ports::{Action, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout, setup_under},
+    ports::{
+        Action, KeyBinding, KeyStore, KeyUse, KeyedCampaign, LedgerError, PaidOut, Payout,
+        setup_under,
+    },
     time::Timestamp,
 };
 use uuid::Uuid;
@@ -61,26 +62,13 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
         .await
     }
 
-    async fn create_under(
+    async fn create_all(
         &self,
-        used: &KeyUse,
-        (setup, details): (&Setup, &Details),
-        audience: Option<&str>,
-        by: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError> {
-        let (now, audience) = (self.now(), audience.map(str::to_owned));
-        let entered = (setup.clone(), details.clone(), audience);
-        let args = (used.clone(), entered, by.cloned());
-        self.run(Mode::Enter, args, move |conn, args| {
-            let (used, (setup, details, audience), by) = args;
-            Box::pin(async move {
-                let binding = bind::<D>(conn, now, used, setup.campaign.id.uuid()).await?;
-                let setup = setup_under(setup, binding)?;
-                let entered = (&setup, details);
-                campaigns::create::<D>(conn, now, entered, audience.as_deref(), by.as_ref())
-                    .await?;
-                Ok(binding)
-            })
+        campaigns: Vec<KeyedCampaign>,
+    ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
+        let args = (self.now(), campaigns);
+        self.run(Mode::Enter, args, |conn, (now, campaigns)| {
+            Box::pin(create_all::<D>(conn, *now, campaigns))
         })
         .await
     }
@@ -141,6 +129,45 @@ async fn bound<D: Dialect>(
     let found: Option<(Vec<u8>, String)> = fetch_one::<D, _>(conn, &BOUND, &values).await?;
     let bound = found.map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
     Ok(bound.transpose()?)
+}
+
+/// Enters campaigns under their keys. Where there are several, a refused one is undone by itself; where there is one,
+/// with the transaction.
+async fn create_all<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    campaigns: &[KeyedCampaign],
+) -> Result<Vec<Result<KeyBinding, LedgerError>>, StoreError> {
+    if let [campaign] = campaigns {
+        return Ok(vec![Ok(create_under::<D>(conn, now, campaign).await?)]);
+    }
+    let mut created = Vec::with_capacity(campaigns.len());
+    for campaign in campaigns {
+        D::run(conn, "SAVEPOINT campaign").await?;
+        created.push(match create_under::<D>(conn, now, campaign).await {
+            Ok(binding) => Ok(binding),
+            Err(StoreError::Refused(refusal)) => {
+                D::run(conn, "ROLLBACK TO SAVEPOINT campaign").await?;
+                Err(refusal)
+            }
+            Err(error) => return Err(error),
+        });
+        D::run(conn, "RELEASE SAVEPOINT campaign").await?;
+    }
+    Ok(created)
+}
+
+async fn create_under<D: Dialect>(
+    conn: &mut D::Connection,
+    now: Timestamp,
+    campaign: &KeyedCampaign,
+) -> Result<KeyBinding, StoreError> {
+    let id = campaign.setup.campaign.id.uuid();
+    let binding = bind::<D>(conn, now, &campaign.used, id).await?;
+    let setup = setup_under(&campaign.setup, binding)?;
+    let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
+    campaigns::create::<D>(conn, now, entered, audience, campaign.by.as_ref()).await?;
+    Ok(binding)
 }
 
 /// Forgets keys that were bound before an instant, but for references of payments; returns how many.

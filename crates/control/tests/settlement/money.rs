@@ -2,14 +2,12 @@
 
 use async_trait::async_trait;
 use qiang_core::{
-    book::Setup,
-    campaign::Details,
     id::{OrderId, PaymentRef, UserId},
     money::Money,
     ports::{
         AccountStore, Action, ActionStore, Balance, DepositRecord, HistoryStore, KeyBinding,
-        KeyStore, KeyUse, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord, Payout,
-        PayoutStore, Posting, PostingQuery, UserOrder,
+        KeyStore, KeyUse, KeyedCampaign, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord,
+        Payout, PayoutStore, Posting, PostingQuery, UserOrder,
     },
     time::Timestamp,
 };
@@ -95,13 +93,10 @@ impl KeyStore for FakeLedger {
         Err(broken())
     }
 
-    async fn create_under(
+    async fn create_all(
         &self,
-        _: &KeyUse,
-        _: (&Setup, &Details),
-        _: Option<&str>,
-        _: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError> {
+        _: Vec<KeyedCampaign>,
+    ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
         Err(broken())
     }
 

@@ -64,6 +64,21 @@ pub struct KeyBinding {
     pub fresh: bool,
 }
 
+/// A campaign that is to be entered under a key.
+#[derive(Debug, Clone)]
+pub struct KeyedCampaign {
+    /// The key.
+    pub used: KeyUse,
+    /// The campaign and its shares.
+    pub setup: Setup,
+    /// What people see of it.
+    pub details: Details,
+    /// Who may take part, as it is kept; none where everybody may.
+    pub audience: Option<String>,
+    /// What is recorded of who did it.
+    pub by: Option<Action>,
+}
+
 /// Idempotency keys.
 #[async_trait]
 pub trait KeyStore: Send + Sync + 'static {
@@ -91,7 +106,29 @@ pub trait KeyStore: Send + Sync + 'static {
         setup: (&Setup, &Details),
         audience: Option<&str>,
         by: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError>;
+    ) -> Result<KeyBinding, LedgerError> {
+        let (setup, details) = setup;
+        let campaign = KeyedCampaign {
+            used: used.clone(),
+            setup: setup.clone(),
+            details: details.clone(),
+            audience: audience.map(str::to_owned),
+            by: by.cloned(),
+        };
+        let created = self.create_all(vec![campaign]).await?.pop();
+        let lost = || LedgerError::damaged("the ledger does not say what became of a campaign");
+        created.unwrap_or_else(|| Err(lost()))
+    }
+
+    /// [`KeyStore::create_under`] for several, in their order and in one transaction: a refused one is undone by
+    /// itself, and the others are durable together. Says of each what became of it.
+    ///
+    /// # Errors
+    /// When the transaction failed: then none of them was entered, unless the error is [`LedgerError::Uncertain`].
+    async fn create_all(
+        &self,
+        campaigns: Vec<KeyedCampaign>,
+    ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError>;
 
     /// [`PayoutStore::pay_out_by`] under a key that is bound to `id` in the same transaction: a payout that is refused
     /// spends no key.

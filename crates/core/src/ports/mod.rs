@@ -25,7 +25,7 @@ pub use self::{
         DepositRecord, HistoryStore, OrderPlace, OrderQuery, PaymentRecord, PlaceError, Posting,
         PostingKind, PostingPlace, PostingQuery, UserAccount, UserOrder,
     },
-    key::{KeyBinding, KeyStore, KeyUse, setup_under},
+    key::{KeyBinding, KeyStore, KeyUse, KeyedCampaign, setup_under},
     ledger::{
         AccountStore, ActionStore, Balance, CampaignQuery, CampaignRecord, CampaignStore, Discard,
         GrantRecord, LedgerError, QuarantineCount, QuarantineStore, QuarantinedEntry,

@@ -1,12 +1,13 @@
 //! What idempotency keys stand for.
 
 use qiang_core::{
-    ports::{KeyBinding, KeyUse},
+    ports::{KeyBinding, KeyUse, KeyedCampaign, LedgerError, setup_under},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
+use super::campaigns;
 use crate::error::StoreError;
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
@@ -40,6 +41,40 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
         .optional()?
         .map(|(fingerprint, id)| used.bound_to(&fingerprint, &id));
     bound.transpose().map_err(StoreError::Refused)
+}
+
+/// Enters campaigns under their keys, each in a savepoint: a refused one is undone alone.
+pub(crate) fn create_all(
+    conn: &Connection,
+    now: Timestamp,
+    campaigns: &[KeyedCampaign],
+) -> Result<Vec<Result<KeyBinding, LedgerError>>, StoreError> {
+    let create = |campaign| {
+        conn.execute_batch("SAVEPOINT campaign")?;
+        let created = match create_under(conn, now, campaign) {
+            Ok(binding) => Ok(binding),
+            Err(error) if error.is_io() => return Err(error),
+            Err(error) => {
+                conn.execute_batch("ROLLBACK TO campaign")?;
+                Err(LedgerError::from(error))
+            }
+        };
+        conn.execute_batch("RELEASE campaign")?;
+        Ok(created)
+    };
+    campaigns.iter().map(create).collect()
+}
+
+fn create_under(
+    conn: &Connection,
+    now: Timestamp,
+    campaign: &KeyedCampaign,
+) -> Result<KeyBinding, StoreError> {
+    let binding = bind(conn, now, &campaign.used, campaign.setup.campaign.id.uuid())?;
+    let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
+    let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
+    campaigns::create(conn, now, entered, audience, campaign.by.as_ref())?;
+    Ok(binding)
 }
 
 /// Forgets keys that were bound before an instant, but for references of payments; returns how many.

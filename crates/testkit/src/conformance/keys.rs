@@ -4,7 +4,7 @@ use qiang_core::{
     campaign::Details,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    ports::{KeyUse, LedgerError, Payout},
+    ports::{KeyBinding, KeyUse, KeyedCampaign, LedgerError, Payout},
     split::SplitRule,
 };
 use uuid::Uuid;
@@ -128,6 +128,79 @@ pub async fn a_refused_creation_spends_no_key<S: Subject>(case: &mut Scenario<S>
     assert_eq!(other, Err(LedgerError::KeyReused));
     assert_eq!(case.balance("a").await, (2, 0));
     case.deposited("a", 2);
+}
+
+/// Several are created in one transaction, and each is entered or refused by itself: once more, and only what was
+/// refused is entered.
+pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut Scenario<S>) {
+    let campaign = |case: &mut Scenario<S>, key: &str, print: u8, total| {
+        let packet = red_packet(total, 10, SplitRule::Equal).owner("sender");
+        let key = IdempotencyKey::new(key).expect("well-formed");
+        KeyedCampaign {
+            used: KeyUse::new("sender POST /x", key, [print; 32]),
+            setup: packet.setup(case.next_id()),
+            details: Details::default(),
+            audience: None,
+            by: None,
+        }
+    };
+    case.deposit("sender", 1_000).await;
+    let asked = vec![
+        campaign(case, "a", 1, 400),
+        campaign(case, "b", 1, 700),
+        campaign(case, "a", 1, 400),
+        campaign(case, "a", 2, 100),
+        campaign(case, "c", 1, 600),
+        campaign(case, "d", 1, 10),
+    ];
+    let [first, dear, .., third, _] = &asked[..] else {
+        unreachable!("there are six");
+    };
+    let (first, dear, third) = (first.clone(), dear.clone(), third.clone());
+    let told = |created: Vec<Result<KeyBinding, LedgerError>>| -> Vec<_> {
+        let told = created.into_iter().map(|it| match it {
+            Ok(binding) => Ok((binding.id, binding.fresh)),
+            Err(LedgerError::InsufficientFunds { .. }) => Err("funds"),
+            Err(LedgerError::KeyReused) => Err("key"),
+            Err(other) => panic!("{other}"),
+        });
+        told.collect()
+    };
+    let id = |campaign: &KeyedCampaign| campaign.setup.campaign.id.uuid();
+    let created = case.ledger().create_all(asked.clone()).await;
+    let expected = [
+        Ok((id(&first), true)),
+        Err("funds"),
+        Ok((id(&first), false)),
+        Err("key"),
+        Ok((id(&third), true)),
+        Err("funds"),
+    ];
+    assert_eq!(told(created.expect("the ledger answers")), expected);
+    assert_eq!(case.balance("sender").await, (0, 0));
+    case.restart().await;
+    // Of what was refused there is nothing: neither the campaign nor its key.
+    assert_eq!(case.ledger().bound_key(&dear.used).await, Ok(None));
+    let none = case.ledger().campaign(dear.setup.campaign.id).await;
+    assert_eq!(none, Ok(None));
+    case.deposit("sender", 700).await;
+    let again = case.ledger().create_all(asked).await;
+    let expected = [
+        Ok((id(&first), false)),
+        Ok((id(&dear), true)),
+        Ok((id(&first), false)),
+        Err("key"),
+        Ok((id(&third), false)),
+        Err("funds"),
+    ];
+    assert_eq!(told(again.expect("the ledger answers")), expected);
+    assert_eq!(case.balance("sender").await, (0, 0));
+    let nothing = case.ledger().create_all(Vec::new()).await;
+    assert_eq!(nothing.map(|it| it.len()), Ok(0));
+    for KeyedCampaign { setup, .. } in [&first, &dear, &third] {
+        case.entered(setup);
+        case.open_entered(setup).await;
+    }
 }
 
 /// Keys are forgotten after a while, the oldest first; for which order a payment came is not.
