@@ -5,11 +5,12 @@
 //! campaign, with its times and its seed, is what is opened and answered, not what the repetition would have made.
 
 use axum::http::StatusCode;
+use futures_util::{StreamExt as _, stream};
 use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, Details, Requirements, Rules},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
-    ports::ActionKind,
+    ports::{Action, ActionKind, KeyBinding, KeyUse, KeyedCampaign, LedgerError},
     time::{Timestamp, Window},
 };
 use serde::Serialize;
@@ -26,6 +27,9 @@ use crate::{
 
 /// How long a sale lasts when nothing else is said: 24 hours.
 pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
+
+/// Campaigns that are opened at the same time.
+pub(crate) const OPENED_AT_ONCE: usize = 16;
 
 /// A campaign to be made, as far as it does not depend on the kind.
 pub(crate) struct Draft {
@@ -103,10 +107,114 @@ impl App {
         request: &impl Serialize,
         draft: Draft,
     ) -> Result<(StatusCode, CampaignId), Problem> {
-        let internal = |error: IdError| Problem::internal(error.to_string());
-        let ledger = &self.ports.ledger;
         let used = key.map(|key| key_use(&caller.user, route, key, "", request));
-        let bound = match &used {
+        let new = match self.prepare(caller, used.as_ref(), draft).await? {
+            Prepared::Stored(campaign) => {
+                let id = campaign.id;
+                self.open(setup_of(*campaign).await?).await?;
+                return Ok((wire::created(false), id));
+            }
+            Prepared::New(new) => new,
+        };
+        self.add_waiting_room(&new).await?;
+        let (audience, by) = (new.audience.as_deref(), Some(&new.action));
+        let (ledger, entered) = (&self.ports.ledger, (&new.setup, &new.details));
+        let binding = match used {
+            None => {
+                let (setup, details) = entered;
+                ledger.create_by(setup, details, audience, by).await?;
+                KeyBinding {
+                    id: setup.campaign.id.uuid(),
+                    fresh: true,
+                }
+            }
+            Some(used) => ledger.create_under(&used, entered, audience, by).await?,
+        };
+        let id = self.finish(new.setup, &new.action, binding).await?;
+        Ok((wire::created(binding.fresh), id))
+    }
+
+    /// Creates what is to be created under these keys, in one transaction of the ledger, and opens it. Says of each
+    /// whether it was created just now. What was refused before stays as it is.
+    pub(crate) async fn create_all(
+        &self,
+        prepared: Vec<Result<(KeyUse, Prepared), Problem>>,
+    ) -> Vec<Result<(bool, CampaignId), Problem>> {
+        let mut campaigns = Vec::new();
+        let mut begun = Vec::with_capacity(prepared.len());
+        for prepared in prepared {
+            begun.push(match prepared {
+                Ok((used, Prepared::New(new))) => match self.add_waiting_room(&new).await {
+                    Ok(()) => {
+                        campaigns.push(KeyedCampaign {
+                            used,
+                            setup: new.setup.clone(),
+                            details: new.details.clone(),
+                            audience: new.audience.clone(),
+                            by: Some(new.action.clone()),
+                        });
+                        Ok(Prepared::New(new))
+                    }
+                    Err(problem) => Err(problem),
+                },
+                Ok((_, stored)) => Ok(stored),
+                Err(problem) => Err(problem),
+            });
+        }
+        let entered = match campaigns.len() {
+            0 => Vec::new(),
+            count => {
+                let created = self.ports.ledger.create_all(campaigns).await;
+                created.unwrap_or_else(|error| vec![Err(error); count])
+            }
+        };
+        let mut entered = entered.into_iter();
+        let opened: Vec<_> = begun
+            .into_iter()
+            .map(|begun| {
+                let binding = match &begun {
+                    Ok(Prepared::New(_)) => entered.next(),
+                    _ => None,
+                };
+                self.open_prepared(begun, binding)
+            })
+            .collect();
+        stream::iter(opened)
+            .buffered(OPENED_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Opens a campaign, which was entered now if there is a binding.
+    async fn open_prepared(
+        &self,
+        prepared: Result<Prepared, Problem>,
+        binding: Option<Result<KeyBinding, LedgerError>>,
+    ) -> Result<(bool, CampaignId), Problem> {
+        match prepared? {
+            Prepared::Stored(campaign) => {
+                let id = campaign.id;
+                self.open(setup_of(*campaign).await?).await?;
+                Ok((false, id))
+            }
+            Prepared::New(new) => {
+                let lost = || Problem::internal("the ledger does not say what it has entered");
+                let binding = binding.ok_or_else(lost)??;
+                let id = self.finish(new.setup, &new.action, binding).await?;
+                Ok((binding.fresh, id))
+            }
+        }
+    }
+
+    /// Checks what can be checked before anything is written, and draws the shares.
+    pub(crate) async fn prepare(
+        &self,
+        caller: &Caller,
+        used: Option<&KeyUse>,
+        draft: Draft,
+    ) -> Result<Prepared, Problem> {
+        let ledger = &self.ports.ledger;
+        let bound = match used {
             Some(used) => ledger.bound_key(used).await?,
             None => None,
         };
@@ -115,44 +223,72 @@ impl App {
         if bound.is_some()
             && let Some(record) = ledger.campaign(id).await?
         {
-            self.open(setup_of(record.campaign).await?).await?;
-            return Ok((wire::created(false), id));
+            return Ok(Prepared::Stored(Box::new(record.campaign)));
         }
         let (audience, details) = (draft.audience.clone(), draft.details.clone());
         let waiting_room = draft.waiting_room;
         let campaign = draft.campaign(id, self.ports.clock.now(), self.usual_ack())?;
-        let mut setup = setup_of(campaign).await?;
-        if waiting_room {
-            // First: nobody who finds the campaign passes its line.
-            ledger.add_waiting_room(id).await?;
-        }
+        let setup = setup_of(campaign).await?;
         let owner = json!({ "owner": setup.campaign.owner.as_str() });
         let action = self.action(&caller.user, ActionKind::Create, id, &owner);
-        let (entered, by) = ((&setup, &details), Some(&action));
-        let mut fresh = true;
-        match used {
-            None => {
-                let created = ledger.create_by(&setup, &details, audience.as_deref(), by);
-                created.await?;
-            }
-            Some(used) => {
-                let created = ledger.create_under(&used, entered, audience.as_deref(), by);
-                let binding = created.await?;
-                let id = CampaignId::new(binding.id).map_err(internal)?;
-                // Somebody else may have created it in the meantime: open what is stored.
-                let stored = ledger.campaign(id).await?;
-                let lost =
-                    || Problem::internal("the ledger does not have what it has just entered");
-                setup = setup_of(stored.ok_or_else(lost)?.campaign).await?;
-                fresh = binding.fresh;
-            }
+        Ok(Prepared::New(Box::new(NewCampaign {
+            setup,
+            details,
+            audience,
+            waiting_room,
+            action,
+        })))
+    }
+
+    async fn add_waiting_room(&self, new: &NewCampaign) -> Result<(), Problem> {
+        if new.waiting_room {
+            // First: nobody who finds the campaign passes its line.
+            let id = new.setup.campaign.id;
+            self.ports.ledger.add_waiting_room(id).await?;
         }
-        let id = setup.campaign.id;
+        Ok(())
+    }
+
+    /// Opens what was entered under a key, or what the key has stood for.
+    async fn finish(
+        &self,
+        mut setup: Setup,
+        action: &Action,
+        binding: KeyBinding,
+    ) -> Result<CampaignId, Problem> {
+        let id = CampaignId::new(binding.id).map_err(internal)?;
+        if !binding.fresh {
+            // Somebody else may have created it in the meantime: open what is stored.
+            let stored = self.ports.ledger.campaign(id).await?;
+            let lost = || Problem::internal("the ledger does not have what it has just entered");
+            setup = setup_of(stored.ok_or_else(lost)?.campaign).await?;
+        }
         self.open(setup).await?;
         self.unknown.forget(id);
-        actions::log(&action);
-        Ok((wire::created(fresh), id))
+        actions::log(action);
+        Ok(id)
     }
+}
+
+fn internal(error: IdError) -> Problem {
+    Problem::internal(error.to_string())
+}
+
+/// A request for a campaign that was checked.
+pub(crate) enum Prepared {
+    /// It is a repetition: the campaign is in the ledger.
+    Stored(Box<Campaign>),
+    /// It is to be entered.
+    New(Box<NewCampaign>),
+}
+
+/// A campaign that is to be entered.
+pub(crate) struct NewCampaign {
+    setup: Setup,
+    details: Details,
+    audience: Option<String>,
+    waiting_room: bool,
+    action: Action,
 }
 
 /// Draws the shares, off the threads that serve others.

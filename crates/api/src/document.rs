@@ -56,8 +56,8 @@ fn has_parameter(operation: &Value, name: &str) -> bool {
 }
 
 fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &Map<String, Value>) {
-    // These may be had as often as one likes.
-    let as_often = ["/tickets", "/invitations", "/session"];
+    // These may be had as often as one likes; what a batch has is named in it.
+    let as_often = ["/tickets", "/invitations", "/session", "/batch"];
     let as_often = as_often.iter().any(|end| path.ends_with(end));
     let takes_key = method != "get" && !as_often;
     if takes_key && !has_parameter(operation, KEY) {

@@ -28,6 +28,17 @@ pub(crate) struct Failure<'a> {
     pub(crate) cause: Option<&'a Cause>,
 }
 
+/// One line about parts of a request that failed where the request did not.
+pub(crate) fn log_of_batch(failed: usize, cause: &str) {
+    let id = RequestId::current();
+    tracing::error!(
+        request_id = id.as_ref().map(RequestId::as_str),
+        failed,
+        cause,
+        "parts of a request failed"
+    );
+}
+
 /// Writes the lines, and counts those that are left out.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog(Mutex<Option<Second>>);

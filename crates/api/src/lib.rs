@@ -42,6 +42,7 @@ mod places;
 mod problem;
 mod profile;
 mod readiness;
+mod red_packet_batch;
 mod red_packets;
 mod refusal;
 mod request_id;

@@ -173,10 +173,14 @@ pub(crate) struct ProblemBody {
 
 impl ProblemBody {
     /// With the id of the request that is being answered.
-    fn into_json(mut self) -> Vec<u8> {
+    fn of_request(mut self) -> Self {
         self.request_id = RequestId::current().map(|id| id.as_str().to_owned());
+        self
+    }
+
+    fn into_json(self) -> Vec<u8> {
         // A struct of texts and numbers always serialises.
-        serde_json::to_vec(&self).unwrap_or_default()
+        serde_json::to_vec(&self.of_request()).unwrap_or_default()
     }
 }
 
@@ -297,6 +301,15 @@ impl Problem {
     /// Its body alone.
     pub(crate) fn into_json(self) -> Vec<u8> {
         self.0.body.into_json()
+    }
+
+    /// Its body as a part of an answer that is none, and its cause for the log.
+    pub(crate) fn into_part(self) -> (ProblemBody, Option<String>) {
+        (self.0.body.of_request(), self.0.cause)
+    }
+
+    pub(crate) fn is(&self, kind: ProblemKind) -> bool {
+        self.0.body.kind == kind.path()
     }
 
     pub(crate) fn kind_status(&self) -> StatusCode {

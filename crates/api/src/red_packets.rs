@@ -30,6 +30,9 @@ use crate::{
     wire::{self, Location, MoneyBody, StateBody, Text, When},
 };
 
+/// What idempotency keys of red packets are used for.
+pub(crate) const ROUTE: &str = "POST /v1/red-packets";
+
 /// A red packet to send.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +71,66 @@ pub(crate) struct RedPacketRequest {
     /// Whether claims wait in line and are decided in the order in which they came; default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
+}
+
+impl RedPacketRequest {
+    /// The split, which this node can draw.
+    pub(crate) fn split(&self, app: &App) -> Result<Split, Problem> {
+        let shares_max = app.config.limits.shares_max;
+        if self.shares > shares_max {
+            let detail = format!("a red packet has at most {shares_max} shares here");
+            return Err(Problem::invalid_at("#/shares", detail));
+        }
+        Ok(Split::new(
+            self.total.amount,
+            self.shares,
+            self.split.rule()?,
+        )?)
+    }
+
+    /// The campaign to be made, which counts against what its sender may make.
+    pub(crate) async fn draft(
+        &self,
+        app: &App,
+        caller: &Caller,
+        split: Split,
+    ) -> Result<Draft, Problem> {
+        app.check_ack(self.ack)?;
+        app.limits.check_creation(&caller.user, self.shares)?;
+        let rules = Rules::RedPacket(RedPacket {
+            split,
+            currency: self.total.currency.0,
+            seed: Seed::from_bytes(rand::random()),
+        });
+        Ok(Draft {
+            owner: caller.user.clone(),
+            title: self.title.clone(),
+            details: Details::default(),
+            starts_at: self.starts_at,
+            ends_at: self.ends_at,
+            lasts_ms: app.config.packets.refund_after_ms,
+            ack: self.ack,
+            requirements: app.requirements(&self.requirements)?,
+            rules,
+            audience: AudienceRequest::keep(self.audience.as_ref(), self.draws).await?,
+            waiting_room: self.waiting_room.unwrap_or_default(),
+        })
+    }
+
+    /// What is answered once the packet is there. Under a key it may be one that was sent before.
+    pub(crate) async fn answer(
+        &self,
+        app: &App,
+        caller: &Caller,
+        id: CampaignId,
+        has_key: bool,
+    ) -> Result<RedPacketBody, Problem> {
+        let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
+        if has_key {
+            app.check_repeated(id, self.audience.as_ref()).await?;
+        }
+        RedPacketBody::new(record, &tally, app, caller).await
+    }
 }
 
 /// How the total becomes shares.
@@ -291,43 +354,13 @@ pub(crate) async fn create(
     extract::Json(request): extract::Json<RedPacketRequest>,
 ) -> Result<(StatusCode, Location, Json<RedPacketBody>), Problem> {
     caller.require(Scope::Send)?;
-    app.check_ack(request.ack)?;
-    let shares_max = app.config.limits.shares_max;
-    if request.shares > shares_max {
-        let detail = format!("a red packet has at most {shares_max} shares here");
-        return Err(Problem::invalid_at("#/shares", detail));
-    }
-    let split = Split::new(request.total.amount, request.shares, request.split.rule()?)?;
-    app.limits.check_creation(&caller.user, request.shares)?;
-    let rules = Rules::RedPacket(RedPacket {
-        split,
-        currency: request.total.currency.0,
-        seed: Seed::from_bytes(rand::random()),
-    });
-    let draft = Draft {
-        owner: caller.user.clone(),
-        title: request.title.clone(),
-        details: Details::default(),
-        starts_at: request.starts_at,
-        ends_at: request.ends_at,
-        lasts_ms: app.config.packets.refund_after_ms,
-        ack: request.ack,
-        requirements: app.requirements(&request.requirements)?,
-        rules,
-        audience: AudienceRequest::keep(request.audience.as_ref(), request.draws).await?,
-        waiting_room: request.waiting_room.unwrap_or_default(),
-    };
-    let route = "POST /v1/red-packets";
+    let split = request.split(&app)?;
+    let draft = request.draft(&app, &caller, split).await?;
     let (status, id) = app
-        .create(&caller, route, key.as_ref(), &request, draft)
+        .create(&caller, ROUTE, key.as_ref(), &request, draft)
         .await?;
-    let (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
-    if key.is_some() {
-        let audience = request.audience.as_ref();
-        app.check_repeated(id, audience).await?;
-    }
     let location = wire::location(status, || format!("/v1/red-packets/{id}"));
-    let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
+    let body = request.answer(&app, &caller, id, key.is_some()).await?;
     Ok((status, location, Json(body)))
 }
 

@@ -26,7 +26,7 @@ use crate::{
     health::{self, Operation},
     histories, invitation, lists, orders, pages, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, red_packets, sale_orders, sales, session, tickets, webhooks,
+    profile, red_packet_batch, red_packets, sale_orders, sales, session, tickets, webhooks,
 };
 
 /// The document, before the routes are added.
@@ -80,6 +80,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tickets::for_red_packet))
         .routes(routes!(tickets::for_sale))
         .routes(routes!(lists::red_packets, red_packets::create))
+        .routes(routes!(red_packet_batch::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sales::change))

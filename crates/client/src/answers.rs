@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{CampaignId, Id, OrderId, UserId, WebhookId},
+    ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId, WebhookId},
+    problem::Problem,
     values::{Money, Timestamp, WebhookSecret},
     words::{
-        AckLevel, AudienceKind, Draws, OrderState, PaymentOutcome, Phase, PlaceState, PostingKind,
-        Requirement, SplitRuleName, UserAccount, WebhookEventType, WebhookStatus,
+        AckLevel, AudienceKind, CreationResult, Draws, OrderState, PaymentOutcome, Phase,
+        PlaceState, PostingKind, Requirement, SplitRuleName, UserAccount, WebhookEventType,
+        WebhookStatus,
     },
 };
 
@@ -246,6 +248,19 @@ bodies! {
         user: UserId,
         /// How much.
         amount: Money,
+    }
+    /// What became of one red packet of several.
+    RedPacketResult {
+        /// Its key.
+        idempotency_key: IdempotencyKey,
+        /// What became of it.
+        result: CreationResult,
+        /// It, unless it was refused.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        red_packet: Option<RedPacket>,
+        /// Why it was refused.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        problem: Option<Problem>,
     }
     /// A share that a user has.
     Claim {

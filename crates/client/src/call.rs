@@ -38,6 +38,8 @@ pub(crate) struct Call {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
     key: Option<IdempotencyKey>,
+    /// Whether it changes something.
+    changes: bool,
     pub(crate) until: Option<Instant>,
 }
 
@@ -49,6 +51,7 @@ impl Call {
             headers: vec![(ACCEPT, JSON)],
             body: Bytes::new(),
             key: None,
+            changes: false,
             until: None,
         }
     }
@@ -93,6 +96,13 @@ impl Call {
     pub(crate) fn keyed(mut self, client: &Client) -> Self {
         let key = client.key.clone();
         self.key = Some(key.unwrap_or_else(IdempotencyKey::random));
+        self.changes = true;
+        self
+    }
+
+    /// It changes something, and its body has keys.
+    pub(crate) fn with_keys_within(mut self) -> Self {
+        self.changes = true;
         self
     }
 
@@ -149,7 +159,7 @@ impl Client {
         let until = call.until.unwrap_or_else(|| self.deadline());
         let gave_up = |attempts, may_have_happened, last: Option<Error>| Error::GaveUp {
             attempts,
-            may_have_happened: may_have_happened && call.key.is_some(),
+            may_have_happened: may_have_happened && call.changes,
             key: call.key.clone(),
             last: last.map(Box::new),
         };

@@ -5,17 +5,17 @@ use hyper::{
     StatusCode,
     header::{ETAG, IF_NONE_MATCH},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    answers::{Invitation, ListedRedPacket, RedPacket, Sale, Share, State},
+    answers::{Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale, Share, State},
     call::{Call, read},
     client::Client,
     error::Error,
     ids::{CampaignId, Id, UserId, encoded},
     paths::{Kind, path},
-    requests::{NewRedPacket, NewSale, SaleChange},
+    requests::{KeyedRedPacket, NewRedPacket, NewSale, SaleChange},
     values::Timestamp,
     words::Phase,
 };
@@ -110,6 +110,25 @@ impl Client {
     pub async fn create_red_packet(&self, packet: &NewRedPacket) -> Result<RedPacket, Error> {
         let call = Call::post("/v1/red-packets").json(packet)?;
         self.json(call.keyed(self)).await
+    }
+
+    /// Sends red packets from the caller's account, 1 to 100 of them in one request; each counts as one that is sent.
+    /// Says of each what became of it, in their order. The same again sends what was not sent. Scope `send`.
+    ///
+    /// # Errors
+    /// `invalid` names the fields that are wrong, of whichever packet, and then nothing was done; see [`Error`].
+    pub async fn create_red_packets(
+        &self,
+        red_packets: &[KeyedRedPacket],
+    ) -> Result<Vec<RedPacketResult>, Error> {
+        #[derive(Deserialize)]
+        struct Results {
+            results: Vec<RedPacketResult>,
+        }
+        let body = json!({ "red_packets": red_packets });
+        let call = Call::post("/v1/red-packets/batch").json(&body)?;
+        let answer: Results = self.json(call.with_keys_within()).await?;
+        Ok(answer.results)
     }
 
     /// A red packet, with its numbers at present.

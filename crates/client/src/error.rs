@@ -17,7 +17,8 @@ pub enum Error {
         attempts: u32,
         /// Whether the service may have carried it out all the same.
         may_have_happened: bool,
-        /// What the request was made under, if it changes something. [`crate::Client::with_key`] repeats it.
+        /// What the request was made under, if it changes something and has no keys in its body.
+        /// [`crate::Client::with_key`] repeats it.
         key: Option<IdempotencyKey>,
         /// How the last attempt failed.
         #[source]

@@ -1,17 +1,17 @@
 //! The bodies of requests. What limits there are, the service's OpenAPI document says.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     answers::SplitRule,
-    ids::{CampaignId, Id, UserId},
+    ids::{CampaignId, Id, IdempotencyKey, UserId},
     tickets::GrabTicket,
     values::{Money, Timestamp},
     words::{AckLevel, Draws, Requirement, SplitRuleName, WebhookEventType},
 };
 
 /// Who may take part: exactly one of these.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Audience {
@@ -27,7 +27,8 @@ macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* ;
         $($(#[$option_doc:meta])* $option:ident: $option_type:ty,)* })*) => { $(
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*
             $($(#[$option_doc])* #[serde(skip_serializing_if = "Option::is_none")] pub $option: Option<$option_type>,)*
@@ -105,6 +106,14 @@ requests! {
         audience: Audience,
         /// Who may see the draws; default: everybody.
         draws: Draws,
+    }
+    /// A red packet of several that are sent together.
+    KeyedRedPacket {
+        /// The key that it is sent under, alone or with others.
+        idempotency_key: IdempotencyKey,
+        /// The packet.
+        red_packet: NewRedPacket,
+        ;
     }
     /// What to change about a sale. What is none stays.
     SaleChange {

@@ -115,6 +115,15 @@ words! {
         /// It buys nothing any more and is owed back.
         RefundDue = "refund_due",
     }
+    /// What became of one thing of several that were to be made.
+    CreationResult {
+        /// It was made now.
+        Created = "created",
+        /// It was made before, under the same key.
+        Replayed = "replayed",
+        /// It was not made; the problem says why.
+        Refused = "refused",
+    }
     /// Why money moved.
     PostingKind {
         /// It came from outside.

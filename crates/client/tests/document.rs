@@ -45,6 +45,7 @@ fn check<T: DeserializeOwned + Serialize>(operation: &str, status: &str, field: 
 #[test]
 fn answers_are_as_documented() {
     check::<RedPacket>("createRedPacket", "201", None);
+    check::<RedPacketResult>("createRedPackets", "200", Some("results"));
     check::<RedPacket>("getRedPacket", "200", None);
     check::<ListedRedPacket>("listRedPackets", "200", Some("red_packets"));
     check::<Share>("listShares", "200", Some("claims"));
@@ -96,6 +97,7 @@ fn words_are_as_documented() {
     check::<AckLevel>("AckLevel", &document);
     check::<PlaceState>("PlaceState", &document);
     check::<PaymentOutcome>("PaymentOutcome", &document);
+    check::<CreationResult>("CreationResult", &document);
     check::<PostingKind>("PostingKind", &document);
     check::<UserAccount>("UserAccount", &document);
     check::<Requirement>("Requirement", &document);

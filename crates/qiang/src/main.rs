@@ -14,6 +14,7 @@ mod migrate;
 mod openapi;
 mod order;
 mod packet;
+mod packet_file;
 mod partition;
 mod reconcile;
 mod sale;

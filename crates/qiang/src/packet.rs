@@ -1,6 +1,6 @@
 //! `qiang packet`: sends, shows, lists and ends red packets of a service.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use qiang_client::{
     CampaignId, Draws, ListedRedPacket, NewRedPacket, RedPacket, Share, SplitRuleName,
@@ -8,6 +8,7 @@ use qiang_client::{
 
 use crate::{
     campaign::{Action, Rules, Which, act, numbers},
+    packet_file,
     service::{EXITS, Service, ServiceArgs, ask, money, plain},
 };
 
@@ -28,6 +29,19 @@ enum PacketCommand {
         after_help = "Example: qiang packet send --title 恭喜发财 --total 10000 CNY --shares 10"
     )]
     Send(Box<NewPacket>),
+    /// Send the red packets of a file; prints what became of each. The same again sends those that were not sent.
+    #[command(
+        after_help = "A line of FILE: {\"idempotency_key\": \"2026-11-alice\", \"red_packet\": {\"title\": \"恭喜发财\", \
+            \"total\": {\"amount\": 10000, \"currency\": \"CNY\"}, \"shares\": 10, \"split\": {\"rule\": \
+            \"double_average\"}}}\n\
+            Example: qiang packet send-many --from packets.ndjson"
+    )]
+    SendMany {
+        /// A file with one JSON object a line: a key that no other packet of the sender has, and the packet as
+        /// `POST /v1/red-packets` takes it.
+        #[arg(long, value_name = "FILE")]
+        from: PathBuf,
+    },
     /// Show a red packet with its numbers at present.
     Show {
         /// The packet's id.
@@ -130,6 +144,7 @@ async fn carry_out(command: &PacketCommand, service: &Service) -> anyhow::Result
             let packet = client.create_red_packet(&send.packet()?).await?;
             service.print(&packet, |packet| packet.id.to_string())
         }
+        PacketCommand::SendMany { from } => packet_file::send(from, service).await,
         PacketCommand::Show { packet } => service.print(&client.red_packet(packet).await?, shown),
         PacketCommand::List { which } => {
             let heading = concat!(

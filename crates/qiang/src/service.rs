@@ -113,6 +113,10 @@ fn explained(error: Error, url: &str) -> anyhow::Error {
         (_, Some(key)) if error.may_have_happened() => {
             format!("it may have been done: repeat the command with --idempotency-key {key}")
         }
+        (_, None) if matches!(error, Error::GaveUp { .. }) && error.may_have_happened() => {
+            "it may have been done: repeat the command, and what was made is not made again"
+                .to_owned()
+        }
         (Some("unauthenticated"), _) => {
             "give a valid token by --token-file or QIANG_TOKEN; `qiang token` makes one".to_owned()
         }

@@ -13,7 +13,7 @@ use std::{
     process::Output,
 };
 
-use common::{Service, call, output};
+use common::{Service, call, output, packet};
 use serde_json::{Value, json};
 
 /// What a command printed, and how it ended.
@@ -319,6 +319,55 @@ async fn packets_and_accounts() {
     );
     let shown = sam.run(&["packet", "show", &id]).did();
     assert!(shown.contains("refunded 600 CNY"), "{shown}");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packets_of_a_file_are_sent_once_each() {
+    let service = Service::start().await;
+    let sam = Shell {
+        service: &service,
+        token: service.token("sam", "send"),
+    };
+    // More than one request takes.
+    let packets: Vec<_> = (0..120)
+        .map(|n| {
+            json!({ "idempotency_key": format!("k-{n}"), "red_packet": packet(10, 2) }).to_string()
+        })
+        .collect();
+    std::fs::write(service.folder.path().join("packets"), packets.join("\n")).unwrap();
+    let send = ["packet", "send-many", "--from", "packets"];
+    service.deposit("sam", 1_010).await;
+    let ended = sam.run(&send);
+    assert_eq!(ended.stdout.lines().count(), 120, "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("created   k-100  "),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("refused   k-101  "),
+        "{}",
+        ended.stdout
+    );
+    ended.failed(1, "19 of 120 packets were refused");
+    service.deposit("sam", 190).await;
+    let again = sam.run(&[&send[..], &["--json"]].concat()).did();
+    let results: Vec<Value> = again
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |result: &str| results.iter().filter(|it| it["result"] == result).count();
+    assert_eq!((of("created"), of("replayed")), (19, 101));
+    assert_eq!(service.balance("sam").await, 0);
+    std::fs::write(
+        service.folder.path().join("packets"),
+        "\n{\"idempotency_key\": 1}",
+    )
+    .unwrap();
+    sam.run(&send).failed(2, "packets:2: invalid type");
+    sam.run(&["packet", "send-many", "--from", "missing"])
+        .failed(2, "cannot read missing");
     service.stop().await;
 }
 

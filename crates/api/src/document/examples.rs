@@ -41,6 +41,7 @@ fn of_any(property: &str) -> Option<Value> {
         "ticket" | "nonce" => json!(TICKET),
         "invitation" => json!("1795348800000.U2lnbmVkIGJ5IHRoZSBjYW1wYWlnbidzIG93biBrZXk"),
         "order" => json!(ORDER),
+        "idempotency_key" => json!(KEY),
         "reference" => json!(PAYMENT),
         "commitment" => json!(hash),
         "phase" => json!("live"),

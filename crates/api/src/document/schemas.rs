@@ -239,7 +239,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
     };
     match property {
         "user" | "sender" | "seller" | "owner" => visible(USER_ID_CHARS_MAX),
-        "reference" => visible(KEY_CHARS_MAX),
+        "reference" | "idempotency_key" => visible(KEY_CHARS_MAX),
         "product_id" => visible(PRODUCT_ID_CHARS_MAX),
         "currency" => {
             set("format", json!("iso-4217"));

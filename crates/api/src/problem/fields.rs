@@ -40,6 +40,31 @@ impl Problem {
         });
         self
     }
+
+    /// What is wrong with parts of a body, as one problem of the whole: each field is named from where its part is.
+    /// None if there is none. Takes the fields from the problems of the parts.
+    pub(crate) fn of_parts<'a>(
+        parts: impl IntoIterator<Item = (String, &'a mut Self)>,
+    ) -> Option<Self> {
+        let mut errors = Vec::new();
+        for (at, problem) in parts {
+            let body = &mut problem.0.body;
+            if body.errors.is_empty() {
+                errors.push(FieldError {
+                    pointer: at.into(),
+                    detail: std::mem::take(&mut body.detail),
+                });
+                continue;
+            }
+            for FieldError { pointer, detail } in body.errors.drain(..) {
+                let pointer = format!("{at}{}", pointer.trim_start_matches('#')).into();
+                errors.push(FieldError { pointer, detail });
+            }
+        }
+        let mut whole = Self::invalid(errors.first()?.detail.clone());
+        whole.0.body.errors = errors;
+        Some(whole)
+    }
 }
 
 impl From<BadAdmissionRatio> for Problem {
