@@ -167,7 +167,9 @@ pub async fn postings_of_a_user_come_newest_first_and_add_up<S: Subject>(case: &
     case.try_return(returned).await.expect("it is paid");
     let late = case.pay(returned, "twice").await.0;
     assert_eq!(late, PaymentOutcome::RefundDue);
-    // The seller buys, too: what comes back moves between two accounts of one user.
+    // The seller buys, too, and later: what is decided in one millisecond is listed by its partition. What comes back
+    // moves between two accounts of one user.
+    case.at(OPENS.plus_millis(11)).await;
     case.granted(target.one(OWNER)).await;
     let own = case.nth(target, 4);
     case.pay(own, "pay-own").await;
