@@ -140,7 +140,14 @@ fn of_document(path: &str, method: &str, operation: &Value) -> Operation {
     let query = parameters.filter(|parameter| parameter["in"] == "query");
     let query = query.filter_map(|parameter| parameter["name"].as_str());
     let body = &operation["requestBody"]["content"]["application/json"]["example"];
-    let makes = ["/red-packets", "/sales", "/deposits", "/invitations"];
+    let makes = [
+        "/red-packets",
+        "/batch",
+        "/sales",
+        "/deposits",
+        "/invitations",
+        "/webhooks",
+    ];
     Operation {
         method: method.to_uppercase(),
         path: path.to_owned(),
