@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     backend::Backend,
-    config::Config,
+    config::{Config, TransportKind},
     scratch::Scratch,
     server::{Running, Server},
 };
@@ -89,8 +89,7 @@ impl LocalService {
     /// # Errors
     /// When a server cannot be used; also RabbitMQ, which a node could do without.
     pub async fn start_on_redis(servers: &LocalServers<'_>) -> anyhow::Result<Self> {
-        #[cfg(feature = "rabbitmq")]
-        if servers.transport == crate::config::TransportKind::RabbitMq.name() {
+        if servers.transport == TransportKind::RabbitMq.name() {
             check_rabbitmq(servers.rabbitmq).await?;
         }
         let name = format!("qiang-demo-{:016x}", rand::random::<u64>());
@@ -214,6 +213,11 @@ async fn check_rabbitmq(url: &str) -> anyhow::Result<()> {
     checked.context(
         "RabbitMQ cannot be used: start it, say with --rabbitmq where it is, or choose another --transport",
     )
+}
+
+#[cfg(not(feature = "rabbitmq"))]
+async fn check_rabbitmq(_url: &str) -> anyhow::Result<()> {
+    Err(TransportKind::without_rabbitmq().into())
 }
 
 fn database(folder: &tempfile::TempDir) -> PathBuf {

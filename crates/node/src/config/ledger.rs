@@ -73,6 +73,13 @@ impl TransportKind {
             Self::Log => "log",
         }
     }
+
+    /// What is said of RabbitMQ by a program that cannot use it.
+    pub(crate) fn without_rabbitmq() -> UsageError {
+        let text = "settlement.transport is rabbitmq, which this program was built without: build it with \
+            `--features rabbitmq`, or choose stream, list or log";
+        UsageError::new(text.to_owned())
+    }
 }
 
 impl SettlementConfig {
@@ -114,9 +121,7 @@ impl SettlementConfig {
             return Err(UsageError::new(text.to_owned()));
         }
         if self.transport == TransportKind::RabbitMq && !cfg!(feature = "rabbitmq") {
-            let text = "settlement.transport is rabbitmq, which this program was built without: build it with \
-                `--features rabbitmq`, or choose stream, list or log";
-            return Err(UsageError::new(text.to_owned()));
+            return Err(TransportKind::without_rabbitmq());
         }
         Ok(())
     }
