@@ -11,15 +11,11 @@ mod common;
 use std::{
     net::SocketAddr,
     path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
-use common::{Reply, SECRET, call, in_an_hour, output, packet, sign};
-use qiang_testkit::servers::{
-    Resources, ServerProcess,
-    redis::{Options, Standalone},
-};
+use common::{Reply, call, in_an_hour, node, output, packet, sign};
+use qiang_testkit::servers::redis::{Options, Standalone};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, block_in_place};
 
@@ -30,21 +26,6 @@ const TOTAL: i64 = 1_000;
 const KILLS: u64 = 12;
 const KILL_EVERY_MS: u64 = 3;
 const ANSWERED_MAX: Duration = Duration::from_secs(30);
-
-fn start(keys: Vec<(&'static str, String)>) -> ServerProcess {
-    let command = move |at: &Resources| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
-        command
-            .args(["serve", "--data", "qiang.db", "--listen"])
-            .arg(at.addr().to_string())
-            .envs(qiang_testkit::NO_LIMITS)
-            .env("QIANG__AUTH__HS256_SECRET", SECRET)
-            .env("QIANG__LOG__LEVEL", "off")
-            .envs(keys.iter().cloned());
-        command
-    };
-    block_in_place(|| ServerProcess::builder(command).start())
-}
 
 async fn ask(addr: SocketAddr, user: &str, what: &str, body: Option<Value>) -> Reply {
     let (method, path) = what.split_once(' ').unwrap();
@@ -118,7 +99,7 @@ fn audit(database: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_service_has_made_a_batch_or_nothing_of_it() {
-    let service = start(Vec::new());
+    let service = node(Vec::new());
     let addr = service.addr();
     for kill in 0..KILLS {
         let user = format!("user-{kill}");
@@ -147,7 +128,7 @@ async fn a_killed_service_has_made_a_batch_or_nothing_of_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_ledger_has_and_redis_does_not_is_opened_after_a_kill() {
     let redis = block_in_place(|| Standalone::start(&Options::new()));
-    let service = start(vec![
+    let service = node(vec![
         ("QIANG__ENGINE__KIND", "redis".to_owned()),
         ("QIANG__REDIS__URLS", redis.url()),
         ("QIANG__REDIS__PARTITIONS", "2".to_owned()),

@@ -9,13 +9,12 @@ mod common;
 
 use std::{
     net::SocketAddr,
-    process::Command,
     time::{Duration, Instant},
 };
 
-use common::{Reply, SECRET, call, in_an_hour, packet, paid, sale, sign};
+use common::{Reply, call, in_an_hour, node, packet, paid, sale, sign};
 use qiang_testkit::servers::{
-    Resources, ServerProcess,
+    ServerProcess,
     redis::{Options, Standalone},
 };
 use serde_json::{Value, json};
@@ -31,18 +30,7 @@ struct Node {
 
 impl Node {
     fn start(keys: Vec<(&'static str, String)>) -> Self {
-        let command = move |at: &Resources| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
-            command
-                .args(["serve", "--data", "qiang.db", "--listen"])
-                .arg(at.addr().to_string())
-                .envs(qiang_testkit::NO_LIMITS)
-                .env("QIANG__AUTH__HS256_SECRET", SECRET)
-                .env("QIANG__LOG__LEVEL", "off")
-                .envs(keys.iter().cloned());
-            command
-        };
-        let process = block_in_place(|| ServerProcess::builder(command).start());
+        let process = node(keys);
         Self {
             addr: process.addr(),
             _process: process,

@@ -18,10 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Reply, SECRET, call, in_an_hour, sale, sign};
+use common::{Reply, call, in_an_hour, node, sale, sign};
 use parking_lot::Mutex;
 use qiang_testkit::servers::{
-    Resources, ServerProcess,
+    ServerProcess,
     postgres::{self, Postgres},
     redis::{Options, Standalone},
 };
@@ -54,21 +54,6 @@ struct Served {
 struct Crowd {
     campaign: String,
     places: BTreeMap<u64, u32>,
-}
-
-fn node(keys: Vec<(&'static str, String)>) -> ServerProcess {
-    let command = move |at: &Resources| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
-        command
-            .args(["serve", "--data", "qiang.db", "--listen"])
-            .arg(at.addr().to_string())
-            .envs(qiang_testkit::NO_LIMITS)
-            .env("QIANG__AUTH__HS256_SECRET", SECRET)
-            .env("QIANG__LOG__LEVEL", "off")
-            .envs(keys.iter().cloned());
-        command
-    };
-    block_in_place(|| ServerProcess::builder(command).start())
 }
 
 fn on_redis(redis: &Standalone) -> Vec<(&'static str, String)> {
