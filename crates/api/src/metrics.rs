@@ -4,6 +4,8 @@ mod gate;
 mod limits;
 mod order_check;
 mod process;
+#[cfg(feature = "traces")]
+mod traces;
 mod transport;
 mod webhooks;
 
@@ -23,6 +25,8 @@ use utoipa::openapi::OpenApi;
 
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
 pub use self::process::Build;
+#[cfg(feature = "traces")]
+pub(crate) use self::traces::SpanMetrics;
 use self::{gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics};
 use crate::gauges::Gauges;
 
@@ -97,6 +101,14 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// A route, as an index into the known templates. 0 stands for paths that no template fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route(usize);
+
+#[cfg(feature = "traces")]
+impl Route {
+    /// Whether a template fits.
+    pub(crate) fn is_known(self) -> bool {
+        self.0 != 0
+    }
+}
 
 pub(crate) struct Metrics {
     recorder: PrometheusRecorder,

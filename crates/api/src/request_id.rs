@@ -90,6 +90,12 @@ impl RequestId {
         self.trace.as_deref()
     }
 
+    /// From here on the request happens there.
+    #[cfg(feature = "traces")]
+    pub(crate) fn belongs_to(&mut self, trace: Arc<TraceContext>) {
+        self.trace = Some(trace);
+    }
+
     pub(crate) fn into_header(self) -> HeaderValue {
         self.id
     }

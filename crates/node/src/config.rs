@@ -15,7 +15,8 @@ use std::{
 use anyhow::Context as _;
 pub use qiang_api::config::{
     AuthConfig, ChallengeKind, ForwardedHeader, LimitsConfig, OrderCheckConfig, OrderCheckPolicy,
-    PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, WaitingConfig,
+    PacketsConfig, PaymentsConfig, Secret, ServerConfig, TicketsConfig, TracesConfig,
+    WaitingConfig,
 };
 use qiang_api::{Admin, UsageError};
 use qiang_core::book::Grace;
@@ -54,6 +55,7 @@ pub struct Config {
     pub waiting: WaitingConfig,
     pub pages: PagesConfig,
     pub webhooks: WebhooksConfig,
+    pub traces: TracesConfig,
     pub log: LogConfig,
 }
 
@@ -254,6 +256,7 @@ impl Config {
             packets: self.packets.clone(),
             payments: self.payments.clone(),
             waiting: self.waiting.clone(),
+            traces: self.traces.clone(),
         }
     }
 
@@ -289,6 +292,7 @@ impl Config {
         self.pages.check()?;
         self.webhooks.check()?;
         self.packets.check()?;
+        self.traces.check()?;
         self.payments.check()
     }
 }

@@ -8,14 +8,13 @@ use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, Uri, header};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio_rustls::rustls::crypto::aws_lc_rs;
 
-use crate::config::UsageError;
+use crate::{config::UsageError, https};
 
 /// What names it in errors and in the log.
 pub(super) const KEY: &str = "auth.jwks_url";
@@ -37,20 +36,7 @@ impl JwksUrl {
     /// [`UsageError`] where the URL is none that keys may be taken from.
     pub(super) fn new(url: &str) -> anyhow::Result<Self> {
         let uri = check(url)?;
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        // The authorities that this system trusts, or where it lists none, Mozilla's.
-        let provider = aws_lc_rs::default_provider;
-        let builder = match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider())
-        {
-            Ok(builder) => builder,
-            Err(_) => HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider())?,
-        };
-        let builder = match uri.scheme_str() {
-            Some("http") => builder.https_or_http(),
-            _ => builder.https_only(),
-        };
-        let connector = builder.enable_http1().wrap_connector(http);
+        let connector = https::connector(uri.scheme_str())?;
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(connector);

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -22,7 +22,6 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use metrics::Gauge;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -32,16 +31,18 @@ use tokio_util::io::InspectReader;
 use tower::Service as _;
 
 use super::{
+    Public,
     connection_limits::{Admitted, ConnectionLimits, ConnectionPermit, Refused},
     guard::{Guard, Progress, SWEEP_EVERY, Stage},
+    open::{Counted, OpenStream, Streams},
     parser::Explained,
-    tls::{Tls, is_http2},
+    tls::is_http2,
 };
 use crate::{
     auth_failure::AuthFailure,
     config::ServerConfig,
     failures::{Cause, Failure, FailureLog},
-    limits::{Limits, Traffic},
+    limits::Traffic,
     metrics::Metrics,
     problem::{Problem, ProblemKind},
     request_id::{REPLAYED, REQUEST_ID, RequestId},
@@ -70,13 +71,12 @@ const STREAMS_MAX: u32 = 100;
 pub(super) async fn serve(
     config: ServerConfig,
     metrics: Arc<Metrics>,
-    limits: Option<Arc<Limits>>,
-    tls: Option<Arc<Tls>>,
+    public: Public,
     router: Router,
     listener: TcpListener,
     mut stop: watch::Receiver<bool>,
 ) -> Leftover {
-    let connection_limits = ConnectionLimits::new(&config, &metrics, limits.clone());
+    let connection_limits = ConnectionLimits::new(&config, &metrics, public.limits.clone());
     let connection_limits = Arc::new(connection_limits);
     let guard = Arc::new(Guard::new(&config));
     let timeout = Duration::from_millis(config.drain_timeout_ms);
@@ -85,11 +85,10 @@ pub(super) async fn serve(
     let service = Arc::new(Connections {
         request_timeout: config.request_timeout() + ACCEPT_PAUSE,
         metrics,
-        limits,
+        public,
         failures: FailureLog::default(),
         unauthenticated: FailureLog::default(),
         headers: ResponseHeaders::new(&config),
-        tls,
         router,
         guard,
         stop: draining,
@@ -184,11 +183,10 @@ struct Origin {
 struct Connections {
     request_timeout: Duration,
     metrics: Arc<Metrics>,
-    limits: Option<Arc<Limits>>,
+    public: Public,
     failures: FailureLog,
     unauthenticated: FailureLog,
     headers: ResponseHeaders,
-    tls: Option<Arc<Tls>>,
     router: Router,
     guard: Arc<Guard>,
     stop: watch::Receiver<bool>,
@@ -219,7 +217,7 @@ impl Connections {
     ) {
         let Some(permit) = permit else {
             // Nobody waits for whoever comes in such numbers.
-            if self.tls.is_none() {
+            if self.public.tls.is_none() {
                 drop(stream.try_write(UNHEARD));
             }
             return;
@@ -237,12 +235,12 @@ impl Connections {
         Origin {
             peer,
             refused,
-            over_tls: self.tls.is_some(),
+            over_tls: self.public.tls.is_some(),
         }
     }
 
     async fn one(self: &Arc<Self>, stream: TcpStream, origin: Origin, progress: Arc<Progress>) {
-        let Some(tls) = &self.tls else {
+        let Some(tls) = &self.public.tls else {
             return self.http1(stream, origin, progress).await;
         };
         // A handshake has as long as a head.
@@ -271,10 +269,7 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let streams = Arc::new(Streams {
-            open: AtomicU32::new(0),
-            progress,
-        });
+        let streams = Streams::new(progress);
         let connections = Arc::clone(self);
         let service = service_fn(move |request| {
             let (connections, open) = (Arc::clone(&connections), OpenStream::new(&streams));
@@ -365,7 +360,12 @@ impl Connections {
         let metrics = &self.metrics;
         let method = request.method().clone();
         let route = metrics.route(&method, request.uri().path());
-        let id = RequestId::of(request.headers());
+        let mut id = RequestId::of(request.headers());
+        let tracer = self.public.tracer.as_ref();
+        let span = tracer.and_then(|tracer| {
+            let route = (route, origin.over_tls);
+            tracer.begin(&mut id, &request, route, started)
+        });
         let asked = Asked::of(request.headers(), origin.over_tls);
         let request = Request::from(request.map(axum::body::Body::new));
         let answered = self.route(request, origin, metrics.is_claim(route));
@@ -374,6 +374,9 @@ impl Connections {
         let now = Instant::now();
         progress.enter(Stage::Idle, now);
         metrics.answered(route, response.status(), now - started);
+        if let Some(span) = span {
+            span.answered(response.status());
+        }
         if response.status().is_server_error() {
             self.failures.log(&Failure {
                 id: &id,
@@ -433,7 +436,7 @@ impl Connections {
         if let (Some(why), Some(_)) = (origin.refused, traffic) {
             return Err(why.problem());
         }
-        let Some(limits) = &self.limits else {
+        let Some(limits) = &self.public.limits else {
             return Ok(None);
         };
         limits.check_address(traffic, origin.peer, request.headers())
@@ -446,54 +449,10 @@ impl Connections {
         };
         self.metrics.unauthenticated(why);
         self.unauthenticated.log_unauthenticated(why, client);
-        let limits = self.limits.as_ref().zip(client);
+        let limits = self.public.limits.as_ref().zip(client);
         match limits.map(|(limits, client)| limits.check_unauthenticated(client)) {
             Some(Err(problem)) => problem.into_response(),
             _ => response,
         }
-    }
-}
-
-/// The requests that are being answered on a connection that speaks HTTP/2: while there is one it is busy, and its
-/// pings and windows are no head that arrives slowly.
-struct Streams {
-    open: AtomicU32,
-    progress: Arc<Progress>,
-}
-
-struct OpenStream(Arc<Streams>);
-
-impl OpenStream {
-    fn new(streams: &Arc<Streams>) -> Self {
-        streams.open.fetch_add(1, Ordering::Relaxed);
-        streams.progress.enter(Stage::Busy, Instant::now());
-        Self(Arc::clone(streams))
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        let Streams { open, progress } = &*self.0;
-        let stage = match open.fetch_sub(1, Ordering::Relaxed) {
-            1 => Stage::Idle,
-            _ => Stage::Busy,
-        };
-        progress.enter(stage, Instant::now());
-    }
-}
-
-/// Counts an open connection until it is dropped, whichever way the connection ended.
-struct Counted<'a>(&'a Gauge);
-
-impl<'a> Counted<'a> {
-    fn new(open: &'a Gauge) -> Self {
-        open.increment(1.0);
-        Self(open)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.decrement(1.0);
     }
 }

@@ -4,6 +4,7 @@ mod admin;
 mod connection_limits;
 mod connections;
 mod guard;
+mod open;
 mod parser;
 mod tls;
 
@@ -26,6 +27,7 @@ use crate::{
     metrics::Metrics,
     readiness::Readiness,
     router::{Served, admin_router, collected, operation_document, operation_router, router},
+    traces::{Exporting, Tracer},
 };
 
 /// How often metrics are folded.
@@ -63,12 +65,22 @@ impl Server {
         let (upkeep, server) = (Arc::clone(&app), app.config.server.clone());
         let (metrics, readiness) = (Arc::clone(&app.metrics), Arc::clone(&app.readiness));
         let verifier = Some(Arc::clone(&app.verifier));
-        let limits = Some(Arc::clone(&app.limits));
+        let traces = Tracer::start(&app.config.traces, &metrics, &app.ports.clock)?;
+        let (tracer, exporting) = traces.unzip();
+        let own = Public {
+            limits: Some(Arc::clone(&app.limits)),
+            tls: Tls::new(&server)?.map(Arc::new),
+            tracer,
+        };
         let admin = admin.map(|listener| (admin_router(&app), listener));
         let router = surround(router(app, admin.served())?);
         let upkeep = move || upkeep.upkeep();
         let parts = (metrics, readiness, verifier);
-        start(server, parts, limits, (router, public), admin, upkeep)
+        let running = start(server, parts, own, (router, public), admin, upkeep)?;
+        Ok(Running {
+            exporting,
+            ..running
+        })
     }
 
     /// Starts serving `/healthz`, `/readyz` and `/metrics` alone on these listeners, on the current runtime.
@@ -104,20 +116,31 @@ impl Server {
         let folded = Arc::clone(&metrics);
         let upkeep = move || folded.upkeep();
         let parts = (metrics, readiness, None);
-        start(config, parts, None, (router, public), admin, upkeep)
+        let own = Public {
+            tls: Tls::new(&config)?.map(Arc::new),
+            ..Public::default()
+        };
+        start(config, parts, own, (router, public), admin, upkeep)
     }
+}
+
+/// What the public listener has, and that of operators has not.
+#[derive(Clone, Default)]
+struct Public {
+    limits: Option<Arc<Limits>>,
+    tls: Option<Arc<Tls>>,
+    tracer: Option<Arc<Tracer>>,
 }
 
 fn start(
     config: ServerConfig,
     (metrics, readiness, verifier): (Arc<Metrics>, Arc<Readiness>, Option<Arc<CurrentVerifier>>),
-    limits: Option<Arc<Limits>>,
+    own: Public,
     (router, listener): (Router, TcpListener),
     admin: Admin<(Router, TcpListener)>,
     upkeep: impl Fn() + Send + Sync + 'static,
 ) -> anyhow::Result<Running> {
-    let tls = Tls::new(&config)?.map(Arc::new);
-    let (certificate, shown) = (tls.clone(), Arc::clone(&metrics));
+    let (certificate, shown) = (own.tls.clone(), Arc::clone(&metrics));
     let upkeep = move || {
         if let Some(tls) = &certificate {
             shown.show_certificate(tls.refresh());
@@ -127,7 +150,7 @@ fn start(
     let admin = match admin {
         Admin::Apart((router, listener)) => {
             let (config, metrics) = (admin::config(&config), Arc::clone(&metrics));
-            let listening = Listening::start(config, metrics, None, None, router, listener)?;
+            let listening = Listening::start(config, metrics, Public::default(), router, listener)?;
             tracing::info!(addr = %listening.addr, "serving operators");
             if !listening.addr.ip().is_loopback() {
                 tracing::warn!(
@@ -138,8 +161,8 @@ fn start(
         }
         Admin::Shared | Admin::Nowhere => None,
     };
-    let over_tls = tls.is_some();
-    let public = Listening::start(config, metrics, limits, tls, router, listener)?;
+    let over_tls = own.tls.is_some();
+    let public = Listening::start(config, metrics, own, router, listener)?;
     tracing::info!(addr = %public.addr, over_tls, "serving");
     Ok(Running {
         public,
@@ -150,6 +173,7 @@ fn start(
             .map(|verifier| tokio::spawn(verifier.follow())),
         readiness,
         verifier,
+        exporting: None,
     })
 }
 
@@ -164,15 +188,13 @@ impl Listening {
     fn start(
         config: ServerConfig,
         metrics: Arc<Metrics>,
-        limits: Option<Arc<Limits>>,
-        tls: Option<Arc<Tls>>,
+        public: Public,
         router: Router,
         listener: TcpListener,
     ) -> io::Result<Self> {
         let addr = listener.local_addr()?;
         let (stop, stopping) = watch::channel(false);
-        let accepting =
-            connections::serve(config, metrics, limits, tls, router, listener, stopping);
+        let accepting = connections::serve(config, metrics, public, router, listener, stopping);
         Ok(Self {
             addr,
             stop,
@@ -197,6 +219,8 @@ pub struct Running {
     readiness: Arc<Readiness>,
     /// Where tokens are checked.
     verifier: Option<Arc<CurrentVerifier>>,
+    /// Sends spans.
+    exporting: Option<Exporting>,
 }
 
 impl Running {
@@ -248,6 +272,9 @@ impl Running {
         }
         let closed = close.await;
         leftover.finish().await;
+        if let Some(exporting) = self.exporting {
+            exporting.finish().await;
+        }
         closed
     }
 }

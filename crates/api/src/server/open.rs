@@ -1,0 +1,64 @@
+//! What is open: connections, and on one of them requests.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
+
+use metrics::Gauge;
+
+use super::guard::{Progress, Stage};
+
+/// The requests that are being answered on a connection that speaks HTTP/2: while there is one it is busy, and its
+/// pings and windows are no head that arrives slowly.
+pub(super) struct Streams {
+    open: AtomicU32,
+    progress: Arc<Progress>,
+}
+
+impl Streams {
+    pub(super) fn new(progress: Arc<Progress>) -> Arc<Self> {
+        let open = AtomicU32::new(0);
+        Arc::new(Self { open, progress })
+    }
+}
+
+pub(super) struct OpenStream(Arc<Streams>);
+
+impl OpenStream {
+    pub(super) fn new(streams: &Arc<Streams>) -> Self {
+        streams.open.fetch_add(1, Ordering::Relaxed);
+        streams.progress.enter(Stage::Busy, Instant::now());
+        Self(Arc::clone(streams))
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        let Streams { open, progress } = &*self.0;
+        let stage = match open.fetch_sub(1, Ordering::Relaxed) {
+            1 => Stage::Idle,
+            _ => Stage::Busy,
+        };
+        progress.enter(stage, Instant::now());
+    }
+}
+
+/// Counts an open connection until it is dropped, whichever way the connection ended.
+pub(super) struct Counted<'a>(&'a Gauge);
+
+impl<'a> Counted<'a> {
+    pub(super) fn new(open: &'a Gauge) -> Self {
+        open.increment(1.0);
+        Self(open)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
