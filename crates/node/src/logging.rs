@@ -3,37 +3,29 @@
 use std::io::IsTerminal as _;
 
 use qiang_api::UsageError;
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Registry, fmt, reload};
 
 use crate::config::{LogColor, LogConfig, LogFormat};
 
 /// The running log.
 pub(crate) struct Logging {
-    set_filter: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    filter: reload::Handle<Targets, Registry>,
 }
 
 impl Logging {
     /// Starts logging to standard error. To be called once in a process.
     pub(crate) fn start(config: &LogConfig) -> anyhow::Result<Self> {
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter(config)?)
-            .with_writer(std::io::stderr);
-        let set_filter: Box<dyn Fn(EnvFilter) -> _ + Send + Sync> = match config.format {
-            LogFormat::Text => {
-                let builder = builder.with_ansi(colors(config.color));
-                let builder = builder.with_filter_reloading();
-                let handle = builder.reload_handle();
-                builder.init();
-                Box::new(move |filter| handle.reload(filter))
-            }
-            LogFormat::Json => {
-                let builder = builder.json().with_filter_reloading();
-                let handle = builder.reload_handle();
-                builder.init();
-                Box::new(move |filter| handle.reload(filter))
-            }
-        };
-        Ok(Self { set_filter })
+        let (filter, handle) = reload::Layer::new(filter(config)?);
+        let registry = tracing_subscriber::registry().with(filter);
+        let lines = fmt::layer().with_writer(std::io::stderr);
+        match config.format {
+            LogFormat::Text => registry.with(lines.with_ansi(colors(config.color))).init(),
+            LogFormat::Json => registry.with(lines.json()).init(),
+        }
+        Ok(Self { filter: handle })
     }
 
     /// Logs by another level from here on. The format stays.
@@ -41,7 +33,7 @@ impl Logging {
     /// # Errors
     /// When the level is none; the one before stays.
     pub(crate) fn reload(&self, config: &LogConfig) -> anyhow::Result<()> {
-        Ok((self.set_filter)(filter(config)?)?)
+        Ok(self.filter.reload(filter(config)?)?)
     }
 
     /// # Errors
@@ -61,8 +53,10 @@ fn colors(color: LogColor) -> bool {
     }
 }
 
-fn filter(config: &LogConfig) -> anyhow::Result<EnvFilter> {
-    let filter = EnvFilter::try_new(&config.level)
+fn filter(config: &LogConfig) -> anyhow::Result<Targets> {
+    let filter = config
+        .level
+        .parse()
         .map_err(|error| UsageError::new(format!("log.level is not valid: {error}")))?;
     Ok(filter)
 }
