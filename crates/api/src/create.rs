@@ -28,11 +28,16 @@ use crate::{
 /// How long a sale lasts when nothing else is said: 24 hours.
 pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
 
+/// How far the time in an id that a creator chose may be from now: 24 hours.
+const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
+
 /// Campaigns that are opened at the same time.
 pub(crate) const OPENED_AT_ONCE: usize = 16;
 
 /// A campaign to be made, as far as it does not depend on the kind.
 pub(crate) struct Draft {
+    /// The id that its creator chose; none: the node makes one.
+    pub(crate) id: Option<CampaignId>,
     pub(crate) owner: UserId,
     pub(crate) title: String,
     pub(crate) details: Details,
@@ -116,19 +121,22 @@ impl App {
             }
             Prepared::New(new) => new,
         };
-        self.add_waiting_room(&new).await?;
-        let (audience, by) = (new.audience.as_deref(), Some(&new.action));
-        let (ledger, entered) = (&self.ports.ledger, (&new.setup, &new.details));
+        let ledger = &self.ports.ledger;
         let binding = match used {
             None => {
-                let (setup, details) = entered;
+                let (setup, details) = (&new.setup, &new.details);
+                if new.waiting_room {
+                    // First: nobody who finds the campaign passes its line.
+                    ledger.add_waiting_room(setup.campaign.id).await?;
+                }
+                let (audience, by) = (new.audience.as_deref(), Some(&new.action));
                 ledger.create_by(setup, details, audience, by).await?;
                 KeyBinding {
                     id: setup.campaign.id.uuid(),
                     fresh: true,
                 }
             }
-            Some(used) => ledger.create_under(&used, entered, audience, by).await?,
+            Some(used) => ledger.create_under(new.keyed(used)).await?,
         };
         let id = self.finish(new.setup, &new.action, binding).await?;
         Ok((wire::created(binding.fresh), id))
@@ -144,19 +152,10 @@ impl App {
         let mut begun = Vec::with_capacity(prepared.len());
         for prepared in prepared {
             begun.push(match prepared {
-                Ok((used, Prepared::New(new))) => match self.add_waiting_room(&new).await {
-                    Ok(()) => {
-                        campaigns.push(KeyedCampaign {
-                            used,
-                            setup: new.setup.clone(),
-                            details: new.details.clone(),
-                            audience: new.audience.clone(),
-                            by: Some(new.action.clone()),
-                        });
-                        Ok(Prepared::New(new))
-                    }
-                    Err(problem) => Err(problem),
-                },
+                Ok((used, Prepared::New(new))) => {
+                    campaigns.push(new.keyed(used));
+                    Ok(Prepared::New(new))
+                }
                 Ok((_, stored)) => Ok(stored),
                 Err(problem) => Err(problem),
             });
@@ -218,7 +217,14 @@ impl App {
             Some(used) => ledger.bound_key(used).await?,
             None => None,
         };
-        let id = CampaignId::new(bound.unwrap_or_else(|| self.fresh_id())).map_err(internal)?;
+        let id = match (bound, draft.id) {
+            (Some(bound), _) => CampaignId::new(bound).map_err(internal)?,
+            (None, Some(chosen)) => {
+                check_made_lately(chosen, self.ports.clock.now())?;
+                chosen
+            }
+            (None, None) => CampaignId::new(self.fresh_id()).map_err(internal)?,
+        };
         // A repetition may come after the window that the first attempt was in time for.
         if bound.is_some()
             && let Some(record) = ledger.campaign(id).await?
@@ -238,15 +244,6 @@ impl App {
             waiting_room,
             action,
         })))
-    }
-
-    async fn add_waiting_room(&self, new: &NewCampaign) -> Result<(), Problem> {
-        if new.waiting_room {
-            // First: nobody who finds the campaign passes its line.
-            let id = new.setup.campaign.id;
-            self.ports.ledger.add_waiting_room(id).await?;
-        }
-        Ok(())
     }
 
     /// Opens what was entered under a key, or what the key has stood for.
@@ -289,6 +286,38 @@ pub(crate) struct NewCampaign {
     audience: Option<String>,
     waiting_room: bool,
     action: Action,
+}
+
+impl NewCampaign {
+    /// What is entered under a key.
+    fn keyed(&self, used: KeyUse) -> KeyedCampaign {
+        KeyedCampaign {
+            used,
+            setup: self.setup.clone(),
+            details: self.details.clone(),
+            audience: self.audience.clone(),
+            waiting_room: self.waiting_room,
+            by: Some(self.action.clone()),
+        }
+    }
+}
+
+/// The key of a creation: the one that was sent, or else the id that the creator chose, so that a repetition of either
+/// is the same campaign.
+pub(crate) fn creation_key(
+    sent: Option<IdempotencyKey>,
+    id: Option<Text<CampaignId>>,
+) -> Option<IdempotencyKey> {
+    sent.or_else(|| IdempotencyKey::new(&id?.0.to_string()).ok())
+}
+
+/// An id that a creator chooses is made about when it is used, or lists could not be read in the order of ids.
+fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
+    if (id.made_at().as_millis() - now.as_millis()).abs() <= CHOSEN_ID_WITHIN_MS {
+        return Ok(());
+    }
+    let detail = "the time in an id, which is a UUID of version 7, is at most a day from now";
+    Err(Problem::invalid_at("#/id", detail))
 }
 
 /// Draws the shares, off the threads that serve others.

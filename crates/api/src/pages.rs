@@ -114,6 +114,10 @@ fn advice(kind: ProblemKind) -> &'static str {
         Kind::InsufficientFunds => {
             "Put money into the account first, or ask for less. Nothing was moved."
         }
+        Kind::IdUsed => {
+            "Ids of campaigns are used once. Was it you, with another request or more than a day ago? See <code>GET \
+             /v1/campaigns/{id}/state</code>. Otherwise make a fresh UUID of version 7. Nothing was created."
+        }
         Kind::PhaseConflict => {
             "A campaign that is over cannot be paused, resumed or changed. Look at its state first."
         }

@@ -80,6 +80,7 @@ kinds! {
     NotOwed = CONFLICT, "not-owed", "Less is owed for the order";
     ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";
     InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";
+    IdUsed = CONFLICT, "id-used", "Another campaign has this id";
     PhaseConflict = CONFLICT, "phase-conflict", "The campaign's phase does not allow this";
     OrderConflict = CONFLICT, "order-conflict", "The order's state does not allow this";
     UnknownCampaign = NOT_FOUND, "unknown-campaign", "There is no such campaign";
@@ -446,6 +447,7 @@ impl From<LedgerError> for Problem {
                 Self::new(ProblemKind::InsufficientFunds, error.to_string())
             }
             LedgerError::KeyReused => Self::new(ProblemKind::KeyReused, ""),
+            LedgerError::IdUsed => Self::new(ProblemKind::IdUsed, ""),
             LedgerError::ReferenceUsed => Self::new(ProblemKind::ReferenceUsed, ""),
             LedgerError::NotOwed { .. } => Self::new(ProblemKind::NotOwed, error.to_string()),
             LedgerError::UnknownDeposit => Self::new(ProblemKind::NotFound, error.to_string()),

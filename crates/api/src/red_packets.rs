@@ -22,7 +22,7 @@ use crate::{
     app::App,
     audience::{Audience, AudienceRequest, Draws},
     auth::{Caller, Scope},
-    create::Draft,
+    create::{Draft, creation_key},
     extract::{self, Key, Param, Params},
     paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
@@ -38,6 +38,11 @@ pub(crate) const ROUTE: &str = "POST /v1/red-packets";
 #[serde(deny_unknown_fields)]
 #[schema(as = NewRedPacket)]
 pub(crate) struct RedPacketRequest {
+    /// The campaign's id: a UUID of version 7 that the caller has made within a day, at random: who guesses it finds
+    /// the campaign. Without an `Idempotency-Key` it is one, too. Default: the service makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub(crate) id: Option<Text<CampaignId>>,
     /// What people see.
     #[schema(max_length = 1024)]
     title: String,
@@ -103,6 +108,7 @@ impl RedPacketRequest {
             seed: Seed::from_bytes(rand::random()),
         });
         Ok(Draft {
+            id: self.id.map(|id| id.0),
             owner: caller.user.clone(),
             title: self.title.clone(),
             details: Details::default(),
@@ -343,7 +349,9 @@ impl ShareBody {
     operation_id = "createRedPacket", security(("bearer" = ["send"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = RedPacketBody), (status = 200, description = "Sent before", body = RedPacketBody),
-        (status = 403, body = ProblemBody), (status = 409, description = "Too little money", body = ProblemBody),
+        (status = 403, body = ProblemBody),
+        (status = 409, description = "`insufficient-funds`: too little money; `id-used`: another campaign has the id",
+            body = ProblemBody),
         (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
         (status = 429, description = "`creations-throttled`: too many campaigns, or shares, in a minute; `throttled`: \
             too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
@@ -356,6 +364,7 @@ pub(crate) async fn create(
     caller.require(Scope::Send)?;
     let split = request.split(&app)?;
     let draft = request.draft(&app, &caller, split).await?;
+    let key = creation_key(key, request.id);
     let (status, id) = app
         .create(&caller, ROUTE, key.as_ref(), &request, draft)
         .await?;

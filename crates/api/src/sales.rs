@@ -23,7 +23,7 @@ use crate::{
     app::App,
     audience::{AudienceRequest, Draws},
     auth::{Caller, Scope},
-    create::{Draft, SALE_LASTS_MS},
+    create::{Draft, SALE_LASTS_MS, creation_key},
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
@@ -35,6 +35,11 @@ use crate::{
 #[serde(deny_unknown_fields)]
 #[schema(as = NewSale)]
 pub(crate) struct SaleRequest {
+    /// The campaign's id: a UUID of version 7 that the caller has made within a day, at random: who guesses it finds
+    /// the campaign. Without an `Idempotency-Key` it is one, too. Default: the service makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub(crate) id: Option<Text<CampaignId>>,
     /// What people see.
     #[schema(max_length = 1024)]
     title: String,
@@ -186,6 +191,7 @@ impl SaleBody {
     params(("Idempotency-Key" = Option<String>, Header, description = "Makes repetition safe")),
     responses((status = 201, body = SaleBody), (status = 200, description = "Opened before", body = SaleBody),
         (status = 403, body = ProblemBody),
+        (status = 409, description = "`id-used`: another campaign has the id", body = ProblemBody),
         (status = 422, description = "`invalid`, `ack-unavailable` or `key-reused`", body = ProblemBody),
         (status = 429, description = "`creations-throttled`: too many campaigns in a minute; `throttled`: \
             too many requests, or passphrases under keys that were used before", body = ProblemBody)))]
@@ -211,6 +217,7 @@ pub(crate) async fn create(
     };
     app.limits.check_creation(&caller.user, 0)?;
     let draft = Draft {
+        id: request.id.map(|id| id.0),
         owner: seller.unwrap_or(&caller.user).clone(),
         title: request.title.clone(),
         details: Details {
@@ -227,6 +234,7 @@ pub(crate) async fn create(
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
         waiting_room: request.waiting_room.unwrap_or_default(),
     };
+    let key = creation_key(key, request.id);
     let (status, id) = app
         .create(&caller, "POST /v1/sales", key.as_ref(), &request, draft)
         .await?;

@@ -11,8 +11,8 @@ const REMEMBERED_MAX: usize = 65_536;
 
 /// What neither the ledger nor the engine had, and when they were asked.
 ///
-/// Ids are made by nodes and cannot be guessed, so nobody asks for a campaign before it is there but by accident; it is
-/// found after `limits.unknown_lasts_ms` at the latest.
+/// Ids cannot be guessed, so nobody asks for a campaign before it is there but by accident, or because its creator
+/// chose the id. The node that creates it finds it at once, others after `limits.unknown_lasts_ms` at the latest.
 #[derive(Debug)]
 pub(crate) struct UnknownCampaigns {
     lasts_ms: i64,

@@ -9,7 +9,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Reply, Service, packet, paid};
+use common::{Reply, START_MS, Service, packet, paid};
+use qiang_core::time::Timestamp;
+use qiang_node::id_at;
 use serde_json::json;
 
 /// The status, and whether it says that it is a replay.
@@ -78,6 +80,91 @@ async fn a_second_key_is_refused_while_the_user_has_the_one_order() {
         let again = order(key).await;
         assert_eq!(seen(&again), (200, true));
         assert_eq!(again.text("order"), meant.text("order"));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_creator_of_a_campaign_may_choose_its_id() {
+    let service = Service::start().await;
+    let (sam, rita) = (service.token("sam", "send"), service.token("rita", "send"));
+    for user in ["sam", "rita"] {
+        service.deposit(user, 1_000).await;
+    }
+    let id_of = |millis: i64| id_at(Timestamp::from_millis(millis)).to_string();
+    let with_id = |id: &str, total| {
+        let mut body = packet(total, 2);
+        body["id"] = json!(id);
+        body
+    };
+    let id = id_of(START_MS);
+    let path = format!("/v1/red-packets/{id}");
+    // Whoever looks before it is there finds it at once when it is.
+    service
+        .get(&path, &sam)
+        .await
+        .assert_problem(404, "unknown-campaign");
+    for expected in [(201, false), (200, true)] {
+        let made = service
+            .post("/v1/red-packets", &sam, with_id(&id, 200))
+            .await;
+        assert_eq!((seen(&made), made.text("id")), (expected, id.clone()));
+    }
+    assert_eq!(service.get(&path, &sam).await.status, 200);
+    let claim = service
+        .act(&format!("{path}/claims"), &service.token("ann", "claim"))
+        .await;
+    assert_eq!(claim.status, 201, "{claim:?}");
+
+    // It is this campaign's for good, whoever asks and under whatever key.
+    let other = service
+        .post("/v1/red-packets", &sam, with_id(&id, 300))
+        .await;
+    other.assert_problem(422, "key-reused");
+    let again = service
+        .post_key("/v1/red-packets", &sam, "k", with_id(&id, 200))
+        .await;
+    again.assert_problem(409, "id-used");
+    let taken = service
+        .post("/v1/red-packets", &rita, with_id(&id, 200))
+        .await;
+    taken.assert_problem(409, "id-used");
+    assert_eq!(
+        (service.balance("sam").await, service.balance("rita").await),
+        (800, 1_000)
+    );
+    // The key was not spent.
+    let fresh = service
+        .post_key(
+            "/v1/red-packets",
+            &sam,
+            "k",
+            with_id(&id_of(START_MS + 1), 200),
+        )
+        .await;
+    assert_eq!(seen(&fresh), (201, false));
+
+    let day = 24 * 3_600_000;
+    for wrong in [
+        id.replacen("-7", "-4", 1),
+        id.to_uppercase(),
+        id_of(START_MS - day - 60_000),
+        id_of(START_MS + day + 60_000),
+    ] {
+        let refused = service
+            .post("/v1/red-packets", &sam, with_id(&wrong, 2))
+            .await;
+        refused.assert_problem(422, "invalid");
+        assert_eq!(refused.json()["errors"][0]["pointer"], "#/id", "{wrong}");
+    }
+    let operator = service.operator();
+    let sale = id_of(START_MS - day + 60_000);
+    let body = json!({
+        "id": sale, "title": "t", "stock": 1, "unit_price": { "amount": 1, "currency": "CNY" },
+    });
+    for expected in [(201, false), (200, true)] {
+        let made = service.post("/v1/sales", &operator, body.clone()).await;
+        assert_eq!((seen(&made), made.text("id")), (expected, sale.clone()));
     }
     service.stop().await;
 }

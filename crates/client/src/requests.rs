@@ -54,6 +54,8 @@ requests! {
         /// The price of one unit.
         unit_price: Money,
         ;
+        /// The campaign's id: a UUID of version 7, made within a day, at random. Default: the service makes one.
+        id: CampaignId,
         /// Who sells; default: the caller.
         seller: UserId,
         /// Units that one user may have; default 1.
@@ -92,6 +94,8 @@ requests! {
         /// How the total becomes shares.
         split: SplitRule,
         ;
+        /// The campaign's id: a UUID of version 7, made within a day, at random. Default: the service makes one.
+        id: CampaignId,
         /// Default: now.
         starts_at: Timestamp,
         /// When what nobody took goes back; default: as the service has it.

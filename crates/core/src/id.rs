@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use compact_str::CompactString;
 use uuid::Uuid;
 
+use crate::time::Timestamp;
+
 /// The longest user id, in characters.
 pub const USER_ID_CHARS_MAX: usize = 128;
 /// The longest idempotency key or payment reference, in characters.
@@ -55,6 +57,12 @@ impl CampaignId {
     /// The UUID's 16 bytes, in network order.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
+    }
+
+    /// When it says that it was made: the first 48 bits of a UUID of version 7 are milliseconds since 1970 (RFC 9562).
+    pub fn made_at(&self) -> Timestamp {
+        let millis = self.0.as_u128() >> 80;
+        Timestamp::from_millis(millis as i64)
     }
 }
 

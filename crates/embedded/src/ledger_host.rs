@@ -117,6 +117,7 @@ macro_rules! impl_ledger {
                             let (conn, audience) = (context.conn, audience.as_deref());
                             let entered = (&setup, &details);
                             campaigns::create(conn, context.now, entered, audience, by.as_ref())
+                                .map(drop)
                         })
                     };
                     match create().await {

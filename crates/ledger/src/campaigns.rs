@@ -94,21 +94,21 @@ pub(crate) async fn campaign_row<D: Dialect>(
 }
 
 /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
-/// from the sender into escrow.
+/// from the sender into escrow. Returns whether it was not there before.
 pub(crate) async fn create<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
     (setup, details): (&Setup, &Details),
     audience: Option<&str>,
     by: Option<&Action>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(LedgerError::AmountOutOfRange.into());
     }
     let id = campaign.id.to_string();
     if has_campaign::<D>(conn, &id).await? {
-        return Ok(());
+        return Ok(false);
     }
     let row = NewCampaign::of(campaign);
     let enter = D::query(&ENTER_CAMPAIGN, &row.columns());
@@ -121,7 +121,7 @@ pub(crate) async fn create<D: Dialect>(
         actions::enter::<D>(conn, action).await?;
     }
     let Rules::RedPacket(packet) = &campaign.rules else {
-        return Ok(());
+        return Ok(true);
     };
 
     enter_shares::<D>(conn, campaign_ref, packet.split.count(), &setup.shares).await?;
@@ -147,7 +147,8 @@ pub(crate) async fn create<D: Dialect>(
     };
     let (seq, accounts) = (D::next_direct(conn).await?, (debit, escrow));
     let posting = PostingRow::direct(seq, "fund", accounts, total, Some(campaign_ref), now);
-    post::<D>(conn, &[posting]).await
+    post::<D>(conn, &[posting]).await?;
+    Ok(true)
 }
 
 /// Enters the shares of a packet; a lazy one's amounts are not known yet.

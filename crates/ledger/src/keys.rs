@@ -19,6 +19,7 @@ use crate::{
     payouts,
     pool::Mode,
     sql_ledger::SqlLedger,
+    waiting_rooms,
 };
 
 const BIND: Statement = sql!(both include_str!("sql/bind.sql"));
@@ -166,7 +167,14 @@ async fn create_under<D: Dialect>(
     let binding = bind::<D>(conn, now, &campaign.used, id).await?;
     let setup = setup_under(&campaign.setup, binding)?;
     let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
-    campaigns::create::<D>(conn, now, entered, audience, campaign.by.as_ref()).await?;
+    let by = campaign.by.as_ref();
+    let is_new = campaigns::create::<D>(conn, now, entered, audience, by).await?;
+    if binding.fresh && !is_new {
+        return Err(LedgerError::IdUsed.into());
+    }
+    if is_new && campaign.waiting_room {
+        waiting_rooms::add::<D>(conn, setup.campaign.id).await?;
+    }
     Ok(binding)
 }
 

@@ -131,7 +131,10 @@ impl<D: Dialect> CampaignStore for SqlLedger<D> {
             move |conn, (setup, details, audience, by)| {
                 let (entered, audience) = ((setup, details), audience.as_deref());
                 let by = by.as_ref();
-                Box::pin(campaigns::create::<D>(conn, now, entered, audience, by))
+                Box::pin(async move {
+                    campaigns::create::<D>(conn, now, entered, audience, by).await?;
+                    Ok(())
+                })
             },
         )
         .await

@@ -11,6 +11,9 @@ use crate::service::{Service, secret};
 /// What may be said of any new campaign.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rules {
+    /// Its id: a UUID of version 7, made at random within a day. Default: the service makes one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<CampaignId>,
     /// When it opens, such as 2027-01-15T08:00:00Z. Default: now.
     #[arg(long, value_name = "TIME")]
     pub(crate) starts_at: Option<Timestamp>,

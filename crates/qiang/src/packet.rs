@@ -121,6 +121,7 @@ impl NewPacket {
         Ok(NewRedPacket {
             starts_at: rules.starts_at,
             ends_at: rules.ends_at,
+            id: rules.id.clone(),
             ack: rules.ack,
             waiting_room: rules.waiting_room(),
             requirements: rules.requirements(),

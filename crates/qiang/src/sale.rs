@@ -139,6 +139,7 @@ impl Create {
             hold_seconds: self.hold_seconds,
             starts_at: rules.starts_at,
             ends_at: rules.ends_at,
+            id: rules.id.clone(),
             ack: rules.ack,
             admission_percent: self.admission_percent,
             waiting_room: rules.waiting_room(),

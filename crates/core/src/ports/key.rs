@@ -75,6 +75,8 @@ pub struct KeyedCampaign {
     pub details: Details,
     /// Who may take part, as it is kept; none where everybody may.
     pub audience: Option<String>,
+    /// Whether claims wait in line.
+    pub waiting_room: bool,
     /// What is recorded of who did it.
     pub by: Option<Action>,
 }
@@ -99,22 +101,11 @@ pub trait KeyStore: Send + Sync + 'static {
     ) -> Result<KeyBinding, LedgerError>;
 
     /// [`CampaignStore::create_by`] under a key that is bound to its id in the same transaction: a campaign that is
-    /// refused spends no key. A key that was bound before names the campaign.
-    async fn create_under(
-        &self,
-        used: &KeyUse,
-        setup: (&Setup, &Details),
-        audience: Option<&str>,
-        by: Option<&Action>,
-    ) -> Result<KeyBinding, LedgerError> {
-        let (setup, details) = setup;
-        let campaign = KeyedCampaign {
-            used: used.clone(),
-            setup: setup.clone(),
-            details: details.clone(),
-            audience: audience.map(str::to_owned),
-            by: by.cloned(),
-        };
+    /// refused spends no key. A key that was bound before names the campaign, whatever id this one has.
+    ///
+    /// # Errors
+    /// [`LedgerError::IdUsed`] if another campaign has the id.
+    async fn create_under(&self, campaign: KeyedCampaign) -> Result<KeyBinding, LedgerError> {
         let created = self.create_all(vec![campaign]).await?.pop();
         let lost = || LedgerError::damaged("the ledger does not say what became of a campaign");
         created.unwrap_or_else(|| Err(lost()))

@@ -33,6 +33,9 @@ pub enum LedgerError {
     /// The reference stands for another payout.
     #[error("this reference was used before, for a different payment")]
     ReferenceUsed,
+    /// The campaign's id, which its creator chose, is another campaign's.
+    #[error("another campaign has this id")]
+    IdUsed,
     /// A refund of more than is owed.
     #[error("{owed} is owed for the order, and {asked} is asked for")]
     NotOwed {

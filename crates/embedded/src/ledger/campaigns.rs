@@ -38,20 +38,20 @@ pub(crate) enum Which {
 }
 
 /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
-/// from the sender into escrow.
+/// from the sender into escrow. Returns whether it was not there before.
 pub(crate) fn create(
     conn: &Connection,
     now: Timestamp,
     (setup, details): (&Setup, &Details),
     audience: Option<&str>,
     by: Option<&Action>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let campaign = &setup.campaign;
     if campaign.funded_minor() > AMOUNT_MINOR_MAX {
         return Err(StoreError::Refused(LedgerError::AmountOutOfRange));
     }
     let Some(campaign_ref) = insert(conn, campaign)? else {
-        return Ok(());
+        return Ok(false);
     };
     enter_details(conn, campaign_ref, details)?;
     if let Some(rules) = audience {
@@ -61,7 +61,7 @@ pub(crate) fn create(
         actions::enter(conn, action)?;
     }
     let Rules::RedPacket(packet) = &campaign.rules else {
-        return Ok(());
+        return Ok(true);
     };
 
     let mut share =
@@ -87,7 +87,8 @@ pub(crate) fn create(
     let credit = accounts.add(escrow, total)?;
     let (seq, ids) = (accounts::next_direct(conn)?, (debit, credit));
     let posting = PostingRow::direct(seq, "fund", ids, total, Some(campaign_ref), now);
-    accounts::post(conn, &[posting])
+    accounts::post(conn, &[posting])?;
+    Ok(true)
 }
 
 /// Enters the details of a campaign that was just entered. Every campaign has a row of them.

@@ -7,7 +7,7 @@ use qiang_core::{
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
-use super::campaigns;
+use super::{campaigns, waiting_rooms};
 use crate::error::StoreError;
 
 /// Binds a key to `id`, or returns what it was bound to; refuses the same key with another fingerprint.
@@ -73,7 +73,13 @@ fn create_under(
     let binding = bind(conn, now, &campaign.used, campaign.setup.campaign.id.uuid())?;
     let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
     let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
-    campaigns::create(conn, now, entered, audience, campaign.by.as_ref())?;
+    let is_new = campaigns::create(conn, now, entered, audience, campaign.by.as_ref())?;
+    if binding.fresh && !is_new {
+        return Err(StoreError::Refused(LedgerError::IdUsed));
+    }
+    if is_new && campaign.waiting_room {
+        waiting_rooms::add(conn, setup.campaign.id)?;
+    }
     Ok(binding)
 }
 

@@ -1,6 +1,7 @@
 //! Idempotency keys: what they stand for, what a refusal spends, and for how long they are kept.
 
 use qiang_core::{
+    book::Setup,
     campaign::Details,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
@@ -55,31 +56,23 @@ pub async fn a_refused_creation_spends_no_key<S: Subject>(case: &mut Scenario<S>
         packet(400).setup(case.next_id()),
     );
     case.deposit("sender", 900).await;
-    let details = Details::default();
     let ledger = case.ledger();
-    let refused = ledger
-        .create_under(&used(1), (&dear, &details), None, None)
-        .await;
+    let create = |print, setup: &Setup| ledger.create_under(keyed(used(print), setup));
+    let refused = create(1, &dear).await;
     assert!(
         matches!(refused, Err(LedgerError::InsufficientFunds { .. })),
         "{refused:?}"
     );
     assert_eq!(ledger.bound_key(&used(1)).await, Ok(None));
-    let created = ledger
-        .create_under(&used(2), (&cheap, &details), None, None)
-        .await;
+    let created = create(2, &cheap).await;
     let id = cheap.campaign.id;
     assert_eq!(created.map(|it| (it.id, it.fresh)), Ok((id.uuid(), true)));
     // A repetition would have made another one: it is this one, and nothing is funded again.
     let again = packet(400).setup(1_000_000);
-    let repeated = ledger
-        .create_under(&used(2), (&again, &details), None, None)
-        .await;
+    let repeated = create(2, &again).await;
     assert_eq!(repeated.map(|it| (it.id, it.fresh)), Ok((id.uuid(), false)));
     assert_eq!(ledger.campaign(again.campaign.id).await, Ok(None));
-    let other = ledger
-        .create_under(&used(1), (&dear, &details), None, None)
-        .await;
+    let other = create(1, &dear).await;
     assert_eq!(other, Err(LedgerError::KeyReused));
     assert_eq!(case.balance("sender").await, (500, 0));
     case.entered(&cheap);
@@ -136,13 +129,8 @@ pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut 
     let campaign = |case: &mut Scenario<S>, key: &str, print: u8, total| {
         let packet = red_packet(total, 10, SplitRule::Equal).owner("sender");
         let key = IdempotencyKey::new(key).expect("well-formed");
-        KeyedCampaign {
-            used: KeyUse::new("sender POST /x", key, [print; 32]),
-            setup: packet.setup(case.next_id()),
-            details: Details::default(),
-            audience: None,
-            by: None,
-        }
+        let used = KeyUse::new("sender POST /x", key, [print; 32]);
+        keyed(used, &packet.setup(case.next_id()))
     };
     case.deposit("sender", 1_000).await;
     let asked = vec![
@@ -200,6 +188,82 @@ pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut 
     for KeyedCampaign { setup, .. } in [&first, &dear, &third] {
         case.entered(setup);
         case.open_entered(setup).await;
+    }
+}
+
+/// An id that was chosen is its first campaign's: under another key, of whomever, it is refused, and nothing of the
+/// first one changes, its way of deciding claims included.
+pub async fn a_chosen_id_is_one_campaign<S: Subject>(case: &mut Scenario<S>) {
+    let used = |user: &str, key: &str| {
+        let key = IdempotencyKey::new(key).expect("well-formed");
+        KeyUse::new(format!("{user} POST /x"), key, [1; 32])
+    };
+    let packet = |owner: &str| red_packet(300, 3, SplitRule::Equal).owner(owner);
+    for user in ["sender", "rival"] {
+        case.deposit(user, 1_000).await;
+    }
+    let first = packet("sender").setup(case.next_id());
+    let id = first.campaign.id;
+    let mut rival = packet("rival").setup(1_000_000);
+    rival.campaign.id = id;
+    let taken = [
+        KeyedCampaign {
+            waiting_room: true,
+            ..keyed(used("rival", "r"), &rival)
+        },
+        keyed(used("sender", "another"), &first),
+    ];
+    let created = case
+        .ledger()
+        .create_under(keyed(used("sender", "k"), &first));
+    assert_eq!(created.await.map(|it| it.fresh), Ok(true));
+    for restarts in 0..2 {
+        let ledger = case.ledger();
+        for taken in &taken {
+            let refused = ledger.create_under(taken.clone()).await;
+            assert_eq!(refused, Err(LedgerError::IdUsed), "{restarts}");
+            assert_eq!(ledger.bound_key(&taken.used).await, Ok(None));
+        }
+        let all = ledger.create_all(taken.to_vec()).await;
+        assert_eq!(all, Ok(vec![Err(LedgerError::IdUsed); 2]));
+        assert_eq!(ledger.has_waiting_room(id).await, Ok(false));
+        let repeated = ledger.create_under(keyed(used("sender", "k"), &first));
+        assert_eq!(repeated.await.map(|it| it.fresh), Ok(false));
+        let stored = ledger.campaign(id).await.expect("the ledger answers");
+        assert_eq!(
+            stored.map(|it| it.campaign.owner),
+            Some(first.campaign.owner.clone())
+        );
+        assert_eq!(case.balance("sender").await, (700, 0));
+        assert_eq!(case.balance("rival").await, (1_000, 0));
+        case.restart().await;
+    }
+    // With a line of its own where it asks for one.
+    let lined = packet("sender").setup(case.next_id());
+    let asked = KeyedCampaign {
+        waiting_room: true,
+        ..keyed(used("sender", "line"), &lined)
+    };
+    let created = case.ledger().create_under(asked).await;
+    assert_eq!(created.map(|it| it.fresh), Ok(true));
+    assert_eq!(
+        case.ledger().has_waiting_room(lined.campaign.id).await,
+        Ok(true)
+    );
+    for setup in [&first, &lined] {
+        case.entered(setup);
+        case.open_entered(setup).await;
+    }
+}
+
+fn keyed(used: KeyUse, setup: &Setup) -> KeyedCampaign {
+    KeyedCampaign {
+        used,
+        setup: setup.clone(),
+        details: Details::default(),
+        audience: None,
+        waiting_room: false,
+        by: None,
     }
 }
 

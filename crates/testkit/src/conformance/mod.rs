@@ -209,6 +209,7 @@ macro_rules! engine_conformance {
             keys::a_key_is_bound_for_good,
             keys::a_refused_creation_spends_no_key,
             keys::of_several_creations_each_stands_for_itself,
+            keys::a_chosen_id_is_one_campaign,
             keys::old_keys_are_purged_and_payments_kept,
             ledger::drafts_are_found_until_they_are_opened,
             ledger::grants_are_read_in_pages,
