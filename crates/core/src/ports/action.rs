@@ -4,7 +4,8 @@ use uuid::Uuid;
 
 use crate::{id::UserId, time::Timestamp, words::words};
 
-/// A change of money, of a campaign or of a webhook that somebody asked for. It is written once and never changed.
+/// A change of money, of a campaign, of a webhook or of the service itself that somebody asked for. It is written once
+/// and never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {
     /// Of version 7: its order is that of time.
@@ -15,7 +16,8 @@ pub struct Action {
     pub actor: UserId,
     /// What was done.
     pub kind: ActionKind,
-    /// What it was done to: a campaign's id, an order's, a webhook's, or the user whose account it is.
+    /// What it was done to: a campaign's id, an order's, a webhook's, the user whose account it is, or
+    /// [`THE_SERVICE`].
     pub subject: String,
     /// The id of the request.
     pub request_id: String,
@@ -23,7 +25,10 @@ pub struct Action {
     pub detail: String,
 }
 
-/// What somebody can do to money, to a campaign or to a webhook, beside claiming.
+/// The subject of what was done to partitions, to what is in quarantine, and to everything. No user has a blank.
+pub const THE_SERVICE: &str = "the service";
+
+/// What somebody can do to money, to a campaign, to a webhook or to the service, beside claiming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionKind {
     /// Money from outside came into an account.
@@ -56,6 +61,12 @@ pub enum ActionKind {
     Delete,
     /// It was to be tried again, or told again.
     Redrive,
+    /// A partition was repaired.
+    Repair,
+    /// What repairs withheld was given back.
+    Release,
+    /// Everything was audited.
+    Audit,
 }
 
 words!(ActionKind {
@@ -74,4 +85,7 @@ words!(ActionKind {
     Return = "return",
     Delete = "delete",
     Redrive = "redrive",
+    Repair = "repair",
+    Release = "release",
+    Audit = "audit",
 });

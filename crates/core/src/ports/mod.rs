@@ -2,11 +2,13 @@
 
 mod action;
 mod audience;
+mod audit;
 mod engine;
 mod history;
 mod key;
 mod ledger;
 mod log;
+mod operator;
 mod payout;
 mod reconcile;
 mod repair;
@@ -18,8 +20,9 @@ mod webhook;
 mod whole_ledger;
 
 pub use self::{
-    action::{Action, ActionKind},
+    action::{Action, ActionKind, THE_SERVICE},
     audience::AudienceStore,
+    audit::{AuditCheck, AuditReport, Auditor},
     engine::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
     history::{
         DepositRecord, HistoryStore, OrderPlace, OrderQuery, PaymentRecord, PlaceError, Posting,
@@ -32,6 +35,7 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
+    operator::{NodeSighting, OperatorEngine, PartitionView},
     payout::{Owed, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},

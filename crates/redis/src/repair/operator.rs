@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
     id::CampaignId,
-    ports::{EngineError, Ledger, RepairEngine as _, RepairState},
+    ports::{
+        EngineError, Ledger, NodeSighting, OperatorEngine, PartitionView, RepairEngine as _,
+        RepairState,
+    },
+    time::Timestamp,
 };
 
 use super::{Inspection, of_ledger, skip_to};
@@ -131,4 +136,46 @@ impl RedisEngine {
         }
         Ok(units)
     }
+}
+
+#[async_trait]
+impl OperatorEngine for RedisEngine {
+    async fn view(&self, partition: PartitionId) -> Result<PartitionView, EngineError> {
+        let found = self.inspect(partition).await?;
+        let nodes = found.nodes.iter();
+        Ok(PartitionView {
+            nodes: nodes
+                .filter_map(|(node, seen)| sighting(node, seen))
+                .collect(),
+            state: found.state,
+            withheld: found.withheld,
+        })
+    }
+
+    async fn resume(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<bool, EngineError> {
+        self.resume_as_it_is(partition, ledger).await
+    }
+
+    async fn give_back(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<u64, EngineError> {
+        self.release_withheld(partition, ledger).await
+    }
+}
+
+/// What `presence.lua` writes down of a node; none for what it did not write.
+fn sighting(node: &str, seen: &str) -> Option<NodeSighting> {
+    let mut parts = seen.split(' ');
+    Some(NodeSighting {
+        node: node.to_owned(),
+        seen_at: Timestamp::from_millis(parts.next()?.parse().ok()?),
+        term: parts.next()?.parse().ok()?,
+        observed: parts.next()?.parse().ok()?,
+    })
 }

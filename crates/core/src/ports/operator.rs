@@ -1,0 +1,66 @@
+//! What an engine offers to whoever looks after its partitions.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use super::{EngineError, Ledger, RepairEngine};
+use crate::{
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    time::Timestamp,
+};
+
+/// A node as a partition has seen it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSighting {
+    /// Its name.
+    pub node: String,
+    /// When it was heard of last, by the engine's clock.
+    pub seen_at: Timestamp,
+    /// The term in which it has reported.
+    pub term: u64,
+    /// The last entry that it has observed.
+    pub observed: Seq,
+}
+
+/// A partition as its engine has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PartitionView {
+    /// Fields of its state, by the names that the engine keeps them under.
+    pub state: BTreeMap<String, String>,
+    /// The nodes that it has seen.
+    pub nodes: Vec<NodeSighting>,
+    /// Units that are withheld, by campaign.
+    pub withheld: BTreeMap<CampaignId, u64>,
+}
+
+/// An engine whose partitions are looked at, repaired and resumed by hand.
+#[async_trait]
+pub trait OperatorEngine: RepairEngine {
+    /// What the engine has of a partition.
+    ///
+    /// # Errors
+    /// When the engine does not answer.
+    async fn view(&self, partition: PartitionId) -> Result<PartitionView, EngineError>;
+
+    /// Ends a partition's halt without a repair: a loss is taken as it is. False where it is not halted.
+    ///
+    /// # Errors
+    /// When the engine or the ledger does not answer.
+    async fn resume(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<bool, EngineError>;
+
+    /// Gives back what repairs have withheld in a partition; returns how many units that was.
+    ///
+    /// # Errors
+    /// When the engine or the ledger does not answer, or the partition is not open.
+    async fn give_back(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<u64, EngineError>;
+}
