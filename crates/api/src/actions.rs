@@ -76,7 +76,8 @@ pub(crate) fn log(action: &Action) {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct List {
-    /// What was changed: a campaign's id, an order's, a webhook's, or the user whose account it is.
+    /// What was changed: a campaign's id, an order's, a webhook's, the user whose account it is, or `the service` for
+    /// partitions, quarantine and audits.
     subject: String,
     /// Those behind this id: `next` of the page before.
     #[param(value_type = Option<String>)]

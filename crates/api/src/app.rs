@@ -8,8 +8,8 @@ use qiang_core::{
     id::{CampaignId, IdempotencyKey, OrderId, PaymentRef},
     outcome::Outcome,
     ports::{
-        CampaignRecord, Clock, Engine, EngineError, EventLog, KeyUse, Ledger, LedgerError,
-        WaitingMonitor, WaitingRoom, WebhookMonitor, WebhookSender,
+        Auditor, CampaignRecord, Clock, Engine, EngineError, EventLog, KeyUse, Ledger, LedgerError,
+        OperatorEngine, WaitingMonitor, WaitingRoom, WebhookMonitor, WebhookSender,
     },
     time::Timestamp,
 };
@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::{
     audience::Audience,
+    audit_runs::Audits,
     auth::CurrentVerifier,
     callbacks::Callbacks,
     campaign_cache::{CampaignCache, CampaignMeta},
@@ -62,6 +63,10 @@ pub struct Ports {
     pub waiting: Arc<WaitingMonitor>,
     /// Sends events to webhooks; none in a process that sends none.
     pub webhooks: Option<Webhooks>,
+    /// The engine as whoever looks after its partitions has it; none for one whose partitions lose nothing.
+    pub operator: Option<Arc<dyn OperatorEngine>>,
+    /// Audits what this process works on; none where nothing can be audited from here.
+    pub auditor: Option<Arc<dyn Auditor>>,
 }
 
 /// What sends events to webhooks, and what is known of them.
@@ -98,6 +103,7 @@ pub(crate) struct App {
     /// Streams of campaigns that may be open yet.
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) watched: Watched,
+    pub(crate) audits: Arc<Audits>,
 }
 
 impl App {
@@ -117,6 +123,7 @@ impl App {
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
             watchers: Arc::new(Semaphore::new(config.server.watchers_max)),
             watched: Watched::default(),
+            audits: Arc::default(),
             metrics,
             challenge: ports
                 .challenge

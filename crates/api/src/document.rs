@@ -57,7 +57,7 @@ fn has_parameter(operation: &Value, name: &str) -> bool {
 
 fn complete_request(path: &str, method: &str, operation: &mut Value, schemas: &Map<String, Value>) {
     // These may be had as often as one likes; what a batch has is named in it.
-    let as_often = ["/tickets", "/invitations", "/session", "/batch"];
+    let as_often = ["/tickets", "/invitations", "/session", "/batch", "/audits"];
     let as_often = as_often.iter().any(|end| path.ends_with(end));
     let takes_key = method != "get" && !as_often;
     if takes_key && !has_parameter(operation, KEY) {
@@ -97,6 +97,12 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         "id" if path.starts_with("/v1/orders/") => {
             json!({"type": "string", "format": "order-id", "pattern": schemas::ORDER_ID})
         }
+        "partition" if parameter["in"] == "path" => {
+            json!({"type": "integer", "minimum": 0, "maximum": u16::MAX})
+        }
+        "entry" => {
+            json!({"type": "string", "format": "entry-place", "pattern": schemas::ENTRY_PLACE})
+        }
         "id" => json!({"type": "string", "format": "uuid", "pattern": schemas::CAMPAIGN_ID}),
         "user" | "reference" => {
             json!({"type": "string", "pattern": schemas::VISIBLE, "maxLength": 128})
@@ -123,6 +129,8 @@ fn complete_parameter(path: &str, parameter: &mut Value) {
         TICKET => json!(examples::TICKET),
         "slug" => json!("sold-out"),
         "reference" => json!(examples::PAYMENT),
+        "partition" => json!(0),
+        "entry" => json!(examples::ENTRY),
         _ => json!(examples::USER),
     };
 }

@@ -14,6 +14,12 @@ pub trait Gauges: Send + Sync + 'static {
     /// Log entries there are, and how many of them are settled, over all partitions.
     fn positions(&self) -> (Seq, Seq);
 
+    /// Log entries of a partition that are not settled yet; none where that is not known by partition.
+    fn lag_in(&self, partition: PartitionId) -> Option<u64> {
+        let _ = partition;
+        None
+    }
+
     /// Why settlement is stuck, if it is.
     fn stuck(&self) -> Option<String>;
 

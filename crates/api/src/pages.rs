@@ -231,6 +231,18 @@ fn advice(kind: ProblemKind) -> &'static str {
             "Invitations can only be signed for campaigns that were created with \
              <code>audience.invitation</code>."
         }
+        Kind::NotForEngine => {
+            "What was asked for is for an engine on Redis, whose partitions may lose entries and are repaired; an \
+             embedded engine refuses to start instead. Nothing was done."
+        }
+        Kind::NotQuarantined => {
+            "The entry is settled, or its partition has none of that place. <code>GET /v1/quarantine</code> lists \
+             those that wait."
+        }
+        Kind::StillRefused => {
+            "The ledger refused the entry again, or it waits for another one; <code>detail</code> says why. It stays \
+             in quarantine. Correct the cause, and redrive it."
+        }
         Kind::ReturnPeriodOver => {
             "The buyer is too late. The seller can still take the order back."
         }

@@ -18,15 +18,16 @@ use utoipa_swagger_ui::SwaggerUi;
 use crate::{
     accounts, actions,
     app::App,
-    campaigns, claims,
+    audits, campaigns, claims,
     config::UsageError,
     cors,
     document::complete,
     events,
     health::{self, Operation},
-    histories, invitation, lists, orders, pages, payments, payouts, places,
+    histories, invitation, lists, orders, pages, partitions, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, red_packet_batch, red_packets, sale_orders, sales, session, tickets, webhooks,
+    profile, quarantine, red_packet_batch, red_packets, sale_orders, sales, session, tickets,
+    webhooks,
 };
 
 /// The document, before the routes are added.
@@ -114,6 +115,16 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(webhooks::test))
         .routes(routes!(webhooks::redrive))
         .routes(routes!(webhooks::rotate))
+        .routes(routes!(partitions::list))
+        .routes(routes!(partitions::get))
+        .routes(routes!(partitions::repair))
+        .routes(routes!(partitions::resume))
+        .routes(routes!(partitions::release))
+        .routes(routes!(quarantine::list))
+        .routes(routes!(quarantine::get))
+        .routes(routes!(quarantine::redrive))
+        .routes(routes!(audits::list, audits::start))
+        .routes(routes!(audits::get))
         .merge(common_routes(served))
 }
 

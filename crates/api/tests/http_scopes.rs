@@ -191,12 +191,20 @@ impl Things {
             }
             false => String::new(),
         };
+        let audit = match path.contains("/audits/{id}") {
+            true => {
+                let operator = service.operator();
+                service.act("/v1/audits", &operator).await.text("id")
+            }
+            false => String::new(),
+        };
         let reference = match whose {
             "order of an own sale" => &self.orders[1],
             _ => &self.orders[2 * others],
         };
         let id = match whose {
             _ if !webhook.is_empty() => &webhook,
+            _ if !audit.is_empty() => &audit,
             "order of an own sale" => &self.orders[1],
             _ if path.contains("/orders/{id}") => &self.orders[2 * others],
             _ if path.contains("/deposits/{id}") => &self.deposits[others],
@@ -206,6 +214,7 @@ impl Things {
         let mut path = path.replace("{id}", id).replace("{user}", user);
         path = path.replace("{reference}", reference);
         path = path.replace("{slug}", "sold-out");
+        path = path.replace("{partition}", "0").replace("{entry}", "0-1");
         let body = &spec["requestBody"]["content"]["application/json"]["example"];
         let mut body = Some(body.clone()).filter(|body| !body.is_null());
         match (spec["operationId"].as_str().unwrap(), &mut body) {

@@ -95,12 +95,19 @@ impl Check {
     }
 }
 
+impl Report {
+    /// What was audited, in words.
+    pub fn subject(&self) -> String {
+        match &self.database {
+            Some(place) => format!("a ledger, as of one moment: {place}"),
+            None => self.kind.described().to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.database {
-            Some(place) => writeln!(f, "a ledger, as of one moment: {place}\n")?,
-            None => writeln!(f, "{}\n", self.kind.described())?,
-        }
+        writeln!(f, "{}\n", self.subject())?;
         writeln!(f, "{:<20} {:>12}  result", "check", "examined")?;
         for check in &self.checks {
             write!(f, "{:<20} {:>12}  ", check.name, check.examined)?;

@@ -161,6 +161,11 @@ impl Embedded {
         Ok(file::kind_of(path)? == Some(FileKind::Engine))
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.readers.path()
+    }
+
     /// Answers everything that was accepted, refuses what comes after, and stops the writer. Blocks meanwhile.
     pub fn close(&self) {
         self.writer.stop();

@@ -24,6 +24,10 @@ impl Readers {
         }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn with<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,

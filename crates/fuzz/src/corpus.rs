@@ -132,6 +132,8 @@ impl Corpus {
             .replace("{user}", user)
             .replace("{reference}", "pay-1")
             .replace("{slug}", "sold-out")
+            .replace("{partition}", "0")
+            .replace("{entry}", "0-1")
     }
 }
 
@@ -147,6 +149,7 @@ fn of_document(path: &str, method: &str, operation: &Value) -> Operation {
         "/deposits",
         "/invitations",
         "/webhooks",
+        "/audits",
     ];
     Operation {
         method: method.to_uppercase(),

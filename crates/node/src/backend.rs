@@ -1,6 +1,6 @@
 //! The backend of a node: an engine, its log, a ledger, and settlement from one to the other.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
@@ -14,6 +14,7 @@ use qiang_core::{
 use qiang_embedded::{Embedded, SystemClock};
 
 use crate::{
+    audit::NodeAuditor,
     close::Close,
     config::{Config, EngineKind},
     distributed::{Distributed, LedgerBackend},
@@ -27,8 +28,6 @@ const UPKEEP: &str = "upkeep";
 struct EmbeddedGauges {
     engine: Arc<Embedded>,
     upkeep: Arc<Host>,
-    /// The file, if it is known.
-    file: Option<PathBuf>,
     wall_clock: WallClock,
 }
 
@@ -39,6 +38,11 @@ impl Gauges for EmbeddedGauges {
 
     fn positions(&self) -> (Seq, Seq) {
         self.engine.positions()
+    }
+
+    fn lag_in(&self, _: PartitionId) -> Option<u64> {
+        let (committed, settled) = self.engine.positions();
+        Some(committed.saturating_sub(settled))
     }
 
     fn gate_answers(&self) -> GateAnswers {
@@ -67,7 +71,7 @@ impl Gauges for EmbeddedGauges {
     }
 
     fn disk(&self) -> Option<Disk> {
-        self.file.as_deref().and_then(disk_of)
+        disk_of(self.engine.path())
     }
 
     fn upkeep_stuck(&self) -> Option<String> {
@@ -106,7 +110,6 @@ impl Backend {
         match config.engine.kind {
             EngineKind::Embedded => {
                 let by = clock.clone();
-                let file = path.clone();
                 let grace = Grace {
                     since: clock.now(),
                     ..config.grace()
@@ -114,7 +117,7 @@ impl Backend {
                 let open = move || Embedded::open_with(&path, by, grace);
                 let opening = tokio::task::spawn_blocking(open);
                 let embedded = opening.await?.context(described)?;
-                Ok(Self::embedded_in(Some(file), embedded, clock))
+                Ok(Self::embedded(embedded, clock))
             }
             EngineKind::Redis => {
                 let ledger = LedgerBackend::open(config, clock.clone()).await?;
@@ -133,6 +136,8 @@ impl Backend {
                     gauges: distributed.clone(),
                     challenge: None,
                     webhooks: None,
+                    operator: Some(Arc::new(distributed.engine.clone())),
+                    auditor: Some(Arc::new(NodeAuditor::beside(config))),
                 };
                 Ok(Self {
                     ports,
@@ -146,16 +151,12 @@ impl Backend {
     /// The embedded engine, which is its own ledger and log.
     #[must_use]
     pub fn embedded(embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
-        Self::embedded_in(None, embedded, clock)
-    }
-
-    fn embedded_in(file: Option<PathBuf>, embedded: Embedded, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(embedded);
         let upkeep = Arc::new(Host::new(UPKEEP));
+        let auditor = NodeAuditor::File(shared.path().to_owned());
         let gauges = EmbeddedGauges {
             engine: Arc::clone(&shared),
             upkeep: Arc::clone(&upkeep),
-            file,
             wall_clock: WallClock::start(),
         };
         let ports = Ports {
@@ -168,6 +169,8 @@ impl Backend {
             clock,
             challenge: None,
             webhooks: None,
+            operator: None,
+            auditor: Some(Arc::new(auditor)),
         };
         Self {
             ports,

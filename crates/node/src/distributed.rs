@@ -310,6 +310,10 @@ impl Gauges for Distributed {
         (self.monitor.lag() + settled, settled)
     }
 
+    fn lag_in(&self, partition: PartitionId) -> Option<u64> {
+        Some(self.monitor.lag_of(partition))
+    }
+
     fn stuck(&self) -> Option<String> {
         let own = self.settlement.as_ref().and_then(|it| it.stuck());
         // Another process may own the partition.

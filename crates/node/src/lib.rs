@@ -1,5 +1,6 @@
 //! One running node: configuration, and the wiring of engine, ledger, transport and settlement to the HTTP API.
 
+mod audit;
 mod backend;
 mod close;
 pub mod config;
@@ -23,6 +24,7 @@ pub use qiang_embedded::SystemClock;
 pub use qiang_ledger::{SCHEMA_VERSION as DATABASE_SCHEMA_VERSION, migrate, schema_version};
 
 pub use self::{
+    audit::engine_place,
     backend::Backend,
     config::Config,
     distributed::LedgerBackend,

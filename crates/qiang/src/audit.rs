@@ -7,8 +7,8 @@ use std::{
     process::ExitCode,
 };
 
-use qiang_audit::{EnginePlace, LedgerPlace, Report, Topology};
-use qiang_node::config::{Config, EngineKind, Secret, TopologyKind};
+use qiang_audit::{EnginePlace, LedgerPlace, Report};
+use qiang_node::config::{Config, EngineKind, Secret};
 
 use crate::block_on;
 
@@ -126,21 +126,9 @@ fn engine(args: &AuditArgs) -> anyhow::Result<Option<EnginePlace>> {
         .filter_map(|(key, value)| Some((key, value?)))
         .collect();
     let config = Config::load(args.config.as_deref(), &overrides)?;
-    let options = config.redis.options();
     Ok(Some(EnginePlace {
-        urls: options.urls,
-        topology: match config.redis.topology {
-            TopologyKind::Standalone => Topology::Standalone,
-            TopologyKind::Sentinel => Topology::Sentinel {
-                master: config.redis.master,
-            },
-            TopologyKind::Cluster => Topology::Cluster,
-        },
-        username: options.username,
-        password: options.password,
-        database: options.database,
-        prefix: options.prefix,
         partitions: args.partitions,
+        ..qiang_node::engine_place(&config.redis)
     }))
 }
 

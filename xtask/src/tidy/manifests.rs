@@ -27,7 +27,7 @@ const ALLOWED: &str = "
     ledger: core
     load: client
     nemesis: load testkit
-    node: api broker control core embedded ledger pages redis webhooks
+    node: api audit broker control core embedded ledger pages redis webhooks
     pages:
     qiang: audit client core load node
     redis: connect core

@@ -11,6 +11,7 @@ pub(super) const KEY: &str = "9f2c61d0-first-try";
 pub(super) const TICKET: &str = "AZMsB45aejyfHit8XU5vgAAAAZMsB5cQ";
 pub(super) const USER: &str = "alice";
 pub(super) const PAYMENT: &str = "pay-8f3a";
+pub(super) const ENTRY: &str = "0-17";
 pub(super) const REQUEST_ID: &str = "6f0d3c5a2b7e4f18a9c4d1e0b3f25768";
 
 /// Examples of one schema's properties. What may be null is left out of examples unless it is here.

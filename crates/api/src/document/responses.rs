@@ -137,7 +137,8 @@ fn usual(path: &str, operation: &Value, status: StatusCode) -> Vec<ProblemKind> 
     use ProblemKind as Kind;
     let in_campaign = path.contains("/{id}")
         && !path.starts_with("/v1/orders")
-        && !path.starts_with("/v1/webhooks");
+        && !path.starts_with("/v1/webhooks")
+        && !path.starts_with("/v1/audits");
     let conflict = match path {
         _ if path.starts_with("/v1/orders") => Kind::OrderConflict,
         _ if path.starts_with("/v1/campaigns") => Kind::PhaseConflict,

@@ -14,7 +14,9 @@ use qiang_core::{
 use serde_json::{Map, Value, json};
 
 use super::object;
-use crate::{audience::Audience, places, problem::ProblemKind, readiness::PartitionState};
+use crate::{
+    audience::Audience, audits, partitions, places, problem::ProblemKind, readiness::PartitionState,
+};
 
 /// Visible ASCII characters.
 pub(super) const VISIBLE: &str = "^[!-~]+$";
@@ -31,12 +33,17 @@ const ORDER_PLACE: &str = concat!(
 );
 const POSTING_PLACE: &str =
     r"^(0|[1-9][0-9]{0,14})\.(-1|0|[1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,14})\.(in|out)$";
+/// An entry of a partition's log.
+pub(super) const ENTRY_PLACE: &str = concat!(
+    "^(0|[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])",
+    "-[1-9][0-9]{0,17}$"
+);
 /// What stands for a schema where a parameter is meant.
 pub(super) const QUERY: &str = "?";
 const HASH: &str = "^[0-9a-f]{64}$";
 
 /// Which texts are words of which enum, by schema (empty: any) and property; the first that fits.
-const WORDS: [(&str, &str, &str); 20] = [
+const WORDS: [(&str, &str, &str); 23] = [
     ("Action", "action", "ActionKind"),
     ("Place", "state", "PlaceState"),
     ("Posting", "account", "UserAccount"),
@@ -57,10 +64,13 @@ const WORDS: [(&str, &str, &str); 20] = [
     ("Webhook", "status", "WebhookStatus"),
     ("Readiness", "status", "ReadinessStatus"),
     ("PartitionReadiness", "status", "ReadinessStatus"),
+    ("Partition", "status", "ReadinessStatus"),
+    ("Repair", "result", "RepairResult"),
+    ("Audit", "status", "AuditStatus"),
 ];
 
 /// The enums: their names, what they are, and their words.
-fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 16] {
+fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 18] {
     fn all<T: Copy>(of: &[T], name: fn(T) -> &'static str) -> Vec<&'static str> {
         of.iter().copied().map(name).collect()
     }
@@ -104,7 +114,7 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 16] {
         ),
         (
             "ActionKind",
-            "What somebody did to money or to a campaign.",
+            "What somebody did to money, to a campaign or to the service.",
             all(ActionKind::ALL, ActionKind::name),
         ),
         (
@@ -147,6 +157,12 @@ fn enums() -> [(&'static str, &'static str, Vec<&'static str>); 16] {
             "How an endpoint stands.",
             Progress::STATUSES.to_vec(),
         ),
+        (
+            "RepairResult",
+            "What a repair came to.",
+            partitions::RESULTS.to_vec(),
+        ),
+        ("AuditStatus", "How an audit is.", audits::STATUSES.to_vec()),
         (
             "ProblemType",
             "Which problem it is. Stable: switch on it.",
@@ -249,6 +265,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
         "after" => match format.as_deref() {
             Some("order-place") => set("pattern", json!(ORDER_PLACE)),
             Some("posting-place") => set("pattern", json!(POSTING_PLACE)),
+            Some("entry-place") => set("pattern", json!(ENTRY_PLACE)),
             _ => {
                 set("format", json!("uuid"));
                 set("pattern", json!(CAMPAIGN_ID));

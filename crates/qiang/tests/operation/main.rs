@@ -13,6 +13,7 @@ mod deploy;
 mod failures;
 mod keys;
 mod maintenance;
+mod over_http;
 mod program;
 mod signals;
 mod start;

@@ -160,6 +160,18 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
         assert_eq!(node.balance(user).await, expected, "{user}");
     }
 
+    // A node lists it over HTTP, whoever has the file open, and settles nothing before its cause is gone.
+    let asked = async |method: &str, path: &str| {
+        let token = token("olga", "admin");
+        common::call(node.addr, method, path, Some(&token), &[], None).await
+    };
+    let over_http = asked("GET", "/v1/quarantine").await.json();
+    let over_http = entries(&over_http);
+    let (partition, seq) = poison;
+    let redrive_poison = format!("/v1/quarantine/{partition}-{seq}/redrive");
+    let refused_again = asked("POST", &redrive_poison).await;
+    refused_again.assert_problem(409, "still-refused");
+
     // A file is open in one process at a time.
     if ledger.is_file() {
         let busy = ledger.qiang(&["settlement", "list"]);
@@ -175,6 +187,7 @@ async fn what_the_ledger_refuses_is_quarantined_and_settled_later(kind: node::Le
     let listed = list(&ledger, &[]);
     let quarantined = entries(&listed);
     assert_eq!(quarantined.len() as u64, refused + waiting, "{listed:#}");
+    assert_eq!(over_http, quarantined);
     let mut refusals: Vec<_> = quarantined
         .iter()
         .filter(|entry| entry.3.is_none())

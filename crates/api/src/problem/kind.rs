@@ -1,0 +1,97 @@
+//! The types of problems: each with its status, the last word of its type, and its title.
+
+use axum::http::StatusCode;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $status:ident, $slug:literal, $title:literal;)*) => {
+        /// What went wrong. The type is stable, clients may switch on it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum ProblemKind { $($(#[$doc])* $name,)* }
+
+        impl ProblemKind {
+            /// Each of them.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            pub(crate) fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            /// The path of the page that explains it, which is the problem's type.
+            pub(crate) fn path(self) -> &'static str {
+                match self { $(Self::$name => concat!("/problems/", $slug),)* }
+            }
+
+            /// The last word of the type.
+            pub(crate) fn slug(self) -> &'static str {
+                match self { $(Self::$name => $slug,)* }
+            }
+
+            pub(crate) fn title(self) -> &'static str {
+                match self { $(Self::$name => $title,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    BadRequest = BAD_REQUEST, "bad-request", "The request is not well formed";
+    Unauthenticated = UNAUTHORIZED, "unauthenticated", "A valid token is needed";
+    Forbidden = FORBIDDEN, "forbidden", "The token does not allow this";
+    CrossSite = FORBIDDEN, "cross-site", "The request comes from a page of another site";
+    NotFound = NOT_FOUND, "not-found", "There is no such thing";
+    MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "This path does not know the method";
+    BodyTimeout = REQUEST_TIMEOUT, "body-timeout", "The body did not arrive in time";
+    TooLarge = PAYLOAD_TOO_LARGE, "too-large", "The body is too large";
+    UriTooLong = URI_TOO_LONG, "uri-too-long", "The path and the query are too long";
+    HeadTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The headers are too large";
+    MediaType = UNSUPPORTED_MEDIA_TYPE, "media-type", "The body must be JSON";
+    Invalid = UNPROCESSABLE_ENTITY, "invalid", "The request asks for something impossible";
+    AckUnavailable = UNPROCESSABLE_ENTITY, "ack-unavailable", "This engine cannot reach that acknowledgement level";
+    KeyReused = UNPROCESSABLE_ENTITY, "key-reused", "The idempotency key was used for a different request";
+    AmountMismatch = UNPROCESSABLE_ENTITY, "amount-mismatch", "The payment is not the order's price";
+    PaymentUsed = CONFLICT, "payment-used", "The payment is another order's";
+    NotOwed = CONFLICT, "not-owed", "Less is owed for the order";
+    ReferenceUsed = CONFLICT, "reference-used", "The reference is another payment's";
+    InsufficientFunds = CONFLICT, "insufficient-funds", "The account holds too little";
+    IdUsed = CONFLICT, "id-used", "Another campaign has this id";
+    PhaseConflict = CONFLICT, "phase-conflict", "The campaign's phase does not allow this";
+    OrderConflict = CONFLICT, "order-conflict", "The order's state does not allow this";
+    UnknownCampaign = NOT_FOUND, "unknown-campaign", "There is no such campaign";
+    Paused = SERVICE_UNAVAILABLE, "paused", "The campaign is paused";
+    NotStarted = CONFLICT, "not-started", "The campaign has not started";
+    Ended = GONE, "ended", "The campaign has ended";
+    LimitReached = CONFLICT, "limit-reached", "That is more than the campaign allows a user";
+    SoldOut = CONFLICT, "sold-out", "Sold out";
+    Throttled = TOO_MANY_REQUESTS, "throttled", "Too many requests of this user";
+    AddressThrottled = TOO_MANY_REQUESTS, "address-throttled", "Too many requests from this address";
+    CreationsThrottled = TOO_MANY_REQUESTS, "creations-throttled", "Too many campaigns, or too many shares";
+    TooManyConnections = TOO_MANY_REQUESTS, "too-many-connections", "Too many connections from this address";
+    LineFull = SERVICE_UNAVAILABLE, "line-full", "Too many wait in line";
+    NoPlace = NOT_FOUND, "no-place", "The caller is not in line";
+    Overloaded = SERVICE_UNAVAILABLE, "overloaded", "Too many requests are waiting";
+    Unavailable = SERVICE_UNAVAILABLE, "unavailable", "Nothing is granted at the moment";
+    Uncertain = SERVICE_UNAVAILABLE, "uncertain", "It is not known whether this was kept; repeat it to find out";
+    LedgerIncomplete = SERVICE_UNAVAILABLE, "ledger-incomplete", "The ledger does not have this campaign at the moment";
+    Stopping = SERVICE_UNAVAILABLE, "stopping", "The service is going down";
+    NotAdmitted = SERVICE_UNAVAILABLE, "not-admitted", "All units that are left are being asked for; try again";
+    StockGranted = CONFLICT, "stock-granted", "Users have more units than that";
+    Internal = INTERNAL_SERVER_ERROR, "internal", "Something is wrong on the server";
+    TicketMissing = FORBIDDEN, "ticket-missing", "A claim of this campaign needs a grab ticket";
+    TicketInvalid = FORBIDDEN, "ticket-invalid", "The grab ticket was not made here";
+    TicketExpired = FORBIDDEN, "ticket-expired", "The grab ticket has expired";
+    TicketOfAnotherUser = FORBIDDEN, "ticket-of-another-user", "The grab ticket is made out to somebody else";
+    TicketOfAnotherCampaign = FORBIDDEN, "ticket-of-another-campaign", "The grab ticket is for another campaign";
+    TicketNotNeeded = CONFLICT, "ticket-not-needed", "Claims of this campaign need no grab ticket";
+    ChallengeFailed = FORBIDDEN, "challenge-failed", "The challenge is not solved";
+    OrderCheckRefused = FORBIDDEN, "order-check-refused", "The shop does not allow this order";
+    OrderCheckUnavailable = SERVICE_UNAVAILABLE, "order-check-unavailable", "The shop cannot check orders just now";
+    NotNamed = FORBIDDEN, "not-named", "The campaign is for other users";
+    InvitationInvalid = FORBIDDEN, "invitation-invalid", "The campaign asks for an invitation that is valid";
+    PassphraseWrong = FORBIDDEN, "passphrase-wrong", "The campaign asks for its passphrase";
+    DrawsHidden = FORBIDDEN, "draws-hidden", "The draws of this packet are not for everybody";
+    NotByInvitation = CONFLICT, "not-by-invitation", "The campaign has no invitations";
+    NotForEngine = CONFLICT, "not-for-engine", "This engine has no such thing";
+    NotQuarantined = NOT_FOUND, "not-quarantined", "This entry is not in quarantine";
+    StillRefused = CONFLICT, "still-refused", "The ledger refuses this entry still";
+    ReturnPeriodOver = FORBIDDEN, "return-period-over", "Buyers cannot return this order any more";
+}
