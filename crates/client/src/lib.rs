@@ -47,6 +47,7 @@ mod client;
 mod error;
 mod histories;
 mod ids;
+mod metrics;
 mod orders;
 mod paths;
 mod places;

@@ -67,3 +67,15 @@ pub(crate) fn overrides() -> Option<(&'static str, String)> {
         .get()
         .map(|when| ("log.color", when.name().to_owned()))
 }
+
+/// Whether a screen on the terminal has colours.
+#[cfg(feature = "top")]
+pub(crate) fn is_on_screen() -> bool {
+    // See <https://no-color.org>.
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    match CHOSEN.get() {
+        Some(When::Always) => true,
+        Some(When::Never) => false,
+        Some(When::Auto) | None => !no_color,
+    }
+}

@@ -23,6 +23,7 @@ mod service;
 mod settlement;
 mod split;
 mod token;
+mod top;
 mod version;
 mod webhook;
 mod worker;
@@ -86,6 +87,7 @@ enum Command {
     Audit(audit::AuditArgs),
     /// Split a total into shares, or verify a split.
     Split(Box<split::SplitArgs>),
+    Top(top::TopArgs),
     /// Make a token.
     Token(token::TokenArgs),
     /// Print the OpenAPI document.
@@ -131,6 +133,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Audit(args) => audit::run(&args),
         Command::Split(args) => split::run(*args),
+        Command::Top(args) => top::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Openapi => openapi::run(),
         Command::Completions(args) => completions::run(&args),

@@ -13,6 +13,9 @@ use serde::Serialize;
 /// It is not known whether it was done.
 const UNKNOWN: u8 = 3;
 
+/// How long what is no service may take: there may be another place to ask.
+const NOBODY_MAX: Duration = Duration::from_secs(2);
+
 /// How these commands end.
 pub(crate) const EXITS: &str = "Exits 0 when it is done, 1 when the service refused or does not answer, 2 when it was \
     asked wrongly, and 3 when there was no answer to something that may have been done: repeat it with \
@@ -52,6 +55,8 @@ pub(crate) struct ServiceArgs {
 /// A service, and how its answers are printed.
 pub(crate) struct Service {
     pub(crate) client: Client,
+    #[cfg_attr(not(feature = "top"), expect(dead_code, reason = "a screen shows it"))]
+    pub(crate) url: String,
     json: bool,
 }
 
@@ -60,15 +65,14 @@ pub(crate) fn ask(
     args: &ServiceArgs,
     work: impl AsyncFnOnce(&Service) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let url = args
-        .node
-        .map_or_else(|| args.url.clone(), |node| format!("http://{node}"));
+    let url = args.url();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let done = runtime.block_on(async {
         let service = Service {
             client: client(args, &url)?,
+            url: url.clone(),
             json: args.json,
         };
         work(&service).await
@@ -86,15 +90,38 @@ pub(crate) fn ask(
     Ok(ExitCode::from(UNKNOWN))
 }
 
+impl ServiceArgs {
+    /// Where the service is.
+    pub(crate) fn url(&self) -> String {
+        let node = self.node.map(|node| format!("http://{node}"));
+        node.unwrap_or_else(|| self.url.clone())
+    }
+
+    /// Whether answers are printed as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    pub(crate) fn token(&self) -> anyhow::Result<Option<String>> {
+        let token = match &self.token_file {
+            Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+                UsageError::new(format!("cannot read {}: {error}", file.display()))
+            })?),
+            None => std::env::var("QIANG_TOKEN").ok(),
+        };
+        Ok(token.filter(|token| !token.trim().is_empty()))
+    }
+
+    /// A client of something else than the service: it hears no token.
+    pub(crate) fn nobody(&self, url: &str) -> anyhow::Result<Client> {
+        let client = Client::builder(url).deadline(NOBODY_MAX).build();
+        Ok(client.map_err(|error| UsageError::new(error.to_string()))?)
+    }
+}
+
 fn client(args: &ServiceArgs, url: &str) -> anyhow::Result<Client> {
-    let token = match &args.token_file {
-        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-            UsageError::new(format!("cannot read {}: {error}", file.display()))
-        })?),
-        None => std::env::var("QIANG_TOKEN").ok(),
-    };
     let mut builder = Client::builder(url).deadline(Duration::from_secs(args.timeout));
-    if let Some(token) = token.filter(|token| !token.trim().is_empty()) {
+    if let Some(token) = args.token()? {
         builder = builder.token(token);
     }
     let client = builder.build()?;

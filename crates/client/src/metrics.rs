@@ -1,0 +1,19 @@
+//! What a node shows to Prometheus.
+
+use hyper::header::ACCEPT;
+
+use crate::{call::Call, client::Client, error::Error};
+
+impl Client {
+    /// The metrics of the node that answers, in the text format of Prometheus. They are where operators are served
+    /// (`admin.listen`), which mostly is another URL than that of the API.
+    ///
+    /// # Errors
+    /// `not-found` where the URL is not that of operators; see [`Error`].
+    pub async fn metrics(&self) -> Result<String, Error> {
+        let call = Call::get("/metrics").header(ACCEPT, "text/plain")?;
+        let answer = self.call(&call).await?;
+        let text = String::from_utf8(answer.body.to_vec());
+        text.map_err(|_| Error::Answer("metrics that are no text".to_owned()))
+    }
+}

@@ -1,0 +1,115 @@
+//! The text format of Prometheus, read.
+
+/// One line: a series and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sample {
+    name: String,
+    labels: Vec<(String, String)>,
+    value: f64,
+}
+
+/// All samples of a text.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Samples(Vec<Sample>);
+
+impl Samples {
+    /// Lines that are no samples are left out.
+    pub(super) fn parse(text: &str) -> Self {
+        Self(text.lines().filter_map(parse).collect())
+    }
+
+    /// Those of a name: their labels' values by name, and what they are.
+    pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Sample> {
+        self.0.iter().filter(move |sample| sample.name == name)
+    }
+
+    /// The sum of all that have a name; none where there is none.
+    pub(super) fn sum(&self, name: &str) -> Option<f64> {
+        let mut values = self.of(name).map(Sample::value).peekable();
+        values.peek()?;
+        Some(values.sum())
+    }
+
+    /// What a counter of all these labels was.
+    pub(super) fn same(&self, other: &Sample) -> Option<f64> {
+        let is_same = |sample: &&Sample| sample.labels == other.labels;
+        self.of(&other.name).find(is_same).map(Sample::value)
+    }
+}
+
+impl Sample {
+    pub(super) fn value(&self) -> f64 {
+        self.value
+    }
+
+    pub(super) fn label(&self, name: &str) -> &str {
+        let mut labels = self.labels.iter();
+        labels
+            .find(|(label, _)| label == name)
+            .map_or("", |(_, value)| value)
+    }
+}
+
+fn parse(line: &str) -> Option<Sample> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let end = line.find(['{', ' '])?;
+    let (name, rest) = line.split_at(end);
+    let (labels, value) = match rest.strip_prefix('{') {
+        Some(rest) => labels(rest)?,
+        None => (Vec::new(), rest),
+    };
+    // A time may stand behind the value.
+    let value = value.split_whitespace().next()?.parse().ok()?;
+    Some(Sample {
+        name: name.to_owned(),
+        labels,
+        value,
+    })
+}
+
+/// Labels up to the brace that closes them, and what is behind it. Values may have braces, and quotes behind `\`.
+fn labels(mut text: &str) -> Option<(Vec<(String, String)>, &str)> {
+    let mut labels = Vec::new();
+    loop {
+        text = text.trim_start_matches([',', ' ']);
+        if let Some(rest) = text.strip_prefix('}') {
+            return Some((labels, rest));
+        }
+        let (name, rest) = text.split_once("=\"")?;
+        let mut value = String::new();
+        let mut chars = rest.char_indices();
+        text = loop {
+            match chars.next()? {
+                (_, '\\') => value.push(match chars.next()?.1 {
+                    'n' => '\n',
+                    other => other,
+                }),
+                (at, '"') => break &rest[at + 1..],
+                (_, other) => value.push(other),
+            }
+        };
+        labels.push((name.trim().to_owned(), value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_are_read_with_labels_that_have_braces_and_quotes() {
+        let text = "# HELP a b\n# TYPE a counter\na 1\n\
+            b{route=\"/v1/{id}/claims\",le=\"+Inf\"} 2.5 1700000000\nb{route=\"a\\\"b,c\"} +Inf\nbroken{x=\"1} 3\nc\n";
+        let samples = Samples::parse(text);
+        assert_eq!(samples.sum("a"), Some(1.0));
+        assert_eq!(samples.sum("broken"), None);
+        let of_b: Vec<_> = samples.of("b").collect();
+        assert_eq!(of_b.len(), 2);
+        assert_eq!(of_b[0].label("route"), "/v1/{id}/claims");
+        assert_eq!((of_b[0].label("le"), of_b[0].value()), ("+Inf", 2.5));
+        assert_eq!(of_b[1].label("route"), "a\"b,c");
+        assert_eq!(samples.same(of_b[0]), Some(2.5));
+    }
+}
