@@ -13,6 +13,19 @@ use crate::steps::Done;
 
 const SOURCES: &str = "crates/pages/browser";
 const SCRIPTS: &str = "crates/pages/assets";
+/// Where the README's pictures are.
+const PICTURES: &str = "docs/pictures";
+/// Those that it shows, of all that the tests take.
+const SHOWN: [&str; 8] = [
+    "send",
+    "packet-opened",
+    "packet-over",
+    "sale-before",
+    "sale-held",
+    "desk",
+    "desk-sale",
+    "desk-campaign",
+];
 
 /// Builds the program and tries its pages.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -29,6 +42,17 @@ pub(crate) fn install(root: &Path) -> Result<Done> {
         npm_install(&sources, folder)
     })?;
     Ok(Done::Passed)
+}
+
+/// Tries the pages, and keeps the pictures of them that the README shows.
+pub(crate) fn pictures(root: &Path) -> Result<()> {
+    run(root)?;
+    let (taken, kept) = (target(root)?.join("screenshots"), root.join(PICTURES));
+    fs::create_dir_all(&kept)?;
+    for name in SHOWN {
+        copy_into(&taken.join(format!("{name}.png")), &kept)?;
+    }
+    Ok(())
 }
 
 /// Checks the types of all scripts, and tries the pages of the program that the tests' build has made. Pictures of

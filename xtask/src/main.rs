@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`, `api`, `browser`.
+//! The project's own commands: `cargo xtask test`, `faults`, `tidy`, `deny`, `openapi`, `api`, `browser`,
+//! `pictures`.
 
 mod api;
 mod browser;
@@ -62,6 +63,8 @@ enum Task {
     Api,
     /// Try the pages in a browser, and check the types of their scripts
     Browser,
+    /// Try the pages in a browser, and take the README's pictures of them anew
+    Pictures,
 }
 
 fn main() -> ExitCode {
@@ -86,6 +89,7 @@ fn run(root: &Path) -> Result<()> {
         Task::Openapi => openapi::write(root),
         Task::Api => api::run(root),
         Task::Browser => browser::run(root),
+        Task::Pictures => browser::pictures(root),
     }
 }
 

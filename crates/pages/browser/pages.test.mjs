@@ -245,3 +245,58 @@ test("pages are small, come in three requests, and may not be framed", async () 
   }
   await ann.context.close();
 });
+
+/**
+ * How long a page takes on a processor that is so many times slower, in milliseconds from the request: until something
+ * is painted, until it can be clicked, and from the click to the painted answer.
+ * @param {string} user @param {string} path @param {string} button @param {string} answer @param {number} slower
+ */
+async function timed(user, path, button, answer, slower) {
+  const one = await person(browser, service, user);
+  const devtools = await one.context.newCDPSession(one.page);
+  await devtools.send("Emulation.setCPUThrottlingRate", { rate: slower });
+  await one.page.goto(path);
+  await one.page.waitForSelector(`${button}:not([hidden]):not([disabled])`);
+  const times = await one.page.evaluate(async ([button, answer]) => {
+    const usable = performance.now();
+    const paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? NaN;
+    const [pressed, told] = [document.querySelector(button), document.querySelector(answer)];
+    if (!(pressed instanceof HTMLElement) || !told) throw new Error("there is no such element");
+    const before = told.textContent;
+    const painted = new Promise((done) => {
+      new MutationObserver(() => {
+        // The frame after the next is drawn when the next is on the screen.
+        if (told.textContent !== before) requestAnimationFrame(() => requestAnimationFrame(done));
+      }).observe(told, { childList: true, characterData: true, subtree: true });
+    });
+    const began = performance.now();
+    pressed.click();
+    await painted;
+    return { paint, usable, click: performance.now() - began };
+  }, [button, answer]);
+  await one.context.close();
+  return times;
+}
+
+/** @param {number[]} numbers */
+const median = (numbers) => numbers.sort((a, b) => a - b)[numbers.length >> 1];
+
+test("pages are painted and clicks answered soon on a slow processor", async (t) => {
+  const pages = [
+    { name: "packet", path: `/p/${await packet({ shares: 100 })}`, button: "#open", answer: "#outcome" },
+    { name: "sale", path: `/s/${await service.sale({ stock: 100 })}`, button: "#buy", answer: "#yours" },
+  ];
+  for (const { name, path, button, answer } of pages) {
+    for (const slower of [1, 4, 6]) {
+      const all = [];
+      for (const run of [1, 2, 3]) all.push(await timed(`slow-${slower}-${run}`, path, button, answer, slower));
+      const [paint, usable, click] = [
+        median(all.map((one) => one.paint)),
+        median(all.map((one) => one.usable)),
+        median(all.map((one) => one.click)),
+      ].map(Math.round);
+      t.diagnostic(`${name}, processor ${slower}x slower: painted ${paint} ms, usable ${usable} ms, click ${click} ms`);
+      assert.ok(paint < 2_000 && usable < 3_000 && click < 2_000, `${name} ${slower}: ${paint} ${usable} ${click}`);
+    }
+  }
+});
