@@ -10,15 +10,15 @@ import { ask, element, facts, say, show } from "./qiang.js";
 const SHOWN = 1_000;
 
 /**
- * Shows who did what to something, the newest first, where the page has a place for it.
- * @param {string} subject a campaign's id, an order's, or a user
+ * Shows who did what to some things, the newest first, where the page has a place for it.
+ * @param {string[]} subjects a campaign's id, an order's, a user, or `the service`
  */
-export async function showActions(subject) {
+export async function showActions(...subjects) {
   const list = document.getElementById("actions");
   if (!list) return;
   /** @type {Action[]} */
   const actions = [];
-  for (let after = ""; ;) {
+  for (const subject of subjects) for (let after = ""; ;) {
     const query = new URLSearchParams({ subject, limit: String(SHOWN) });
     if (after) query.set("after", after);
     const answer = await ask("GET", `/v1/actions?${query}`);
@@ -32,6 +32,7 @@ export async function showActions(subject) {
     after = answer.body.next;
     if (!after) break;
   }
+  actions.sort((one, other) => one.at.localeCompare(other.at));
   element("no-actions").hidden = actions.length > 0;
   list.replaceChildren(...actions.reverse().map(({ at, actor, action, detail }) => {
     const time = document.createElement("time");

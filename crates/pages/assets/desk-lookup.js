@@ -44,6 +44,38 @@ async function showAccount(user) {
   const all = (/** @type {"available" | "refunds_due"} */ which) =>
     balances.map((balance) => price(balance[which])).join(", ") || say("nothing");
   showFigures([["user", user], ["available", all("available")], ["due", all("refunds_due")]]);
+  return showPostings(user, "");
+}
+
+/** @typedef {{ kind: string, amount: Money, order?: string, campaign?: string, reference?: string,
+ *   at: string }} Posting */
+
+/** Postings on a page. */
+const ON_PAGE = 50;
+let older = "";
+
+/** Shows what moved in a user's accounts, the newest first. @param {string} user @param {string} after */
+async function showPostings(user, after) {
+  const query = new URLSearchParams({ limit: String(ON_PAGE), ...(after && { after }) });
+  const answer = await ask("GET", `/v1/accounts/${encodeURIComponent(user)}/postings?${query}`);
+  if (answer?.status !== 200) return tell(answer);
+  /** @type {Posting[]} */
+  const postings = answer.body.postings;
+  const lines = postings.map(({ kind, amount, order, campaign, reference, at }) => {
+    const [item, words, time] = ["li", "span", "time"].map((it) => document.createElement(it));
+    const what = `moved_${kind}` in facts.texts ? say(`moved_${kind}`) : kind;
+    show(words, [price(amount), what, order ?? campaign ?? "", reference ?? ""].filter(Boolean).join(" · "));
+    time.setAttribute("datetime", at);
+    show(time, new Date(at).toLocaleString(facts.language));
+    item.append(words, time);
+    return item;
+  });
+  const list = element("postings");
+  if (after) list.append(...lines);
+  else list.replaceChildren(...lines);
+  element("no-postings").hidden = list.children.length > 0;
+  older = answer.body.next ?? "";
+  element("older").hidden = !older;
   return "";
 }
 
@@ -60,7 +92,12 @@ element("lookup").addEventListener("submit", async (event) => {
   show(element("outcome"), problem);
   show(element("subject"), wanted);
   element("result").hidden = problem !== "";
+  element("account").hidden = sale !== undefined;
   if (!problem) await showActions(wanted);
+});
+
+element("older").addEventListener("click", async () => {
+  show(element("outcome"), await showPostings(element("subject").textContent ?? "", older));
 });
 
 if (!facts.session?.scopes.includes("read:any")) show(element("outcome"), say("not_you", { scope: "read:any" }));

@@ -17,7 +17,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     (
@@ -34,6 +34,11 @@ const FILES: [(&str, &str, &str); 14] = [
         "desk-lookup.js",
         SCRIPT,
         include_str!("../assets/desk-lookup.js"),
+    ),
+    (
+        "desk-operation.js",
+        SCRIPT,
+        include_str!("../assets/desk-operation.js"),
     ),
     ("desk.js", SCRIPT, include_str!("../assets/desk.js")),
     (

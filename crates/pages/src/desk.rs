@@ -24,6 +24,7 @@ struct Campaigns<'a> {
     scopes: Vec<&'a str>,
     sees_all: bool,
     may_open: bool,
+    may_operate: bool,
 }
 
 #[derive(Template)]
@@ -40,6 +41,15 @@ struct NewSale<'a> {
 struct Lookup<'a> {
     frame: &'a Frame,
     desk: &'a Texts,
+}
+
+#[derive(Template)]
+#[template(path = "desk_operation.html")]
+struct Operation<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    /// What forbids it.
+    lacks: Option<String>,
 }
 
 #[derive(Template)]
@@ -154,6 +164,7 @@ pub(crate) async fn campaigns(
         scopes: scopes(&session),
         sees_all,
         may_open: may(&session, "campaigns:write"),
+        may_operate: may(&session, "admin"),
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }
@@ -186,6 +197,22 @@ pub(crate) async fn lookup(
     let page = Lookup {
         frame: &frame,
         desk,
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn operation(
+    State(pages): State<Pages>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let session = pages.operator(&asked, &headers, "/admin/operation").await?;
+    let (frame, desk) = frame(&asked, &headers, &session, json!({}));
+    let scope = "admin";
+    let page = Operation {
+        frame: &frame,
+        desk,
+        lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }

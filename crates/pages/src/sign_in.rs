@@ -21,6 +21,7 @@ fn scopes(role: &str) -> &'static str {
     match role {
         "seller" => "claim send campaigns:write",
         "operator" => "claim send campaigns:write:any read:any",
+        "admin" => "claim send admin",
         _ => "claim send",
     }
 }

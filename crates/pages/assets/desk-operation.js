@@ -1,0 +1,305 @@
+// @ts-check
+// Partitions, quarantine, audits and webhooks at the operators' desk. Everything that is done is asked about first.
+
+import { chart } from "./chart.js";
+import { showActions } from "./desk-actions.js";
+import { tell } from "./desk.js";
+import { ask, element, facts, freshKey, say, show, sleep } from "./qiang.js";
+
+/** @typedef {{ partition: number, status: string, reason?: string, settlement_lag?: number, settlement_stuck?: string,
+ *   refused: number, waiting: number,
+ *   reconciliation?: { differences: Record<string, number>, ran_at?: string } }} Partition */
+/** @typedef {{ node: string, seen_at: string, term: number, observed: number }} Node */
+/** @typedef {{ epoch: string, at: string, lost: number, unnamed: number, reason: string }} Repair */
+/** @typedef {Partition & { nodes: Node[], repairs: Repair[],
+ *   withheld: { units: number, campaign: string, released_at?: string }[] }} Detail */
+/** @typedef {{ entry: string, campaign: string, event: string, at: string, reason: string,
+ *   waits_for?: number }} Entry */
+/** @typedef {{ name: string, ok?: boolean, examined: number, offending: string[], offending_total: number }} Check */
+/** @typedef {{ id: string, status: string, actor: string, started_at: string, error?: string,
+ *   report?: { subject: string, checks: Check[] } }} Audit */
+/** @typedef {{ id: string, url: string, status: string, behind: number, last_error?: string }} Webhook */
+
+/** How often the page looks. */
+const LOOK_MS = 2_000;
+/** Entries of the quarantine that are shown. */
+const SHOWN = 100;
+/** What was done is written down under these subjects: of webhooks, those that something was done to here. */
+const subjects = new Set(["the service"]);
+
+/** @param {string} at */
+const time = (at) => new Date(at).toLocaleString(facts.language);
+/** @param {number} count */
+const count = (count) => count.toLocaleString(facts.language);
+/** A word of the API in the page's language, or the word itself. @param {string} word */
+const word = (word) => (`is_${word}` in facts.texts ? say(`is_${word}`) : word);
+
+/** @param {string} tag @param {string} text @param {string} [className] */
+function made(tag, text, className = "") {
+  const one = document.createElement(tag);
+  show(one, text);
+  one.className = className;
+  return one;
+}
+
+/**
+ * Asks whether to do something, then does it and says how it ended.
+ * @param {string} id the button's @param {string} name
+ * @param {{ title: string, help: string, act: () => Promise<string> }} what
+ */
+function button(id, name, { title, help, act }) {
+  const one = document.createElement("button");
+  one.id = id;
+  show(one, name);
+  one.addEventListener("click", () => {
+    const dialog = /** @type {HTMLDialogElement} */ (element("confirm"));
+    show(element("confirm-title"), title);
+    show(element("confirm-help"), help);
+    show(element("confirm-yes"), name);
+    dialog.returnValue = "";
+    dialog.addEventListener("close", () => {
+      if (dialog.returnValue === "yes") void perform(id, act);
+    }, { once: true });
+    dialog.showModal();
+  });
+  return one;
+}
+
+let isBusy = false;
+
+/** @param {string} id @param {() => Promise<string>} act */
+async function perform(id, act) {
+  if (isBusy) return;
+  isBusy = true;
+  show(element("outcome"), say("working"));
+  show(element("outcome"), await act());
+  isBusy = false;
+  await look();
+  await showActions(...subjects);
+  // The list was made anew, and the keyboard keeps its place.
+  if (document.activeElement === document.body) document.getElementById(id)?.focus();
+}
+
+/** Puts items into a list, unless they are there already: so the focus stays. @param {string} id @param {object} of
+ * @param {() => HTMLElement[]} items */
+function fill(id, of, items) {
+  const list = element(id);
+  const stands = JSON.stringify(of);
+  if (list.dataset.stands === stands) return;
+  const focused = list.contains(document.activeElement) ? document.activeElement?.id : "";
+  list.dataset.stands = stands;
+  list.replaceChildren(...items());
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+/** @param {(string | Node)[]} parts */
+function item(...parts) {
+  const one = document.createElement("li");
+  one.append(...parts);
+  return one;
+}
+
+/** @param {HTMLElement[]} buttons */
+function row(...buttons) {
+  const one = made("p", "", "row");
+  one.append(...buttons);
+  return one;
+}
+
+// --- Partitions.
+
+const draw = document.getElementById("chart") ? chart(element("chart")) : null;
+let mostLag = 1;
+
+/** @param {Partition} one @param {boolean} repairable */
+function partition(one, repairable) {
+  const { partition: n, status, reason, refused, waiting, settlement_stuck: stuck, reconciliation } = one;
+  const words = [say("lag_words", { lag: count(one.settlement_lag ?? 0) }),
+    say("quarantine_words", { refused: count(refused), waiting: count(waiting) })];
+  if (reconciliation) {
+    const all = Object.entries(reconciliation.differences).filter(([, many]) => many > 0);
+    const kinds = all.map(([kind, many]) => `${kind}: ${count(many)}`);
+    words.push(kinds.length === 0 ? say("no_differences") : kinds.join(", "));
+  }
+  const parts = [made("b", `${say("partition")} ${n}: ${word(status)}`), made("span", words.join(" · "))];
+  for (const bad of [reason, stuck]) if (bad) parts.push(made("span", bad, "bad"));
+  const details = made("div", "", "details");
+  details.id = `detail-${n}`;
+  const opener = made("button", say("details"));
+  opener.id = `details-${n}`;
+  opener.addEventListener("click", () => void showDetail(n));
+  const buttons = [opener];
+  if (repairable) {
+    for (const what of ["repair", "resume", "release"]) {
+      const act = async () => {
+        const answer = await ask("POST", `/v1/partitions/${n}/${what}`, { key: freshKey() });
+        return answer?.status === 200 ? outcome(what, answer.body) : tell(answer);
+      };
+      const title = say(`${what}_title`, { n });
+      buttons.push(button(`${what}-${n}`, say(`${what}_do`), { title, help: say(`${what}_help`), act }));
+    }
+  }
+  return item(...parts, row(...buttons), details);
+}
+
+/** @param {string} what @param {any} body */
+function outcome(what, body) {
+  if (what === "repair") return say(`repair_${body.result}`, body);
+  if (what === "resume") return say(body.resumed ? "resumed" : "not_halted");
+  return say("released", { units: count(body.units) });
+}
+
+/** @param {number} n */
+async function showDetail(n) {
+  const answer = await ask("GET", `/v1/partitions/${n}`);
+  if (answer?.status !== 200) return show(element("outcome"), tell(answer));
+  /** @type {Detail} */
+  const { nodes, repairs, withheld } = answer.body;
+  const lines = [
+    ...nodes.map(({ node, seen_at, observed }) => say("node_words", { node, at: time(seen_at), observed })),
+    ...repairs.map(({ at, lost, unnamed, reason }) => say("repair_words", { at: time(at), lost, unnamed, reason })),
+    ...withheld.map(({ units, campaign, released_at }) =>
+      say(released_at ? "was_withheld" : "withheld_words", { units, campaign })),
+  ];
+  element(`detail-${n}`).replaceChildren(...(lines.length ? lines : [say("no_details")]).map((it) => made("p", it)));
+}
+
+// --- Quarantine.
+
+/** @param {Entry} one */
+function quarantined({ entry, campaign, event, at, reason, waits_for }) {
+  const parts = [made("b", entry), made("code", event), made("span", `${campaign} · ${time(at)}`),
+    made("span", reason, waits_for ? "" : "bad")];
+  const act = async () => {
+    const answer = await ask("POST", `/v1/quarantine/${entry}/redrive`, { key: freshKey() });
+    return answer?.status === 200 ? say("redriven", { entry }) : tell(answer);
+  };
+  const what = { title: say("redrive_title", { entry }), help: say("redrive_help"), act };
+  return item(...parts, row(button(`redrive-${entry}`, say("redrive_do"), what)));
+}
+
+// --- Audits.
+
+/** @param {Audit} one */
+function audit({ id, status, actor, started_at, error }) {
+  const parts = [made("b", word(`audit_${status}`)), made("span", `${actor} · ${time(started_at)}`)];
+  if (error) parts.push(made("span", error, "bad"));
+  if (status === "ok" || status === "broken") {
+    const opener = made("button", say("details"));
+    opener.id = `audit-${id}`;
+    opener.addEventListener("click", () => void showReport(id));
+    parts.push(row(opener));
+  }
+  return item(...parts);
+}
+
+/** @param {string} id */
+async function showReport(id) {
+  const answer = await ask("GET", `/v1/audits/${id}`);
+  if (answer?.status !== 200) return show(element("outcome"), tell(answer));
+  /** @type {Audit} */
+  const { status, started_at, report } = answer.body;
+  const checks = report?.checks ?? [];
+  const broken = checks.filter(({ ok }) => ok === false);
+  show(element("report-title"), `${word(`audit_${status}`)} · ${time(started_at)}`);
+  const possible = checks.filter(({ ok }) => ok !== undefined);
+  const counts = say("checks_words", { made: possible.length, broken: broken.length });
+  show(element("report-subject"), `${report?.subject ?? ""} · ${counts}`);
+  element("checks").replaceChildren(...broken.map(({ name, offending, offending_total }) => {
+    const lines = offending.map((line) => made("code", line));
+    const rest = offending_total - offending.length;
+    const more = rest > 0 ? [made("span", say("and_more", { rest: count(rest) }))] : [];
+    return item(made("b", `${name}: ${count(offending_total)}`), ...lines, ...more);
+  }));
+  element("report").hidden = false;
+  element("report-title").focus();
+}
+
+async function startAudit() {
+  const answer = await ask("POST", "/v1/audits");
+  if (answer?.status !== 200 && answer?.status !== 201) return tell(answer);
+  const { id } = answer.body;
+  for (;;) {
+    const now = await ask("GET", `/v1/audits/${id}`);
+    if (now?.status !== 200) return tell(now);
+    if (now.body.status !== "running") return word(`audit_${now.body.status}`);
+    await lookAtAudits();
+    await sleep(500);
+  }
+}
+
+async function lookAtAudits() {
+  const answer = await ask("GET", "/v1/audits");
+  if (answer?.status !== 200) return;
+  /** @type {Audit[]} */
+  const all = answer.body.audits;
+  fill("audits", all, () => all.map(audit));
+}
+
+// --- Webhooks.
+
+/** @param {Webhook} one */
+function webhook({ id, url, status, behind, last_error }) {
+  const parts = [made("b", word(`webhook_${status}`)), made("code", url),
+    made("span", say("behind_words", { behind: count(behind) }))];
+  if (last_error) parts.push(made("span", last_error, "bad"));
+  const test = async () => {
+    const answer = await ask("POST", `/v1/webhooks/${id}/test`);
+    if (answer?.status !== 200) return tell(answer);
+    return answer.body.delivered ? say("test_delivered") : say("test_failed", { why: answer.body.error });
+  };
+  const redrive = async () => {
+    subjects.add(id);
+    const answer = await ask("POST", `/v1/webhooks/${id}/redrive`);
+    return answer?.status === 200 ? say("done") : tell(answer);
+  };
+  return item(...parts, row(
+    button(`test-${id}`, say("test_do"), { title: say("test_title"), help: url, act: test }),
+    button(`again-${id}`, say("again_do"), { title: say("again_title"), help: say("again_help"), act: redrive })));
+}
+
+// --- All of it.
+
+async function look() {
+  const answer = await ask("GET", "/v1/partitions");
+  if (answer?.status !== 200) return show(element("outcome"), tell(answer));
+  const { partitions, repairable, settlement_lag: lag, queue_length: queue, upkeep_stuck: upkeep } = answer.body;
+  show(element("lag"), count(lag));
+  show(element("queue"), count(queue));
+  show(element("upkeep"), upkeep ?? "");
+  mostLag = Math.max(mostLag, lag);
+  const peak = draw?.add(lag, 0, mostLag) ?? 0;
+  show(element("lag-words"), say("lag_chart", { lag: count(lag), peak: count(peak) }));
+  element("not-repairable").hidden = repairable;
+  // What was opened of a partition stays until something is different.
+  fill("partitions", partitions.map((/** @type {Partition} */ it) => ({ ...it, settlement_lag: 0, reconciliation:
+    it.reconciliation?.differences })), () =>
+    partitions.map((/** @type {Partition} */ it) => partition(it, repairable)));
+  const list = await ask("GET", `/v1/quarantine?limit=${SHOWN}`);
+  if (list?.status === 200) {
+    /** @type {Entry[]} */
+    const entries = list.body.entries;
+    fill("quarantine", entries, () => entries.map(quarantined));
+    element("no-quarantine").hidden = entries.length > 0;
+    element("more-quarantine").hidden = !list.body.next;
+  }
+  await lookAtAudits();
+  const hooks = await ask("GET", "/v1/webhooks");
+  if (hooks?.status === 200) {
+    /** @type {Webhook[]} */
+    const all = hooks.body.webhooks;
+    fill("webhooks", all, () => all.map(webhook));
+    element("no-webhooks").hidden = all.length > 0;
+  }
+}
+
+async function operationPage() {
+  const start = button("audit", say("audit_start"),
+    { title: say("audit_title"), help: say("audits_help"), act: startAudit });
+  start.className = "main";
+  element("audit").replaceWith(start);
+  void showActions(...subjects);
+  for (;; await sleep(LOOK_MS)) if (!document.hidden && !isBusy) await look();
+}
+
+if (!document.getElementById("lacks")) void operationPage();
