@@ -57,8 +57,12 @@ impl Drop for Program {
 impl Program {
     /// Starts it in a folder, with these arguments and keys of the configuration. It listens on a free port.
     pub(crate) fn start(folder: &Path, args: &[&str], keys: &[(&str, &str)]) -> Self {
+        Self::start_of(env!("CARGO_BIN_EXE_qiang").as_ref(), folder, args, keys)
+    }
+
+    fn start_of(program: &Path, folder: &Path, args: &[&str], keys: &[(&str, &str)]) -> Self {
         let log = folder.join(format!("{}.log", rand::random::<u64>()));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_qiang"));
+        let mut command = Command::new(program);
         command
             .current_dir(folder)
             .args(args)
@@ -92,6 +96,18 @@ impl Program {
         prefix: &str,
         keys: &[(&str, &str)],
     ) -> Self {
+        let program = env!("CARGO_BIN_EXE_qiang").as_ref();
+        Self::on_redis_of(program, folder, command, prefix, keys)
+    }
+
+    /// The same of a program that may be of another version.
+    pub(crate) fn on_redis_of(
+        program: &Path,
+        folder: &Path,
+        command: &str,
+        prefix: &str,
+        keys: &[(&str, &str)],
+    ) -> Self {
         let url = redis().url();
         let usual = [
             ("engine.kind", "redis"),
@@ -101,7 +117,7 @@ impl Program {
         ];
         let secret = [("auth.hs256_secret", SECRET)];
         let keys = [&usual[..], &secret[..], keys].concat();
-        Self::start(folder, &[command], &keys)
+        Self::start_of(program, folder, &[command], &keys)
     }
 
     /// The lines of its log, and whatever else it wrote as `{"text": …}`.

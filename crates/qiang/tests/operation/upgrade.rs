@@ -1,4 +1,7 @@
-//! Nodes that are replaced one after another while users buy, as docs/OPERATIONS.md has it: nobody is refused.
+//! Nodes that are replaced one after another while users buy, as docs/OPERATIONS.md has it: nobody is refused. The
+//! variable QIANG_BEFORE may name the program that is replaced; otherwise it is the one that replaces it.
+
+use std::path::PathBuf;
 
 use qiang_testkit::servers::postgres::{self, Postgres};
 use serde_json::json;
@@ -19,12 +22,14 @@ async fn nodes_are_replaced_while_users_buy() {
     let (path, prefix) = (folder.path(), "upgrade");
     maintain(path, prefix, &["migrate", "--ledger", &url]).did("");
     let keys = [("ledger.url", &*url), ("server.drain_delay_ms", "3000")];
-    let start = async || {
-        let node = Program::on_redis(path, "serve", prefix, &keys);
+    let after = PathBuf::from(env!("CARGO_BIN_EXE_qiang"));
+    let before = std::env::var_os("QIANG_BEFORE").map_or_else(|| after.clone(), PathBuf::from);
+    let start = async |program| {
+        let node = Program::on_redis_of(program, path, "serve", prefix, &keys);
         node.ready(200).await;
         node
     };
-    let mut nodes = [start().await, start().await];
+    let mut nodes = [start(&before).await, start(&before).await];
     let mut body = sale(100_000);
     body["hold_seconds"] = json!(3_600);
     let id = nodes[0].post("/v1/sales", Some(body)).await.text("id");
@@ -39,7 +44,7 @@ async fn nodes_are_replaced_while_users_buy() {
         crowd.send_to(vec![stays]);
         assert_eq!(nodes[place].ended().await, Some(0));
         crowd.some_more().await;
-        nodes[place] = start().await;
+        nodes[place] = start(&after).await;
         crowd.send_to(vec![stays, nodes[place].addr().await]);
         crowd.some_more().await;
     }
