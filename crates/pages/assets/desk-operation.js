@@ -114,14 +114,15 @@ let mostLag = 1;
 /** @param {Partition} one @param {boolean} repairable */
 function partition(one, repairable) {
   const { partition: n, status, reason, refused, waiting, settlement_stuck: stuck, reconciliation } = one;
-  const words = [say("lag_words", { lag: count(one.settlement_lag ?? 0) }),
-    say("quarantine_words", { refused: count(refused), waiting: count(waiting) })];
+  const words = [say("quarantine_words", { refused: count(refused), waiting: count(waiting) })];
   if (reconciliation) {
     const all = Object.entries(reconciliation.differences).filter(([, many]) => many > 0);
     const kinds = all.map(([kind, many]) => `${kind}: ${count(many)}`);
     words.push(kinds.length === 0 ? say("no_differences") : kinds.join(", "));
   }
-  const parts = [made("b", `${say("partition")} ${n}: ${word(status)}`), made("span", words.join(" · "))];
+  const waits = made("span", "");
+  waits.id = `lag-${n}`;
+  const parts = [made("b", `${say("partition")} ${n}: ${word(status)}`), waits, made("span", words.join(" · "))];
   for (const bad of [reason, stuck]) if (bad) parts.push(made("span", bad, "bad"));
   const details = made("div", "", "details");
   details.id = `detail-${n}`;
@@ -275,6 +276,9 @@ async function look() {
   fill("partitions", partitions.map((/** @type {Partition} */ it) => ({ ...it, settlement_lag: 0, reconciliation:
     it.reconciliation?.differences })), () =>
     partitions.map((/** @type {Partition} */ it) => partition(it, repairable)));
+  for (const { partition: n, settlement_lag: waits } of /** @type {Partition[]} */ (partitions)) {
+    show(element(`lag-${n}`), waits === undefined ? "" : say("lag_words", { lag: count(waits) }));
+  }
   const list = await ask("GET", `/v1/quarantine?limit=${SHOWN}`);
   if (list?.status === 200) {
     /** @type {Entry[]} */
