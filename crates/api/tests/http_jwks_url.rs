@@ -229,13 +229,18 @@ async fn a_token_of_a_new_key_has_the_set_fetched() {
     let mut auth = auth(&provider.url());
     // By the interval alone it would take an hour.
     auth.jwks_refresh_s = 3_600;
-    let service = service(auth).await;
+    let service = service(auth.clone()).await;
     assert_eq!(provider.asked(), 1);
     assert_eq!(status(&service, &old.token()).await, 200);
     assert_eq!(status(&service, &new.token()).await, 401);
-    provider.answers(Answer::Set(set(&[&old, &new])));
+    provider.answers(Answer::Set(set(&[&new])));
     until(&service, &new.token(), 200).await;
-    assert_eq!(status(&service, &old.token()).await, 200);
+    assert_eq!(status(&service, &old.token()).await, 401);
+    // The set that was fetched last counts after SIGHUP as well, also while the provider is down.
+    provider.answers(Answer::Close);
+    service.reload_auth(&auth);
+    assert_eq!(status(&service, &new.token()).await, 200);
+    assert_eq!(status(&service, &old.token()).await, 401);
     service.stop().await;
 }
 

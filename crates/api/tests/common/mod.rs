@@ -23,7 +23,7 @@ use qiang_core::{book::Grace, ports::Clock, time::Timestamp};
 use qiang_embedded::{Embedded, SystemClock};
 use qiang_node::{
     Backend, Running, Server,
-    config::{Config, Secret},
+    config::{AuthConfig, Config, Secret},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -128,6 +128,11 @@ impl Service {
     /// Has all reconcilers run.
     pub(crate) fn reconcile(&self) {
         self.running.as_ref().unwrap().reconcile();
+    }
+
+    /// As SIGHUP does.
+    pub(crate) fn reload_auth(&self, auth: &AuthConfig) {
+        self.running.as_ref().unwrap().reload_auth(auth).unwrap();
     }
 
     pub(crate) async fn stop(mut self) {
