@@ -40,6 +40,7 @@ async fn orders<S: Subject>(
         query.after = found.last().map(UserOrder::place);
         let is_last = found.len() < page as usize;
         all.extend(found);
+        assert!(all.len() <= 100, "pages begin again: {query:?}");
         if is_last {
             return all;
         }
@@ -64,6 +65,7 @@ async fn postings<S: Subject>(
         query.after = found.last().map(|posting| posting.place);
         let is_last = found.len() < page as usize;
         all.extend(found);
+        assert!(all.len() <= 100, "pages begin again: {query:?}");
         if is_last {
             return all;
         }
