@@ -262,7 +262,9 @@ fn secret(app: &App) -> Result<String, Problem> {
 #[utoipa::path(post, path = "/v1/webhooks", tag = "webhooks", request_body = WebhookRequest,
     operation_id = "createWebhook", security(("bearer" = ["admin"])),
     responses((status = 201, body = WebhookBody), (status = 200, description = "Made before", body = WebhookBody),
-        (status = 403, body = ProblemBody), (status = 422, body = ProblemBody)))]
+        (status = 403, body = ProblemBody),
+        (status = 404, description = "The key stands for a webhook that was deleted", body = ProblemBody),
+        (status = 422, body = ProblemBody)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -282,11 +284,20 @@ pub(crate) async fn create(
         Some(used) => ledger.bound_key(used).await?,
         None => None,
     };
+    // Before the list is read: what is not in it then was deleted.
+    let was_made = match bound {
+        Some(id) => !ledger.actions(&id.to_string(), None, 1).await?.is_empty(),
+        None => false,
+    };
     let mut records = ledger.webhooks().await?.into_iter();
     let count = records.len();
     if let Some(record) = records.find(|record| bound == Some(record.webhook.id)) {
         let body = WebhookBody::new(record, true);
         return Ok((wire::created(false), None, Json(body)));
+    }
+    if was_made {
+        let detail = "this idempotency key stands for a webhook that was deleted";
+        return Err(Problem::new(ProblemKind::NotFound, detail));
     }
     let too_many = || {
         let detail = format!("there are {WEBHOOKS_MAX} webhooks, and no more may be");

@@ -354,7 +354,7 @@ async fn only_what_may_be_an_endpoint_is_one() {
         .await;
     assert_eq!(made.status, 201);
     let again = service
-        .post_key("/v1/webhooks", &operator, "k1", body)
+        .post_key("/v1/webhooks", &operator, "k1", body.clone())
         .await;
     assert_eq!((again.status, again.json()), (200, made.json()));
     let path = format!("/v1/webhooks/{}", made.text("id"));
@@ -378,6 +378,11 @@ async fn only_what_may_be_an_endpoint_is_one() {
     assert_eq!(again.json(), rotated.json());
     let reply = common::call(service.addr, "DELETE", &path, Some(&operator), &[], None).await;
     assert_eq!(reply.status, 204);
+    // A late repetition of its creation does not bring it back.
+    service
+        .post_key("/v1/webhooks", &operator, "k1", body)
+        .await
+        .assert_problem(404, "not-found");
     for path in [
         path.clone(),
         "/v1/webhooks/01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80".to_owned(),
