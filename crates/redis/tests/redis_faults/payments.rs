@@ -127,3 +127,13 @@ async fn units_wait_for_payments_that_were_made_in_time() {
     assert_eq!(world.pay(last, Some(paid_at)).await, PaymentOutcome::Paid);
     world.harness.audit().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_ends_no_hold() {
+    let clock = ManualClock::new(OPENS);
+    let world = World::start(&late_reports(&clock), 1).await;
+    let order = world.order("a").await;
+    let ahead = OPENS.plus_millis(HOLD_MS + 1);
+    assert_eq!(world.pay(order, Some(ahead)).await, PaymentOutcome::Paid);
+    world.harness.audit().await;
+}
