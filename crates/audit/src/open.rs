@@ -11,8 +11,8 @@
 //! file is read as immutable would pull it from under the reader: that is found out afterwards.
 
 use std::{
-    fs::Metadata,
-    io,
+    fs::{File, Metadata},
+    io::{self, Read as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::engine;
 
 /// The schema that the audit knows: `user_version` of the file.
-const SCHEMA_VERSION: u32 = 18;
+const SCHEMA_VERSION: u32 = 19;
 /// How long to wait for a lock; a server holds one only while it recovers.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
@@ -107,6 +107,9 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
     });
     let conn = connect(path, rest.is_some())?;
     check_schema(path, &conn)?;
+    if rest.is_some() {
+        check_complete(path, &conn)?;
+    }
     let kind = kind(path, &conn)?;
     Ok(Ledger {
         conn,
@@ -153,6 +156,45 @@ fn check_schema(path: &Path, conn: &Connection) -> anyhow::Result<()> {
     }
 }
 
+/// What is newest in a file that was not closed stands in its `-wal`: one that lacks it proves nothing.
+fn check_complete(path: &Path, conn: &Connection) -> anyhow::Result<()> {
+    let mark = conn.query_row("SELECT open_as FROM file_kind", [], |row| row.get(0));
+    let mark: Option<String> = mark.map_err(|error| unreadable(path, error))?;
+    let is_complete = match mark {
+        None => true,
+        // The engine empties the log where it stands while it repairs itself.
+        Some(mark) => !is_in_wal_mode(path)? || (wal(path).exists() && mark == identity(path)?),
+    };
+    ensure!(
+        is_complete,
+        "{file} was not closed, and {file}-wal is not beside it: what was granted last may be missing; audit both \
+         files together, or a copy that `qiang backup` made",
+        file = path.display()
+    );
+    Ok(())
+}
+
+/// Whether the file says of itself that it is written by way of a log; copies that SQLite makes of it do not.
+fn is_in_wal_mode(path: &Path) -> anyhow::Result<bool> {
+    let mut header = [0; 20];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.map_err(|error| unreadable(path, error))?;
+    Ok(header[18] == 2)
+}
+
+/// As the file that is open for writing names itself.
+#[cfg(unix)]
+fn identity(path: &Path) -> anyhow::Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = path.metadata().map_err(|error| unreadable(path, error))?;
+    Ok(format!("{}:{}", metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Path) -> anyhow::Result<String> {
+    Ok("open".to_owned())
+}
+
 fn kind(path: &Path, conn: &Connection) -> anyhow::Result<FileKind> {
     let said = conn.query_row("SELECT kind FROM file_kind", [], |row| row.get(0));
     let said: String = said.map_err(|error| unreadable(path, error))?;
@@ -193,9 +235,13 @@ fn unreadable(path: &Path, error: impl std::error::Error + Send + Sync + 'static
 
 /// Whether something stands in a write-ahead log beside the file.
 fn has_wal(path: &Path) -> bool {
+    wal(path).metadata().is_ok_and(|wal| wal.len() > 0)
+}
+
+fn wal(path: &Path) -> PathBuf {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
-    Path::new(&wal).metadata().is_ok_and(|wal| wal.len() > 0)
+    PathBuf::from(wal)
 }
 
 /// The path as it stands in a URI.

@@ -43,6 +43,21 @@ pub enum StoreError {
         /// The file.
         path: String,
     },
+    /// It was open when it was copied, or when its process died, and its write-ahead log is gone.
+    #[error(
+        "{path} was not closed, and {path}-wal is not beside it: what was granted last may be missing. Put both files \
+         there, or a copy that `qiang backup` made; `qiang restore --as-it-is` takes what the file alone has"
+    )]
+    Incomplete {
+        /// The file.
+        path: String,
+    },
+    /// Nothing is written over it.
+    #[error("{path} is there already")]
+    Exists {
+        /// The file.
+        path: String,
+    },
     /// The rows contradict each other.
     #[error("the file is damaged: {reason}")]
     Damaged {

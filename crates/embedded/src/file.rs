@@ -10,10 +10,13 @@ use std::{
 use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::error::StoreError;
+use crate::{
+    error::StoreError,
+    open_mark::{self, beside},
+};
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 18] = [
+const MIGRATIONS: [&str; 19] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -32,11 +35,14 @@ const MIGRATIONS: [&str; 18] = [
     include_str!("../migrations/0016_keys_purged.sql"),
     include_str!("../migrations/0017_webhooks.sql"),
     include_str!("../migrations/0018_histories.sql"),
+    include_str!("../migrations/0019_open_mark.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 /// The migration that made kinds of files.
 const KIND_SINCE: u32 = 2;
+/// The migration that made marks of open files.
+pub(crate) const MARKED_SINCE: u32 = 19;
 
 /// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// interrupt peak load more often; more would make the first start after a crash slower.
@@ -83,9 +89,7 @@ pub(crate) struct WriterLock {
 
 /// Takes the lock beside the file.
 pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
-    let mut lock_path = path.as_os_str().to_owned();
-    lock_path.push(".lock");
-    let file = open_private(Path::new(&lock_path))?;
+    let file = open_private(&beside(path, ".lock"))?;
     match file.try_lock() {
         Ok(()) => Ok(WriterLock { _file: file }),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
@@ -96,7 +100,7 @@ pub(crate) fn lock(path: &Path) -> Result<WriterLock, StoreError> {
 }
 
 /// Opens a file for writing, or creates one that only its owner may read: it holds seeds and money.
-fn open_private(path: &Path) -> io::Result<File> {
+pub(crate) fn open_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     #[cfg(unix)]
@@ -111,9 +115,11 @@ pub(crate) fn open_writer(
     kind: FileKind,
     now: Timestamp,
 ) -> Result<Connection, StoreError> {
+    open_mark::check_complete(path)?;
     drop(open_private(path)?); // SQLite gives the files beside it the same permissions
     let conn = prepare(Connection::open(path)?, path, kind)?;
     probe(&conn, now)?;
+    open_mark::mark_open(&conn, path)?;
     Ok(conn)
 }
 
@@ -135,7 +141,10 @@ fn checkpoint(conn: &Connection) -> rusqlite::Result<bool> {
 
 /// Before the last commit's connection goes: the file alone has everything then, whoever copies it.
 pub(crate) fn checkpoint_at_close(conn: &Connection) {
-    match checkpoint(conn) {
+    let closed = open_mark::clear(conn)
+        .and_then(|()| open_mark::keep_wal(conn, false))
+        .and_then(|()| checkpoint(conn));
+    match closed {
         Ok(true) => {}
         Ok(false) => tracing::warn!(
             "somebody reads the file: its write-ahead log (-wal) belongs to it until the next start"
@@ -154,6 +163,7 @@ pub(crate) fn probe(conn: &Connection, now: Timestamp) -> Result<(), StoreError>
 }
 
 fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connection, StoreError> {
+    open_mark::keep_wal(&conn, true)?;
     conn.busy_timeout(BUSY_MAX)?;
     let mode: String =
         conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -182,7 +192,12 @@ fn prepare(mut conn: Connection, path: &Path, kind: FileKind) -> Result<Connecti
 
 /// What a file that is there is for; `None` where it does not say so.
 pub(crate) fn kind_of(path: &Path) -> Result<Option<FileKind>, StoreError> {
-    let conn = open_reader(path)?;
+    open_mark::check_complete(path)?;
+    kind_in(&open_reader(path)?)
+}
+
+/// The same of a file that is open.
+pub(crate) fn kind_in(conn: &Connection) -> Result<Option<FileKind>, StoreError> {
     let version: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version < KIND_SINCE {
         // Before there were kinds, all files were engines'.

@@ -10,6 +10,7 @@
 
 mod account_host;
 mod clock;
+pub mod copies;
 mod engine;
 mod error;
 mod file;
@@ -19,6 +20,7 @@ mod key_host;
 mod ledger;
 mod ledger_host;
 mod log;
+mod open_mark;
 mod pace;
 mod payout_host;
 mod port;

@@ -159,6 +159,90 @@ fn the_file_alone_has_everything_after_a_close() {
     assert_eq!(again, *grant);
 }
 
+/// Serves, grants, and copies the file: what a killed process, or a careless backup, leaves.
+fn copied_while_open(directory: &Path, suffixes: &[&str]) -> std::path::PathBuf {
+    let (path, copy) = (directory.join("qiang.db"), directory.join("copy.db"));
+    let embedded = open(&path);
+    let setup = sale(5).setup(1);
+    block_on(embedded.create(&setup)).unwrap();
+    let target = Target::of(&setup);
+    block_on(embedded.submit(Command::Open(Box::new(setup)))).unwrap();
+    block_on(embedded.claim(target.one("a"))).unwrap();
+    let name = |path: &Path, suffix| format!("{}{suffix}", path.display());
+    for suffix in suffixes {
+        std::fs::copy(name(&path, suffix), name(&copy, suffix)).unwrap();
+    }
+    embedded.close();
+    copy
+}
+
+fn is_incomplete(path: &Path) -> bool {
+    matches!(try_open(path).err(), Some(StoreError::Incomplete { .. }))
+}
+
+#[test]
+fn a_copy_without_its_write_ahead_log_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = copied_while_open(directory.path(), &[""]);
+    assert!(is_incomplete(&copy));
+    let error = Embedded::is_engine(&copy).unwrap_err().to_string();
+    assert!(error.contains("copy.db-wal is not beside it"), "{error}");
+    assert_eq!(error.lines().count(), 1);
+    // Who reads it leaves an empty log beside it, which belongs to nothing.
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let reader = rusqlite::Connection::open_with_flags(&copy, flags).unwrap();
+    let count = reader.query_row("SELECT count(*) FROM events", [], |row| {
+        row.get::<_, i64>(0)
+    });
+    assert_eq!(count, Ok(0), "so much was lost");
+    drop(reader);
+    assert!(is_incomplete(&copy));
+
+    let how = qiang_embedded::copies::Restore {
+        as_it_is: true,
+        ..Default::default()
+    };
+    let taken = directory.path().join("taken.db");
+    qiang_embedded::copies::restore(&copy, &taken, how).unwrap();
+    open(&taken).close();
+}
+
+#[test]
+fn a_copy_with_its_write_ahead_log_has_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = copied_while_open(directory.path(), &["", "-wal"]);
+    let embedded = open(&copy);
+    assert_eq!(embedded.positions().0, 2);
+    embedded.abort();
+    drop(embedded);
+    open(&copy).close();
+}
+
+/// A repair empties the log where it stands. If the process dies then, nothing is missing.
+#[test]
+fn a_log_that_was_emptied_in_its_place_is_no_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = copied_while_open(directory.path(), &["", "-wal"]);
+    drop(open(&copy));
+    let file = rusqlite::Connection::open(&copy).unwrap();
+    file.execute("UPDATE file_kind SET open_as = 'elsewhere'", [])
+        .unwrap();
+    drop(file);
+    std::fs::write(directory.path().join("copy.db-wal"), "").unwrap();
+    assert!(is_incomplete(&copy));
+    let place = std::os::unix::fs::MetadataExt::dev(&copy.metadata().unwrap());
+    let number = std::os::unix::fs::MetadataExt::ino(&copy.metadata().unwrap());
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let file = rusqlite::Connection::open_with_flags(&copy, flags).unwrap();
+    let own = format!("{place}:{number}");
+    file.execute("UPDATE file_kind SET open_as = ?1", [own])
+        .unwrap();
+    drop(file);
+    assert!(is_incomplete(&copy), "it has no log at all");
+    std::fs::write(directory.path().join("copy.db-wal"), "").unwrap();
+    open(&copy).close();
+}
+
 #[cfg(unix)]
 #[test]
 fn others_may_not_read_the_file() {

@@ -20,7 +20,7 @@ mod signals;
 mod starting;
 
 pub use qiang_api::{Admin, Build, Listeners, Scope, TokenIssuer, UsageError, document, id_at};
-pub use qiang_embedded::SystemClock;
+pub use qiang_embedded::{SystemClock, copies};
 pub use qiang_ledger::{SCHEMA_VERSION as DATABASE_SCHEMA_VERSION, migrate, schema_version};
 
 pub use self::{

@@ -8,6 +8,7 @@ mod color;
 mod completions;
 mod config;
 mod control;
+mod copies;
 mod demo;
 mod histogram;
 mod migrate;
@@ -65,6 +66,8 @@ enum Command {
     Config(config::ConfigCommand),
     /// Make the ledger's tables in a database, or bring them up to date.
     Migrate(migrate::MigrateArgs),
+    Backup(copies::BackupArgs),
+    Restore(copies::RestoreArgs),
     /// List what the ledger refused and quarantined, and settle it later.
     #[command(subcommand)]
     Settlement(settlement::Settlement),
@@ -121,6 +124,8 @@ fn main() -> ExitCode {
         Command::Worker(args) => worker::run(&args),
         Command::Config(command) => config::carry_out(&command),
         Command::Migrate(args) => migrate::run(&args),
+        Command::Backup(args) => copies::back_up(&args),
+        Command::Restore(args) => copies::restore(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
         Command::Control(command) => control::run(&command),

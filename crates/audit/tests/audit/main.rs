@@ -158,9 +158,9 @@ fn what_is_no_ledger_is_reported_in_one_line() {
     check(&path("empty.db"), "not a ledger");
     let newer = rusqlite::Connection::open(path("newer.db")).unwrap();
     newer
-        .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 19")
+        .execute_batch("CREATE TABLE t (x); PRAGMA user_version = 20")
         .unwrap();
-    check(&path("newer.db"), "schema version 19");
+    check(&path("newer.db"), "schema version 20");
     assert_eq!(
         fs::read_dir(folder.path()).unwrap().count(),
         3,

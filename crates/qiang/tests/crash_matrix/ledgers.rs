@@ -220,6 +220,9 @@ impl CellLedger {
                     unreachable!("held here")
                 };
                 let conn = rusqlite::Connection::open(path).unwrap();
+                // The file was not closed: it would not be opened again without its write-ahead log.
+                let keep_wal = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+                conn.set_db_config(keep_wal, true).unwrap();
                 let dropped = "DROP TRIGGER stand_still; DROP VIEW ballast_rows; DROP VIEW endless;
                     DROP TABLE ballast;";
                 conn.execute_batch(dropped).unwrap();

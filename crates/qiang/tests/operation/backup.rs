@@ -44,25 +44,20 @@ async fn backed_up(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_backed_up_while_users_buy() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, copy) = (folder.path().join("qiang.db"), folder.path().join("b.db"));
-    let audit = |name: &str| {
-        let ended = block_in_place(|| output(folder.path(), &["audit", "--db", name], &[]));
-        Ended::of(ended).did("");
-    };
+    let run = |args: &[&str]| Ended::of(block_in_place(|| output(folder.path(), args, &[])));
+    let audit = |name: &str| run(&["audit", "--db", name]).did("");
     let mut node = Program::serve(folder.path(), &[("engine.data", "qiang.db")]);
     let (id, before, bought) = backed_up(&node, || {
-        let conn = rusqlite::Connection::open(&file).unwrap();
-        conn.execute("VACUUM INTO ?1", [copy.to_str()]).unwrap();
+        run(&["backup", "b.db"]).did("entries");
+        run(&["restore", "b.db", "--replace"]).failed(1, "another process is serving qiang.db");
     })
     .await;
     node.signal("-KILL");
     node.ended().await;
     audit("b.db");
 
-    for beside in ["-wal", "-shm"] {
-        fs::remove_file(format!("{}{beside}", file.display())).unwrap();
-    }
-    fs::copy(&copy, &file).unwrap();
+    run(&["restore", "b.db"]).failed(1, "qiang.db is there already");
+    run(&["restore", "b.db", "--replace"]).did("entries");
     let mut node = Program::serve(folder.path(), &[("engine.data", "qiang.db")]);
     node.ready(200).await;
     let addr = node.addr().await;
@@ -81,6 +76,36 @@ async fn a_file_is_backed_up_while_users_buy() {
     node.signal("-TERM");
     assert_eq!(node.ended().await, Some(0));
     audit("qiang.db");
+    audit("qiang.db.replaced");
+}
+
+/// A file that was copied by hand while it was served has lost its newest grants, and says so wherever it is used.
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_copy_is_neither_served_nor_audited() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Program::serve(folder.path(), &[("engine.data", "qiang.db")]);
+    drop(
+        backed_up(&node, || {
+            fs::copy(folder.path().join("qiang.db"), folder.path().join("b.db")).unwrap();
+        })
+        .await,
+    );
+    node.signal("-TERM");
+    assert_eq!(node.ended().await, Some(0));
+    let wal = folder.path().join("qiang.db-wal").metadata();
+    assert!(
+        !wal.is_ok_and(|wal| wal.len() > 0),
+        "a clean end leaves nothing in it"
+    );
+    let mut node = Program::serve(folder.path(), &[("engine.data", "b.db")]);
+    assert_eq!(node.ended().await, Some(1));
+    let said = "b.db-wal is not beside it";
+    let run = |args: &[&str]| Ended::of(block_in_place(|| output(folder.path(), args, &[])));
+    run(&["audit", "--db", "b.db"]).failed(2, said);
+    run(&["backup", "c.db", "--db", "b.db"]).failed(1, said);
+    run(&["restore", "b.db", "--db", "c.db"]).failed(1, said);
+    run(&["restore", "b.db", "--db", "c.db", "--as-it-is"]).did("entries");
+    run(&["audit", "--db", "c.db"]).did("");
 }
 
 /// A ledger in a database: how it is backed up and restored, and how many orders it has.

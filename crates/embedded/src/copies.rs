@@ -1,0 +1,167 @@
+//! Copies of a file: backups of one that is in use, and their way back.
+//!
+//! A copy is the state of one moment, in one file, and complete: whatever stands in the write-ahead log is in it.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+};
+
+use qiang_core::event::{PartitionId, Seq};
+use rusqlite::Connection;
+
+use crate::{
+    error::StoreError,
+    file::{self, FileKind},
+    open_mark::{self, beside},
+};
+
+/// What the name of a copy ends in until it is complete.
+const UNFINISHED: &str = ".unfinished";
+/// What the name of a file ends in that a restored one has replaced.
+const REPLACED: &str = ".replaced";
+
+/// What a copy has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// The last entry of its log; none in the file of a ledger alone.
+    pub head: Option<Seq>,
+    /// How far the ledger in it is settled, by partition.
+    pub settled: Vec<(PartitionId, Seq)>,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// How a file is restored.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Restore {
+    /// A file that is there is kept beside the restored one, under a name that ends in `.replaced`.
+    pub replace: bool,
+    /// A file whose write-ahead log is gone is taken as it is.
+    pub as_it_is: bool,
+}
+
+/// Copies the file as it is at one moment, also while it is in use.
+///
+/// # Errors
+/// When the file cannot be read, or is no file of Qiang's, or is not complete; when there is a file in the copy's
+/// place, or it cannot be written.
+pub fn back_up(from: &Path, to: &Path) -> Result<Copied, StoreError> {
+    is_free(to)?;
+    open_mark::check_complete(from)?;
+    let unfinished = beside(to, UNFINISHED);
+    let copied = copy(from, &unfinished)?;
+    fs::rename(&unfinished, to)?;
+    sync_folder(to)?;
+    Ok(copied)
+}
+
+/// Puts a copy of `from` in the place of `to`, which nobody may have open.
+///
+/// # Errors
+/// As [`back_up`]; when a process serves `to`, or when it is there and is not to be replaced.
+pub fn restore(from: &Path, to: &Path, how: Restore) -> Result<Copied, StoreError> {
+    let _lock = file::lock(to)?;
+    let (wal, replaced) = (beside(to, "-wal"), beside(to, REPLACED));
+    if how.replace {
+        is_free(&replaced)?;
+        is_free(&beside(&replaced, "-wal"))?;
+    } else {
+        is_free(to)?;
+        is_free(&wal)?; // SQLite would play it into the file that comes there
+    }
+    if !how.as_it_is {
+        open_mark::check_complete(from)?;
+    }
+    let unfinished = beside(to, UNFINISHED);
+    let copied = copy(from, &unfinished)?;
+    // The log goes first: where this is cut short, the file without it is noticed. The name is never without a file.
+    if wal.exists() {
+        fs::rename(&wal, beside(&replaced, "-wal"))?;
+    }
+    if to.exists() {
+        fs::hard_link(to, &replaced)?;
+    }
+    sync_folder(to)?;
+    fs::rename(&unfinished, to)?;
+    match fs::remove_file(beside(to, "-shm")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    sync_folder(to)?;
+    Ok(copied)
+}
+
+/// A complete copy, which is on the disk when this returns.
+fn copy(from: &Path, to: &Path) -> Result<Copied, StoreError> {
+    let conn = file::open_reader(from)?;
+    let not_ours = |_| StoreError::damaged("it is no file of Qiang's");
+    let version: u32 = conn
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(not_ours)?;
+    if version > file::SCHEMA_VERSION {
+        let known = file::SCHEMA_VERSION;
+        return Err(StoreError::TooNew {
+            found: version,
+            known,
+        });
+    }
+    let kind = file::kind_in(&conn)?
+        .ok_or_else(|| StoreError::damaged("the file does not say what it is for"))?;
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => drop(file::open_private(to)?), // SQLite fills an empty file that is there
+    }
+    let name = to.to_str().ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, "its name is not valid UTF-8")
+    })?;
+    conn.execute("VACUUM INTO ?1", [name])?;
+    drop(conn);
+    let copied = examine(to, kind, version)?;
+    File::open(to)?.sync_all()?;
+    Ok(copied)
+}
+
+/// Closes a copy that was made of an open file, and looks whether it is sound.
+fn examine(path: &Path, kind: FileKind, version: u32) -> Result<Copied, StoreError> {
+    let conn = Connection::open(path)?;
+    if version >= file::MARKED_SINCE {
+        open_mark::clear(&conn)?;
+    }
+    let sound: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if sound != "ok" {
+        return Err(StoreError::damaged(sound));
+    }
+    let settled = conn
+        .prepare("SELECT partition, seq FROM settled ORDER BY partition")?
+        .query_map([], |row| {
+            Ok((PartitionId(row.get(0)?), row.get::<_, i64>(1)? as Seq))
+        })?
+        .collect::<Result<_, _>>()?;
+    let head = "SELECT coalesce(max(seq), 0) FROM events";
+    let head: i64 = conn.query_row(head, [], |row| row.get(0))?;
+    Ok(Copied {
+        head: (kind == FileKind::Engine).then_some(head as Seq),
+        settled,
+        bytes: path.metadata()?.len(),
+    })
+}
+
+fn is_free(path: &Path) -> Result<(), StoreError> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(StoreError::Exists {
+            path: path.display().to_string(),
+        }),
+    }
+}
+
+/// A name that was changed is on the disk once its folder is.
+fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    #[cfg(unix)]
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The mark of a file that is open for writing. A copy of such a file without its write-ahead log lacks what is newest,
+//! and may even be empty; it must not be served, nor taken for a backup.
+//!
+//! The mark is made before the first grant and moved into the file itself. A clean close takes it away, in the
+//! checkpoint that leaves everything in the file. In between the log (`-wal`) is never empty: what was committed last
+//! stays in it, also behind a checkpoint. Only a writer that repairs itself empties it, where it stands.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
+
+use crate::error::StoreError;
+
+/// How a file begins that has been in WAL mode: SQLite's magic, and at `WRITE_VERSION` the version of its journal.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const WRITE_VERSION: usize = 18;
+const WAL: u8 = 2;
+const HEADER_BYTES: u64 = 20;
+
+/// The file beside another that has the same name and this at its end.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Refuses a file that was open when it was copied, or when its process died, and that lacks its write-ahead log since.
+pub(crate) fn check_complete(path: &Path) -> Result<(), StoreError> {
+    let wal_bytes = beside(path, "-wal").metadata().ok().map(|wal| wal.len());
+    if wal_bytes.is_some_and(|bytes| bytes > 0) || !is_in_wal_mode(path)? {
+        return Ok(());
+    }
+    let conn = open_immutable(path)?;
+    let mark: rusqlite::Result<Option<String>> =
+        conn.query_row("SELECT open_as FROM file_kind", [], |row| row.get(0));
+    // A file from before there were marks, or no file of ours, is judged when it is opened.
+    let Ok(Some(mark)) = mark else {
+        return Ok(());
+    };
+    if wal_bytes.is_some() && mark == identity(path)? {
+        return Ok(()); // the log was emptied where it stands, by a repair
+    }
+    Err(StoreError::Incomplete {
+        path: path.display().to_string(),
+    })
+}
+
+/// Marks the file as open and moves the mark into the file itself.
+pub(crate) fn mark_open(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    conn.execute("UPDATE file_kind SET open_as = ?1", [identity(path)?])?;
+    let moved = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    if let Err(error) = moved {
+        // The next checkpoint moves it. Nothing is lost by that.
+        tracing::warn!(%error, "a copy of the file without its write-ahead log (-wal) would not be noticed yet");
+    }
+    Ok(())
+}
+
+/// Whether the last connection that goes leaves the log where it is. By itself SQLite would move it into the file and
+/// remove it, also where the mark is still there: that would look like a loss.
+pub(crate) fn keep_wal(conn: &Connection, keep: bool) -> rusqlite::Result<()> {
+    let set = conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
+    set.map(drop)
+}
+
+/// Takes the mark away: with the next checkpoint the file alone has everything.
+pub(crate) fn clear(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute("UPDATE file_kind SET open_as = NULL", [])
+        .map(drop)
+}
+
+/// Reads a file that nobody writes, without making a file beside it.
+fn open_immutable(path: &Path) -> Result<Connection, StoreError> {
+    let mut uri = String::from("file:");
+    for byte in std::path::absolute(path)?.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                uri.push(char::from(*byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?mode=ro&immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Ok(Connection::open_with_flags(uri, flags)?)
+}
+
+fn is_in_wal_mode(path: &Path) -> io::Result<bool> {
+    let mut header = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEADER_BYTES).read_to_end(&mut header)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    Ok(header.starts_with(MAGIC) && header.get(WRITE_VERSION) == Some(&WAL))
+}
+
+/// Which file it is, and not a copy of it.
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = path.metadata()?;
+    Ok(format!("{}:{}", metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Path) -> io::Result<String> {
+    Ok("open".to_owned())
+}
