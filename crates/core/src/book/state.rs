@@ -12,7 +12,7 @@ use super::{
 use crate::{
     campaign::{Campaign, CampaignKind, Phase, Rules, Tally, Terms},
     event::Seq,
-    gate::{CampaignGate, Holding},
+    gate::CampaignGate,
     id::{PaymentRef, UserId},
     order::OrderState,
     outcome::{Grant, Order, Outcome},
@@ -120,7 +120,7 @@ impl State {
             phase: self.phase,
             remaining: self.remaining,
         };
-        if let Some(outcome) = gate.answer(claim.quantity, self.holding(found), now) {
+        if let Some(outcome) = gate.answer(claim.quantity, self.grants.holding(found), now) {
             return Ok(Decision::Answer(outcome));
         }
         if !self.grants.has_room() {
@@ -141,10 +141,7 @@ impl State {
             return Ok(None);
         }
         if let Some(key) = &claim.key {
-            let same = self
-                .grants
-                .chain(found)
-                .find(|(_, row)| self.grants.has_key(row, key));
+            let same = self.grants.under(found, key);
             if let Some((number, row)) = same {
                 return if row.quantity == claim.quantity {
                     Ok(Some(self.grant(number, row)))
@@ -160,18 +157,6 @@ impl State {
             (only_one && may_answer && self.keeps_units(row))
                 .then(|| self.grant(found.newest, row)),
         )
-    }
-
-    fn holding(&self, found: Found) -> Holding {
-        let mut holding = Holding::default();
-        for (_, row) in self.grants.chain(found) {
-            if self.keeps_units(row) {
-                holding.units += row.quantity;
-            } else {
-                holding.returned_orders += 1;
-            }
-        }
-        holding
     }
 
     fn keeps_units(&self, row: &Row) -> bool {
@@ -275,7 +260,7 @@ impl State {
     /// Whether an expired order could have its units again: units are left, and the user's limit allows it.
     fn can_reinstate(&self, number: u32, user: &UserId, now: Timestamp) -> bool {
         let row = self.grants.row(number);
-        let held = self.holding(self.grants.find(user)).units;
+        let held = self.grants.holding(self.grants.find(user)).units;
         let open = matches!(self.phase_at(now), Phase::Live | Phase::Paused);
         let limit = self.campaign.per_user_limit();
         open && u64::from(row.quantity) <= self.remaining

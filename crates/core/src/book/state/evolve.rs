@@ -83,14 +83,12 @@ impl State {
     /// Moves an order, and its units with it. The step was checked when it was decided.
     fn step(&mut self, number: u32, step: OrderStep) {
         let closed = self.phase == Phase::Closed;
-        let row = self.grants.row_mut(number);
+        let row = self.grants.row(number);
+        let quantity = u64::from(row.quantity);
         let Ok(after) = row.state.after(step) else {
             return;
         };
-        let (before, quantity) = (
-            std::mem::replace(&mut row.state, after),
-            u64::from(row.quantity),
-        );
+        let before = self.grants.set_state(number, after);
         match (before.keeps_units(), after.keeps_units()) {
             (true, false) if closed => {
                 self.granted -= quantity;

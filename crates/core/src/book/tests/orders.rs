@@ -310,3 +310,74 @@ fn a_clock_that_is_ahead_ends_no_hold() {
     let outcome = fixture.pay_at(&setup, 1, "p", Some(START + HOLD));
     assert_eq!(outcome, PaymentOutcome::Paid);
 }
+
+/// What it takes to refuse 200 claims of a user who has so many orders under keys; the quickest of three.
+fn refusals_take(orders: u32) -> std::time::Duration {
+    let setup = sale(1, 20_000, orders);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    let claim = |key: &str| Claim {
+        campaign: setup.campaign.id,
+        kind: CampaignKind::Sale,
+        user: UserId::new("a").unwrap(),
+        quantity: 1,
+        key: Some(IdempotencyKey::new(key).unwrap()),
+    };
+    for n in 0..orders {
+        let granted = fixture
+            .book
+            .claim(at(START), &claim(&n.to_string()), &mut Vec::new());
+        assert!(matches!(granted, Ok(Outcome::Granted(_))));
+    }
+    let another = claim("another");
+    let mut once = || {
+        let began = std::time::Instant::now();
+        for _ in 0..200 {
+            let refused = fixture.book.claim(at(START), &another, &mut Vec::new());
+            let (limit, held) = (orders, orders);
+            assert_eq!(refused, Ok(Outcome::LimitReached { limit, held }));
+        }
+        began.elapsed()
+    };
+    (0..3).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn a_refusal_costs_the_same_however_many_orders_a_user_has() {
+    let (few, many) = (refusals_take(1), refusals_take(10_000));
+    println!("200 refusals: {few:?} of a user with one order, {many:?} with 10,000");
+    assert!(many < few * 20, "{few:?}, then {many:?}");
+}
+
+#[test]
+fn what_several_orders_of_a_user_come_to_follows_their_steps() {
+    let setup = sale(1, 10, 5);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    let claim = |fixture: &mut Fixture, quantity, key: Option<&str>| {
+        fixture.claim_with(&setup, "a", quantity, key).unwrap()
+    };
+    for (n, key) in [Some("k1"), None, Some("k3")].into_iter().enumerate() {
+        let outcome = claim(&mut fixture, 1, key);
+        assert_eq!(outcome.grant().unwrap().number as usize, n + 1);
+    }
+    assert_eq!(fixture.pay(&setup, 2, "p"), PaymentOutcome::Paid);
+    let order = |fixture: &Fixture, number| fixture.order(&setup, number);
+    for number in [1, 3] {
+        let order = order(&fixture, number);
+        fixture.apply(Command::Cancel { order }).unwrap();
+    }
+    // One unit is kept, so that five are too many, and each key still means its order.
+    let reached = Outcome::LimitReached { limit: 5, held: 1 };
+    assert_eq!(claim(&mut fixture, 5, None), reached);
+    for (number, key) in [(1, "k1"), (3, "k3")] {
+        let Outcome::AlreadyGranted(grant) = claim(&mut fixture, 1, Some(key)) else {
+            panic!("{key}")
+        };
+        assert_eq!(grant.number, number);
+        assert_eq!(grant.order.unwrap().state, OrderState::Cancelled);
+    }
+    assert!(claim(&mut fixture, 4, Some("k4")).grant().is_some());
+    let order = order(&fixture, 2);
+    fixture.apply(Command::Return { order }).unwrap();
+    let reached = Outcome::LimitReached { limit: 5, held: 4 };
+    assert_eq!(claim(&mut fixture, 2, None), reached);
+}
