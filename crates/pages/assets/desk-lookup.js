@@ -100,4 +100,6 @@ element("older").addEventListener("click", async () => {
   show(element("outcome"), await showPostings(element("subject").textContent ?? "", older));
 });
 
+// What is asked before this script is there would be lost.
+field("wanted").disabled = false;
 if (!facts.session?.scopes.includes("read:any")) show(element("outcome"), say("not_you", { scope: "read:any" }));
