@@ -311,43 +311,6 @@ fn a_clock_that_is_ahead_ends_no_hold() {
     assert_eq!(outcome, PaymentOutcome::Paid);
 }
 
-/// What it takes to refuse 200 claims of a user who has so many orders under keys; the quickest of three.
-fn refusals_take(orders: u32) -> std::time::Duration {
-    let setup = sale(1, 20_000, orders);
-    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
-    let claim = |key: &str| Claim {
-        campaign: setup.campaign.id,
-        kind: CampaignKind::Sale,
-        user: UserId::new("a").unwrap(),
-        quantity: 1,
-        key: Some(IdempotencyKey::new(key).unwrap()),
-    };
-    for n in 0..orders {
-        let granted = fixture
-            .book
-            .claim(at(START), &claim(&n.to_string()), &mut Vec::new());
-        assert!(matches!(granted, Ok(Outcome::Granted(_))));
-    }
-    let another = claim("another");
-    let mut once = || {
-        let began = std::time::Instant::now();
-        for _ in 0..200 {
-            let refused = fixture.book.claim(at(START), &another, &mut Vec::new());
-            let (limit, held) = (orders, orders);
-            assert_eq!(refused, Ok(Outcome::LimitReached { limit, held }));
-        }
-        began.elapsed()
-    };
-    (0..3).map(|_| once()).min().unwrap()
-}
-
-#[test]
-fn a_refusal_costs_the_same_however_many_orders_a_user_has() {
-    let (few, many) = (refusals_take(1), refusals_take(10_000));
-    println!("200 refusals: {few:?} of a user with one order, {many:?} with 10,000");
-    assert!(many < few * 20, "{few:?}, then {many:?}");
-}
-
 #[test]
 fn what_several_orders_of_a_user_come_to_follows_their_steps() {
     let setup = sale(1, 10, 5);
