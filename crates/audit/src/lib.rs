@@ -150,6 +150,17 @@ pub fn audit(path: &Path) -> anyhow::Result<Report> {
     Err(open::restless(path))
 }
 
+/// Audits the file that an engine in this process has open, beside it. The file is read by SQLite alone: whoever closed
+/// another descriptor of it would end the engine's locks.
+///
+/// # Errors
+/// As [`audit`].
+pub fn audit_served(path: &Path) -> anyhow::Result<Report> {
+    let ledger = open::open_served(path)?;
+    begin(&ledger.conn)?;
+    examine(&ledger, None)
+}
+
 /// Audits the ledger in the database at a URL: `postgres://`, `postgresql://`, `mysql://` or `mariadb://`.
 ///
 /// # Errors
@@ -165,6 +176,8 @@ pub async fn audit_ledger(url: &str) -> anyhow::Result<Report> {
 pub enum LedgerPlace<'a> {
     /// A ledger alone in a file.
     File(&'a Path),
+    /// A ledger alone in a file that this process has open.
+    Served(&'a Path),
     /// A ledger in a database, by its URL.
     Database(&'a str),
 }
@@ -175,13 +188,17 @@ pub enum LedgerPlace<'a> {
 /// As [`audit`] and [`audit_ledger`], when Redis cannot be read, and when settlement does not let the two be compared.
 pub async fn audit_beside(ledger: LedgerPlace<'_>, place: &EnginePlace) -> anyhow::Result<Report> {
     let mut reader = engine::Reader::connect(place).await?;
+    let is_served = matches!(ledger, LedgerPlace::Served(_));
     match ledger {
         LedgerPlace::Database(url) => {
             let (ledger, state) = copy::copy(url, Some(&mut reader)).await?;
             examine_copy(ledger, state).await
         }
-        LedgerPlace::File(path) => {
-            let ledger = open::open(path)?;
+        LedgerPlace::File(path) | LedgerPlace::Served(path) => {
+            let ledger = match is_served {
+                true => open::open_served(path)?,
+                false => open::open(path)?,
+            };
             begin(&ledger.conn)?;
             ensure!(
                 ledger.kind == FileKind::Ledger,

@@ -93,6 +93,17 @@ impl Rest {
 
 /// Opens the file read-only, and makes sure that it is a ledger.
 pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
+    let is_at_rest = !has_wal(path);
+    open_as(path, is_at_rest)
+}
+
+/// The same for a file that this process has open for writing. It is never at rest, and nobody but SQLite may touch it:
+/// whoever closes another descriptor of it ends the locks that the writer has on it.
+pub(super) fn open_served(path: &Path) -> anyhow::Result<Ledger> {
+    open_as(path, false)
+}
+
+fn open_as(path: &Path, is_at_rest: bool) -> anyhow::Result<Ledger> {
     let metadata = path.metadata().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             let advice = "there is no such file; name the ledger file with --db";
@@ -101,7 +112,7 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Ledger> {
         _ => unreadable(path, error),
     })?;
     ensure!(metadata.is_file(), not_a_ledger(path));
-    let rest = (!has_wal(path)).then(|| Rest {
+    let rest = is_at_rest.then(|| Rest {
         path: path.to_owned(),
         metadata,
     });

@@ -57,10 +57,10 @@ impl NodeAuditor {
         match self {
             Self::File(path) => {
                 let path = path.clone();
-                tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await?
+                tokio::task::spawn_blocking(move || qiang_audit::audit_served(&path)).await?
             }
             Self::LedgerFile(path, place) => {
-                qiang_audit::audit_beside(LedgerPlace::File(path), place).await
+                qiang_audit::audit_beside(LedgerPlace::Served(path), place).await
             }
             Self::Database(url, place) => {
                 qiang_audit::audit_beside(LedgerPlace::Database(url.expose()), place).await

@@ -17,6 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use qiang_testkit::{ManualClock, campaign::OPENS};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -211,4 +212,37 @@ fn the_data_model_has_queries_that_find_something_and_names_every_check() {
         let name = check["name"].as_str().unwrap();
         assert!(DATA_MODEL.contains(&format!("`{name}`")), "{name}");
     }
+}
+
+/// The POSIX locks that this process has on a file.
+#[cfg(target_os = "linux")]
+fn locks(path: &Path) -> usize {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = format!(":{} ", fs::metadata(path).unwrap().ino());
+    let pid = format!(" {} ", std::process::id());
+    let all = fs::read_to_string("/proc/locks").unwrap();
+    let own = |line: &&str| line.contains("POSIX") && line.contains(&inode) && line.contains(&pid);
+    all.lines().filter(own).count()
+}
+
+/// A file that this process serves is read by SQLite alone, also where nothing stands in its write-ahead log: a
+/// descriptor that somebody else closed would end the engine's locks.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_audit_of_a_served_file_leaves_its_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("served.db");
+    let embedded = qiang_embedded::Embedded::open(&path, ManualClock::new(OPENS)).unwrap();
+    let before = locks(&path);
+    assert!(before > 0);
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let busy: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
+    drop(conn);
+    let wal = fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    assert_eq!((busy, wal), (0, 0));
+    let report = qiang_audit::audit_served(&path).unwrap();
+    assert!(report.ok, "{report}");
+    assert_eq!(locks(&path), before);
+    embedded.close();
 }
