@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 /// Audits that a node remembers.
 const KEPT: usize = 8;
+
 /// The audits of this node: the newest ones, of which one runs at most.
 #[derive(Default)]
 pub(crate) struct Audits(Mutex<VecDeque<Audit>>);

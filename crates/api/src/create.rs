@@ -311,7 +311,7 @@ pub(crate) fn creation_key(
     sent.or_else(|| IdempotencyKey::new(&id?.0.to_string()).ok())
 }
 
-/// An id that a creator chooses is made about when it is used, or lists could not be read in the order of ids.
+/// An id says when its campaign was made: one that a creator chooses is about right.
 fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
     if (id.made_at().as_millis() - now.as_millis()).abs() <= CHOSEN_ID_WITHIN_MS {
         return Ok(());
