@@ -36,7 +36,7 @@ use crate::{
     single_flight::SingleFlight,
     throttle::Throttle,
     unknown_campaigns::UnknownCampaigns,
-    watched::Watched,
+    watched::{Watched, Watching},
 };
 
 /// How long a reader waits for what was granted a moment ago to be in the ledger.
@@ -100,8 +100,8 @@ pub(crate) struct App {
     pub(crate) order_check: Option<Arc<OrderCheck>>,
     /// Streams of places that may be open yet.
     pub(crate) streams: Arc<Semaphore>,
-    /// Streams of campaigns that may be open yet.
-    pub(crate) watchers: Arc<Semaphore>,
+    /// Streams of campaigns and of figures.
+    pub(crate) watching: Watching,
     pub(crate) watched: Watched,
     pub(crate) audits: Arc<Audits>,
 }
@@ -121,7 +121,7 @@ impl App {
             guesses: passphrase::guesses(&metrics),
             readiness: Arc::default(),
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
-            watchers: Arc::new(Semaphore::new(config.server.watchers_max)),
+            watching: Watching::new(config.server.watchers_max),
             watched: Watched::default(),
             audits: Arc::default(),
             metrics,

@@ -1,12 +1,11 @@
 //! What those who watch a campaign see: its numbers, and of a red packet its draws, as they happen.
 //!
 //! A node looks at a watched campaign twice a second, once for all who watch it. Each of them has the newest view and
-//! no queue: who reads slowly skips what lies between.
+//! no queue: who reads slowly skips what lies between. Where many watch, each is told less often.
 
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    mem,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -15,20 +14,18 @@ use std::{
 };
 
 use axum::{
+    body::Body,
     extract::State,
     http::{HeaderMap, header},
-    response::{
-        IntoResponse as _, Response,
-        sse::{Event, KeepAlive, Sse},
-    },
+    response::{IntoResponse as _, Response},
 };
 use futures_util::stream;
-use qiang_core::{campaign::CampaignKind, id::CampaignId};
-use serde::{Deserialize, Serialize};
-use tokio::{
-    sync::{OwnedSemaphorePermit, watch},
-    time::{Instant, MissedTickBehavior},
+use qiang_core::{
+    campaign::{CampaignKind, Tally},
+    id::CampaignId,
 };
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::{
@@ -36,15 +33,13 @@ use crate::{
     audience::Draws,
     campaign_cache::CampaignMeta,
     extract::{MaybeCaller, Param, Params},
-    places::{KEEP_ALIVE, UNBUFFERED, accepts_stream},
+    places::{UNBUFFERED, accepts_stream},
     problem::{Problem, ProblemBody, ProblemKind},
     red_packets::ShareBody,
-    watched::View,
+    watched::{self, Telling, View, Views},
     wire::StateBody,
 };
 
-/// How often a watched campaign is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Who does not ask for a stream waits at most so long for what is so now.
 const NOW_MAX_MS: u64 = 2_000;
 /// Draws that a view has: the newest.
@@ -67,16 +62,6 @@ struct EventBody {
     id: Option<String>,
 }
 
-/// What became of a red packet's shares since an earlier event.
-#[derive(Debug, Serialize)]
-struct DrawsBody<'a> {
-    /// In the order of their numbers.
-    claims: &'a [ShareBody],
-    /// Whether there are others between these and what was told before: the list has them.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    gap: bool,
-}
-
 /// Looks at one campaign for all who watch it.
 struct Watcher {
     app: Arc<App>,
@@ -84,17 +69,15 @@ struct Watcher {
     meta: Arc<CampaignMeta>,
     /// The number of the newest draw that was read.
     newest: u32,
-    /// The newest draws, in their order.
-    draws: Vec<ShareBody>,
-    draws_wanted: Arc<AtomicUsize>,
+    /// The newest draws, in their order: numbers and JSON.
+    draws: VecDeque<(u32, String)>,
+    /// How the campaign was when it was looked at last.
+    before: Option<Tally>,
 }
 
 impl Watcher {
-    async fn run(mut self, views: watch::Sender<Arc<View>>) {
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    async fn run(mut self, views: Views) {
         loop {
-            looks.tick().await;
             if self.app.readiness.is_draining() {
                 // Without a sender the streams end.
                 self.app.watched.forget(self.id);
@@ -104,61 +87,74 @@ impl Watcher {
                 return;
             }
             // Where engine or ledger does not answer, those who watch keep what they have.
-            let before = Arc::clone(&views.borrow());
-            if let Ok(Some(view)) = self.look(&before).await {
-                views.send_replace(Arc::new(view));
+            if let Ok(Some((view, is_turn))) = self.look(&views).await {
+                views.show(view, is_turn);
             }
+            sleep(self.app.watched.next_look()).await;
         }
     }
 
-    /// The next view, if it differs from the one before.
-    async fn look(&mut self, before: &View) -> Result<Option<View>, Problem> {
-        let (app, id) = (&self.app, self.id);
-        let Some(tally) = app.shared_tally(id).await? else {
+    /// The next view, if it differs from the one before, and whether nobody should wait for it.
+    async fn look(&mut self, views: &Views) -> Result<Option<(View, bool)>, Problem> {
+        let Some(tally) = self.app.shared_tally(self.id).await? else {
             return Ok(None);
         };
-        let state = StateBody::new(&tally, self.meta.window, app.ports.clock.now());
-        let mut read = Vec::new();
-        if self.draws_wanted.load(Ordering::Relaxed) > 0 {
-            for _ in 0..PAGES_PER_LOOK {
-                let grants = app.ports.ledger.grants(id, self.newest, DRAWS_PAGE).await?;
-                let is_last = grants.len() < DRAWS_PAGE as usize;
-                self.newest = grants.last().map_or(self.newest, |last| last.number);
-                read.extend(grants);
-                if is_last {
-                    break;
-                }
-            }
-        }
-        if state.etag() == before.etag && read.is_empty() {
+        let state = StateBody::new(&tally, self.meta.window, self.app.ports.clock.now());
+        let wanted = views.draws_wanted.load(Ordering::Relaxed) > 0;
+        let has_new = wanted && self.read_draws(&tally).await?;
+        let (before, etag) = (views.newest(), state.etag());
+        let is_same = etag == before.etag;
+        if is_same && !has_new {
             return Ok(None);
         }
-        let count = read.len();
-        let shown = read.into_iter().skip(count.saturating_sub(DRAWS_SHOWN));
-        self.draws
-            .extend(shown.map(|grant| ShareBody::new(grant, self.meta.currency)));
+        let is_turn = self
+            .before
+            .replace(tally)
+            .is_none_or(|before| is_turn(&before, &tally));
+        let view = View {
+            state: format!("event: state\ndata: {}\n\n", json(&state)),
+            etag,
+            version: before.version + u64::from(!is_same),
+            draws: watched::Draws::new(&self.draws),
+        };
+        Ok(Some((view, is_turn)))
+    }
+
+    /// Reads what was drawn since the last look. Returns whether there is anything.
+    async fn read_draws(&mut self, tally: &Tally) -> Result<bool, Problem> {
+        let ports = &self.app.ports;
+        // Where more was drawn than is shown, the earlier of it is not read: as many as the ledger lags behind may be
+        // of this campaign.
+        let (entries, settled) = ports.gauges.positions();
+        let unread = entries.saturating_sub(settled) + DRAWS_SHOWN as u64;
+        let skipped = u32::try_from(tally.granted.saturating_sub(unread)).unwrap_or(u32::MAX);
+        let behind = self.newest;
+        let mut after = behind.max(skipped);
+        for _ in 0..PAGES_PER_LOOK {
+            let grants = ports.ledger.grants(self.id, after, DRAWS_PAGE).await?;
+            let is_last = grants.len() < DRAWS_PAGE as usize;
+            let shown = grants.len().saturating_sub(DRAWS_SHOWN);
+            for grant in grants.into_iter().skip(shown) {
+                after = grant.number;
+                self.newest = after;
+                let body = json(&ShareBody::new(grant, self.meta.currency));
+                self.draws.push_back((after, body));
+            }
+            if is_last {
+                break;
+            }
+        }
         let too_many = self.draws.len().saturating_sub(DRAWS_SHOWN);
         self.draws.drain(..too_many);
-        let fresh = &self.draws[self.draws.len() - count.min(DRAWS_SHOWN)..];
-        Ok(Some(View {
-            etag: state.etag(),
-            state: json(&state),
-            newest: self.newest,
-            before: if count == 0 {
-                before.before
-            } else {
-                before.newest
-            },
-            fresh: json(&DrawsBody {
-                claims: fresh,
-                gap: count > DRAWS_SHOWN,
-            }),
-            latest: json(&DrawsBody {
-                claims: &self.draws,
-                gap: true,
-            }),
-        }))
+        Ok(self.newest > behind)
     }
+}
+
+/// Whether a campaign turned over: another phase, another supply, the last unit went, or some are back.
+fn is_turn(before: &Tally, now: &Tally) -> bool {
+    before.phase != now.phase
+        || before.supply != now.supply
+        || (before.remaining == 0) != (now.remaining == 0)
 }
 
 /// Structs of texts and numbers always serialise.
@@ -178,10 +174,12 @@ pub(crate) struct From {
 
 /// A campaign as it happens: a stream of events, for whoever watches.
 ///
-/// An event `state` has the campaign's numbers, at once and when they have changed, at most twice a second. To those
-/// who may see the draws of a red packet an event `draws` has those that were settled since the one before. A stream
-/// ends after a while, or because the service is going down: connect again, as browsers do by themselves. For a request
-/// that does not accept `text/event-stream` by name it ends behind what is so now.
+/// An event `state` has the campaign's numbers, at once and when they have changed, at most twice a second, and the
+/// less often the more watch the node: each of 1,000 every two seconds or so, and of however many within five seconds.
+/// A new phase, a new supply, the last unit that goes and the first that is back do not wait for that. To those who may
+/// see the draws of a red packet an event `draws` has those that were settled since the one before. A stream ends after
+/// a while, or because the service is going down: connect again, as browsers do by themselves. For a request that does
+/// not accept `text/event-stream` by name it ends behind what is so now.
 #[utoipa::path(get, path = "/v1/campaigns/{id}/events", tag = "campaigns", security(()),
     operation_id = "watchCampaign",
     params(("id" = String, Path, description = "The campaign's id"), From,
@@ -211,50 +209,44 @@ pub(crate) async fn watch(
         }
         _ => false,
     };
-    let permit = Arc::clone(&app.watchers).try_acquire_owned();
+    let permit = Arc::clone(&app.watching.watchers).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
     let last = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.unwrap_or(from.after);
-    let watch = app.watched.watch(id, |views, draws_wanted| {
+    let watch = app.watched.watch(id, |views| {
         let watcher = Watcher {
             app: Arc::clone(&app),
             id,
             meta,
             newest: after,
-            draws: Vec::new(),
-            draws_wanted,
+            draws: VecDeque::new(),
+            before: None,
         };
         tokio::spawn(watcher.run(views));
     });
-    let draws = with_draws.then(|| Wanted::new(&watch.draws_wanted));
+    let wanted = with_draws.then(|| Wanted::new(&watch.draws_wanted));
     let once = !accepts_stream(&headers);
     // A connection on which nothing is asked is closed after `server.idle_timeout_ms`.
     let lasts_ms = match once {
         true => NOW_MAX_MS,
         false => app.config.server.idle_timeout_ms / 2,
     };
-    let stream = Stream {
-        views: watch.views,
-        is_first: true,
-        once,
-        told: Told {
-            etag: String::new(),
-            draw: after,
-        },
-        next: VecDeque::new(),
-        until: Instant::now() + Duration::from_millis(lasts_ms),
-        draws,
-        _permit: permit,
-    };
-    let events = stream::unfold(stream, async |mut stream| {
-        let event = stream.event().await?;
-        Some((Ok::<_, Infallible>(event), stream))
+    let until = Instant::now() + Duration::from_millis(lasts_ms);
+    let telling = Telling::new(watch, app.watching.clone(), after, until)
+        .with_draws(with_draws)
+        .once(once);
+    let events = stream::unfold((telling, permit, wanted), async |mut stream| {
+        let text = stream.0.next().await?;
+        Some((Ok::<_, Infallible>(text), stream))
     });
-    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE);
-    let headers = [UNBUFFERED, (header::CACHE_CONTROL, "no-store")];
-    Ok((headers, Sse::new(events).keep_alive(keep_alive)).into_response())
+    let headers = [
+        UNBUFFERED,
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, Body::from_stream(events)).into_response())
 }
 
 /// One more who watches the draws.
@@ -270,61 +262,5 @@ impl Wanted {
 impl Drop for Wanted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What a stream has told.
-struct Told {
-    etag: String,
-    draw: u32,
-}
-
-/// One who watches.
-struct Stream {
-    views: watch::Receiver<Arc<View>>,
-    is_first: bool,
-    /// Whether it ends behind the first view.
-    once: bool,
-    told: Told,
-    next: VecDeque<Event>,
-    until: Instant,
-    draws: Option<Wanted>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Stream {
-    /// The next event; none at the end.
-    async fn event(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.next.pop_front() {
-                return Some(event);
-            }
-            if self.once && !self.told.etag.is_empty() {
-                return None;
-            }
-            if !mem::take(&mut self.is_first) {
-                let changed = tokio::time::timeout_at(self.until, self.views.changed()).await;
-                changed.ok()?.ok()?;
-            }
-            let view = Arc::clone(&self.views.borrow_and_update());
-            self.tell(&view);
-        }
-    }
-
-    fn tell(&mut self, view: &View) {
-        if view.etag != self.told.etag {
-            self.told.etag.clone_from(&view.etag);
-            self.next
-                .push_back(Event::default().event("state").data(&view.state));
-        }
-        if self.draws.is_some() && view.newest > self.told.draw {
-            let draws = match self.told.draw == view.before {
-                true => &view.fresh,
-                false => &view.latest,
-            };
-            self.told.draw = view.newest;
-            let event = Event::default().event("draws").id(view.newest.to_string());
-            self.next.push_back(event.data(draws));
-        }
     }
 }

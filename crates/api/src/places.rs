@@ -26,6 +26,7 @@ use crate::{
     extract::Call,
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     refusal::refused,
+    watched::KEEP_ALIVE,
     wire::GrantBody,
 };
 
@@ -35,8 +36,6 @@ const RETRY_AFTER_S: u32 = 1;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A stream tells at most so often that the user has come forward.
 const MOVES_EVERY: Duration = Duration::from_secs(1);
-/// A stream that has nothing to tell says so this often.
-pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Keeps nginx from gathering a stream.
 pub(crate) const UNBUFFERED: (HeaderName, &str) =
     (HeaderName::from_static("x-accel-buffering"), "no");

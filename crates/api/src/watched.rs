@@ -1,26 +1,94 @@
-//! The campaigns that somebody watches, and how they were when they were looked at last.
+//! The campaigns that somebody watches, how they were when they were looked at last, and what of it each of those who
+//! watch is told, and when.
+//!
+//! However many watch, a node tells about [`EVENTS_PER_S`] of them a second: the more there are, the more time is
+//! between two events for one of them, up to [`PACE_MAX`]. What turns a campaign over does not wait for that.
 
 use std::{
     collections::HashMap,
+    fmt::Write as _,
     sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
 };
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use qiang_core::id::CampaignId;
-use tokio::sync::watch;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, timeout_at},
+};
+
+/// A stream that has nothing to tell says so this often.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// How often a watched campaign is looked at, and told of, where few watch.
+const PACE_MIN: Duration = Duration::from_millis(500);
+/// The longest time between two events for one of many, but for a quarter of it.
+const PACE_MAX: Duration = Duration::from_secs(4);
+/// How many of those who watch are told something a second.
+const EVENTS_PER_S: usize = 500;
+/// How many campaigns are looked at a second.
+const LOOKS_PER_S: usize = 500;
+/// How much later than the one who came before it one of many is told, in parts of a pace and without whole ones: by
+/// the golden ratio they are spread evenly, however many there are.
+const SHIFT: f64 = 0.618_034;
+const KEPT_ALIVE: Bytes = Bytes::from_static(b":\n\n");
+
+/// How long one of so many waits its turn, so that no more than `per_s` have it in a second.
+fn pace(count: usize, per_s: usize) -> Duration {
+    let millis = count.saturating_mul(1_000) / per_s;
+    Duration::from_millis(millis as u64).clamp(PACE_MIN, PACE_MAX)
+}
 
 /// A campaign as it was at the last look. What is sent is written once for all.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
+    /// The event that has its numbers.
     pub(crate) state: String,
     /// Of the numbers, without the time.
     pub(crate) etag: String,
-    /// The number of the newest draw, and of the newest one in the view before.
-    pub(crate) newest: u32,
-    pub(crate) before: u32,
-    /// The draws since the view before, and the newest ones whatever somebody had before.
-    pub(crate) fresh: String,
-    pub(crate) latest: String,
+    /// How often they have changed; 0 before the first look.
+    pub(crate) version: u64,
+    /// The newest draws, in the order of their numbers.
+    pub(crate) draws: Draws,
+}
+
+/// Draws of a red packet: JSON with commas between.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Draws {
+    json: String,
+    /// The number of each, and where it begins.
+    starts: Vec<(u32, usize)>,
+}
+
+impl Draws {
+    /// Of numbers and JSON.
+    pub(crate) fn new<'a>(draws: impl IntoIterator<Item = &'a (u32, String)>) -> Self {
+        let mut all = Self::default();
+        for (number, json) in draws {
+            if !all.json.is_empty() {
+                all.json.push(',');
+            }
+            all.starts.push((*number, all.json.len()));
+            all.json.push_str(json);
+        }
+        all
+    }
+
+    /// The event that has those behind a number, and the number of the newest; none where there are none.
+    fn behind(&self, told: u32) -> Option<(String, u32)> {
+        let (newest, _) = *self.starts.last()?;
+        let first = self.starts.partition_point(|(number, _)| *number <= told);
+        let (_, start) = *self.starts.get(first)?;
+        // There are others between these and what was told, or among these.
+        let gap = match (newest - told) as usize > self.starts.len() - first {
+            true => r#","gap":true"#,
+            false => "",
+        };
+        let claims = &self.json[start..];
+        let event = format!("event: draws\nid: {newest}\ndata: {{\"claims\":[{claims}]{gap}}}\n\n");
+        Some((event, newest))
+    }
 }
 
 /// The campaigns that somebody watches.
@@ -30,42 +98,69 @@ pub(crate) struct Watched(Mutex<HashMap<CampaignId, Watch>>);
 /// The views of one campaign.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
-    pub(crate) views: watch::Receiver<Arc<View>>,
+    views: watch::Receiver<Arc<View>>,
+    /// Changes behind a view that nobody should wait for.
+    turns: watch::Receiver<()>,
     /// How many watch its draws too.
     pub(crate) draws_wanted: Arc<AtomicUsize>,
 }
 
+/// Where the views of one campaign go. Without it, those who watch are told no more.
+#[derive(Debug)]
+pub(crate) struct Views {
+    views: watch::Sender<Arc<View>>,
+    turns: watch::Sender<()>,
+    pub(crate) draws_wanted: Arc<AtomicUsize>,
+}
+
+impl Views {
+    pub(crate) fn newest(&self) -> Arc<View> {
+        Arc::clone(&self.views.borrow())
+    }
+
+    /// Shows a view, at once where it is a turn.
+    pub(crate) fn show(&self, view: View, is_turn: bool) {
+        self.views.send_replace(Arc::new(view));
+        if is_turn {
+            self.turns.send_replace(());
+        }
+    }
+}
+
 impl Watched {
     /// The views of a campaign from here on. Where nobody watches it yet, `start` has somebody look at it.
-    pub(crate) fn watch(
-        &self,
-        id: CampaignId,
-        start: impl FnOnce(watch::Sender<Arc<View>>, Arc<AtomicUsize>),
-    ) -> Watch {
+    pub(crate) fn watch(&self, id: CampaignId, start: impl FnOnce(Views)) -> Watch {
         let mut watched = self.0.lock();
         if let Some(watch) = watched.get(&id) {
             return watch.clone();
         }
-        let (sender, views) = watch::channel(Arc::default());
+        let (to_views, views) = watch::channel(Arc::default());
+        let (to_turns, turns) = watch::channel(());
         let draws_wanted = Arc::default();
-        start(sender, Arc::clone(&draws_wanted));
+        start(Views {
+            views: to_views,
+            turns: to_turns,
+            draws_wanted: Arc::clone(&draws_wanted),
+        });
         let watch = Watch {
             views,
+            turns,
             draws_wanted,
         };
         watched.insert(id, watch.clone());
         watch
     }
 
+    /// When to look at a campaign again.
+    pub(crate) fn next_look(&self) -> Duration {
+        pace(self.0.lock().len(), LOOKS_PER_S)
+    }
+
     /// Forgets a campaign that nobody watches any more. Returns whether nobody does.
-    pub(crate) fn forget_unwatched(
-        &self,
-        id: CampaignId,
-        views: &watch::Sender<Arc<View>>,
-    ) -> bool {
+    pub(crate) fn forget_unwatched(&self, id: CampaignId, views: &Views) -> bool {
         let mut watched = self.0.lock();
         // One receiver is kept here.
-        let is_unwatched = views.receiver_count() <= 1;
+        let is_unwatched = views.views.receiver_count() <= 1;
         if is_unwatched {
             watched.remove(&id);
         }
@@ -75,5 +170,300 @@ impl Watched {
     /// Forgets a campaign, whoever watches it.
     pub(crate) fn forget(&self, id: CampaignId) {
         self.0.lock().remove(&id);
+    }
+}
+
+/// How many watch anything on this node.
+#[derive(Debug, Clone)]
+pub(crate) struct Watching {
+    /// One permit is taken for each.
+    pub(crate) watchers: Arc<Semaphore>,
+    max: usize,
+    /// What slots are counted from.
+    since: Instant,
+}
+
+impl Watching {
+    /// At most so many.
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            watchers: Arc::new(Semaphore::new(max)),
+            max,
+            since: Instant::now(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.max.saturating_sub(self.watchers.available_permits())
+    }
+
+    fn pace(&self) -> Duration {
+        pace(self.count(), EVENTS_PER_S)
+    }
+
+    /// The next slot of one of those who watch: a pace behind the one before, or up to a quarter of it later where
+    /// something was told between the two.
+    fn slot(&self, told_at: Instant, shift: f64, pace: Duration) -> Instant {
+        let passed = (told_at - self.since).div_duration_f64(pace);
+        let next = passed + 1.0 - (passed - shift).rem_euclid(1.0);
+        let too_soon = f64::from(next - passed < 0.25);
+        self.since + pace.mul_f64(next + too_soon)
+    }
+}
+
+/// What one who watches is told, one event after the other: who reads slowly skips what lies between.
+#[derive(Debug)]
+pub(crate) struct Telling {
+    watch: Watch,
+    watching: Watching,
+    with_draws: bool,
+    /// Whether it ends behind the first view.
+    once: bool,
+    until: Instant,
+    /// What was told: the version of the numbers, and the number of the newest draw.
+    version: u64,
+    draw: u32,
+    /// When something was told last, and when a turn was.
+    told_at: Option<Instant>,
+    turn_at: Option<Instant>,
+    /// When something was sent last.
+    sent_at: Instant,
+    /// Which of the slots of a pace it has, between 0 and 1.
+    shift: f64,
+}
+
+impl Telling {
+    /// To somebody who has the draws up to a number.
+    pub(crate) fn new(watch: Watch, watching: Watching, draw: u32, until: Instant) -> Self {
+        let shift = (watching.count() as f64 * SHIFT).fract();
+        Self {
+            watch,
+            watching,
+            with_draws: false,
+            once: false,
+            until,
+            version: 0,
+            draw,
+            told_at: None,
+            turn_at: None,
+            sent_at: Instant::now(),
+            shift,
+        }
+    }
+
+    pub(crate) fn with_draws(self, with_draws: bool) -> Self {
+        Self { with_draws, ..self }
+    }
+
+    pub(crate) fn once(self, once: bool) -> Self {
+        Self { once, ..self }
+    }
+
+    /// What is told next; none at the end.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        if self.once && self.version > 0 {
+            return None;
+        }
+        loop {
+            if let Some(told_at) = self.told_at {
+                self.wait_for_slot(told_at).await?;
+                let quiet = self.until.min(self.sent_at + KEEP_ALIVE);
+                match timeout_at(quiet, self.watch.views.changed()).await {
+                    Ok(changed) => changed.ok()?,
+                    Err(_) if Instant::now() >= self.until => return None,
+                    Err(_) => {
+                        self.sent_at = Instant::now();
+                        return Some(KEPT_ALIVE);
+                    }
+                }
+            } else if self.version == 0 && self.watch.views.borrow().version == 0 {
+                // The first look is made at this moment.
+                timeout_at(self.until, self.watch.views.changed())
+                    .await
+                    .ok()?
+                    .ok()?;
+            }
+            self.watch.turns.mark_unchanged();
+            let view = Arc::clone(&self.watch.views.borrow_and_update());
+            if let Some(text) = self.tell(&view) {
+                self.sent_at = Instant::now();
+                self.told_at = Some(self.sent_at);
+                return Some(text);
+            }
+        }
+    }
+
+    /// Waits until something may be told again: where many watch that takes a while, unless there is a turn, and the
+    /// last one is that long ago.
+    async fn wait_for_slot(&mut self, told_at: Instant) -> Option<()> {
+        let pace = self.watching.pace();
+        if pace == PACE_MIN {
+            return Some(());
+        }
+        let slot = self
+            .until
+            .min(self.watching.slot(told_at, self.shift, pace));
+        while let Ok(turned) = timeout_at(slot, self.watch.turns.changed()).await {
+            turned.ok()?;
+            if self.turn_at.is_none_or(|at| at.elapsed() >= pace) {
+                self.turn_at = Some(Instant::now());
+                break;
+            }
+        }
+        Some(())
+    }
+
+    fn tell(&mut self, view: &View) -> Option<Bytes> {
+        let mut text = String::new();
+        if view.version != self.version {
+            self.version = view.version;
+            text.push_str(&view.state);
+        }
+        if self.with_draws
+            && let Some((event, newest)) = view.draws.behind(self.draw)
+        {
+            self.draw = newest;
+            // Writing to a text does not fail.
+            let _ = text.write_str(&event);
+        }
+        (!text.is_empty()).then(|| text.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    fn view(version: u64) -> View {
+        View {
+            state: format!("event: state\ndata: {version}\n\n"),
+            version,
+            ..View::default()
+        }
+    }
+
+    fn text(told: Option<Bytes>) -> String {
+        String::from_utf8(told.unwrap_or_default().to_vec()).unwrap()
+    }
+
+    /// A campaign, and so many who watch it.
+    fn watched(count: usize) -> (Views, Vec<Telling>) {
+        let (campaigns, mut views) = (Watched::default(), None);
+        let id = "01934f1e-0000-7000-8000-000000000000".parse().unwrap();
+        let watch = campaigns.watch(id, |made| views = Some(made));
+        let watching = Watching::new(5_000);
+        let until = Instant::now() + Duration::from_secs(60);
+        let tellings = (0..count).map(|_| {
+            let permit = Arc::clone(&watching.watchers).try_acquire_owned();
+            permit.unwrap().forget();
+            Telling::new(watch.clone(), watching.clone(), 0, until)
+        });
+        let tellings = tellings.collect();
+        (views.unwrap(), tellings)
+    }
+
+    #[test]
+    fn draws_are_told_from_where_somebody_is() {
+        let draws = [3, 4, 6].map(|number| (number, format!("{{\"number\":{number}}}")));
+        let draws = Draws::new(&draws);
+        let check = |told, expected: Option<(&str, &str)>| {
+            let event = expected.map(|(claims, gap)| {
+                let data = format!("{{\"claims\":[{claims}]{gap}}}");
+                (format!("event: draws\nid: 6\ndata: {data}\n\n"), 6)
+            });
+            assert_eq!(draws.behind(told), event, "{told}");
+        };
+        let (all, gap) = (
+            r#"{"number":3},{"number":4},{"number":6}"#,
+            r#","gap":true"#,
+        );
+        check(2, Some((all, gap)));
+        check(4, Some((r#"{"number":6}"#, gap)));
+        check(5, Some((r#"{"number":6}"#, "")));
+        check(6, None);
+        assert_eq!(Draws::default().behind(0), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_are_told_of_each_view_and_of_nothing_else() {
+        let (views, mut tellings) = watched(1);
+        let one = &mut tellings[0];
+        for version in 1..=3 {
+            views.show(view(version), false);
+            assert_eq!(text(one.next().await), view(version).state);
+        }
+        assert_eq!(text(one.next().await), ":\n\n");
+        drop(views);
+        assert_eq!(one.next().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_are_told_one_after_the_other_and_of_a_turn_at_once() {
+        let (views, tellings) = watched(1_000);
+        let begun = Instant::now();
+        let told: Arc<Mutex<Vec<(usize, Duration, String)>>> = Arc::default();
+        for (at, mut telling) in tellings.into_iter().enumerate() {
+            let told = Arc::clone(&told);
+            tokio::spawn(async move {
+                while let Some(event) = telling.next().await {
+                    told.lock().push((at, begun.elapsed(), text(Some(event))));
+                }
+            });
+        }
+        // Every view differs from the one before.
+        for version in 1..=40 {
+            views.show(view(version), false);
+            sleep(PACE_MIN).await;
+        }
+        let events = std::mem::take(&mut *told.lock());
+        let seconds = begun.elapsed().as_secs() as usize;
+        // The first view is told at once.
+        let count = events.len() - 1_000;
+        let expected = EVENTS_PER_S * seconds;
+        assert!(
+            (expected * 8 / 10..=expected).contains(&count),
+            "{count} of {expected}"
+        );
+        let of_one = |one| events.iter().filter(move |(at, ..)| *at == one);
+        for one in [0, 1, 500, 999] {
+            let times: Vec<_> = of_one(one).map(|(_, at, _)| *at).collect();
+            let most = times
+                .windows(2)
+                .map(|pair| pair[1] - pair[0])
+                .max()
+                .unwrap();
+            assert!(most <= Duration::from_secs(3), "{one}: {most:?}");
+        }
+        // At the end no view is told to most of them together.
+        let of_view = |version: u64| {
+            events
+                .iter()
+                .filter(move |(.., text)| *text == view(version).state)
+        };
+        let at_once = (30..40).map(|version| of_view(version).count()).max();
+        assert!(at_once < Some(300), "{at_once:?}");
+        // Twice a second is too often for turns, too.
+        for version in 41..=44 {
+            views.show(view(version), true);
+            sleep(PACE_MIN).await;
+        }
+        let turns = std::mem::take(&mut *told.lock());
+        let first = turns
+            .iter()
+            .filter(|(.., text)| *text == view(41).state)
+            .count();
+        assert_eq!(first, 1_000, "of all that were told of the turn");
+        assert!(turns.len() < 2_500, "{}", turns.len());
+    }
+
+    #[test]
+    fn the_more_wait_the_longer_each_of_them_does() {
+        let check = |count, ms| assert_eq!(pace(count, 500), Duration::from_millis(ms), "{count}");
+        check(0, 500);
+        check(250, 500);
+        check(1_000, 2_000);
+        check(5_000, 4_000);
     }
 }

@@ -54,6 +54,9 @@ enum Bench {
     Schemes(Box<schemes::SchemesArgs>),
     /// Settlement: how fast a log on Redis goes into a ledger, and what rate of grants it keeps up with.
     Settlement(settlement::SettlementArgs),
+    /// Those who watch, for `http --watchers`.
+    #[command(hide = true)]
+    Watchers(http::WatchersArgs),
 }
 
 /// 0 when it did what was asked, 1 when it could not or found something broken, 2 when it was asked wrongly.
@@ -82,6 +85,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
             Bench::Rebuild(args) => rebuild::run(&args).await,
             Bench::Schemes(args) => schemes::run(&args).await,
             Bench::Settlement(args) => settlement::run(&args).await,
+            Bench::Watchers(args) => http::watch(&args).await,
         }
     })
 }

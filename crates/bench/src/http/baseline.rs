@@ -3,11 +3,10 @@
 //! Rounds alternate no-op, claim, no-op, sold-out, so that a machine whose speed drifts treats all alike; each claim
 //! round is held against the mean of the two no-op rounds beside it, each sold-out round against the one before it, and
 //! the medians of these ratios are quoted. With watchers there are claims that are watched, too, held against those
-//! that are not.
+//! that are not; the watchers are a process of their own, on the same cores.
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use qiang_load::{
     client::Client,
@@ -15,7 +14,14 @@ use qiang_load::{
 };
 use serde_json::json;
 
-use super::{HttpArgs, plan, target::Target, users_for, watchers::Watchers};
+use super::{
+    HttpArgs,
+    cpu::cpu_seconds,
+    plan,
+    target::Target,
+    users_for,
+    watchers::{Told, Watchers},
+};
 use crate::median;
 
 /// One round: its rate, and what it cost this process, clients and service together.
@@ -62,7 +68,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
 
     let (mut noops, mut claim, mut sold) =
         (Rounds::default(), Rounds::default(), Rounds::default());
-    let mut watched = Rounds::default();
+    let (mut watched, mut told) = (Rounds::default(), Vec::new());
     // The first round of each kind warms up and does not count.
     for round in 0..=args.rounds {
         let packet = target.open_packet(users.len() as u32).await?;
@@ -71,9 +77,10 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         // What the ledger has yet to catch up on would slow the next round, which is not a claim.
         target.settle().await?;
         if args.watchers > 0 {
-            let beside = watched_claims(args, target, &users).await?;
+            let (beside, watching) = watched_claims(args, target, &users).await?;
             if round > 0 {
                 watched.add(beside, claimed.per_second);
+                told.push(watching);
             }
         }
         let before_sold_out = one(args, target, &users, &noop, 201).await?;
@@ -96,6 +103,7 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
     if args.watchers > 0 {
         kinds.push(("watched claim", &watched, "claim"));
     }
+    let of_watchers = |figure: fn(&Watching) -> f64| median(told.iter().map(figure));
     if args.json {
         let object = |rounds: &Rounds| {
             json!({
@@ -107,6 +115,9 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
         let report = json!({
             "noop": object(&noops), "claim": object(&claim), "sold_out": object(&sold),
             "watched": (args.watchers > 0).then(|| object(&watched)), "watchers": args.watchers,
+            "watchers_cpu_us": of_watchers(|it| it.cpu_us),
+            "reads_per_second": of_watchers(|it| it.told.reads_per_second()),
+            "bytes_per_second": of_watchers(|it| it.told.bytes_per_second()),
             "rounds": args.rounds, "seconds": args.seconds, "connections": args.connections,
             "audit": audited.map(|audit| json!({ "ok": audit.ok })),
         });
@@ -124,9 +135,24 @@ pub(super) async fn run(args: &HttpArgs, target: &Target) -> anyhow::Result<bool
                 rounds.median(|round| round.cpu_us),
             );
         }
+        if let Some(cpu_us) = of_watchers(|it| it.cpu_us) {
+            println!(
+                "{} watchers: {cpu_us:.2} µs of their own CPU a claim, {:.0} reads/s, {:.2} MB/s",
+                args.watchers,
+                of_watchers(|it| it.told.reads_per_second()).unwrap_or_default(),
+                of_watchers(|it| it.told.bytes_per_second()).unwrap_or_default() / 1e6,
+            );
+        }
         println!("audit {}", if ok { "ok" } else { "BROKEN" });
     }
     Ok(ok)
+}
+
+/// What those who watched a round were told, and what reading cost them.
+struct Watching {
+    told: Told,
+    /// Of the watchers' process, a claim.
+    cpu_us: f64,
 }
 
 /// A round of claims of a packet that many watch.
@@ -134,15 +160,20 @@ async fn watched_claims(
     args: &HttpArgs,
     target: &Target,
     users: &Arc<Vec<User>>,
-) -> anyhow::Result<Round> {
+) -> anyhow::Result<(Round, Watching)> {
     let packet = target.open_packet(users.len() as u32).await?;
     let id = packet.rsplit('/').next().unwrap_or_default();
     let watchers = Watchers::start(target.addr, id, &target.operator, args.watchers).await?;
     let round = one(args, target, users, &format!("{packet}/claims"), 201).await?;
-    let bytes = watchers.stop().await;
-    anyhow::ensure!(bytes > 0, "the watchers were told nothing");
+    let told = watchers.stop().await?;
+    anyhow::ensure!(
+        told.bytes_per_second() > 0.0,
+        "the watchers were told nothing"
+    );
     target.settle().await?;
-    Ok(round)
+    let claims = round.per_second * f64::from(args.seconds);
+    let cpu_us = told.cpu_seconds * 1e6 / claims;
+    Ok((round, Watching { told, cpu_us }))
 }
 
 /// One round, in which every answer must have `status`.
@@ -167,16 +198,4 @@ async fn one(
         per_second: results.per_second(),
         cpu_us,
     })
-}
-
-/// Processor time that this process has used, from the kernel's account in hundredths of a second.
-fn cpu_seconds() -> anyhow::Result<f64> {
-    let stat =
-        std::fs::read_to_string("/proc/self/stat").context("CPU time is measured on Linux only")?;
-    // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
-    // 14th and the 15th.
-    let behind_name = stat.rsplit(')').next().unwrap_or_default();
-    let times = behind_name.split_ascii_whitespace().skip(11).take(2);
-    let ticks: f64 = times.map(str::parse::<f64>).sum::<Result<_, _>>()?;
-    Ok(ticks / 100.0)
 }

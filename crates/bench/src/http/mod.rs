@@ -1,6 +1,7 @@
 //! `qiang-bench http`: the whole service under load, judged by what the users saw, the ledger, and the audit.
 
 mod baseline;
+mod cpu;
 mod target;
 mod watchers;
 
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use self::target::{Target, user_name};
+pub(crate) use self::watchers::{WatchersArgs, watch};
 
 /// Tokens made for each second of load: no closed loop on the machines at hand is faster.
 const USERS_PER_SECOND_MAX: u32 = 100_000;
@@ -49,7 +51,7 @@ pub(crate) struct HttpArgs {
     #[arg(long)]
     baseline: bool,
     /// With --baseline: also claims while so many watch the packet as browsers do, held against claims that nobody
-    /// watches.
+    /// watches. What reading costs the watchers is said apart: they are a process of their own.
     #[arg(long, requires = "baseline", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=4_096))]
     watchers: u32,
     /// Rounds of the baseline: many and short, since the machine's speed drifts.
