@@ -86,10 +86,17 @@ async fn a_refused_grant_is_sold_again(kind: LedgerKind) {
     // A payment is not discarded by itself, and the grant is once.
     let (code, report) = discard(&ledger, place(1));
     assert_eq!((code, &report["asked"]), (Some(1), &json!([])), "{report}");
-    for _ in 0..2 {
-        let (code, report) = discard(&ledger, place(0));
-        assert_eq!((code, &report["left"]), (Some(0), &json!([])), "{report}");
-    }
+    let (code, report) = discard(&ledger, place(0));
+    assert_eq!((code, &report["left"]), (Some(0), &json!([])), "{report}");
+    // Asking again changes nothing. The node that runs beside a database may have carried it out by now.
+    let (code, report) = discard(&ledger, place(0));
+    let is_done = report["left"][0]["why"] == "it is not set aside" && !ledger.is_file();
+    let left = report["left"].as_array().map(Vec::len);
+    assert_eq!(
+        (code, left),
+        (Some(is_done.into()), Some(is_done.into())),
+        "{report}"
+    );
     ledger.run(&renumber(&sale, 2, 1), 1).await;
 
     // Nodes are killed while they carry it out.
