@@ -11,6 +11,11 @@ pub trait Gauges: Send + Sync + 'static {
     /// Claims and commands that wait for the engine.
     fn queued(&self) -> usize;
 
+    /// Campaigns that an engine has in memory; none where it has them elsewhere.
+    fn campaigns_in_memory(&self) -> Option<usize> {
+        None
+    }
+
     /// Log entries there are, and how many of them are settled, over all partitions.
     fn positions(&self) -> (Seq, Seq);
 

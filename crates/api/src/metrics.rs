@@ -121,6 +121,7 @@ pub(crate) struct Metrics {
     responses: Vec<Counter>,
     auth_failures: Vec<Counter>,
     queue_length: Gauge,
+    campaigns_in_memory: Gauge,
     settlement_lag: Gauge,
     stopped: Gauge,
     stuck: Gauge,
@@ -179,6 +180,10 @@ impl Metrics {
             queue_length: gauge(
                 "qiang_engine_queue_length",
                 "Claims and commands that wait for the engine",
+            ),
+            campaigns_in_memory: gauge(
+                "qiang_engine_campaigns_in_memory",
+                "Campaigns that the embedded engine has in memory; 0 for other engines",
             ),
             settlement_lag: gauge(
                 "qiang_settlement_lag_entries",
@@ -255,6 +260,8 @@ impl Metrics {
     pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {
         let (entries, settled) = gauges.positions();
         self.queue_length.set(gauges.queued() as f64);
+        let in_memory = gauges.campaigns_in_memory().unwrap_or(0);
+        self.campaigns_in_memory.set(in_memory as f64);
         self.settlement_lag
             .set(entries.saturating_sub(settled) as f64);
         if let Some(gate) = &self.gate {

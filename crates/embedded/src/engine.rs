@@ -9,7 +9,7 @@ use qiang_core::{
     ports::{Answer, Claimed, Engine, EngineError, GateAnswers, Probed, Ticket},
 };
 
-use crate::{Embedded, task::Task};
+use crate::{Embedded, recall::Errand, task::Task};
 
 impl Embedded {
     fn enqueue<T>(&self, task: impl FnOnce(Answer<T>) -> Task) -> Ticket<T> {
@@ -32,13 +32,28 @@ impl Embedded {
             .load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Reads the book, unless granting has stopped.
-    fn read<T>(&self, read: impl FnOnce(&Book) -> T) -> Ticket<T> {
-        let stopped = self.shared.stopped.read().clone();
-        Ticket::ready(match stopped {
-            Some(reason) => Err(EngineError::Unavailable { reason }),
-            None => Ok(read(&self.shared.book.read())),
-        })
+    /// Reads a campaign in the book, or in the ledger if the book does not have it, unless granting has stopped.
+    fn read<T>(
+        &self,
+        campaign: CampaignId,
+        read: impl FnOnce(&Book) -> T,
+        errand: impl FnOnce(Answer<T>) -> Errand,
+    ) -> Ticket<T> {
+        if let Some(reason) = self.shared.stopped.read().clone() {
+            return Ticket::ready(Err(EngineError::Unavailable { reason }));
+        }
+        let book = self.shared.book.read();
+        if book.has(campaign) {
+            return Ticket::ready(Ok(read(&book)));
+        }
+        drop(book);
+        self.recall(errand)
+    }
+
+    fn recall<T>(&self, errand: impl FnOnce(Answer<T>) -> Errand) -> Ticket<T> {
+        let (answer, ticket) = Ticket::new();
+        self.shared.send_for(errand(answer));
+        ticket
     }
 }
 
@@ -55,7 +70,10 @@ impl Engine for Embedded {
     fn peek(&self, claim: &Claim) -> Option<Outcome> {
         let now = self.clock.now();
         let book = self.shared.book.try_read()?;
-        book.peek(now, claim, self.committed())
+        let is_here = book.has(claim.campaign);
+        is_here
+            .then(|| book.peek(now, claim, self.committed()))
+            .flatten()
     }
 
     /// Reads the book. Where it is ahead of the file, the writer answers behind its commit.
@@ -65,6 +83,10 @@ impl Engine for Embedded {
         }
         let now = self.clock.now();
         let book = self.shared.book.read();
+        if !book.has(claim.campaign) {
+            drop(book);
+            return self.recall(|answer| Errand::Look(claim.clone(), answer));
+        }
         let committed = self.committed();
         let outcome = book.peek(now, claim, committed);
         let is_committed = book.head() <= committed;
@@ -81,11 +103,13 @@ impl Engine for Embedded {
 
     fn tally(&self, campaign: CampaignId) -> Ticket<Option<Tally>> {
         let now = self.clock.now();
-        self.read(|book| book.tally(now, campaign))
+        let read = |book: &Book| book.tally(now, campaign);
+        self.read(campaign, read, |answer| Errand::Tally(campaign, answer))
     }
 
     fn order(&self, order: OrderId) -> Ticket<Option<OrderView>> {
-        self.read(|book| book.order(order))
+        let read = |book: &Book| book.order(order);
+        self.read(order.campaign, read, |answer| Errand::Order(order, answer))
     }
 
     /// There is one way for all partitions.

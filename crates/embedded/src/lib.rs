@@ -28,6 +28,8 @@ mod positions;
 mod queue;
 mod reader;
 mod rebuild;
+mod recall;
+mod replay;
 mod standalone;
 mod task;
 mod thread;
@@ -41,6 +43,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use parking_lot::RwLock;
@@ -58,8 +61,16 @@ pub use self::{
     standalone::{QUEUED_JOBS_MAX, SqliteLedger},
 };
 use self::{
-    file::FileKind, gate_counters::GateCounters, log::Refs, positions::Positions, queue::Queue,
-    reader::Readers, task::Task, thread::WriterThread, writer::Writer,
+    file::FileKind,
+    gate_counters::GateCounters,
+    log::Refs,
+    positions::Positions,
+    queue::Queue,
+    reader::Readers,
+    recall::{Errand, RecallThread},
+    task::Task,
+    thread::WriterThread,
+    writer::Writer,
 };
 
 /// Claims and commands that may wait for the writer; more are refused as overload.
@@ -71,6 +82,8 @@ const PARTITION: PartitionId = PartitionId(0);
 /// What the writer and the callers share.
 struct Shared {
     queue: Queue<Task>,
+    /// What is to be read because the book does not have it.
+    recalls: Queue<Errand>,
     /// Changed by the writer alone. Between a decision and its commit it is ahead of the file.
     book: RwLock<Book>,
     /// The last log entry that is committed.
@@ -86,6 +99,12 @@ struct Shared {
 }
 
 impl Shared {
+    fn send_for(&self, errand: Errand) {
+        if let Err((error, errand)) = self.recalls.push(errand) {
+            errand.refuse(&error.into());
+        }
+    }
+
     fn stop(&self, reason: &str) {
         *self.stopped.write() = Some(reason.to_owned());
     }
@@ -95,6 +114,25 @@ impl Shared {
         self.committed.store(book.head(), Ordering::Release);
         *shared = book;
         *self.stopped.write() = None;
+    }
+}
+
+/// How an engine works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmbeddedOptions {
+    /// How long orders have for payments that are reported late.
+    pub grace: Grace,
+    /// How long a campaign stays in memory that nobody asks for, once the ledger has everything of it. Who asks again
+    /// waits until it is read: a few tens of microseconds for a packet, about a second for a million orders.
+    pub keep_idle: Duration,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self {
+            grace: Grace::default(),
+            keep_idle: Duration::from_secs(600),
+        }
     }
 }
 
@@ -114,20 +152,25 @@ impl Embedded {
     /// # Errors
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        Self::open_with(path, clock, Grace::default())
+        Self::open_with(path, clock, EmbeddedOptions::default())
     }
 
-    /// The same; orders have so long for payments that are reported late.
+    /// The same.
     ///
     /// # Errors
     /// As [`Embedded::open`].
-    pub fn open_with(path: &Path, clock: Arc<dyn Clock>, grace: Grace) -> Result<Self, StoreError> {
+    pub fn open_with(
+        path: &Path,
+        clock: Arc<dyn Clock>,
+        options: EmbeddedOptions,
+    ) -> Result<Self, StoreError> {
         let lock = file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
-        let book = rebuild::rebuild(&conn, &mut refs, grace)?;
+        let book = rebuild::rebuild(&conn, &mut refs, options.grace)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_TASKS_MAX),
+            recalls: Queue::new(QUEUED_TASKS_MAX),
             committed: AtomicU64::new(book.head()),
             book: RwLock::new(book),
             positions: Positions::default(),
@@ -137,15 +180,21 @@ impl Embedded {
             gate_answers: GateCounters::default(),
         });
         let readers = Arc::new(Readers::new(path));
-        let writer = Writer::new(path, &shared, &clock, conn, refs)?;
-        let queue = Arc::clone(&shared);
+        let writer = Writer::new(path, &shared, &clock, (conn, refs), options.keep_idle)?;
+        let recalls = RecallThread::start(path, &shared, &clock)?;
+        let queues = Arc::clone(&shared);
         let writer = WriterThread::start(
             lock,
             move || {
                 thread::raise_priority();
                 writer.run_until_closed();
             },
-            move || queue.queue.close(),
+            move || {
+                // What it has read by now is still decided.
+                queues.recalls.close();
+                recalls.join();
+                queues.queue.close();
+            },
         )?;
         Ok(Self {
             shared,
@@ -179,7 +228,15 @@ impl Embedded {
         for task in self.shared.queue.abort() {
             task.refuse(&EngineError::Stopping);
         }
+        for errand in self.shared.recalls.abort() {
+            errand.refuse(&EngineError::Stopping);
+        }
         self.writer.stop();
+    }
+
+    /// Campaigns in memory. The others are read when somebody asks for them.
+    pub fn campaigns_in_memory(&self) -> usize {
+        self.shared.book.read().len()
     }
 
     /// Tasks that wait for the writer.

@@ -19,6 +19,8 @@ const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const ROWS: usize = 16;
 const READ: &str = "SELECT seq, at, campaign, kind, number, user, quantity, amount, note FROM events \
                     WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+const READ_OF: &str = "SELECT seq, at, campaign, kind, number, user, quantity, amount, note FROM events \
+                       WHERE campaign = ?1 AND seq <= ?2 ORDER BY seq";
 
 /// The `kind` of [`Event::StockChanged`].
 const STOCK_CHANGED: u8 = 11;
@@ -38,6 +40,14 @@ impl Refs {
     pub(crate) fn insert(&mut self, id: CampaignId, campaign_ref: i64) {
         self.by_id.insert(id, campaign_ref);
         self.by_ref.insert(campaign_ref, id);
+    }
+
+    /// Of a campaign that has left the book.
+    pub(crate) fn forget(&mut self, id: CampaignId) {
+        if let Some(campaign_ref) = self.by_id.remove(&id) {
+            self.by_ref.remove(&campaign_ref);
+        }
+        self.last = None;
     }
 
     pub(crate) fn of(&mut self, conn: &Connection, id: CampaignId) -> Result<i64, StoreError> {
@@ -257,41 +267,64 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// The terms with which sales were created whose terms are not those any more, as far as that is settled.
-pub(crate) fn first_terms(conn: &Connection) -> Result<HashMap<i64, Terms>, StoreError> {
-    let mut statement = conn.prepare(
-        "SELECT campaign, starts_at, ends_at, per_user_limit, unit_price FROM sale_terms WHERE revision = 0",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let instant = |place| row.get(place).map(Timestamp::from_millis);
-        let window = Window::new(instant(1)?, instant(2)?);
-        Ok((row.get(0)?, window, row.get(3)?, row.get(4)?))
-    })?;
-    let mut all = HashMap::new();
-    for row in rows {
-        let (campaign, window, per_user_limit, unit_price_minor) = row?;
-        let window = window.map_err(|_| StoreError::damaged("a sale had a bad window"))?;
-        let terms = Terms {
-            window,
-            per_user_limit,
-            unit_price_minor,
-        };
-        all.insert(campaign, terms);
+/// Hands the entries about a campaign up to `upto` to `each`, in order. It goes through the whole log.
+pub(crate) fn read_of(
+    conn: &Connection,
+    refs: &mut Refs,
+    campaign_ref: i64,
+    upto: Seq,
+    mut each: impl FnMut(Entry),
+) -> Result<(), StoreError> {
+    let mut statement = conn.prepare_cached(READ_OF)?;
+    let mut rows = statement.query(params![campaign_ref, upto as i64])?;
+    while let Some(row) = rows.next()? {
+        each(entry_of(conn, refs, row)?);
     }
-    Ok(all)
+    Ok(())
 }
 
-/// By how much the settled entries have changed the stock of campaigns, by their `ref`.
-pub(crate) fn settled_stock_changes(conn: &Connection) -> Result<HashMap<i64, i64>, StoreError> {
+/// The last entry; 0 in a log without any.
+pub(crate) fn head(conn: &Connection) -> Result<Seq, StoreError> {
+    let sql = "SELECT coalesce(max(seq), 0) FROM events";
+    Ok(conn.query_row(sql, [], |row| row.get::<_, i64>(0))? as Seq)
+}
+
+/// The terms with which a sale was created, if they are not those any more, as far as that is settled.
+pub(crate) fn first_terms(
+    conn: &Connection,
+    campaign_ref: i64,
+) -> Result<Option<Terms>, StoreError> {
     let mut statement = conn.prepare(
-        "SELECT campaign, sum(amount) FROM events WHERE kind = ?1 \
-         AND seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = ?2) \
-         AND seq NOT IN (SELECT seq FROM set_aside WHERE partition = ?2) GROUP BY campaign",
+        "SELECT starts_at, ends_at, per_user_limit, unit_price FROM sale_terms WHERE campaign = ?1 AND revision = 0",
     )?;
-    let changes = statement.query_map(params![STOCK_CHANGED, PARTITION.0], |row| {
-        Ok((row.get(0)?, row.get(1)?))
-    })?;
-    Ok(changes.collect::<Result<_, _>>()?)
+    let row = statement.query_row([campaign_ref], |row| {
+        let instant = |place| row.get(place).map(Timestamp::from_millis);
+        let window = Window::new(instant(0)?, instant(1)?);
+        Ok((window, row.get(2)?, row.get(3)?))
+    });
+    let Some((window, per_user_limit, unit_price_minor)) = row.optional()? else {
+        return Ok(None);
+    };
+    let window = window.map_err(|_| StoreError::damaged("a sale had a bad window"))?;
+    Ok(Some(Terms {
+        window,
+        per_user_limit,
+        unit_price_minor,
+    }))
+}
+
+/// By how much the settled entries have changed the stock of a campaign.
+pub(crate) fn settled_stock_change(
+    conn: &Connection,
+    campaign_ref: i64,
+) -> Result<i64, StoreError> {
+    let mut statement = conn.prepare(
+        "SELECT coalesce(sum(amount), 0) FROM events WHERE kind = ?1 AND campaign = ?3 \
+         AND seq <= (SELECT coalesce(max(seq), 0) FROM settled WHERE partition = ?2) \
+         AND seq NOT IN (SELECT seq FROM set_aside WHERE partition = ?2)",
+    )?;
+    let change = params![STOCK_CHANGED, PARTITION.0, campaign_ref];
+    Ok(statement.query_row(change, |row| row.get(0))?)
 }
 
 fn kind_of(event: &Event) -> u8 {

@@ -76,11 +76,20 @@ impl<T> Queue<T> {
 
     /// Adds a task, or gives it back with the reason.
     pub(crate) fn push(&self, task: T) -> Result<(), (PushError, T)> {
+        self.push_up_to(self.tasks_max, task)
+    }
+
+    /// The same for what the consumer waits for: the queue takes it, full or not.
+    pub(crate) fn push_beyond(&self, task: T) -> Result<(), (PushError, T)> {
+        self.push_up_to(usize::MAX, task)
+    }
+
+    fn push_up_to(&self, tasks_max: usize, task: T) -> Result<(), (PushError, T)> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err((PushError::Closed, task));
         }
-        if inner.tasks.len() >= self.tasks_max {
+        if inner.tasks.len() >= tasks_max {
             return Err((PushError::Full, task));
         }
         inner.tasks.push(task);

@@ -1,13 +1,15 @@
-//! Rebuilding the book from the file.
+//! The book of a file that is opened: what the ledger's tables do not have yet is replayed from the log, and what time
+//! changes is noted. Campaigns come into it as somebody asks for them.
+
+use std::collections::HashSet;
 
 use qiang_core::{
-    book::{Book, Grace, Setup},
-    campaign::{Rules, Sale, Terms},
-    event::{Entry, Event},
-    id::OrderId,
-    money::Money,
+    book::{Book, Grace},
+    event::Entry,
+    id::CampaignId,
+    time::Timestamp,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use crate::{
     PARTITION,
@@ -15,134 +17,107 @@ use crate::{
     ledger::{campaigns, settle},
     log,
     log::Refs,
+    recall::{self, Loaded},
+    replay::contradiction,
 };
 
-/// Restores every campaign of the ledger, then replays the whole log. A contradiction is damage.
+/// Begins at the settled position and replays the log behind it, with the campaigns that it is about. A contradiction
+/// is damage; a campaign that this program cannot read is left out.
 pub(crate) fn rebuild(
     conn: &Connection,
     refs: &mut Refs,
     grace: Grace,
 ) -> Result<Book, StoreError> {
-    let mut book = Book::with_grace(grace);
-    let (stock_changes, first_terms) = (log::settled_stock_changes(conn)?, log::first_terms(conn)?);
-    let mut bad_stock = None;
-    campaigns::each_setup(conn, campaigns::Which::Opened, |campaign_ref, mut setup| {
-        refs.insert(setup.campaign.id, campaign_ref);
-        // The row has stock and terms as settled, and the replay changes them from the first entry on.
-        let units = stock_changes.get(&campaign_ref).copied().unwrap_or(0);
-        if !take_back(&mut setup, units, first_terms.get(&campaign_ref)) {
-            bad_stock.get_or_insert(setup.campaign.id);
-        }
-        book.restore(setup);
-    })?;
-    if let Some(id) = bad_stock {
-        let reason = format!("the stock or the terms of {id} are not what its log makes of them");
-        return Err(StoreError::damaged(reason));
-    }
-    let mut damage = None;
-    log::read(conn, refs, 0, usize::MAX, |entry| {
-        if damage.is_none() {
-            damage = contradiction(&book, &entry).map(|what| (entry.seq, what));
-        }
-        if damage.is_none() {
-            book.replay(&entry);
-        }
-    })?;
-    if let Some((seq, what)) = damage {
-        return Err(StoreError::damaged(format!(
-            "entry {seq} of the log: {what}"
-        )));
-    }
-    let (head, settled) = (book.head(), settle::position(conn, PARTITION)?);
+    let (settled, head) = (settle::position(conn, PARTITION)?, log::head(conn)?);
     if settled > head {
         return Err(StoreError::damaged(format!(
             "settled up to entry {settled}, and the log ends at {head}"
         )));
     }
-    for id in book.campaigns() {
-        let sound = book
-            .tally(qiang_core::time::Timestamp::from_millis(0), id)
-            .is_some_and(|tally| tally.conserves());
-        if !sound {
-            return Err(StoreError::damaged(format!(
-                "the log of campaign {id} does not add up"
-            )));
+    let mut book = Book::with_grace(grace);
+    book.begin_at(settled);
+    expect_dues(conn, &mut book)?;
+    let mut tail = Tail {
+        conn,
+        book,
+        unreadable: HashSet::new(),
+        failed: None,
+    };
+    log::read(conn, refs, settled, usize::MAX, |entry| tail.replay(&entry))?;
+    match tail.failed {
+        Some(error) => Err(error),
+        None => Ok(tail.book),
+    }
+}
+
+/// The log behind the settled position, as it is replayed.
+struct Tail<'a> {
+    conn: &'a Connection,
+    book: Book,
+    unreadable: HashSet<CampaignId>,
+    failed: Option<StoreError>,
+}
+
+impl Tail<'_> {
+    fn replay(&mut self, entry: &Entry) {
+        if self.failed.is_some() {
+            return;
         }
-    }
-    Ok(book)
-}
-
-/// Takes changes of stock and terms back; tells whether that is possible.
-fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
-    if units == 0 && first.is_none() {
-        return true;
-    }
-    let Some(now) = Terms::of(&setup.campaign) else {
-        return false;
-    };
-    let before = first.unwrap_or(&now);
-    let Rules::Sale(sale) = &mut setup.campaign.rules else {
-        return false;
-    };
-    let price = Money::new(before.unit_price_minor, sale.unit_price().currency);
-    let stock = u64::try_from(sale.stock() as i64 - units).ok();
-    let rules =
-        stock.and_then(|stock| Sale::new(stock, before.per_user_limit, price, sale.hold_ms()).ok());
-    setup.campaign.window = before.window;
-    rules
-        .map(|rules| *sale = rules.with_admission(sale.admission()))
-        .is_some()
-}
-
-/// What is wrong with an entry, as far as the entries before it tell: a book takes over only what it could have
-/// decided.
-fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
-    let Some(tally) = book.tally(entry.at, entry.campaign) else {
-        return Some("its campaign was never opened");
-    };
-    match &entry.event {
-        Event::Granted {
-            number, quantity, ..
-        } => {
-            if *number != tally.grants + 1 {
-                return Some("its number is not the next one");
+        let checked = self.bring(entry.campaign).and_then(|()| {
+            if self.unreadable.contains(&entry.campaign) {
+                return Ok(());
             }
-            (u64::from(*quantity) > tally.remaining).then_some("it grants more than was left")
+            match contradiction(&self.book, entry) {
+                Some(what) => Err(StoreError::damaged(format!(
+                    "entry {} of the log: {what}",
+                    entry.seq
+                ))),
+                None => Ok(()),
+            }
+        });
+        match checked {
+            Ok(()) => self.book.replay(entry),
+            Err(error) => self.failed = Some(error),
         }
-        Event::Closed {
-            returned,
-            refunded_minor,
-        } => {
-            let all = (*returned, *refunded_minor) == (tally.remaining, tally.remaining_minor);
-            (!all).then_some("what went back is not what was left")
-        }
-        Event::Paid { number, .. }
-        | Event::Cancelled { number }
-        | Event::Expired { number }
-        | Event::Reinstated { number, .. }
-        | Event::RefundDue { number, .. }
-        | Event::Returned { number } => {
-            let order = OrderId {
-                campaign: entry.campaign,
-                number: *number,
-            };
-            book.order(order)
-                .is_none()
-                .then_some("there is no such order")
-        }
-        Event::TransferredOut { .. }
-        | Event::TransferredIn { .. }
-        | Event::TransferReturned { .. } => Some("this engine spreads nothing"),
-        Event::StockChanged { units } => {
-            let taken = u64::try_from(-units).unwrap_or(0);
-            (taken > tally.remaining).then_some("it takes more than was left")
-        }
-        Event::TermsChanged { revision, .. } if *revision != entry.seq => {
-            Some("it is not the change that it says it is")
-        }
-        Event::TermsChanged { .. } => {
-            (tally.funded_minor > 0).then_some("a packet's terms do not change")
-        }
-        Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
     }
+
+    fn bring(&mut self, id: CampaignId) -> Result<(), StoreError> {
+        if self.book.has(id) || self.unreadable.contains(&id) {
+            return Ok(());
+        }
+        match recall::load(self.conn, id)? {
+            Loaded::Opened(restored) | Loaded::Draft(restored) => {
+                self.book.recall(Timestamp::default(), *restored);
+            }
+            Loaded::Unknown => {}
+            Loaded::Unreadable(reason) => {
+                recall::say_unreadable(id, &reason);
+                self.unreadable.insert(id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Notes when windows end and the oldest holds of sales.
+fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
+    let due = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?));
+    let mut windows = conn.prepare(
+        "SELECT id, ends_at, NULL FROM campaigns WHERE phase NOT IN ('draft', 'closed')",
+    )?;
+    let mut holds = conn.prepare(
+        "SELECT c.id, o.granted_at, c.hold_ms FROM \
+         (SELECT campaign, min(number) AS number FROM orders WHERE state = 'held' GROUP BY campaign) h \
+         JOIN orders o ON o.campaign = h.campaign AND o.number = h.number JOIN campaigns c ON c.ref = h.campaign",
+    )?;
+    let grace = book.grace();
+    for row in windows.query_map([], due)?.chain(holds.query_map([], due)?) {
+        let (id, at, hold_ms): (String, i64, Option<i64>) = row?;
+        let (id, at) = (campaigns::campaign_id(&id)?, Timestamp::from_millis(at));
+        let due = hold_ms.map_or(at, |hold_ms| {
+            grace.expires_at(hold_ms, at.plus_millis(hold_ms))
+        });
+        book.expect(due, id);
+    }
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! Requests to the writer thread and their answers.
 
 use qiang_core::{
-    book::{Claim, Command, Reply},
+    book::{Claim, Command, Reply, Restored},
     event::{PartitionId, Seq},
+    id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, EngineError, LedgerError, Probed},
     time::Timestamp,
@@ -10,6 +11,9 @@ use qiang_core::{
 use rusqlite::Connection;
 
 use crate::error::StoreError;
+
+/// A campaign that has opened, or none where there is none; an error where it cannot be read.
+pub(crate) type Recalled = Result<Option<Box<Restored>>, EngineError>;
 
 /// Something for the writer thread to do, and where to send its answer.
 pub(crate) enum Task {
@@ -20,6 +24,8 @@ pub(crate) enum Task {
     /// A commit that changes nothing but the probe's row.
     Probe(Answer<Probed>),
     Ledger(Box<dyn LedgerJob>),
+    /// A campaign that the writer has sent for.
+    Recalled(CampaignId, Recalled),
 }
 
 impl Task {
@@ -30,6 +36,7 @@ impl Task {
             Self::Look(_, answer) => answer.send(Err(error.clone())),
             Self::Probe(answer) => answer.send(Err(error.clone())),
             Self::Ledger(job) => job.answer(Err(error)),
+            Self::Recalled(..) => {}
         }
     }
 }

@@ -6,7 +6,10 @@ use std::path::Path;
 use qiang_core::{
     book::{CampaignAction, Command},
     event::PartitionId,
-    ports::{AccountStore as _, CampaignStore as _, Engine, EventLog, SettlementStore as _},
+    outcome::Outcome,
+    ports::{
+        AccountStore as _, CampaignStore as _, Engine, EngineError, EventLog, SettlementStore as _,
+    },
     split::SplitRule,
 };
 use qiang_embedded::{Embedded, StoreError};
@@ -69,10 +72,18 @@ fn refuses(damage: &str, why: &str) {
     }
 }
 
+/// One more entry at the end of the log, which is not settled.
+fn entry(seq: u64, campaign: u8, rest: &str) -> String {
+    let columns = "seq, at, campaign, kind, number, user, quantity, amount, note";
+    format!("INSERT INTO events ({columns}) VALUES ({seq}, 0, {campaign}, {rest}, NULL)")
+}
+
 #[test]
 fn a_gap_in_the_log_is_damage() {
-    refuses("DELETE FROM events WHERE seq = 3", "entry 3 is missing");
-    refuses("DELETE FROM events WHERE seq = 1", "entry 1 is missing");
+    refuses(
+        &entry(10, 2, "7, NULL, NULL, NULL, NULL"),
+        "entry 9 is missing",
+    );
 }
 
 #[test]
@@ -81,36 +92,80 @@ fn a_log_that_ends_before_settlement_is_damage() {
 }
 
 #[test]
-fn shares_that_do_not_add_up_are_damage() {
-    let why = "do not add up";
-    refuses(
-        "UPDATE shares SET amount = amount + 1 WHERE number = 5",
-        why,
-    );
-    refuses("DELETE FROM shares WHERE number = 5", why);
+fn entries_that_make_no_sense_are_damage() {
+    let refuses = |rest: &str, why: &str| refuses(&entry(9, 2, rest), why);
+    refuses("99, 4, 'd', 1, 0", "entry 9 of the log: bad kind");
+    refuses("1, 4, 'a b', 1, 0", "entry 9 of the log: bad user");
+    refuses("1, 4, 'd', 6, 0", "entry 9 of the log: it grants more");
+    refuses("1, 7, 'd', 1, 0", "entry 9 of the log: its number");
+    refuses("2, 9, NULL, NULL, NULL", "entry 9 of the log: bad text");
 }
 
 #[test]
-fn rows_that_make_no_sense_are_damage() {
+fn an_entry_of_no_campaign_is_damage() {
     refuses(
-        "UPDATE events SET kind = 99 WHERE seq = 3",
-        "entry 3 of the log: bad kind",
-    );
-    refuses(
-        "UPDATE events SET user = 'a b' WHERE seq = 3",
-        "entry 3 of the log: bad user",
-    );
-    refuses(
-        "UPDATE events SET campaign = 9 WHERE seq = 3",
+        &entry(9, 9, "7, NULL, NULL, NULL, NULL"),
         "campaign row 9 is missing",
     );
-    refuses("UPDATE campaigns SET currency = 'XXL'", "bad currency");
-    refuses(
+}
+
+/// Whatever `damage` does to the packet of a sound file, claims of it are refused and say `why`. The sale goes on.
+fn refuses_the_packet(damage: &str, why: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("qiang.db");
+    with_grants(&path);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let changed = file.execute(damage, []).map(|rows| rows > 0);
+    assert_eq!(changed, Ok(true), "{damage}");
+    drop(file);
+    let embedded = open(&path);
+    let [packet, sale] = [
+        red_packet(1_000, 5, SplitRule::DoubleAverage { min: 1 }),
+        sale(5),
+    ];
+    let (packet, sale) = (Target::of(&packet.setup(1)), Target::of(&sale.setup(2)));
+    let claims = [packet.one("a"), packet.one("d")].map(|claim| block_on(embedded.claim(claim)));
+    let tally = block_on(embedded.tally(packet.id)).map(drop);
+    for refused in claims
+        .map(|claim| claim.map(drop))
+        .into_iter()
+        .chain([tally])
+    {
+        match refused {
+            Err(EngineError::Unavailable { reason }) => assert!(reason.contains(why), "{reason}"),
+            other => panic!("{damage}: {other:?}"),
+        }
+    }
+    let granted = block_on(embedded.claim(sale.one("d"))).unwrap();
+    assert!(
+        matches!(granted.outcome, Outcome::Granted(_)),
+        "{granted:?}"
+    );
+}
+
+#[test]
+fn one_campaign_that_cannot_be_read_stops_no_other() {
+    refuses_the_packet(
+        "UPDATE shares SET amount = amount + 1 WHERE number = 5",
+        "do not add up",
+    );
+    refuses_the_packet("DELETE FROM shares WHERE number = 5", "do not add up");
+    refuses_the_packet(
+        "UPDATE shares SET user = NULL, granted_at = NULL WHERE number = 2",
+        "not the next",
+    );
+    refuses_the_packet(
+        "UPDATE campaigns SET granted = 2 WHERE ref = 1",
+        "do not come to",
+    );
+    refuses_the_packet(
+        "UPDATE campaigns SET currency = 'XXL' WHERE ref = 1",
+        "bad currency",
+    );
+    refuses_the_packet(
         "UPDATE campaigns SET split_version = 9 WHERE ref = 1",
         "split version",
     );
-    refuses("UPDATE events SET quantity = 6 WHERE seq = 8", "entry 8");
-    refuses("UPDATE events SET number = 7 WHERE seq = 8", "entry 8");
 }
 
 #[test]

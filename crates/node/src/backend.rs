@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use qiang_api::{Disk, Gauges, Ports};
 use qiang_control::host::Host;
 use qiang_core::{
-    book::Grace,
     event::{PartitionId, Seq},
     ports::{Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
 };
@@ -34,6 +33,10 @@ struct EmbeddedGauges {
 impl Gauges for EmbeddedGauges {
     fn queued(&self) -> usize {
         self.engine.queued()
+    }
+
+    fn campaigns_in_memory(&self) -> Option<usize> {
+        Some(self.engine.campaigns_in_memory())
     }
 
     fn positions(&self) -> (Seq, Seq) {
@@ -110,11 +113,8 @@ impl Backend {
         match config.engine.kind {
             EngineKind::Embedded => {
                 let by = clock.clone();
-                let grace = Grace {
-                    since: clock.now(),
-                    ..config.grace()
-                };
-                let open = move || Embedded::open_with(&path, by, grace);
+                let options = config.embedded_options(clock.now());
+                let open = move || Embedded::open_with(&path, by, options);
                 let opening = tokio::task::spawn_blocking(open);
                 let embedded = opening.await?.context(described)?;
                 Ok(Self::embedded(embedded, clock))

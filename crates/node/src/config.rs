@@ -19,7 +19,8 @@ pub use qiang_api::config::{
     WaitingConfig,
 };
 use qiang_api::{Admin, UsageError};
-use qiang_core::book::Grace;
+use qiang_core::{book::Grace, time::Timestamp};
+use qiang_embedded::EmbeddedOptions;
 use qiang_redis::Options;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
@@ -74,6 +75,7 @@ pub struct AdminConfig {
 pub struct EngineConfig {
     pub kind: EngineKind,
     pub data: PathBuf,
+    pub keep_idle_ms: u32,
 }
 
 /// `[pages]`
@@ -265,6 +267,17 @@ impl Config {
         Grace {
             ms: self.payments.grace_ms.into(),
             ..Grace::default()
+        }
+    }
+
+    /// Options of the embedded engine, which takes reports of payments from this instant on.
+    pub(crate) fn embedded_options(&self, since: Timestamp) -> EmbeddedOptions {
+        EmbeddedOptions {
+            grace: Grace {
+                since,
+                ..self.grace()
+            },
+            keep_idle: Duration::from_millis(self.engine.keep_idle_ms.into()),
         }
     }
 

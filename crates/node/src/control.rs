@@ -22,6 +22,7 @@ use qiang_core::{
         Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom,
     },
     reconcile::DifferenceKind,
+    time::Timestamp,
     waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
@@ -180,8 +181,8 @@ impl ByHand {
             path.display()
         );
         let described = format!("open {}", path.display());
-        let grace = config.grace();
-        let open = move || Embedded::open_with(&path, clock, grace);
+        let options = config.embedded_options(Timestamp::default());
+        let open = move || Embedded::open_with(&path, clock, options);
         let opening = tokio::task::spawn_blocking(open);
         Ok(Self::Embedded(opening.await?.context(described)?))
     }

@@ -20,7 +20,7 @@ use hyper::{HeaderMap, Request, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use jsonwebtoken::{EncodingKey, Header};
 use qiang_core::{book::Grace, ports::Clock, time::Timestamp};
-use qiang_embedded::{Embedded, SystemClock};
+use qiang_embedded::{Embedded, EmbeddedOptions, SystemClock};
 use qiang_node::{
     Backend, Running, Server,
     config::{AuthConfig, Config, Secret},
@@ -88,11 +88,14 @@ impl Service {
         // Tests ask a lot from one address. Those of limits set them.
         config.limits.meter_nobody();
         let (path, since) = (folder.path().join("qiang.db"), clock.now());
-        let grace = Grace {
-            ms: grace_ms,
-            since,
+        let options = EmbeddedOptions {
+            grace: Grace {
+                ms: grace_ms,
+                since,
+            },
+            ..EmbeddedOptions::default()
         };
-        let embedded = Embedded::open_with(&path, clock.clone(), grace).unwrap();
+        let embedded = Embedded::open_with(&path, clock.clone(), options).unwrap();
         let mut backend = Backend::embedded(embedded, clock.clone());
         adjust(&mut config, &mut backend);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -11,7 +11,7 @@ use crate::{
 impl Book {
     pub(super) fn open(&mut self, now: Timestamp, setup: &Setup, log: &mut Vec<Entry>) {
         let id = setup.campaign.id;
-        if !self.campaigns.contains_key(&id) {
+        if !self.has(id) {
             self.restore(setup.clone());
         }
         // A campaign that was restored but never opened still needs this entry.
@@ -123,6 +123,14 @@ impl Book {
             }
             if log.len() >= enough {
                 return true;
+            }
+            let Some(state) = self.campaigns.get(&id) else {
+                return true; // it has to be recalled first
+            };
+            if state.due != Some(due) {
+                // It was noted while the campaign was not here.
+                self.agenda.due.remove(&(due, id));
+                continue;
             }
             self.tick_campaign(now, id, enough, log);
         }

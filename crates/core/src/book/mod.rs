@@ -10,6 +10,7 @@ mod command;
 mod grants;
 mod lifecycle;
 mod orders;
+mod recall;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use hashbrown::HashMap;
 pub use self::command::{
     CampaignAction, Claim, Command, OrderView, PaymentOutcome, Refusal, Reply, Setup,
 };
+pub use self::recall::{FormerGrant, Restored, Standing, Unsound};
 use self::{
     grants::NewGrant,
     state::{Decision, State},
@@ -64,6 +66,8 @@ pub struct Book {
     campaigns: HashMap<CampaignId, State>,
     agenda: Agenda,
     head: Seq,
+    /// No entry behind this is about a campaign that is not in the book.
+    absent_upto: Seq,
 }
 
 impl Book {
@@ -139,6 +143,7 @@ impl Book {
         let Some(state) = self.campaigns.get_mut(&claim.campaign) else {
             return Ok(Outcome::UnknownCampaign);
         };
+        state.used.mark(now);
         let (found, amount_minor) = match state.decide(claim, now) {
             Ok(Decision::Answer(outcome)) => return Ok(outcome),
             Ok(Decision::Grant {
@@ -184,6 +189,7 @@ impl Book {
         let Some(state) = self.campaigns.get(&claim.campaign) else {
             return Some(Outcome::UnknownCampaign);
         };
+        state.used.mark(now);
         if state.touched > committed {
             return None;
         }
@@ -195,9 +201,9 @@ impl Book {
 
     /// A campaign's numbers.
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
-        self.campaigns
-            .get(&campaign)
-            .map(|state| state.tally_at(now))
+        let state = self.campaigns.get(&campaign)?;
+        state.used.mark(now);
+        Some(state.tally_at(now))
     }
 
     /// The acknowledgement level that a campaign asks for.

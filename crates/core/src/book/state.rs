@@ -2,7 +2,10 @@
 
 mod evolve;
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use super::{
     Grace,
@@ -30,15 +33,15 @@ pub(super) enum Decision {
 pub(super) struct State {
     pub(super) campaign: Campaign,
     /// As recorded; [`State::phase_at`] adds what follows from the time.
-    phase: Phase,
-    remaining: u64,
-    granted: u64,
-    returned: u64,
-    claimed_minor: i64,
-    refunded_minor: i64,
+    pub(super) phase: Phase,
+    pub(super) remaining: u64,
+    pub(super) granted: u64,
+    pub(super) returned: u64,
+    pub(super) claimed_minor: i64,
+    pub(super) refunded_minor: i64,
     /// Amounts in the order of grants; empty for lazy packets and sales.
-    shares: Vec<i64>,
-    grants: Grants,
+    pub(super) shares: Vec<i64>,
+    pub(super) grants: Grants,
     payments: HashMap<u32, Vec<(u64, PaymentOutcome)>>,
     /// The oldest order that is held; past the last one when none is.
     first_held: u32,
@@ -46,6 +49,27 @@ pub(super) struct State {
     pub(super) touched: Seq,
     /// Where the campaign stands in the book's agenda.
     pub(super) due: Option<Timestamp>,
+    pub(super) used: Used,
+}
+
+/// When somebody last asked for a campaign, to the minute. Written only when the minute is another one, so that readers
+/// do not take the cache line from each other.
+#[derive(Debug, Default)]
+pub(super) struct Used(AtomicU32);
+
+const MINUTE_MS: i64 = 60_000;
+
+impl Used {
+    pub(super) fn mark(&self, now: Timestamp) {
+        let minute = u32::try_from(now.as_millis() / MINUTE_MS).unwrap_or(0);
+        if self.0.load(Ordering::Relaxed) < minute {
+            self.0.store(minute, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn at(&self) -> Timestamp {
+        Timestamp::from_millis(i64::from(self.0.load(Ordering::Relaxed)) * MINUTE_MS)
+    }
 }
 
 impl State {
@@ -65,6 +89,7 @@ impl State {
             first_held: 1,
             touched: 0,
             due: None,
+            used: Used::default(),
         }
     }
 
@@ -159,7 +184,7 @@ impl State {
         )
     }
 
-    fn keeps_units(&self, row: &Row) -> bool {
+    pub(super) fn keeps_units(&self, row: &Row) -> bool {
         self.campaign.kind() == CampaignKind::RedPacket || row.state.keeps_units()
     }
 

@@ -22,20 +22,12 @@ use super::{
 use crate::error::StoreError;
 
 /// What [`row_of`] reads.
-pub(super) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
+pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
      supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
      requirements, admission, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// Those that an engine has not taken up.
-    Drafts,
-    /// Those that the log knows, settled or not.
-    Opened,
-}
 
 /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
 /// from the sender into escrow. Returns whether it was not there before.
@@ -133,11 +125,26 @@ pub(crate) fn campaign(
     Ok(row.map(|row| row.record()).transpose()?)
 }
 
+/// Whether an engine that does not have a campaign may take it up: no entry of a log is about it, settled or refused.
+/// None where there is no such campaign.
+pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>, StoreError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT phase = 'draft' AND NOT EXISTS (SELECT 1 FROM set_aside s WHERE s.campaign = c.id) \
+         FROM campaigns c WHERE c.id = ?1",
+    )?;
+    let found = statement.query_row([id.to_string()], |row| row.get(0));
+    Ok(found.optional()?)
+}
+
 /// Campaigns that no engine has taken up, oldest first, with their shares.
 pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
-    let mut drafts = Vec::new();
-    each_setup(conn, Which::Drafts, |_, setup| drafts.push(setup))?;
-    Ok(drafts)
+    let mut statement = conn.prepare(&format!("{SELECT} WHERE phase = 'draft' ORDER BY ref"))?;
+    let rows = statement.query_map([], row_of)?;
+    rows.map(|row| {
+        let row = row?;
+        setup(conn, row.campaign_ref, row.record()?.campaign)
+    })
+    .collect()
 }
 
 /// Packets that are not closed and whose shares are all claimed.
@@ -156,36 +163,22 @@ pub(crate) fn claimed_packets(
 }
 
 /// The id of a campaign, as a column has it.
-pub(super) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
+pub(crate) fn campaign_id(text: &str) -> Result<CampaignId, StoreError> {
     let parsed = text.parse();
     parsed.map_err(|_| StoreError::damaged(format!("{text} is no campaign")))
 }
 
-/// Goes through campaigns with their shares, oldest first.
-pub(crate) fn each_setup(
+/// A campaign with its shares.
+pub(crate) fn setup(
     conn: &Connection,
-    which: Which,
-    mut each: impl FnMut(i64, Setup),
-) -> Result<(), StoreError> {
-    let condition = match which {
-        Which::Drafts => "phase = 'draft'",
-        // The phase is as settled: a campaign opened a moment ago may still read `draft`.
-        Which::Opened => {
-            "phase <> 'draft' OR ref IN (SELECT campaign FROM events WHERE kind = 0 AND seq > \
-                          coalesce((SELECT seq FROM settled WHERE partition = 0), 0))"
-        }
+    campaign_ref: i64,
+    campaign: Campaign,
+) -> Result<Setup, StoreError> {
+    let shares = match has_fixed_shares(&campaign) {
+        true => shares(conn, campaign_ref)?,
+        false => Vec::new(),
     };
-    let mut statement = conn.prepare(&format!("{SELECT} WHERE {condition} ORDER BY ref"))?;
-    for row in statement.query_map([], row_of)? {
-        let row = row?;
-        let campaign = row.record()?.campaign;
-        let shares = match has_fixed_shares(&campaign) {
-            true => shares(conn, row.campaign_ref)?,
-            false => Vec::new(),
-        };
-        each(row.campaign_ref, setup_of(campaign, shares)?);
-    }
-    Ok(())
+    Ok(setup_of(campaign, shares)?)
 }
 
 fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> {
@@ -195,7 +188,7 @@ fn shares(conn: &Connection, campaign_ref: i64) -> Result<Vec<i64>, StoreError> 
     Ok(shares.collect::<Result<_, _>>()?)
 }
 
-pub(super) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
+pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
     Ok(CampaignRow {
         campaign_ref: row.get("ref")?,
         id: row.get("id")?,

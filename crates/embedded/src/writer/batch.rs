@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::atomic::Ordering, time::Instant};
 use qiang_core::{
     book::{Book, Claim, Command, Refusal, Reply},
     campaign::AckLevel,
+    event::Seq,
     id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, EngineError, Probed},
@@ -14,7 +15,10 @@ use qiang_core::{
 use super::{PARTITION, Writer};
 use crate::{
     error::StoreError,
-    file, log,
+    file,
+    ledger::campaigns,
+    log,
+    recall::Errand,
     task::{JobContext, LedgerJob, Task, run_job},
 };
 
@@ -44,7 +48,7 @@ impl BatchAdmission {
                 self.holds_all |= self.holds_back;
                 self.holds_all
             }
-            Task::Look(..) | Task::Probe(_) | Task::Ledger(_) => false,
+            Task::Look(..) | Task::Probe(_) | Task::Ledger(_) | Task::Recalled(..) => false,
         };
         self.holds_back |= holds;
         holds
@@ -70,6 +74,17 @@ pub(super) enum Decided {
     Ledger(Box<dyn LedgerJob>),
 }
 
+/// What stands in a command's way.
+enum Missing {
+    Nothing,
+    /// The campaign has to be read first.
+    Campaign(CampaignId),
+    /// The command is answered without it.
+    Unopened(Result<Reply, Refusal>),
+    /// The file could not be asked.
+    Unknown(EngineError),
+}
+
 impl Writer {
     /// Decides everything in `inbox`, commits what follows from it, and answers. Both buffers are empty afterwards and
     /// are used again: a batch of a peak is so large that the allocator would get fresh pages for each.
@@ -77,6 +92,7 @@ impl Writer {
     /// Of a sale, no more claims are decided before the commit than it admits. The others are answered by the gate
     /// behind it, most of them that it is sold out; what the gate cannot answer is decided next.
     pub(super) fn batch(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+        self.receive_recalled(inbox);
         while !inbox.is_empty() {
             self.decide_and_answer(inbox, decided);
             std::mem::swap(inbox, &mut self.held_back);
@@ -84,12 +100,21 @@ impl Writer {
                 self.refuse_all(inbox);
             } else {
                 self.answer_from_gate(inbox);
+                self.send_for_absent(inbox);
             }
         }
     }
 
     fn decide_and_answer(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let now = self.clock.now();
+        let ticks = |task: &Task| matches!(task, Task::Command(Command::Tick { .. }, _));
+        if inbox.iter().any(ticks)
+            && let Err(error) = self.recall_due(now)
+        {
+            self.stop(&error);
+            self.refuse_all(inbox);
+            return;
+        }
         self.decide(now, inbox, decided);
         let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
         let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
@@ -121,30 +146,65 @@ impl Writer {
                 continue;
             }
             decided.push(match task {
-                Task::Command(Command::Open(setup), answer)
-                    if matches!(
-                        self.refs.of(&self.conn, setup.campaign.id),
-                        Err(StoreError::Damaged { .. })
-                    ) =>
-                {
-                    // Its entries would belong to no campaign of the ledger.
-                    Decided::Command(Err(Refusal::UnknownCampaign), answer)
-                }
                 Task::Claim(claim, answer) => {
-                    claims += 1;
                     let outcome = book.claim(now, &claim, &mut self.entries);
+                    if outcome == Ok(Outcome::UnknownCampaign) && !book.has(claim.campaign) {
+                        let id = claim.campaign;
+                        self.absent.found.push((id, Task::Claim(claim, answer)));
+                        continue;
+                    }
+                    claims += 1;
                     admission.decided(claim.campaign, &outcome);
                     Decided::Claim(outcome, answer)
                 }
-                Task::Command(command, answer) => {
-                    Decided::Command(book.apply(now, &command, &mut self.entries), answer)
-                }
+                Task::Command(command, answer) => match self.missing(&book, &command) {
+                    Missing::Nothing => {
+                        Decided::Command(book.apply(now, &command, &mut self.entries), answer)
+                    }
+                    Missing::Campaign(id) => {
+                        self.absent.found.push((id, Task::Command(command, answer)));
+                        continue;
+                    }
+                    Missing::Unopened(result) => Decided::Command(result, answer),
+                    Missing::Unknown(error) => {
+                        answer.send(Err(error));
+                        continue;
+                    }
+                },
                 Task::Look(claim, answer) => Decided::Look(claim, answer),
                 Task::Probe(answer) => Decided::Probe(answer),
                 Task::Ledger(job) => Decided::Ledger(job),
+                Task::Recalled(..) => continue, // taken out before
             });
         }
         self.shared.gate_answers.decided(claims);
+    }
+
+    /// What a command needs that the book does not have.
+    fn missing(&self, book: &Book, command: &Command) -> Missing {
+        let id = match command {
+            Command::Open(setup) => setup.campaign.id,
+            Command::Pay { order, .. } | Command::Cancel { order } | Command::Return { order } => {
+                order.campaign
+            }
+            Command::Act { campaign, .. }
+            | Command::SetStock { campaign, .. }
+            | Command::SetTerms { campaign, .. } => *campaign,
+            Command::Tick { .. } => return Missing::Nothing,
+        };
+        if book.has(id) {
+            return Missing::Nothing;
+        }
+        if !matches!(command, Command::Open(_)) {
+            return Missing::Campaign(id);
+        }
+        match campaigns::may_open(&self.conn, id) {
+            Ok(Some(true)) => Missing::Nothing,
+            Ok(Some(false)) => Missing::Unopened(Ok(Reply::Opened)), // it opened before, and is not here
+            // Its entries would belong to no campaign of the ledger.
+            Ok(None) => Missing::Unopened(Err(Refusal::UnknownCampaign)),
+            Err(error) => Missing::Unknown(EngineError::unavailable(error.chain())),
+        }
     }
 
     /// Answers those claims that were held back which the gate can answer, up to the first command, which comes in its
@@ -239,13 +299,20 @@ impl Writer {
                     }
                 }
                 Decided::Command(result, answer) => answer.send(result.map_err(EngineError::from)),
-                Decided::Look(claim, answer) => {
-                    let book = self.shared.book.read();
-                    answer.send(Ok(book.peek(self.clock.now(), &claim, head)));
-                }
+                Decided::Look(claim, answer) => self.look(claim, answer, head),
                 Decided::Probe(answer) => answer.send(Ok(Probed::Ready)),
                 Decided::Ledger(job) => job.answer(Ok(())),
             }
+        }
+    }
+
+    fn look(&self, claim: Claim, answer: Answer<Option<Outcome>>, head: Seq) {
+        let book = self.shared.book.read();
+        if book.has(claim.campaign) {
+            answer.send(Ok(book.peek(self.clock.now(), &claim, head)));
+        } else {
+            drop(book);
+            self.shared.send_for(Errand::Look(claim, answer));
         }
     }
 
@@ -263,14 +330,20 @@ impl Writer {
     /// Does what the time has made due: ends of windows, expired holds.
     pub(super) fn tick(&mut self) {
         let now = self.clock.now();
-        let book = &self.shared.book;
-        let due = book.read().next_due();
+        let due = self.shared.book.read().next_due();
         if due.is_none_or(|due| due > now) {
+            return;
+        }
+        if let Err(error) = self.recall_due(now) {
+            self.stop(&error);
             return;
         }
         let events_max = TICK_EVENTS_MAX;
         let command = Command::Tick { events_max };
-        let ticked = book.write().apply(now, &command, &mut self.entries);
+        let ticked = {
+            let mut book = self.shared.book.write();
+            book.apply(now, &command, &mut self.entries)
+        };
         debug_assert!(ticked.is_ok(), "a tick is never refused");
         if let Err(error) = self.commit(now, &mut []) {
             self.stop(&error);

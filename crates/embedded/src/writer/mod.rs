@@ -7,6 +7,7 @@
 //! Architecture invariant (fail-stop): when a commit fails, nothing is granted until the book has been rebuilt from
 //! the file and a commit has succeeded.
 
+mod absent;
 mod batch;
 mod repair;
 mod settling;
@@ -28,6 +29,7 @@ use qiang_core::{
 };
 use rusqlite::Connection;
 
+use self::absent::Absent;
 use crate::{
     PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace, queue::Taken,
     task::Task,
@@ -55,6 +57,8 @@ pub(crate) struct Writer {
     entries: Vec<Entry>,
     /// What a batch leaves for after its commit; empty between batches.
     held_back: Vec<Task>,
+    /// What is about campaigns that the book does not have.
+    absent: Absent,
     /// Grants whose campaign asks for the ledger's commit, in the order of the log.
     parked: VecDeque<(Seq, Answer<Claimed>, Outcome)>,
     last_ack: Option<(CampaignId, AckLevel)>,
@@ -71,8 +75,8 @@ impl Writer {
         path: &Path,
         shared: &Arc<Shared>,
         clock: &Arc<dyn Clock>,
-        conn: Connection,
-        refs: Refs,
+        (conn, refs): (Connection, Refs),
+        keep_idle: Duration,
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
         shared.positions.advance(PARTITION, settled);
@@ -87,6 +91,7 @@ impl Writer {
             pace: Pace::new(),
             entries: Vec::new(),
             held_back: Vec::new(),
+            absent: Absent::new(keep_idle),
             parked: VecDeque::new(),
             last_ack: None,
             repair_at: None,
@@ -188,5 +193,6 @@ impl Writer {
             self.checkpoint_in_the_quiet();
         }
         self.count_quarantine();
+        self.retire_idle();
     }
 }

@@ -29,6 +29,8 @@ impl Writer {
         for (_, answer, _) in self.parked.drain(..) {
             answer.send(Err(EngineError::uncertain(reason.clone())));
         }
+        // Nothing of this was decided.
+        self.absent.refuse_all(&EngineError::unavailable(reason));
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
 

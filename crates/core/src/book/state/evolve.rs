@@ -111,14 +111,24 @@ impl State {
     /// stepped past once.
     fn skip_from(&mut self, number: u32) {
         if number == self.first_held {
-            let left = |row: &Row| row.state != OrderState::Held;
-            while self.grants.get(self.first_held).is_some_and(left) {
-                self.first_held += 1;
-            }
+            self.skip_to_held();
         }
     }
 
-    fn note_payment(&mut self, number: u32, payment: &PaymentRef, outcome: PaymentOutcome) {
+    /// Moves `first_held` on to the next order that is held, or stays.
+    pub(in crate::book) fn skip_to_held(&mut self) {
+        let left = |row: &Row| row.state != OrderState::Held;
+        while self.grants.get(self.first_held).is_some_and(left) {
+            self.first_held += 1;
+        }
+    }
+
+    pub(in crate::book) fn note_payment(
+        &mut self,
+        number: u32,
+        payment: &PaymentRef,
+        outcome: PaymentOutcome,
+    ) {
         let fingerprint = self.grants.fingerprint(payment.as_str());
         self.payments
             .entry(number)

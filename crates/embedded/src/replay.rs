@@ -1,0 +1,103 @@
+//! What replaying a log takes: a campaign as it was before its first entry, and whether an entry fits what came before.
+
+use qiang_core::{
+    book::{Book, Setup},
+    campaign::{Rules, Sale, Terms},
+    event::{Entry, Event},
+    id::OrderId,
+    money::Money,
+};
+use rusqlite::Connection;
+
+use crate::{error::StoreError, ledger::campaigns, log};
+
+/// A campaign as it was before any entry of the log.
+pub(crate) fn setup_before(conn: &Connection, campaign_ref: i64) -> Result<Setup, StoreError> {
+    let sql = format!("{} WHERE ref = ?1", campaigns::SELECT);
+    let row = conn.query_row(&sql, [campaign_ref], campaigns::row_of)?;
+    let mut setup = campaigns::setup(conn, campaign_ref, row.record()?.campaign)?;
+    // The row has stock and terms as settled, and the replay changes them from the first entry on.
+    let units = log::settled_stock_change(conn, campaign_ref)?;
+    let first = log::first_terms(conn, campaign_ref)?;
+    if !take_back(&mut setup, units, first.as_ref()) {
+        let id = setup.campaign.id;
+        let reason = format!("the stock or the terms of {id} are not what its log makes of them");
+        return Err(StoreError::damaged(reason));
+    }
+    Ok(setup)
+}
+
+/// Takes changes of stock and terms back; tells whether that is possible.
+fn take_back(setup: &mut Setup, units: i64, first: Option<&Terms>) -> bool {
+    if units == 0 && first.is_none() {
+        return true;
+    }
+    let Some(now) = Terms::of(&setup.campaign) else {
+        return false;
+    };
+    let before = first.unwrap_or(&now);
+    let Rules::Sale(sale) = &mut setup.campaign.rules else {
+        return false;
+    };
+    let price = Money::new(before.unit_price_minor, sale.unit_price().currency);
+    let stock = u64::try_from(sale.stock() as i64 - units).ok();
+    let rules =
+        stock.and_then(|stock| Sale::new(stock, before.per_user_limit, price, sale.hold_ms()).ok());
+    setup.campaign.window = before.window;
+    rules
+        .map(|rules| *sale = rules.with_admission(sale.admission()))
+        .is_some()
+}
+
+/// What is wrong with an entry, as far as the entries before it tell: a book takes over only what it could have
+/// decided.
+pub(crate) fn contradiction(book: &Book, entry: &Entry) -> Option<&'static str> {
+    let Some(tally) = book.tally(entry.at, entry.campaign) else {
+        return Some("its campaign was never opened");
+    };
+    match &entry.event {
+        Event::Granted {
+            number, quantity, ..
+        } => {
+            if *number != tally.grants + 1 {
+                return Some("its number is not the next one");
+            }
+            (u64::from(*quantity) > tally.remaining).then_some("it grants more than was left")
+        }
+        Event::Closed {
+            returned,
+            refunded_minor,
+        } => {
+            let all = (*returned, *refunded_minor) == (tally.remaining, tally.remaining_minor);
+            (!all).then_some("what went back is not what was left")
+        }
+        Event::Paid { number, .. }
+        | Event::Cancelled { number }
+        | Event::Expired { number }
+        | Event::Reinstated { number, .. }
+        | Event::RefundDue { number, .. }
+        | Event::Returned { number } => {
+            let order = OrderId {
+                campaign: entry.campaign,
+                number: *number,
+            };
+            book.order(order)
+                .is_none()
+                .then_some("there is no such order")
+        }
+        Event::TransferredOut { .. }
+        | Event::TransferredIn { .. }
+        | Event::TransferReturned { .. } => Some("this engine spreads nothing"),
+        Event::StockChanged { units } => {
+            let taken = u64::try_from(-units).unwrap_or(0);
+            (taken > tally.remaining).then_some("it takes more than was left")
+        }
+        Event::TermsChanged { revision, .. } if *revision != entry.seq => {
+            Some("it is not the change that it says it is")
+        }
+        Event::TermsChanged { .. } => {
+            (tally.funded_minor > 0).then_some("a packet's terms do not change")
+        }
+        Event::Opened { .. } | Event::Paused | Event::Resumed | Event::Ended => None,
+    }
+}
