@@ -6,9 +6,9 @@ use axum::{Json, extract::State};
 use qiang_core::{
     book::{Command, OrderView, Reply},
     id::{OrderId, PaymentRef, UserId},
-    money::Currency,
+    money::{Currency, MONEY_MINOR_MAX},
     order::OrderState,
-    ports::{Action, ActionKind},
+    ports::{Action, ActionKind, LedgerError},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -146,6 +146,11 @@ impl App {
         currency: Currency,
     ) -> Result<Json<PaymentBody>, Problem> {
         let payment = paid.reference;
+        // The ledger cannot refuse what an engine has decided, so it is asked before.
+        let money = self.ports.ledger.money_in(currency).await?;
+        if money.saturating_add(paid.amount.amount) > MONEY_MINOR_MAX {
+            return Err(LedgerError::Overflow.into());
+        }
         self.bind_payment(&payment, order).await?;
         let mut detail = json!({
             "reference": payment.as_str(),

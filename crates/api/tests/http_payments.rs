@@ -15,7 +15,7 @@ use bytes::Bytes;
 use common::{Reply, Service, paid, send};
 use http_body_util::Full;
 use hyper::Request;
-use qiang_core::ports::Clock as _;
+use qiang_core::{money::MONEY_MINOR_MAX, ports::Clock as _};
 use qiang_node::config::Secret;
 use serde_json::{Value, json};
 
@@ -51,6 +51,41 @@ async fn a_payment_pays_one_order() {
     pay(0, "q").await.assert_problem(409, "payment-used");
     let seen = service.get(&orders[0], &operator).await.json();
     assert_eq!(seen["refunds_due"], json!(0));
+    service.stop().await;
+}
+
+/// Payments may not bring sums beyond what accounts can hold: the ledger could never settle them.
+#[tokio::test]
+async fn a_payment_beyond_what_accounts_hold_is_refused() {
+    let service = Service::start().await;
+    let operator = service.operator();
+    let orders = orders(&service, 1).await;
+    let path = format!("{}/payment", orders[0]);
+    let pay = async |reference: &str| service.post(&path, &operator, paid(reference, 500)).await;
+    assert_eq!(pay("first").await.text("outcome"), "paid");
+    // As if others had paid that much before.
+    let file = rusqlite::Connection::open(service.folder.path().join("qiang.db")).unwrap();
+    let owes = |minor: i64| {
+        let sql = "UPDATE accounts SET balance = ?1 WHERE purpose = 'outside' AND currency = 'CNY'";
+        file.execute(sql, [-minor]).unwrap()
+    };
+    let started = Instant::now();
+    while owes(MONEY_MINOR_MAX - 499) == 0 {
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "the payment is not settled"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let refused = pay("second").await;
+    refused.assert_problem(422, "invalid");
+    let detail = refused.text("detail");
+    assert!(detail.contains("cannot hold that much"), "{detail}");
+    let seen = service.get(&orders[0], &operator).await.json();
+    assert_eq!(seen["refunds_due"], json!(0), "nothing of it is there");
+    // With room for it, it is a second payment of the order, which is owed back.
+    owes(MONEY_MINOR_MAX - 500);
+    assert_eq!(pay("second").await.text("outcome"), "refund_due");
     service.stop().await;
 }
 

@@ -5,6 +5,9 @@ use std::{fmt, str::FromStr};
 /// The largest single amount that Qiang takes: a deposit, a packet's total. Ten trillion units
 /// of a currency with two digits; thousands of such amounts still fit in an account.
 pub const AMOUNT_MINOR_MAX: i64 = 1_000_000_000_000_000;
+/// The most that all accounts of a currency may have together when a deposit or a payment comes in: half of the range
+/// of 64 bits. The other half is for what is on its way to the ledger by then.
+pub const MONEY_MINOR_MAX: i64 = i64::MAX / 2;
 
 /// Not an ISO 4217 code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ macro_rules! impl_accounts {
             use async_trait::async_trait;
             use qiang_core::{
                 id::UserId,
-                money::Money,
+                money::{Currency, Money},
                 ports::{AccountStore, Action, ActionStore, Balance, LedgerError},
             };
             use uuid::Uuid;
@@ -37,6 +37,13 @@ macro_rules! impl_accounts {
                 async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
                     let user = user.clone();
                     query(self.readers(), move |conn| accounts::balances(conn, &user)).await
+                }
+
+                async fn money_in(&self, currency: Currency) -> Result<i64, LedgerError> {
+                    query(self.readers(), move |conn| {
+                        accounts::money_in(conn, currency)
+                    })
+                    .await
                 }
             }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use qiang_core::{
     id::UserId,
-    money::{AMOUNT_MINOR_MAX, Currency, Money},
+    money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     ports::{Action, Balance, LedgerError},
     rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Value},
     time::Timestamp,
@@ -137,9 +137,8 @@ pub(crate) async fn deposit<D: Dialect>(
     };
     let credit = add::<D>(conn, account(user.as_str(), Purpose::User), amount.minor).await?;
     let debit = add::<D>(conn, account(OUTSIDE, Purpose::Outside), -amount.minor).await?;
-    // Half of the range keeps room for what claims, refunds and payments will add. The outside owes what all users
-    // have together, so it would leave the range long before a user does.
-    let room = -(i64::MAX / 2)..=i64::MAX / 2;
+    // The outside owes what all users have together, so it would leave the range long before a user does.
+    let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     if !room.contains(&credit.1) || !room.contains(&debit.1) {
         return Err(LedgerError::Overflow.into());
     }
@@ -151,6 +150,24 @@ pub(crate) async fn deposit<D: Dialect>(
     let accounts = (debit.0, credit.0);
     let posting = PostingRow::direct(seq, "deposit", accounts, amount.minor, None, now);
     post::<D>(conn, &[posting]).await
+}
+
+/// What all accounts of a currency have together.
+pub(crate) async fn money_in<D: Dialect>(
+    conn: &mut D::Connection,
+    currency: Currency,
+) -> Result<i64, StoreError> {
+    let found = accounts_of::<D>(conn, std::iter::once(OUTSIDE)).await?;
+    let key = AccountKey {
+        owner: OUTSIDE,
+        purpose: Purpose::Outside,
+        currency,
+    };
+    let (owner, purpose, currency) = key.columns();
+    let own = found
+        .iter()
+        .find(|account| (&*account.1, &*account.2, &*account.3) == (owner, purpose, currency));
+    Ok(own.map_or(0, |account| -account.4))
 }
 
 /// Adds to an account, opening it if need be; returns its id, and its balance afterwards.

@@ -10,7 +10,7 @@ use qiang_core::{
     campaign::{Details, DetailsChange},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, UserId},
-    money::Money,
+    money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionStore, AudienceStore, Balance, CampaignQuery, CampaignRecord,
         CampaignStore, Clock, Discard, GrantRecord, LedgerError, QuarantineCount, QuarantineStore,
@@ -87,6 +87,13 @@ impl<D: Dialect> AccountStore for SqlLedger<D> {
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError> {
         self.run(Mode::Read, user.clone(), |conn, user| {
             Box::pin(accounts::balances::<D>(conn, user))
+        })
+        .await
+    }
+
+    async fn money_in(&self, currency: Currency) -> Result<i64, LedgerError> {
+        self.run(Mode::Read, currency, |conn, currency| {
+            Box::pin(accounts::money_in::<D>(conn, *currency))
         })
         .await
     }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
-    money::Money,
+    money::{Currency, Money},
     ports::{
         AccountStore, Action, ActionStore, Balance, DepositRecord, HistoryStore, KeyBinding,
         KeyStore, KeyUse, KeyedCampaign, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord,
@@ -28,6 +28,10 @@ impl AccountStore for FakeLedger {
     }
 
     async fn balances(&self, _: &UserId) -> Result<Vec<Balance>, LedgerError> {
+        Err(broken())
+    }
+
+    async fn money_in(&self, _: Currency) -> Result<i64, LedgerError> {
         Err(broken())
     }
 }

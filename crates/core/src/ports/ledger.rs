@@ -11,7 +11,7 @@ use crate::{
     campaign::{Campaign, CampaignKind, Details, DetailsChange, Phase, Tally},
     event::{Entry, PartitionId, Seq},
     id::{CampaignId, ProductId, UserId},
-    money::Money,
+    money::{Currency, Money},
     order::OrderState,
     time::Timestamp,
 };
@@ -249,6 +249,9 @@ pub trait AccountStore: Send + Sync + 'static {
 
     /// What a user has, one balance a currency.
     async fn balances(&self, user: &UserId) -> Result<Vec<Balance>, LedgerError>;
+
+    /// What all accounts of a currency have together, in minor units, as settled: the outside owes it.
+    async fn money_in(&self, currency: Currency) -> Result<i64, LedgerError>;
 }
 
 /// The record of actions. What the ledger itself changes is written with the change, in one transaction; what an engine

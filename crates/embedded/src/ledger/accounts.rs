@@ -2,7 +2,7 @@
 
 use qiang_core::{
     id::UserId,
-    money::{AMOUNT_MINOR_MAX, Money},
+    money::{AMOUNT_MINOR_MAX, Currency, MONEY_MINOR_MAX, Money},
     ports::{Action, Balance, LedgerError},
     rows::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     time::Timestamp,
@@ -75,6 +75,12 @@ pub(crate) fn balance(conn: &Connection, key: AccountKey<'_>) -> Result<i64, Sto
     Ok(balance.optional()?.unwrap_or(0))
 }
 
+/// What all accounts of a currency have together.
+pub(crate) fn money_in(conn: &Connection, currency: Currency) -> Result<i64, StoreError> {
+    let outside = AccountKey::new(OUTSIDE, Purpose::Outside, currency);
+    Ok(-balance(conn, outside)?)
+}
+
 /// Writes postings; the accounts' balances are moved by [`Accounts::add`].
 pub(crate) fn post(conn: &Connection, postings: &[PostingRow]) -> Result<(), StoreError> {
     let sql = "INSERT INTO postings (source, seq, kind, debit, credit, amount, campaign, number, at) \
@@ -109,9 +115,8 @@ pub(crate) fn deposit(
     let outside = AccountKey::new(OUTSIDE, Purpose::Outside, amount.currency);
     let own = AccountKey::new(user.as_str(), Purpose::User, amount.currency);
     let moves = [(outside, -amount.minor), (own, amount.minor)];
-    // Half of the range keeps room for what claims, refunds and payments will add. The outside owes
-    // what all users have together, so it would leave the range long before a user does.
-    let room = -(i64::MAX / 2)..=i64::MAX / 2;
+    // The outside owes what all users have together, so it would leave the range long before a user does.
+    let room = -MONEY_MINOR_MAX..=MONEY_MINOR_MAX;
     for (key, amount) in moves {
         let held = balance(conn, key)?;
         if !held

@@ -197,6 +197,9 @@ pub async fn a_deposit_counts_once<S: Subject>(case: &mut Scenario<S>) {
         assert_eq!(made, Err(LedgerError::AmountOutOfRange), "{minor}");
     }
     assert_eq!(case.balance("a").await, (85, 0));
+    assert_eq!(case.ledger().money_in(currency()).await, Ok(85));
+    let other = "USD".parse().unwrap();
+    assert_eq!(case.ledger().money_in(other).await, Ok(0));
     let gone = case.ledger().balances(&user("b")).await;
     assert_eq!(gone, Ok(Vec::new()));
     case.deposited("a", 70);
