@@ -292,3 +292,22 @@ async fn requests_on_one_connection_may_be_pipelined() {
     );
     service.stop().await;
 }
+
+/// Who is still sending when its head is refused can read why.
+#[tokio::test]
+async fn a_refusal_reaches_who_is_still_sending() {
+    let service = Service::start().await;
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let mut head = b"GET /healthz HTTP/1.1\r\nhost: test\r\nx-long: ".to_vec();
+    head.resize(48 * 1_024, b'x');
+    stream.write_all(&head).await.unwrap();
+    for _ in 0..2 {
+        tokio::time::sleep(Duration::from_millis(200)).await; // by now it is refused
+        stream.write_all(&[b'x'; 8 * 1_024]).await.unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert!(answer.contains("/problems/head-too-large"), "{answer}");
+    service.stop().await;
+}

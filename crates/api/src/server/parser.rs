@@ -5,10 +5,14 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use axum::http::HeaderMap;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::Sleep,
+};
 
 use crate::{
     problem::{Problem, ProblemKind},
@@ -24,13 +28,23 @@ pub(super) struct Explained<S> {
     stream: S,
     /// What is written instead, as far as it is not written yet.
     instead: Option<Vec<u8>>,
+    /// Since a head was refused: what is read behind it is thrown away for so long before the connection closes.
+    lingers: Option<Pin<Box<Sleep>>>,
+    thrown_away: usize,
 }
+
+/// For how long, and how much, is read behind a refused head. A connection that closes with something unread in it
+/// resets the other side, which may lose the answer.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 1 << 20;
 
 impl<S> Explained<S> {
     pub(super) fn new(stream: S) -> Self {
         Self {
             stream,
             instead: None,
+            lingers: None,
+            thrown_away: 0,
         }
     }
 }
@@ -67,7 +81,7 @@ fn explained(answer: &[u8]) -> Option<Vec<u8>> {
     Some(whole)
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -76,6 +90,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
         let this = &mut *self;
         if this.instead.is_none() {
             this.instead = explained(bytes);
+            if this.instead.is_some() {
+                this.lingers = Some(Box::pin(tokio::time::sleep(LINGER_MAX)));
+            }
         }
         let Some(instead) = &mut this.instead else {
             return Pin::new(&mut this.stream).poll_write(context, bytes);
@@ -111,7 +128,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        let this = &mut *self;
+        let Some(until) = &mut this.lingers else {
+            return Poll::Ready(Ok(()));
+        };
+        let mut bytes = [0; 4_096];
+        while this.thrown_away < LINGER_BYTES_MAX && until.as_mut().poll(context).is_pending() {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = ready!(Pin::new(&mut this.stream).poll_read(context, &mut buffer));
+            let count = buffer.filled().len();
+            if read.is_err() || count == 0 {
+                break;
+            }
+            this.thrown_away += count;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
