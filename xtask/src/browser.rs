@@ -16,7 +16,7 @@ const SCRIPTS: &str = "crates/pages/assets";
 /// Where the README's pictures are.
 const PICTURES: &str = "docs/pictures";
 /// Those that it shows, of all that the tests take.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 11] = [
     "send",
     "packet-opened",
     "packet-over",
@@ -25,6 +25,9 @@ const SHOWN: [&str; 8] = [
     "desk",
     "desk-sale",
     "desk-campaign",
+    "desk-live",
+    "desk-lookup",
+    "desk-operation",
 ];
 
 /// Builds the program and tries its pages.

@@ -26,6 +26,7 @@ use crate::{
     config::Config,
     fingerprint::first_form,
     gauges::Gauges,
+    last_minutes::LastMinutes,
     limits::Limits,
     metrics::{Metrics, OrderCheckMetrics},
     order_check::OrderCheck,
@@ -103,6 +104,7 @@ pub(crate) struct App {
     /// Streams of campaigns and of figures.
     pub(crate) watching: Watching,
     pub(crate) watched: Watched,
+    pub(crate) last_minutes: LastMinutes,
     pub(crate) audits: Arc<Audits>,
 }
 
@@ -123,6 +125,7 @@ impl App {
             streams: Arc::new(Semaphore::new(config.waiting.streams_max)),
             watching: Watching::new(config.server.watchers_max),
             watched: Watched::default(),
+            last_minutes: LastMinutes::default(),
             audits: Arc::default(),
             metrics,
             challenge: ports
@@ -134,8 +137,11 @@ impl App {
         })
     }
 
-    /// What has to be done from time to time: metrics are folded, changed files are read.
+    /// What has to be done once a second: figures are taken, metrics are folded, changed files are read.
     pub(crate) fn upkeep(&self) {
+        let (ports, now) = (&self.ports, self.ports.clock.now());
+        self.last_minutes
+            .take(&self.metrics, &*ports.gauges, &ports.waiting, now);
         self.metrics.show_token_files(self.verifier.refresh());
         self.metrics.upkeep();
     }

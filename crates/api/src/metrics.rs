@@ -1,5 +1,6 @@
 //! What the API counts and measures, for Prometheus. Handles are made once: a claim looks nothing up.
 
+mod claims;
 mod gate;
 mod limits;
 mod order_check;
@@ -23,11 +24,14 @@ use qiang_core::{
 };
 use utoipa::openapi::OpenApi;
 
+pub(crate) use self::claims::ClaimCounts;
 pub(crate) use self::order_check::{OrderCheckMetrics, OrderCheckOutcome};
 pub use self::process::Build;
 #[cfg(feature = "traces")]
 pub(crate) use self::traces::SpanMetrics;
-use self::{gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics};
+use self::{
+    claims::ClaimMetrics, gate::GateMetrics, process::ProcessMetrics, transport::TransportMetrics,
+};
 use crate::gauges::Gauges;
 
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
@@ -35,8 +39,6 @@ const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, N
 const LATENCY_BUCKETS: [f64; 14] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
-/// Ends of claims that are no outcome, beside [`Outcome::NAMES`].
-const UNDECIDED: [&str; 4] = ["throttled", "failed", "unmet", "waiting"];
 /// A gauge or counter that is looked up by its labels: its name, and what it says.
 type Labelled = (&'static str, &'static str);
 
@@ -115,8 +117,7 @@ pub(crate) struct Metrics {
     handle: PrometheusHandle,
     transport: OnceLock<TransportMetrics>,
     routes: Vec<Template>,
-    outcomes: Vec<Counter>,
-    undecided: Vec<Counter>,
+    claims: ClaimMetrics,
     gate: Option<GateMetrics>,
     responses: Vec<Counter>,
     auth_failures: Vec<Counter>,
@@ -149,7 +150,6 @@ impl Metrics {
             describe_gauge(&recorder, name, text);
             recorder.register_gauge(&Key::from_name(name), &METADATA)
         };
-        let text = "Claims by what they ended in";
         let routes = templates(&recorder, document);
         // A process that takes no claims counts none.
         let takes_claims = document
@@ -157,14 +157,12 @@ impl Metrics {
             .paths
             .keys()
             .any(|path| is_claim(&Method::POST, path));
-        let claims = |ends: &[&'static str]| match takes_claims {
-            true => counters(&recorder, "qiang_claims_total", text, "outcome", ends),
-            false => Vec::new(),
-        };
         Self {
             routes,
-            outcomes: claims(&Outcome::NAMES),
-            undecided: claims(&UNDECIDED),
+            claims: match takes_claims {
+                true => ClaimMetrics::new(&recorder),
+                false => ClaimMetrics::default(),
+            },
             gate: takes_claims.then(|| GateMetrics::new(&recorder)),
             auth_failures: match takes_claims {
                 true => limits::auth_failures(&recorder),
@@ -220,7 +218,11 @@ impl Metrics {
     }
 
     pub(crate) fn answered(&self, route: Route, status: StatusCode, took: Duration) {
-        self.routes[route.0].latency.record(took.as_secs_f64());
+        let template = &self.routes[route.0];
+        template.latency.record(took.as_secs_f64());
+        if template.claim {
+            self.claims.took(took);
+        }
         let class = usize::from(status.as_u16() / 100).wrapping_sub(1);
         if let Some(counter) = self.responses.get(class) {
             counter.increment(1);
@@ -228,7 +230,7 @@ impl Metrics {
     }
 
     pub(crate) fn claimed(&self, outcome: &Outcome) {
-        self.outcomes[outcome.precedence()].increment(1);
+        self.claims.claimed(outcome);
     }
 
     /// A claim was answered by the gate before it was submitted.
@@ -240,24 +242,34 @@ impl Metrics {
     }
 
     pub(crate) fn throttled(&self) {
-        self.undecided[0].increment(1);
+        self.claims.undecided(0);
     }
 
     pub(crate) fn failed(&self) {
-        self.undecided[1].increment(1);
+        self.claims.undecided(1);
     }
 
     /// A claim without what its campaign asks for.
     pub(crate) fn unmet(&self) {
-        self.undecided[2].increment(1);
+        self.claims.undecided(2);
     }
 
     /// A claim waits in line.
     pub(crate) fn entered(&self) {
-        self.undecided[3].increment(1);
+        self.claims.undecided(3);
+    }
+
+    /// What was counted up to now.
+    pub(crate) fn claim_counts(&self, gauges: &dyn Gauges) -> ClaimCounts {
+        let by_gate = self.gate.as_ref();
+        ClaimCounts {
+            by_gate: by_gate.map_or(0, |gate| gate.count(&gauges.gate_answers())),
+            ..self.claims.counts()
+        }
     }
 
     pub(crate) fn render(&self, gauges: &dyn Gauges) -> String {
+        self.claims.show();
         let (entries, settled) = gauges.positions();
         self.queue_length.set(gauges.queued() as f64);
         let in_memory = gauges.campaigns_in_memory().unwrap_or(0);

@@ -22,7 +22,7 @@ use crate::{
     config::UsageError,
     cors,
     document::complete,
-    events,
+    events, figures,
     health::{self, Operation},
     histories, invitation, lists, orders, pages, partitions, payments, payouts, places,
     problem::{Problem, ProblemKind},
@@ -125,6 +125,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(quarantine::redrive))
         .routes(routes!(audits::list, audits::start))
         .routes(routes!(audits::get))
+        .routes(routes!(figures::read))
         .merge(common_routes(served))
 }
 

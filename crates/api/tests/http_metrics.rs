@@ -7,7 +7,11 @@
 
 mod common;
 
-use common::{Service, call};
+use std::time::Duration;
+
+use common::{Service, call, read_to_end};
+use serde_json::Value;
+use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 #[tokio::test]
 async fn the_process_says_what_it_is_and_what_it_uses() {
@@ -34,4 +38,71 @@ async fn the_process_says_what_it_is_and_what_it_uses() {
     );
     assert!(metrics.contains(&build), "{build}");
     service.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_node_does_is_told_second_by_second() {
+    let service = Service::start().await;
+    let id = service.sale(1, |_| ()).await;
+    let support = service.token("support", "read:any");
+    let begun = call(
+        service.addr,
+        "GET",
+        "/v1/figures",
+        Some(&support),
+        &[],
+        None,
+    );
+    let begun = begun.await.json()["figures"].as_array().unwrap().len();
+    let orders = format!("/v1/sales/{id}/orders");
+    for (user, status) in [("ann", 201), ("bob", 409)] {
+        let answer = service.act(&orders, &service.token(user, "claim")).await;
+        assert_eq!(answer.status, status);
+    }
+    let figures = async || {
+        let answer = service.get("/v1/figures", &support).await.json();
+        answer["figures"].as_array().unwrap().clone()
+    };
+    let sum = |figures: &[Value], end: &str| {
+        let rates = figures.iter().map(|it| it["outcomes_per_s"][end].as_f64());
+        rates.flatten().sum::<f64>()
+    };
+    let told = loop {
+        let told = figures().await;
+        if sum(&told, "sold_out") > 0.0 && told.len() > begun + 1 {
+            break told;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(sum(&told, "granted") > 0.0, "{told:?}");
+    let busy = told.iter().find(|it| it["claims_per_s"] != 0.0).unwrap();
+    assert!(busy["latency_ms"]["p99"].as_f64().unwrap() > 0.0, "{busy}");
+    let numbers: Vec<_> = told
+        .iter()
+        .map(|it| it["number"].as_u64().unwrap())
+        .collect();
+    assert!(numbers.is_sorted_by(|a, b| *b == a + 1), "{numbers:?}");
+    // Who has some is told the others, and a stream goes on with those that follow.
+    let last = numbers[numbers.len() - 1];
+    let path = format!("/v1/figures?after={}", last - 1);
+    let rest = service.get(&path, &support).await.json();
+    assert_eq!(rest["figures"][0]["number"], last);
+    let mut stream = TcpStream::connect(service.addr).await.unwrap();
+    let request = format!(
+        "GET /v1/figures HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer {support}\r\n\
+         Accept: text/event-stream\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    while figures().await.len() < told.len() + 3 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    service.stop().await;
+    let (text, closed) = read_to_end(&mut stream, Duration::from_secs(10)).await;
+    assert!(closed && text.contains("text/event-stream"), "{text}");
+    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    let ids: Vec<u64> = ids.map(|id| id.parse().unwrap()).collect();
+    assert!(
+        ids.len() >= 2 && ids[0] > last && ids.is_sorted(),
+        "{ids:?}"
+    );
 }

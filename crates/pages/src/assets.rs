@@ -17,9 +17,15 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 15] = [
+const FILES: [(&str, &str, &str); 17] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
+    ("plot.js", SCRIPT, include_str!("../assets/plot.js")),
+    (
+        "desk-live.js",
+        SCRIPT,
+        include_str!("../assets/desk-live.js"),
+    ),
     (
         "desk-orders.js",
         SCRIPT,

@@ -53,6 +53,15 @@ struct Operation<'a> {
 }
 
 #[derive(Template)]
+#[template(path = "desk_live.html")]
+struct Live<'a> {
+    frame: &'a Frame,
+    desk: &'a Texts,
+    /// What forbids it.
+    lacks: Option<String>,
+}
+
+#[derive(Template)]
 #[template(path = "desk_campaign.html")]
 struct Campaign<'a> {
     frame: &'a Frame,
@@ -197,6 +206,22 @@ pub(crate) async fn lookup(
     let page = Lookup {
         frame: &frame,
         desk,
+    };
+    Ok(frame.answer(&page, StatusCode::OK))
+}
+
+pub(crate) async fn live(
+    State(pages): State<Pages>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
+    let session = pages.operator(&asked, &headers, "/admin/live").await?;
+    let (frame, desk) = frame(&asked, &headers, &session, json!({}));
+    let scope = "read:any";
+    let page = Live {
+        frame: &frame,
+        desk,
+        lacks: (!may(&session, scope)).then(|| desk.not_you.replace("{scope}", scope)),
     };
     Ok(frame.answer(&page, StatusCode::OK))
 }

@@ -139,6 +139,35 @@ texts! {
     did_resume: "resumed it", "恢复";
     did_close: "closed it", "关闭";
     did_archive: "archived it", "归档";
+    live_title: "As it happens", "实时数据";
+    live_help: "Charts show the last five minutes, a sample a second.", "图表显示最近五分钟，每秒一个采样。";
+    live_lost: "The node does not answer; what it said before stays.", "节点无响应，保留此前的数据。";
+    hold_charts: "Hold the charts", "暂停图表";
+    ends_title: "Claims a second, by what they end in", "每秒请求数（按结果）";
+    ends_words: "{rate} claims in this second, {most} at most: {ends}.", "这一秒 {rate} 次请求，最高 {most}：{ends}。";
+    end_granted: "granted", "已发放";
+    end_already_granted: "granted before", "此前已发放";
+    end_sold_out: "sold out", "已售罄";
+    end_limit_reached: "limit reached", "已达上限";
+    end_paused: "paused", "已暂停";
+    end_not_started: "not started", "未开始";
+    end_ended: "ended", "已结束";
+    end_unknown_campaign: "unknown campaign", "未知活动";
+    end_throttled: "too often", "过于频繁";
+    end_failed: "failed", "失败";
+    end_unmet: "something missing", "条件未满足";
+    end_waiting: "waits in line", "排队中";
+    latency_title: "How long claims take", "请求耗时";
+    latency_words:
+        "Half within {p50} ms (green), nine tenths within {p90} ms (dashes), 99 of 100 within {p99} ms (dots); \
+            {most} ms at most.",
+        "一半在 {p50} ms 内（绿线），九成在 {p90} ms 内（虚线），99% 在 {p99} ms 内（点线）；最高 {most} ms。";
+    admitted_title: "Claims that reach a decision", "进入裁决的请求";
+    admitted_words: "{share} of the claims reached whoever decides; {queue} wait there, {places} in line.",
+        "{share} 的请求进入裁决；{queue} 个等待处理，{places} 个排队。";
+    admitted: "Admitted", "进入裁决";
+    claims_s: "Claims/s", "请求/秒";
+    last_seconds: "The last 30 seconds in numbers", "最近 30 秒的数据";
     operation: "Operation", "运维";
     of_this_node: "Figures are of the node that serves this page.", "数据来自提供此页面的节点。";
     settlement_lag: "Waits for the ledger", "待入账";

@@ -69,6 +69,7 @@ pub fn router(api: Router, options: Options) -> Router {
         .route("/packets", get(views::packets))
         .route("/admin", get(desk::campaigns))
         .route("/admin/lookup", get(desk::lookup))
+        .route("/admin/live", get(desk::live))
         .route("/admin/operation", get(desk::operation))
         .route("/admin/sales/new", get(desk::new_sale))
         .route("/admin/sales/{id}", get(desk::sale))

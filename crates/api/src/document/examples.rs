@@ -51,7 +51,12 @@ fn of_any(property: &str) -> Option<Value> {
         "supply" | "stock" | "shares" => json!(10),
         "granted" | "number" => json!(3),
         "remaining" => json!(7),
-        "returned" | "refunds_due" | "queue_length" | "settlement_lag" => json!(0),
+        "returned"
+        | "refunds_due"
+        | "queue_length"
+        | "settlement_lag"
+        | "settlement_lag_entries"
+        | "waiting_places" => json!(0),
         "hold_seconds" => json!(900),
         "amount" => json!(10_000),
         "ends_at" => json!("2026-11-22T12:00:00.000Z"),
@@ -92,6 +97,7 @@ fn of_named(name: &str, schema: &Value, schemas: &Map<String, Value>) -> Value {
             _ => "text",
         }),
         Some("integer") => json!(schema["minimum"].as_i64().unwrap_or(1).max(1)),
+        Some("number") => json!(0.5),
         Some("boolean") => json!(true),
         Some("array") => json!([of_schema(&schema["items"], schemas)]),
         _ => Value::Object(of_properties(name, schema, schemas)),

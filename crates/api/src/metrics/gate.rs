@@ -47,6 +47,12 @@ impl GateMetrics {
         self.peeked[outcome.precedence()].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// How many claims were answered here, and behind the engine's port.
+    pub(crate) fn count(&self, engine: &GateAnswers) -> u64 {
+        let peeked = self.peeked.iter().map(|it| it.load(Ordering::Relaxed));
+        engine.not_admitted + peeked.chain(engine.outcomes).sum::<u64>()
+    }
+
     /// Sets the counters to what the gate has answered here, and behind the engine's port.
     pub(crate) fn show(&self, engine: &GateAnswers) {
         let peeked = self

@@ -285,6 +285,7 @@ fn print_pages(local: &LocalService, packet: &CampaignId, sale: &CampaignId) {
     eprintln!("In a browser, as anybody you like:");
     eprintln!("  red packet     {base}/p/{packet}");
     eprintln!("  sale           {base}/s/{sale}");
+    eprintln!("  charts         {base}/admin/live, signed in as an operator");
 }
 
 /// Lets whoever sits at a terminal open a page first.

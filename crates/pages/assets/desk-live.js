@@ -1,0 +1,122 @@
+// @ts-check
+// What a node does, as it happens, at the operators' desk.
+
+import { areas, lines, WIDE } from "./plot.js";
+import { element, facts, say, show } from "./qiang.js";
+
+/** @typedef {{ number: number, at: string, claims_per_s: number, outcomes_per_s: Record<string, number>,
+ *   latency_ms?: { p50: number, p90: number, p99: number }, admitted_share?: number,
+ *   settlement_lag_entries: number, queue_length: number, waiting_places: number }} Figure */
+
+/** What claims end in, from the bottom of the chart, and its color there. */
+const ENDS = {
+  granted: "#2e8b57", already_granted: "#7fb08f", sold_out: "#c8102e", limit_reached: "#e08a00", paused: "#7a6ff0",
+  not_started: "#4a90d9", ended: "#8a6d5f", unknown_campaign: "#a08cc0", throttled: "#c9a400", failed: "#ff2d95",
+  unmet: "#b0603c", waiting: "#3fa7a0",
+};
+const NAMES = /** @type {(keyof typeof ENDS)[]} */ (Object.keys(ENDS));
+/** Seconds that the table has. */
+const ROWS = 30;
+/** Where motion is unwelcome, the charts are drawn this often. */
+const SELDOM_MS = 5_000;
+
+/** @type {Figure[]} */
+let figures = [];
+const drawEnds = areas(element("ends"), NAMES.map((name) => ({ color: ENDS[name] })));
+const drawLatency = lines(element("latency"), [{ color: "#2e8b57" }, { color: "#e08a00", dashes: "6 3" },
+  { color: "#c8102e", dashes: "2 2" }]);
+const drawLag = areas(element("lag"), [{ color: "#c8102e" }]);
+const drawAdmitted = lines(element("admitted"), [{ color: "#4a90d9" }]);
+const isCalm = matchMedia("(prefers-reduced-motion: reduce)");
+let drawnAt = -Infinity;
+let isHeld = false;
+
+/** @param {number | undefined} value @param {number} [digits] */
+const count = (value, digits = 0) => value === undefined ? "–"
+  : value.toLocaleString(facts.language, { maximumFractionDigits: digits });
+/** @param {number | undefined} share */
+const percent = (share) => share === undefined ? "–" : `${count(share * 100, 1)} %`;
+/** Below ten the tenths count. @param {number} rate */
+const rated = (rate) => count(rate, rate < 10 ? 1 : 0);
+
+function draw() {
+  const last = figures.at(-1);
+  if (!last) return;
+  drawnAt = performance.now();
+  const most = drawEnds(figures.map(({ outcomes_per_s }) => NAMES.map((name) => outcomes_per_s[name] ?? 0)));
+  const ends = NAMES.filter((name) => last.outcomes_per_s[name])
+    .map((name) => `${say(`end_${name}`)} ${rated(last.outcomes_per_s[name])}`);
+  show(element("ends-words"), say("ends_words", { rate: rated(last.claims_per_s), most: rated(most),
+    ends: ends.join(", ") || say("nothing") }));
+  const worst = drawLatency(figures.map(({ latency_ms }) => [latency_ms?.p50, latency_ms?.p90, latency_ms?.p99]));
+  const { p50, p90, p99 } = last.latency_ms ?? {};
+  show(element("latency-words"), say("latency_words", { p50: count(p50, 2), p90: count(p90, 2), p99: count(p99, 2),
+    most: count(worst, 2) }));
+  const deepest = drawLag(figures.map(({ settlement_lag_entries }) => [settlement_lag_entries]));
+  show(element("lag-words"), say("lag_chart", { lag: count(last.settlement_lag_entries), peak: count(deepest) }));
+  drawAdmitted(figures.map(({ admitted_share }) => [admitted_share]), 1);
+  show(element("admitted-words"), say("admitted_words", { share: percent(last.admitted_share),
+    queue: count(last.queue_length), places: count(last.waiting_places) }));
+  if (/** @type {HTMLDetailsElement} */ (element("numbers")).open) fillTable();
+}
+
+function fillTable() {
+  const body = element("numbers").querySelector("tbody");
+  body?.replaceChildren(...figures.slice(-ROWS).reverse().map((it) => {
+    const row = document.createElement("tr");
+    row.append(...[new Date(it.at).toLocaleTimeString(facts.language), rated(it.claims_per_s),
+      rated(it.outcomes_per_s.granted ?? 0), count(it.latency_ms?.p50, 2), count(it.latency_ms?.p99, 2),
+      percent(it.admitted_share), count(it.settlement_lag_entries)].map((text) => {
+      const cell = document.createElement("td");
+      show(cell, text);
+      return cell;
+    }));
+    return row;
+  }));
+}
+
+/** @param {Figure[]} more */
+function take(more) {
+  // A node that was started again counts from the beginning.
+  if (more[0] && more[0].number <= (figures.at(-1)?.number ?? 0)) figures = [];
+  figures = [...figures, ...more].slice(-WIDE);
+  const isSoon = isCalm.matches && performance.now() - drawnAt < SELDOM_MS;
+  if (!isHeld && !isSoon) draw();
+}
+
+function begin() {
+  const events = new EventSource("/v1/figures");
+  events.addEventListener("figures", (event) => {
+    show(element("outcome"), "");
+    take(JSON.parse(event.data).figures);
+  });
+  events.addEventListener("error", () => {
+    show(element("outcome"), say("live_lost"));
+    // Browsers connect again by themselves, unless they were refused.
+    if (events.readyState === EventSource.CLOSED) setTimeout(begin, 2_000 + 3_000 * Math.random());
+  });
+}
+
+const hold = element("hold");
+hold.addEventListener("click", () => {
+  isHeld = !isHeld;
+  hold.setAttribute("aria-pressed", String(isHeld));
+  if (!isHeld) draw();
+});
+element("numbers").addEventListener("toggle", fillTable);
+const legend = NAMES.map((name) => {
+  const item = document.createElement("li");
+  const mark = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const square = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [key, value] of Object.entries({ width: "12", height: "12", fill: ENDS[name] })) {
+    square.setAttribute(key, value);
+  }
+  mark.setAttribute("width", "12");
+  mark.setAttribute("height", "12");
+  mark.setAttribute("aria-hidden", "true");
+  mark.append(square);
+  item.append(mark, ` ${say(`end_${name}`)}`);
+  return item;
+});
+element("legend").replaceChildren(...legend);
+begin();
