@@ -9,9 +9,9 @@ import { ask, element, facts, freshKey, say, show, sleep } from "./qiang.js";
 /** @typedef {{ partition: number, status: string, reason?: string, settlement_lag?: number, settlement_stuck?: string,
  *   refused: number, waiting: number,
  *   reconciliation?: { differences: Record<string, number>, ran_at?: string } }} Partition */
-/** @typedef {{ node: string, seen_at: string, term: number, observed: number }} Node */
+/** @typedef {{ node: string, seen_at: string, term: number, observed: number }} SeenNode */
 /** @typedef {{ epoch: string, at: string, lost: number, unnamed: number, reason: string }} Repair */
-/** @typedef {Partition & { nodes: Node[], repairs: Repair[],
+/** @typedef {Partition & { nodes: SeenNode[], repairs: Repair[],
  *   withheld: { units: number, campaign: string, released_at?: string }[] }} Detail */
 /** @typedef {{ entry: string, campaign: string, event: string, at: string, reason: string,
  *   waits_for?: number }} Entry */

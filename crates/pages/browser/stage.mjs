@@ -13,7 +13,7 @@ import { chromium } from "playwright-core";
 export const PROGRAM = process.env.QIANG ?? "target/debug/qiang";
 const PICTURES = process.env.SCREENSHOTS ?? "target/screenshots";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+export const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** A service for development, on a free port. */
 export class Service {
@@ -75,8 +75,9 @@ export class Service {
   }
 }
 
-export const launch = () =>
-  chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-background-networking"] });
+export const ARGUMENTS = ["--no-sandbox", "--disable-background-networking"];
+
+export const launch = () => chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
 
 /**
  * Somebody with a browser of their own, who is signed in.
