@@ -1,0 +1,160 @@
+//! An engine on a disk that is watched, and what it has answered.
+
+use std::{path::Path, sync::Arc};
+
+use qiang_core::{
+    book::{CampaignAction, Claim, Command, Reply, Setup},
+    event::PartitionId,
+    ports::{AccountStore as _, CampaignStore as _, Engine as _, SettlementStore as _},
+};
+use qiang_embedded::Embedded;
+use qiang_powerloss::{Disk, Journal};
+use qiang_testkit::{
+    ManualClock,
+    campaign::{OPENS, currency, user},
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::{
+    answers::{Fact, What},
+    system_calls::{Watch, watch},
+};
+
+pub(crate) const FILE: &str = "qiang.db";
+
+/// A folder whose disk is fast, if there is one: what is durable is said by the record.
+pub(crate) fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() {
+        TempDir::new_in(memory)
+    } else {
+        TempDir::new()
+    };
+    made.unwrap()
+}
+
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().build().unwrap().block_on(future)
+}
+
+pub(crate) fn open(path: &Path) -> Result<Embedded, qiang_embedded::StoreError> {
+    Embedded::open(path, ManualClock::new(OPENS))
+}
+
+pub(crate) struct Life {
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) facts: Vec<Fact>,
+    embedded: Option<Embedded>,
+    _watch: Watch,
+    folder: TempDir,
+}
+
+impl Life {
+    /// In a folder that a record says what is in.
+    pub(crate) fn new(folder: TempDir, journal: Journal) -> Self {
+        let disk = Disk::new(folder.path(), journal);
+        Self {
+            _watch: watch(&disk),
+            disk,
+            facts: Vec::new(),
+            embedded: None,
+            folder,
+        }
+    }
+
+    pub(crate) fn journal(&self) -> Journal {
+        self.disk.journal().clone()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn open(&mut self) {
+        self.embedded = Some(open(&self.path(FILE)).unwrap());
+    }
+
+    pub(crate) fn embedded(&self) -> &Embedded {
+        self.embedded.as_ref().expect("it is open")
+    }
+
+    pub(crate) fn close(&mut self) {
+        let embedded = self.embedded.take().expect("it is open");
+        embedded.close();
+    }
+
+    /// It has answered this.
+    pub(crate) fn answered(&mut self, what: What) {
+        self.facts.push(Fact {
+            at: self.disk.operations(),
+            file: FILE,
+            what,
+        });
+    }
+
+    pub(crate) fn deposit(&mut self, n: u128, minor: i64) {
+        let (id, funds) = (
+            Uuid::from_u128(n << 80),
+            qiang_core::money::Money::new(minor, currency()),
+        );
+        block_on(self.embedded().deposit(id, &user("owner"), funds)).unwrap();
+        self.answered(What::Deposit(id));
+    }
+
+    pub(crate) fn create(&mut self, setup: &Setup) {
+        block_on(self.embedded().create(setup)).unwrap();
+        self.answered(What::Created(setup.campaign.id));
+        let command = Command::Open(Box::new(setup.clone()));
+        block_on(self.embedded().submit(command)).unwrap();
+        self.answered(What::Opened(setup.campaign.id));
+    }
+
+    /// Claims that come at once.
+    pub(crate) fn claim(&mut self, claims: Vec<Claim>) {
+        let tickets: Vec<_> = claims
+            .iter()
+            .map(|claim| self.embedded().claim(claim.clone()))
+            .collect();
+        for (claim, ticket) in claims.into_iter().zip(tickets) {
+            let outcome = block_on(ticket).unwrap().outcome;
+            if let Some(grant) = outcome.grant() {
+                self.answered(What::Granted(claim, *grant));
+            }
+        }
+    }
+
+    pub(crate) fn order(&mut self, command: Command) {
+        let view = match block_on(self.embedded().submit(command)).unwrap() {
+            Reply::Payment(_, view) | Reply::Cancelled(view) | Reply::Returned(view) => view,
+            other => panic!("{other:?}"),
+        };
+        let state = view.grant.order.unwrap().state;
+        self.answered(What::Order(view.grant.order_id(), state));
+    }
+
+    pub(crate) fn end(&mut self, setup: &Setup) {
+        let campaign = setup.campaign.id;
+        let action = CampaignAction::Close;
+        block_on(self.embedded().submit(Command::Act { campaign, action })).unwrap();
+        self.answered(What::Closed(campaign));
+    }
+
+    pub(crate) fn settle(&mut self) {
+        let (head, _) = self.embedded().positions();
+        let wait = std::time::Duration::from_secs(30);
+        let settled = self.embedded().await_settled(PartitionId(0), head, wait);
+        assert_eq!(block_on(settled), Ok(true));
+        self.answered(What::Settled(head));
+    }
+
+    /// Moves the log into the file, as SQLite does by itself once the log is long.
+    pub(crate) fn checkpoint(&mut self) {
+        let conn = rusqlite::Connection::open(self.path(FILE)).unwrap();
+        let moved: i64 = conn
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(2))
+            .unwrap();
+        assert!(moved > 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! What engines do while the power goes.
+
+use std::{fs, path::Path};
+
+use qiang_core::{
+    book::{Claim, Command, Setup},
+    campaign::AckLevel,
+    id::PaymentRef,
+    split::SplitRule,
+};
+use qiang_embedded::copies::{Restore, back_up, restore};
+use qiang_powerloss::{Fate, Journal};
+use qiang_testkit::campaign::{Target, red_packet, sale};
+use rusqlite::Connection;
+
+use crate::{
+    answers::{Fact, What},
+    life::{FILE, Life, folder},
+};
+
+/// The version of files before the migrations that the power goes in.
+const OLD_VERSION: usize = 18;
+/// Kills between a write and its sync.
+const KILLS: usize = 8;
+
+fn packet(n: u64) -> Setup {
+    let packet = red_packet(1_000, 20, SplitRule::Lazy { min: 1 });
+    packet.ack(AckLevel::Fsync).setup(n)
+}
+
+fn stock(n: u64) -> Setup {
+    sale(40).limit(3).ack(AckLevel::Ledger).setup(n)
+}
+
+/// The claims of some users, a share and two units each.
+fn claims(setups: [&Setup; 2], users: std::ops::Range<u32>) -> Vec<Claim> {
+    let of = |n: u32| {
+        let name = format!("user-{n}");
+        let [packet, sale] = setups.map(Target::of);
+        [packet.one(&name), sale.keyed(&name, 2, "key")]
+    };
+    users.flat_map(of).collect()
+}
+
+fn begin() -> (Life, Setup, Setup) {
+    let (packet, sale) = (packet(1), stock(2));
+    let mut life = Life::new(folder(), Journal::default());
+    life.open();
+    life.deposit(1, 5_000);
+    life.create(&packet);
+    life.create(&sale);
+    (life, packet, sale)
+}
+
+fn pay(life: &mut Life, setup: &Setup, number: u32) {
+    life.order(Command::Pay {
+        order: Target::of(setup).order(number),
+        payment: PaymentRef::new(&format!("payment-{number}")).unwrap(),
+        paid_at: None,
+    });
+}
+
+pub(crate) fn whole_life() -> Life {
+    let (mut life, packet, sale) = begin();
+    life.claim(claims([&packet, &sale], 0..3));
+    life.claim(claims([&packet, &sale], 3..7));
+    pay(&mut life, &sale, 1);
+    let order = Target::of(&sale).order(2);
+    life.order(Command::Cancel { order });
+    life.settle();
+    life.checkpoint();
+    life.claim(claims([&packet, &sale], 7..9));
+    life.deposit(2, 700);
+    life.end(&packet);
+    life.settle();
+    life.checkpoint();
+    pay(&mut life, &sale, 3);
+    life.close();
+    life.open();
+    life.claim(claims([&packet, &sale], 9..12));
+    life.end(&sale);
+    life.close();
+    life
+}
+
+/// Grants, and a crash behind them.
+pub(crate) fn grants() -> Life {
+    let (mut life, packet, sale) = begin();
+    life.claim(claims([&packet, &sale], 0..2));
+    life.claim(claims([&packet, &sale], 2..4));
+    life.deposit(2, 300);
+    life.claim(claims([&packet, &sale], 4..6));
+    life
+}
+
+/// The life after a kill, its record from the beginning of the life before.
+pub(crate) struct SecondLife {
+    pub(crate) life: Life,
+    /// Behind how many operations the first process died.
+    pub(crate) killed: usize,
+    /// Behind how many the second one had opened the file.
+    pub(crate) opened: usize,
+}
+
+/// Lives after kills between a write of the first life and its sync. Each asks again for everything, also for what was
+/// not answered.
+pub(crate) fn second_lives(first: &Life) -> impl Iterator<Item = SecondLife> {
+    let journal = first.journal();
+    let opened = |fact: &&Fact| matches!(fact.what, What::Opened(_));
+    let from = first.facts.iter().rfind(opened).expect("two").at;
+    let cuts: Vec<usize> = journal
+        .before_syncs()
+        .into_iter()
+        .filter(|cut| *cut > from)
+        .collect();
+    let every = cuts.len().div_ceil(KILLS);
+    let facts = first.facts.clone();
+    cuts.into_iter().step_by(every).map(move |killed| {
+        let folder = folder();
+        journal
+            .write_after_cut(killed, Fate::Kept, folder.path())
+            .unwrap();
+        let mut life = Life::new(folder, journal.killed_at(killed));
+        life.facts = facts
+            .iter()
+            .filter(|fact| fact.at <= killed)
+            .cloned()
+            .collect();
+        life.open();
+        let opened = life.disk.operations();
+        let setups = [packet(1), stock(2)];
+        life.claim(claims([&setups[0], &setups[1]], 0..6));
+        SecondLife {
+            life,
+            killed,
+            opened,
+        }
+    })
+}
+
+/// What a copy has: all that was answered before it was made.
+fn copied(life: &mut Life, to: &'static str, facts: &[Fact]) {
+    let at = life.disk.operations();
+    let copied = facts.iter().map(|fact| Fact {
+        at,
+        file: to,
+        what: fact.what.clone(),
+    });
+    life.facts.extend(copied);
+}
+
+/// A backup, its restore to another name, and its restore in the place of a file that was not closed.
+pub(crate) fn copies() -> (Life, usize) {
+    let (mut life, packet, sale) = begin();
+    life.claim(claims([&packet, &sale], 0..3));
+    let from = life.disk.operations();
+    let before = life.facts.clone();
+    let [file, backup, other] = [FILE, "b.db", "r.db"].map(|name| life.path(name));
+    back_up(&file, &backup).unwrap();
+    copied(&mut life, "b.db", &before);
+    restore(&backup, &other, Restore::default()).unwrap();
+    copied(&mut life, "r.db", &before);
+    life.claim(claims([&packet, &sale], 3..5));
+    life.settle();
+    (replaced(life, &before), from)
+}
+
+/// The process dies, and its file is replaced by the backup.
+fn replaced(life: Life, before: &[Fact]) -> Life {
+    let journal = life.journal();
+    let cut = journal.len();
+    let folder = folder();
+    journal
+        .write_after_cut(cut, Fate::Kept, folder.path())
+        .unwrap();
+    let mut after = Life::new(folder, journal.killed_at(cut));
+    // From here on the file may be the old one or the new one, and what the backup has is in both.
+    let (all, kept) = (life.facts.clone(), before.to_vec());
+    after.facts = all
+        .iter()
+        .filter(|fact| fact.file != FILE)
+        .cloned()
+        .collect();
+    after.facts.extend(kept);
+    after.answered(What::Replacing);
+    let how = Restore {
+        replace: true,
+        as_it_is: false,
+    };
+    restore(&after.path("b.db"), &after.path(FILE), how).unwrap();
+    let of_file: Vec<Fact> = all.into_iter().filter(|fact| fact.file == FILE).collect();
+    copied(&mut after, "qiang.db.replaced", &of_file);
+    after
+}
+
+/// A file of an older version with what was answered then, opened by this one.
+pub(crate) fn migration() -> (Life, usize) {
+    let (mut old, packet, sale) = begin();
+    old.claim(claims([&packet, &sale], 0..4));
+    old.settle();
+    old.close();
+    let mut life = Life::new(folder(), Journal::default());
+    as_older(&old.path(FILE), &life.path(FILE));
+    // It has been on the disk for long.
+    life.disk.journal().sync(FILE);
+    life.disk.journal().sync_folder();
+    let from = life.disk.operations();
+    for fact in old.facts {
+        life.answered(fact.what);
+    }
+    life.open();
+    life.claim(claims([&packet, &sale], 4..6));
+    life.close();
+    (life, from)
+}
+
+/// The same content in a file of the older version.
+fn as_older(from: &Path, to: &Path) {
+    let migrations = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embedded/migrations");
+    let files = fs::read_dir(migrations).unwrap();
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let conn = Connection::open(to).unwrap();
+    conn.pragma_update(None, "journal_mode", "WAL").unwrap();
+    conn.pragma_update(None, "foreign_keys", "OFF").unwrap();
+    for file in &files[..OLD_VERSION] {
+        conn.execute_batch(&fs::read_to_string(file).unwrap())
+            .unwrap();
+    }
+    conn.pragma_update(None, "user_version", OLD_VERSION as u32)
+        .unwrap();
+    conn.execute("ATTACH ?1 AS new", [from.to_str().unwrap()])
+        .unwrap();
+    let names = |sql: &str| -> Vec<String> {
+        let mut statement = conn.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    for table in names(
+        "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
+    ) {
+        let columns = names(&format!(
+            "SELECT name FROM pragma_table_info('{table}', 'main')"
+        ))
+        .join(", ");
+        let copy = format!(
+            "INSERT OR REPLACE INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}"
+        );
+        conn.execute_batch(&copy).unwrap();
+    }
+    conn.execute_batch("DETACH new").unwrap();
+    conn.close().unwrap();
+}
