@@ -1,5 +1,9 @@
 //! Time: instants in milliseconds, the window of a campaign, and the clock as a port.
 
+mod jump;
+
+pub use self::jump::{GuardedTime, JUMP_CONFIRMED_MS, JUMP_MS_MAX, JumpGuard};
+
 /// Milliseconds since the Unix epoch, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);

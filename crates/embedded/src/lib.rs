@@ -54,7 +54,7 @@ use qiang_core::{
 };
 
 pub use self::{
-    clock::SystemClock,
+    clock::{GuardedClock, SystemClock},
     error::StoreError,
     file::SCHEMA_VERSION,
     positions::PARTITIONS_MAX,

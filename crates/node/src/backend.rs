@@ -10,7 +10,7 @@ use qiang_core::{
     event::{PartitionId, Seq},
     ports::{Clock, Engine as _, EventLog, GateAnswers, QuarantineCount},
 };
-use qiang_embedded::{Embedded, SystemClock};
+use qiang_embedded::{Embedded, GuardedClock};
 
 use crate::{
     audit::NodeAuditor,
@@ -107,7 +107,7 @@ impl Backend {
     /// # Errors
     /// When its file or its servers cannot be used.
     pub async fn open(config: &Config) -> anyhow::Result<Self> {
-        let clock = Arc::new(SystemClock);
+        let clock = GuardedClock::system();
         let path = config.engine.data.clone();
         let described = format!("open {}", path.display());
         match config.engine.kind {

@@ -22,6 +22,7 @@ use crate::{
     partitions::nobody,
     scripts::{ACT, PROBE, SET_STOCK, TICK},
     tally::{self, PartTally},
+    ticking::Ticking,
     transfer::moving,
 };
 
@@ -57,8 +58,8 @@ impl Node {
             Command::Tick { events_max } => {
                 let list = self.partitions.list();
                 let ticks = list.iter().map(async |partition| {
-                    let mut since = Some(Timestamp::default());
-                    self.tick(partition.id, events_max, &mut since).await
+                    let mut ticking = Ticking::begin(Some(Timestamp::default()));
+                    self.tick(partition.id, events_max, &mut ticking).await
                 });
                 let mut more = false;
                 for ticked in join_all(ticks).await {
@@ -202,16 +203,20 @@ impl Node {
     }
 
     /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A
-    /// clock that was set back takes it along. Tells whether there is more. A campaign that fails holds up no other:
-    /// the first error is returned at the end.
+    /// clock that was set back takes it along; by one that has jumped far nothing is due. Tells whether there is more.
+    /// A campaign that fails holds up no other: the first error is returned at the end.
     pub(crate) async fn tick(
         &self,
         partition: PartitionId,
         events_max: usize,
-        since: &mut Option<Timestamp>,
+        ticking: &mut Ticking,
     ) -> Result<bool, EngineError> {
         let now_ms = self.now_ms(partition).await?;
         let now = Timestamp::from_millis(now_ms);
+        if self.partitions.options().clock.is_none() && ticking.holds(partition, now) {
+            return Ok(false);
+        }
+        let since = &mut ticking.since;
         let since = *since.insert(since.unwrap_or(now).min(now));
         let (mut more, mut failures, mut first) = (false, 0, None);
         loop {

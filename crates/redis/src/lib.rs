@@ -35,6 +35,7 @@ mod snapshot;
 mod tally;
 mod tasks;
 mod terms;
+mod ticking;
 mod transfer;
 mod transport;
 mod waiting;

@@ -10,6 +10,7 @@ use crate::{
     admission::LEASE_AGAIN,
     gate::{BEAT_EVERY, POLL_EVERY},
     node::{EXPIRE_EVERY, Node},
+    ticking::Ticking,
 };
 
 /// How often due holds and windows are looked for.
@@ -83,20 +84,19 @@ pub(crate) async fn follow(node: Arc<Node>) {
 /// Expires holds and ends windows of a partition when they are due. Every node does; a second one finds nothing to do.
 pub(crate) async fn tick(node: Arc<Node>, partition: PartitionId) {
     let known = node.partitions.get(partition);
-    // Since when reports of payments are taken, as far as this node knows.
-    let mut since = None;
+    let mut ticking = Ticking::begin(None);
     loop {
         tokio::time::sleep(TICK_EVERY).await;
         if !known.is_open() {
-            since = None;
+            ticking.since = None;
             continue;
         }
-        let ticked = node.tick(partition, TICK_EVENTS_MAX, &mut since).await;
+        let ticked = node.tick(partition, TICK_EVENTS_MAX, &mut ticking).await;
         if let Err(error) = ticked {
             tracing::debug!(partition = partition.0, %error, "a tick has failed");
             // One campaign may have failed. Where nothing is answered, no report is taken either.
             if node.now_ms(partition).await.is_err() {
-                since = None;
+                ticking.since = None;
             }
         }
     }

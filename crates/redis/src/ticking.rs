@@ -1,0 +1,75 @@
+//! What the ticks of a partition remember from one to the next.
+
+use std::time::Instant;
+
+use qiang_core::{
+    event::PartitionId,
+    time::{JumpGuard, Timestamp},
+};
+
+/// Since when reports of payments are taken, and whether Redis' clock is believed.
+pub(crate) struct Ticking {
+    /// As far as this node knows; none means until now.
+    pub(crate) since: Option<Timestamp>,
+    started: Instant,
+    guard: JumpGuard,
+    /// By how much Redis' clock was off at the last tick.
+    jump_ms: i64,
+}
+
+impl Ticking {
+    /// The first tick is yet to come, and believes the clock.
+    pub(crate) fn begin(since: Option<Timestamp>) -> Self {
+        Self {
+            since,
+            started: Instant::now(),
+            guard: JumpGuard::default(),
+            jump_ms: 0,
+        }
+    }
+
+    /// Whether Redis' clock has jumped and has not stayed there for long: nothing ends and nothing expires by it.
+    pub(crate) fn holds(&mut self, partition: PartitionId, redis: Timestamp) -> bool {
+        self.holds_at(partition, redis, self.started.elapsed().as_millis() as i64)
+    }
+
+    fn holds_at(&mut self, partition: PartitionId, redis: Timestamp, steady_ms: i64) -> bool {
+        let jump_ms = self.guard.look(redis, steady_ms).jump_ms;
+        let before = std::mem::replace(&mut self.jump_ms, jump_ms);
+        let partition = partition.0;
+        if jump_ms != 0 && before == 0 {
+            tracing::error!(
+                partition,
+                jump_ms,
+                "Redis' clock has jumped: nothing ends or expires until it has stayed there"
+            );
+        } else if jump_ms == 0 && before != 0 {
+            tracing::warn!(partition, "Redis' clock is followed again");
+        }
+        jump_ms != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qiang_core::time::JUMP_CONFIRMED_MS;
+
+    use super::*;
+
+    #[test]
+    fn nothing_ends_by_a_clock_that_has_jumped() {
+        let mut ticking = Ticking::begin(None);
+        let mut holds = |steady_ms: i64, off_ms: i64| {
+            let redis = Timestamp::from_millis(1_000_000_000 + steady_ms + off_ms);
+            ticking.holds_at(PartitionId(0), redis, steady_ms)
+        };
+        let hour_ms = 3_600_000;
+        assert!(!holds(0, 0));
+        assert!(!holds(250, 30_000), "a step");
+        assert!(holds(500, hour_ms));
+        assert!(!holds(750, 30_000), "taken back");
+        assert!(holds(1_000, hour_ms));
+        assert!(holds(1_000 + JUMP_CONFIRMED_MS / 2, hour_ms));
+        assert!(!holds(1_000 + JUMP_CONFIRMED_MS, hour_ms), "it has stayed");
+    }
+}
