@@ -13,6 +13,7 @@ pub mod engine;
 pub mod histories;
 pub mod proxy;
 pub mod servers;
+pub mod simulation;
 pub mod spread;
 
 pub use clock::ManualClock;

@@ -6,6 +6,10 @@ mod money;
 #[path = "fake_webhooks.rs"]
 mod fake_webhooks;
 
+#[allow(dead_code, reason = "only a simulation makes one")]
+#[path = "kept.rs"]
+pub(crate) mod kept;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -174,6 +178,8 @@ pub(crate) struct FakeLedger {
     pub(crate) claimed: Mutex<Result<Vec<CampaignId>, LedgerError>>,
     /// Each settlement needs one of these.
     pub(crate) permits: Semaphore,
+    /// What a ledger keeps that loses requests and replies; none where it keeps nothing.
+    pub(crate) kept: Mutex<Option<kept::Kept>>,
 }
 
 impl FakeLedger {
@@ -190,6 +196,7 @@ impl FakeLedger {
             drafts: Mutex::new(Ok(Vec::new())),
             claimed: Mutex::new(Ok(Vec::new())),
             permits: Semaphore::new(Semaphore::MAX_PERMITS / 2),
+            kept: Mutex::default(),
         })
     }
 
@@ -309,6 +316,15 @@ impl SettlementStore for FakeLedger {
     async fn settle(&self, partition: PartitionId, entries: &[Entry]) -> Result<Seq, LedgerError> {
         let attempt = (partition, entries.len(), Instant::now());
         self.attempts.lock().unwrap().push(attempt);
+        let under_way = self.kept.lock().unwrap().as_mut().map(kept::Kept::receive);
+        if let Some((weather, takes)) = under_way {
+            tokio::time::sleep(takes).await;
+            let mut kept = self.kept.lock().unwrap();
+            let kept = kept.as_mut().expect("it keeps what it settles");
+            let last = kept.take(entries, weather, &self.drafts)?;
+            self.put(partition.0, last);
+            return kept::reply(weather, last);
+        }
         self.permits.acquire().await.unwrap().forget();
         if self.refused.lock().unwrap().contains(&partition) {
             return Err(broken());
