@@ -294,3 +294,21 @@ fn users_who_ask_while_it_leaves_and_comes_back_get_one_share_each() {
         assert!(tally.conserves());
     }
 }
+
+/// What waits for a campaign is decided in the order in which it was asked.
+#[test]
+fn what_waits_for_a_campaign_keeps_its_order() {
+    let scene = Scene::new(KEPT);
+    let sale = scene.create(sale(100).setup(1));
+    for round in 0..5_u32 {
+        scene.forget();
+        let ask = |n| scene.engine.claim(sale.one(&format!("u{n}")));
+        let asked: Vec<_> = (round * 20..(round + 1) * 20).map(ask).collect();
+        for (number, ticket) in (round * 20 + 1..).zip(asked) {
+            match block_on(ticket).unwrap().outcome {
+                Outcome::Granted(grant) => assert_eq!(grant.number, number),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

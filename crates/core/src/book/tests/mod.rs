@@ -3,6 +3,7 @@
 mod histories;
 mod orders;
 mod phases;
+mod recall;
 
 use super::*;
 use crate::{
