@@ -347,6 +347,9 @@ impl App {
 
     /// Opens a campaign on the engine. Opening it again changes nothing.
     pub(crate) async fn open(&self, setup: Setup) -> Result<(), EngineError> {
+        if self.ports.engine.has_opened(setup.campaign.id) {
+            return Ok(());
+        }
         let open = Command::Open(Box::new(setup));
         self.ports.engine.submit(open).await.map(drop)
     }

@@ -10,7 +10,7 @@ use qiang_core::{
     book::Setup,
     campaign::{AckLevel, Campaign, Details, Requirements, Rules},
     id::{CampaignId, IdError, IdempotencyKey, UserId},
-    ports::{Action, ActionKind, KeyBinding, KeyUse, KeyedCampaign, LedgerError},
+    ports::{Action, ActionKind, Creation, KeyBinding, KeyUse, LedgerError},
     time::{Timestamp, Window},
 };
 use serde::Serialize;
@@ -30,6 +30,9 @@ pub(crate) const SALE_LASTS_MS: i64 = 24 * 3_600_000;
 
 /// How far the time in an id that a creator chose may be from now: 24 hours.
 const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
+
+/// Shares that are drawn where the request is served: some microseconds.
+const DRAWN_AT_ONCE: u64 = 100;
 
 /// Campaigns that are opened at the same time.
 pub(crate) const OPENED_AT_ONCE: usize = 16;
@@ -121,23 +124,7 @@ impl App {
             }
             Prepared::New(new) => new,
         };
-        let ledger = &self.ports.ledger;
-        let binding = match used {
-            None => {
-                let (setup, details) = (&new.setup, &new.details);
-                if new.waiting_room {
-                    // First: nobody who finds the campaign passes its line.
-                    ledger.add_waiting_room(setup.campaign.id).await?;
-                }
-                let (audience, by) = (new.audience.as_deref(), Some(&new.action));
-                ledger.create_by(setup, details, audience, by).await?;
-                KeyBinding {
-                    id: setup.campaign.id.uuid(),
-                    fresh: true,
-                }
-            }
-            Some(used) => ledger.create_under(new.keyed(used)).await?,
-        };
+        let binding = self.ports.ledger.create_under(new.creation(used)).await?;
         let id = self.finish(new.setup, &new.action, binding).await?;
         Ok((wire::created(binding.fresh), id))
     }
@@ -153,7 +140,7 @@ impl App {
         for prepared in prepared {
             begun.push(match prepared {
                 Ok((used, Prepared::New(new))) => {
-                    campaigns.push(new.keyed(used));
+                    campaigns.push(new.creation(Some(used)));
                     Ok(Prepared::New(new))
                 }
                 Ok((_, stored)) => Ok(stored),
@@ -289,15 +276,16 @@ pub(crate) struct NewCampaign {
 }
 
 impl NewCampaign {
-    /// What is entered under a key.
-    fn keyed(&self, used: KeyUse) -> KeyedCampaign {
-        KeyedCampaign {
+    /// What is entered, under its key if it has one.
+    fn creation(&self, used: Option<KeyUse>) -> Creation {
+        Creation {
             used,
             setup: self.setup.clone(),
             details: self.details.clone(),
             audience: self.audience.clone(),
             waiting_room: self.waiting_room,
             by: Some(self.action.clone()),
+            opens: true,
         }
     }
 }
@@ -320,8 +308,12 @@ fn check_made_lately(id: CampaignId, now: Timestamp) -> Result<(), Problem> {
     Err(Problem::invalid_at("#/id", detail))
 }
 
-/// Draws the shares, off the threads that serve others.
+/// Draws the shares, many of them off the threads that serve others.
 async fn setup_of(campaign: Campaign) -> Result<Setup, Problem> {
+    if campaign.supply() <= DRAWN_AT_ONCE {
+        let shares = campaign.shares();
+        return Ok(Setup { campaign, shares });
+    }
     let drawn = tokio::task::spawn_blocking(move || {
         let shares = campaign.shares();
         Setup { campaign, shares }

@@ -1,9 +1,11 @@
 //! The `qiang-bench` program: measurements that anybody can repeat.
 
 mod admission;
+mod campaigns;
 mod engine;
 mod fixture;
 mod http;
+mod process;
 mod reads;
 mod rebuild;
 mod schemes;
@@ -32,6 +34,9 @@ enum Bench {
     ///
     /// Exit code 1: less than --at-least, a unit oversold or left behind, or a claim that failed.
     Admission(admission::AdmissionArgs),
+    /// Many small red packets: creations, claims and settlement a second, and what a live packet costs in memory, in
+    /// the file, at a start and while nothing happens.
+    Campaigns(campaigns::CampaignsArgs),
     /// The embedded engine alone: durable grants per second, no HTTP.
     Engine(engine::EngineArgs),
     /// The whole service over HTTP, every grant checked; --baseline for its ratio to a request that does nothing.
@@ -79,6 +84,7 @@ fn run(command: Bench) -> anyhow::Result<bool> {
     runtime.block_on(async {
         match command {
             Bench::Admission(args) => admission::run(&args).await,
+            Bench::Campaigns(args) => campaigns::run(&args).await,
             Bench::Engine(args) => engine::run(&args).await,
             Bench::Http(args) => http::run(&args).await,
             Bench::Reads(args) => reads::run(&args).await,

@@ -16,7 +16,7 @@ use qiang_core::{
 use qiang_embedded::{Embedded, SystemClock};
 use serde::{Deserialize, Serialize};
 
-use crate::fixture;
+use crate::{fixture, process::resident_bytes};
 
 /// Measure a start with many grants in the file, the first claim after it, and the memory of a grant.
 #[derive(Debug, clap::Args)]
@@ -117,16 +117,4 @@ async fn open(file: &Path) -> anyhow::Result<Measured> {
         bytes_per_grant: memory_bytes as f64 / grants as f64,
         file_bytes: std::fs::metadata(file)?.len(),
     })
-}
-
-/// This process's memory that is in use, by the kernel's account, without pages of files.
-fn resident_bytes() -> anyhow::Result<u64> {
-    let status =
-        std::fs::read_to_string("/proc/self/status").context("memory is measured on Linux only")?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))
-        .context("no RssAnon in /proc")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kib * 1_024)
 }

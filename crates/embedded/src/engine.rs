@@ -97,6 +97,16 @@ impl Engine for Embedded {
         self.enqueue(|answer| Task::Look(claim.clone(), answer))
     }
 
+    fn has_opened(&self, campaign: CampaignId) -> bool {
+        let is_stopped = self.shared.stopped.read().is_some();
+        !is_stopped
+            && self
+                .shared
+                .book
+                .read()
+                .has_opened(campaign, self.committed())
+    }
+
     fn gate_answers(&self) -> GateAnswers {
         self.shared.gate_answers.read()
     }

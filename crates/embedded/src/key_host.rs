@@ -9,8 +9,8 @@ macro_rules! impl_keys {
                 id::UserId,
                 money::Money,
                 ports::{
-                    Action, KeyBinding, KeyStore, KeyUse, KeyedCampaign, LedgerError, PaidOut,
-                    Payout, SettlementStore as _,
+                    Action, Creation, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout,
+                    SettlementStore as _,
                 },
                 time::Timestamp,
             };
@@ -59,11 +59,12 @@ macro_rules! impl_keys {
 
                 async fn create_all(
                     &self,
-                    campaigns: Vec<KeyedCampaign>,
+                    campaigns: Vec<Creation>,
                 ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
-                    let create = |campaigns: Vec<KeyedCampaign>| {
+                    let create = |campaigns: Vec<Creation>| {
                         job(self, 0, move |context| {
-                            keys::create_all(context.conn, context.now, &campaigns)
+                            let (conn, now) = (context.conn, context.now);
+                            keys::create_all(conn, now, &campaigns, context.opens)
                         })
                     };
                     let mut created = create(campaigns.clone()).await?;

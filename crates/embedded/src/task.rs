@@ -1,7 +1,7 @@
 //! Requests to the writer thread and their answers.
 
 use qiang_core::{
-    book::{Claim, Command, Reply, Restored},
+    book::{Claim, Command, Reply, Restored, Setup},
     event::{PartitionId, Seq},
     id::CampaignId,
     outcome::Outcome,
@@ -61,6 +61,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) now: Timestamp,
     /// Where jobs that settle have moved the positions of their partitions.
     pub(crate) moved: &'a mut Vec<(PartitionId, Seq)>,
+    /// Campaigns that jobs have entered and that are opened with them, where this ledger is an engine's own.
+    pub(crate) opens: &'a mut Vec<Setup>,
 }
 
 /// Runs a job in a savepoint. A refusal undoes the job alone; any other error fails the batch.
@@ -68,15 +70,22 @@ pub(crate) fn run_job(
     job: &mut dyn LedgerJob,
     context: &mut JobContext<'_>,
 ) -> Result<(), StoreError> {
-    context.conn.execute_batch("SAVEPOINT job")?;
+    let opens = context.opens.len();
+    let conn = context.conn;
+    let run = |sql| -> Result<(), StoreError> {
+        conn.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    };
+    run("SAVEPOINT job")?;
     match job.run(context) {
-        Ok(()) => context.conn.execute_batch("RELEASE job")?,
+        Ok(()) => {}
         Err(StoreError::Refused(_)) => {
-            context.conn.execute_batch("ROLLBACK TO job; RELEASE job")?
+            context.opens.truncate(opens);
+            run("ROLLBACK TO job")?;
         }
         Err(error) => return Err(error),
     }
-    Ok(())
+    run("RELEASE job")
 }
 
 /// A [`LedgerJob`] made of a closure.

@@ -5,8 +5,7 @@ use qiang_core::{
     id::UserId,
     money::Money,
     ports::{
-        Action, KeyBinding, KeyStore, KeyUse, KeyedCampaign, LedgerError, PaidOut, Payout,
-        setup_under,
+        Action, Creation, KeyBinding, KeyStore, KeyUse, LedgerError, PaidOut, Payout, setup_under,
     },
     time::Timestamp,
 };
@@ -65,7 +64,7 @@ impl<D: Dialect> KeyStore for SqlLedger<D> {
 
     async fn create_all(
         &self,
-        campaigns: Vec<KeyedCampaign>,
+        campaigns: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
         let args = (self.now(), campaigns);
         self.run(Mode::Enter, args, |conn, (now, campaigns)| {
@@ -137,7 +136,7 @@ async fn bound<D: Dialect>(
 async fn create_all<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
-    campaigns: &[KeyedCampaign],
+    campaigns: &[Creation],
 ) -> Result<Vec<Result<KeyBinding, LedgerError>>, StoreError> {
     if let [campaign] = campaigns {
         return Ok(vec![Ok(create_under::<D>(conn, now, campaign).await?)]);
@@ -161,10 +160,13 @@ async fn create_all<D: Dialect>(
 async fn create_under<D: Dialect>(
     conn: &mut D::Connection,
     now: Timestamp,
-    campaign: &KeyedCampaign,
+    campaign: &Creation,
 ) -> Result<KeyBinding, StoreError> {
     let id = campaign.setup.campaign.id.uuid();
-    let binding = bind::<D>(conn, now, &campaign.used, id).await?;
+    let binding = match &campaign.used {
+        Some(used) => bind::<D>(conn, now, used, id).await?,
+        None => KeyBinding { id, fresh: true },
+    };
     let setup = setup_under(&campaign.setup, binding)?;
     let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
     let by = campaign.by.as_ref();

@@ -15,14 +15,12 @@ use qiang_load::{
 use serde_json::json;
 
 use super::{
-    HttpArgs,
-    cpu::cpu_seconds,
-    plan,
+    HttpArgs, plan,
     target::Target,
     users_for,
     watchers::{Told, Watchers},
 };
-use crate::median;
+use crate::{median, process::cpu_seconds};
 
 /// One round: its rate, and what it cost this process, clients and service together.
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! `qiang-bench http`: the whole service under load, judged by what the users saw, the ledger, and the audit.
 
 mod baseline;
-mod cpu;
 mod target;
 mod watchers;
 

@@ -22,7 +22,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::cpu::cpu_seconds;
+use crate::process::cpu_seconds;
 
 /// How long all of them may take to be there.
 const START_MAX: Duration = Duration::from_secs(10);

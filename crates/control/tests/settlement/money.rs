@@ -5,8 +5,8 @@ use qiang_core::{
     id::{OrderId, PaymentRef, UserId},
     money::{Currency, Money},
     ports::{
-        AccountStore, Action, ActionStore, Balance, DepositRecord, HistoryStore, KeyBinding,
-        KeyStore, KeyUse, KeyedCampaign, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord,
+        AccountStore, Action, ActionStore, Balance, Creation, DepositRecord, HistoryStore,
+        KeyBinding, KeyStore, KeyUse, LedgerError, OrderQuery, Owed, PaidOut, PaymentRecord,
         Payout, PayoutStore, Posting, PostingQuery, UserOrder,
     },
     time::Timestamp,
@@ -99,7 +99,7 @@ impl KeyStore for FakeLedger {
 
     async fn create_all(
         &self,
-        _: Vec<KeyedCampaign>,
+        _: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError> {
         Err(broken())
     }

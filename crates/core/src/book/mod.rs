@@ -199,6 +199,12 @@ impl Book {
         }
     }
 
+    /// Whether a campaign was opened by an entry up to `committed`. One that was changed since may say no.
+    pub fn has_opened(&self, campaign: CampaignId, committed: Seq) -> bool {
+        let state = self.campaigns.get(&campaign);
+        state.is_some_and(|state| (1..=committed).contains(&state.touched))
+    }
+
     /// A campaign's numbers.
     pub fn tally(&self, now: Timestamp, campaign: CampaignId) -> Option<Tally> {
         let state = self.campaigns.get(&campaign)?;

@@ -166,6 +166,11 @@ pub trait Engine: Send + Sync + 'static {
         Ticket::ready(Ok(self.peek(claim)))
     }
 
+    /// Whether this node's memory says that a campaign was opened, durably. Where it does not, [`Command::Open`] tells.
+    fn has_opened(&self, _campaign: CampaignId) -> bool {
+        false
+    }
+
     /// How claims were answered that were submitted.
     fn gate_answers(&self) -> GateAnswers {
         GateAnswers::default()

@@ -64,11 +64,11 @@ pub struct KeyBinding {
     pub fresh: bool,
 }
 
-/// A campaign that is to be entered under a key.
+/// A campaign that is to be entered.
 #[derive(Debug, Clone)]
-pub struct KeyedCampaign {
-    /// The key.
-    pub used: KeyUse,
+pub struct Creation {
+    /// The key under which it is repeated; none where nobody does.
+    pub used: Option<KeyUse>,
     /// The campaign and its shares.
     pub setup: Setup,
     /// What people see of it.
@@ -79,6 +79,9 @@ pub struct KeyedCampaign {
     pub waiting_room: bool,
     /// What is recorded of who did it.
     pub by: Option<Action>,
+    /// Whether it is opened in the same transaction, where the ledger is the engine's own.
+    /// [`Engine::has_opened`](super::Engine::has_opened) then says so.
+    pub opens: bool,
 }
 
 /// Idempotency keys.
@@ -105,7 +108,7 @@ pub trait KeyStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`LedgerError::IdUsed`] if another campaign has the id.
-    async fn create_under(&self, campaign: KeyedCampaign) -> Result<KeyBinding, LedgerError> {
+    async fn create_under(&self, campaign: Creation) -> Result<KeyBinding, LedgerError> {
         let created = self.create_all(vec![campaign]).await?.pop();
         let lost = || LedgerError::damaged("the ledger does not say what became of a campaign");
         created.unwrap_or_else(|| Err(lost()))
@@ -118,7 +121,7 @@ pub trait KeyStore: Send + Sync + 'static {
     /// When the transaction failed: then none of them was entered, unless the error is [`LedgerError::Uncertain`].
     async fn create_all(
         &self,
-        campaigns: Vec<KeyedCampaign>,
+        campaigns: Vec<Creation>,
     ) -> Result<Vec<Result<KeyBinding, LedgerError>>, LedgerError>;
 
     /// [`PayoutStore::pay_out_by`] under a key that is bound to `id` in the same transaction: a payout that is refused
@@ -135,7 +138,7 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn purge_keys(&self, before: Timestamp, limit: u32) -> Result<u64, LedgerError>;
 }
 
-/// A campaign under the id that its key names.
+/// A campaign under the id that its key names, if it has one.
 ///
 /// # Errors
 /// [`LedgerError::Damaged`] if that is no campaign's id.

@@ -1,7 +1,8 @@
 //! What idempotency keys stand for.
 
 use qiang_core::{
-    ports::{KeyBinding, KeyUse, KeyedCampaign, LedgerError, setup_under},
+    book::Setup,
+    ports::{Creation, KeyBinding, KeyUse, LedgerError, setup_under},
     time::Timestamp,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -43,23 +44,25 @@ pub(crate) fn bound(conn: &Connection, used: &KeyUse) -> Result<Option<Uuid>, St
     bound.transpose().map_err(StoreError::Refused)
 }
 
-/// Enters campaigns under their keys, each in a savepoint: a refused one is undone alone.
+/// Enters campaigns under their keys, each in a savepoint: a refused one is undone alone. Those that are to be opened
+/// are added to `opens`.
 pub(crate) fn create_all(
     conn: &Connection,
     now: Timestamp,
-    campaigns: &[KeyedCampaign],
+    campaigns: &[Creation],
+    opens: &mut Vec<Setup>,
 ) -> Result<Vec<Result<KeyBinding, LedgerError>>, StoreError> {
     let create = |campaign| {
-        conn.execute_batch("SAVEPOINT campaign")?;
-        let created = match create_under(conn, now, campaign) {
+        conn.prepare_cached("SAVEPOINT campaign")?.execute([])?;
+        let created = match create_under(conn, now, campaign, opens) {
             Ok(binding) => Ok(binding),
             Err(error) if error.is_io() => return Err(error),
             Err(error) => {
-                conn.execute_batch("ROLLBACK TO campaign")?;
+                conn.prepare_cached("ROLLBACK TO campaign")?.execute([])?;
                 Err(LedgerError::from(error))
             }
         };
-        conn.execute_batch("RELEASE campaign")?;
+        conn.prepare_cached("RELEASE campaign")?.execute([])?;
         Ok(created)
     };
     campaigns.iter().map(create).collect()
@@ -68,9 +71,14 @@ pub(crate) fn create_all(
 fn create_under(
     conn: &Connection,
     now: Timestamp,
-    campaign: &KeyedCampaign,
+    campaign: &Creation,
+    opens: &mut Vec<Setup>,
 ) -> Result<KeyBinding, StoreError> {
-    let binding = bind(conn, now, &campaign.used, campaign.setup.campaign.id.uuid())?;
+    let id = campaign.setup.campaign.id.uuid();
+    let binding = match &campaign.used {
+        Some(used) => bind(conn, now, used, id)?,
+        None => KeyBinding { id, fresh: true },
+    };
     let setup = setup_under(&campaign.setup, binding).map_err(StoreError::Refused)?;
     let (entered, audience) = ((&setup, &campaign.details), campaign.audience.as_deref());
     let is_new = campaigns::create(conn, now, entered, audience, campaign.by.as_ref())?;
@@ -79,6 +87,9 @@ fn create_under(
     }
     if is_new && campaign.waiting_room {
         waiting_rooms::add(conn, setup.campaign.id)?;
+    }
+    if is_new && campaign.opens {
+        opens.push(setup);
     }
     Ok(binding)
 }

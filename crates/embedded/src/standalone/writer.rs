@@ -150,12 +150,14 @@ impl Writer {
         jobs: &mut Vec<Box<dyn LedgerJob>>,
     ) -> Result<Vec<(PartitionId, Seq)>, StoreError> {
         let mut moved = Vec::new();
+        let mut opens = Vec::new(); // by engines elsewhere
         let began = Instant::now();
         let tx = self.conn.unchecked_transaction()?;
         let mut context = JobContext {
             conn: &tx,
             now: self.clock.now(),
             moved: &mut moved,
+            opens: &mut opens,
         };
         for job in jobs.iter_mut() {
             run_job(job.as_mut(), &mut context)?;

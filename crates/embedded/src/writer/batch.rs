@@ -244,9 +244,10 @@ impl Writer {
             conn,
             refs,
             entries,
+            shared,
             ..
         } = self;
-        let mut moved = Vec::new();
+        let (mut moved, mut opens) = (Vec::new(), Vec::new());
         let tx = conn.unchecked_transaction()?;
         let mut probe = false;
         for task in decided {
@@ -256,6 +257,7 @@ impl Writer {
                         conn: &tx,
                         now,
                         moved: &mut moved,
+                        opens: &mut opens,
                     };
                     run_job(job.as_mut(), &mut context)?;
                 }
@@ -266,10 +268,17 @@ impl Writer {
         if probe {
             file::probe(&tx, now)?;
         }
+        if !opens.is_empty() {
+            let mut book = shared.book.write();
+            for setup in opens.drain(..) {
+                let opened = book.apply(now, &Command::Open(Box::new(setup)), entries);
+                debug_assert!(opened.is_ok(), "an opening is never refused");
+            }
+        }
         log::append(&tx, refs, entries)?;
         tx.commit()?;
         if let Some(last) = entries.last() {
-            self.shared.committed.store(last.seq, Ordering::Release);
+            shared.committed.store(last.seq, Ordering::Release);
         }
         entries.clear();
         if let Some((_, settled)) = moved.last() {

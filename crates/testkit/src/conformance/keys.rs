@@ -5,7 +5,7 @@ use qiang_core::{
     campaign::Details,
     id::{IdempotencyKey, PaymentRef},
     money::Money,
-    ports::{KeyBinding, KeyUse, KeyedCampaign, LedgerError, Payout},
+    ports::{Creation, KeyBinding, KeyUse, LedgerError, Payout},
     split::SplitRule,
 };
 use uuid::Uuid;
@@ -154,7 +154,7 @@ pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut 
         });
         told.collect()
     };
-    let id = |campaign: &KeyedCampaign| campaign.setup.campaign.id.uuid();
+    let id = |campaign: &Creation| campaign.setup.campaign.id.uuid();
     let created = case.ledger().create_all(asked.clone()).await;
     let expected = [
         Ok((id(&first), true)),
@@ -168,7 +168,7 @@ pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut 
     assert_eq!(case.balance("sender").await, (0, 0));
     case.restart().await;
     // Of what was refused there is nothing: neither the campaign nor its key.
-    assert_eq!(case.ledger().bound_key(&dear.used).await, Ok(None));
+    assert_eq!(case.ledger().bound_key(key_of(&dear)).await, Ok(None));
     let none = case.ledger().campaign(dear.setup.campaign.id).await;
     assert_eq!(none, Ok(None));
     case.deposit("sender", 700).await;
@@ -185,7 +185,7 @@ pub async fn of_several_creations_each_stands_for_itself<S: Subject>(case: &mut 
     assert_eq!(case.balance("sender").await, (0, 0));
     let nothing = case.ledger().create_all(Vec::new()).await;
     assert_eq!(nothing.map(|it| it.len()), Ok(0));
-    for KeyedCampaign { setup, .. } in [&first, &dear, &third] {
+    for Creation { setup, .. } in [&first, &dear, &third] {
         case.entered(setup);
         case.open_entered(setup).await;
     }
@@ -207,7 +207,7 @@ pub async fn a_chosen_id_is_one_campaign<S: Subject>(case: &mut Scenario<S>) {
     let mut rival = packet("rival").setup(1_000_000);
     rival.campaign.id = id;
     let taken = [
-        KeyedCampaign {
+        Creation {
             waiting_room: true,
             ..keyed(used("rival", "r"), &rival)
         },
@@ -222,7 +222,7 @@ pub async fn a_chosen_id_is_one_campaign<S: Subject>(case: &mut Scenario<S>) {
         for taken in &taken {
             let refused = ledger.create_under(taken.clone()).await;
             assert_eq!(refused, Err(LedgerError::IdUsed), "{restarts}");
-            assert_eq!(ledger.bound_key(&taken.used).await, Ok(None));
+            assert_eq!(ledger.bound_key(key_of(taken)).await, Ok(None));
         }
         let all = ledger.create_all(taken.to_vec()).await;
         assert_eq!(all, Ok(vec![Err(LedgerError::IdUsed); 2]));
@@ -240,7 +240,7 @@ pub async fn a_chosen_id_is_one_campaign<S: Subject>(case: &mut Scenario<S>) {
     }
     // With a line of its own where it asks for one.
     let lined = packet("sender").setup(case.next_id());
-    let asked = KeyedCampaign {
+    let asked = Creation {
         waiting_room: true,
         ..keyed(used("sender", "line"), &lined)
     };
@@ -256,15 +256,20 @@ pub async fn a_chosen_id_is_one_campaign<S: Subject>(case: &mut Scenario<S>) {
     }
 }
 
-fn keyed(used: KeyUse, setup: &Setup) -> KeyedCampaign {
-    KeyedCampaign {
-        used,
+fn keyed(used: KeyUse, setup: &Setup) -> Creation {
+    Creation {
+        used: Some(used),
         setup: setup.clone(),
         details: Details::default(),
         audience: None,
         waiting_room: false,
         by: None,
+        opens: false,
     }
+}
+
+fn key_of(creation: &Creation) -> &KeyUse {
+    creation.used.as_ref().expect("it has a key")
 }
 
 /// Keys are forgotten after a while, the oldest first; for which order a payment came is not.

@@ -1,0 +1,196 @@
+//! Creating the packets and claiming from them.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use anyhow::{bail, ensure};
+use qiang_core::{
+    book::{Command, Setup},
+    campaign::{AckLevel, Campaign, CampaignKind, Details, RedPacket, Requirements, Rules},
+    id::{CampaignId, IdempotencyKey, UserId},
+    money::{Currency, Money},
+    outcome::Outcome,
+    ports::{Clock as _, Creation, Engine, KeyUse},
+    split::{Seed, Split, SplitRule},
+    time::Window,
+};
+use qiang_embedded::SystemClock;
+use qiang_node::Backend;
+
+use crate::fixture;
+
+/// Users who send packets.
+const SENDERS: u32 = 1_000;
+/// What a share has on average, in minor units.
+const SHARE_MINOR: u32 = 100;
+/// Users who claim, in each of a packet's rounds.
+const CLAIMERS: u64 = 10_000;
+/// Claims that wait for an answer at a time.
+const CLAIMS_IN_FLIGHT: usize = 4_000;
+/// How far it is from one claim's packet to the next one's: a prime.
+const STRIDE: u64 = 15_485_863;
+
+/// The packets that are to be made.
+pub(super) struct Packets {
+    count: u32,
+    shares: u32,
+    currency: Currency,
+}
+
+impl Packets {
+    pub(super) fn new(count: u32, shares: u32) -> anyhow::Result<Self> {
+        let currency = "CNY".parse()?;
+        Ok(Self {
+            count,
+            shares,
+            currency,
+        })
+    }
+
+    /// Gives the senders what they will send.
+    pub(super) async fn fund(&self, backend: &Backend) -> anyhow::Result<()> {
+        let packets = self.count.div_ceil(SENDERS);
+        let needed = i64::from(packets) * i64::from(self.shares * SHARE_MINOR);
+        for n in 0..SENDERS {
+            let id = qiang_node::id_at(SystemClock.now());
+            let amount = Money::new(needed, self.currency);
+            backend
+                .ports
+                .ledger
+                .deposit(id, &sender(n)?, amount)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Creates all of them, each under a key of its own as a request would, so many at a time.
+    pub(super) async fn create_all(
+        &self,
+        backend: &Backend,
+        in_flight: u32,
+    ) -> anyhow::Result<Vec<CampaignId>> {
+        let next = Arc::new(AtomicU32::new(0));
+        let creators: Vec<_> = (0..in_flight)
+            .map(|_| {
+                let creator = Creator {
+                    backend: backend.clone(),
+                    packets: Self { ..*self },
+                    next: Arc::clone(&next),
+                };
+                tokio::spawn(creator.run())
+            })
+            .collect();
+        let mut ids = Vec::with_capacity(self.count as usize);
+        for creator in creators {
+            ids.extend(creator.await??);
+        }
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    fn setup(&self, n: u32) -> anyhow::Result<Setup> {
+        let now = SystemClock.now();
+        let total = i64::from(self.shares * SHARE_MINOR);
+        let campaign = Campaign {
+            id: CampaignId::new(qiang_node::id_at(now))?,
+            owner: sender(n % SENDERS)?,
+            title: "恭喜发财".to_owned(),
+            window: Window::new(now, now.plus_millis(24 * 3_600_000))?,
+            ack: AckLevel::Fsync,
+            requirements: Requirements::default(),
+            created_at: now,
+            rules: Rules::RedPacket(RedPacket {
+                split: Split::new(total, self.shares, SplitRule::DoubleAverage { min: 1 })?,
+                currency: self.currency,
+                seed: Seed::from_bytes(rand::random()),
+            }),
+        };
+        let shares = campaign.shares();
+        Ok(Setup { campaign, shares })
+    }
+}
+
+fn sender(n: u32) -> anyhow::Result<UserId> {
+    Ok(UserId::new(&format!("sender-{n}"))?)
+}
+
+struct Creator {
+    backend: Backend,
+    packets: Packets,
+    next: Arc<AtomicU32>,
+}
+
+impl Creator {
+    async fn run(self) -> anyhow::Result<Vec<CampaignId>> {
+        let (ledger, engine) = (&self.backend.ports.ledger, &self.backend.ports.engine);
+        // The level that requests get which ask for none.
+        let offered = engine.ack_levels().iter().copied();
+        let ack = offered.filter(|level| *level != AckLevel::Ledger).max();
+        let mut ids = Vec::new();
+        loop {
+            let n = self.next.fetch_add(1, Ordering::Relaxed);
+            if n >= self.packets.count {
+                return Ok(ids);
+            }
+            let mut setup = self.packets.setup(n)?;
+            setup.campaign.ack = ack.unwrap_or(AckLevel::Ledger);
+            let scope = format!("{} POST /v1/red-packets", setup.campaign.owner);
+            let key = IdempotencyKey::new(&format!("packet-{n}"))?;
+            let used = KeyUse::new(scope, key, rand::random());
+            let asked = Creation {
+                used: Some(used),
+                setup: setup.clone(),
+                details: Details::default(),
+                audience: None,
+                waiting_room: false,
+                by: None,
+                opens: true,
+            };
+            let id = CampaignId::new(ledger.create_under(asked).await?.id)?;
+            if !engine.has_opened(id) {
+                engine.submit(Command::Open(Box::new(setup))).await?;
+            }
+            ids.push(id);
+        }
+    }
+}
+
+/// Claims for ever new users of each packet, many at a time; all must be granted.
+pub(super) async fn claim_all(
+    backend: &Backend,
+    ids: &[CampaignId],
+    claims: u64,
+    in_turn: bool,
+) -> anyhow::Result<()> {
+    let engine: &dyn Engine = &*backend.ports.engine;
+    let packets = ids.len() as u64;
+    ensure!(!packets.is_multiple_of(STRIDE), "another number of packets");
+    let mut tickets = VecDeque::with_capacity(CLAIMS_IN_FLIGHT);
+    let mut next = 0;
+    loop {
+        while next < claims && tickets.len() < CLAIMS_IN_FLIGHT {
+            let (round, place) = (next / packets, next % packets);
+            let packet = if in_turn {
+                place
+            } else {
+                place * STRIDE % packets
+            };
+            let user = format!("user-{round}-{}", packet % CLAIMERS);
+            let id = ids[packet as usize];
+            tickets.push_back(engine.claim(fixture::claim(id, CampaignKind::RedPacket, &user)?));
+            next += 1;
+        }
+        let Some(ticket) = tickets.pop_front() else {
+            return Ok(());
+        };
+        match ticket.await?.outcome {
+            Outcome::Granted(_) => {}
+            other => bail!("a claim of a new user was answered {}", other.name()),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `qiang-bench campaigns`: many small red packets. How fast they are created, claimed from and settled, and what each
+//! costs in memory, in the file and at a start, on the embedded engine or on Redis.
+
+mod load;
+mod redis;
+mod start;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::ensure;
+use qiang_node::{Backend, Config};
+use serde::Serialize;
+
+use self::{load::Packets, redis::Server, start::Start};
+use crate::{
+    fixture::{self, SETTLE_MAX},
+    process::cpu_seconds,
+};
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CampaignsArgs {
+    /// Packets that are live at the same time.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    packets: u32,
+    /// Shares of each.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    shares: u32,
+    /// Claims over all packets; default: all shares, and at most a million.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    claims: Option<u64>,
+    /// Claim from the packets in the order in which they were created. Without it one claim's packet is nowhere near
+    /// the next one's.
+    #[arg(long)]
+    in_turn: bool,
+    /// Creations that wait for an answer at a time.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    in_flight: u32,
+    /// Seconds over which a node with all windows open is watched.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    idle: u32,
+    /// On this Redis instead of the embedded engine; keys of the benchmark's own are made and removed. Nobody else
+    /// should use it meanwhile.
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+    /// Partitions of the engine on Redis.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    partitions: u16,
+    /// Keep the data in this folder instead of a temporary one; its disk is what is measured.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Only start a node on what is there, and measure that: the prefix of the keys.
+    #[arg(long, value_name = "PREFIX", hide = true, requires = "data")]
+    start: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+impl CampaignsArgs {
+    fn claims(&self) -> u64 {
+        let shares = u64::from(self.packets) * u64::from(self.shares);
+        shares.min(self.claims.unwrap_or(1_000_000))
+    }
+
+    fn config(&self, folder: &Path, prefix: &str) -> anyhow::Result<Config> {
+        let mut flags = vec![
+            ("engine.data", file(folder).display().to_string()),
+            (
+                "auth.hs256_secret",
+                "nobody asks anything of this node".to_owned(),
+            ),
+        ];
+        if let Some(redis) = &self.redis {
+            flags.extend([
+                ("engine.kind", "redis".to_owned()),
+                ("redis.urls", redis.clone()),
+                ("redis.prefix", prefix.to_owned()),
+                ("redis.partitions", self.partitions.to_string()),
+            ]);
+        }
+        Config::defaults_with(&flags)
+    }
+}
+
+/// How often something was done, and what it took.
+#[derive(Debug, Serialize)]
+struct Rate {
+    count: u64,
+    seconds: f64,
+    per_second: f64,
+    /// Processor time of this process for each, its users' included.
+    cpu_us: f64,
+    /// The same of Redis.
+    redis_cpu_us: Option<f64>,
+    /// Calls of scripts for each, those included that a node makes from time to time.
+    redis_calls: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    engine: &'static str,
+    packets: u32,
+    shares: u32,
+    created: Rate,
+    /// Entries that the creations made, into the ledger's tables, from the last creation on.
+    opened_settled: Rate,
+    /// A node that starts with all packets live and nothing claimed.
+    start: Start,
+    claimed: Rate,
+    settled: Rate,
+    /// Bytes of files for each packet: after the creations, and when the claims are settled.
+    file_bytes_per_packet: (f64, f64),
+    /// Bytes that Redis uses for each packet, the log included: after the creations, and after the claims.
+    redis_bytes_per_packet: Option<(f64, f64)>,
+    audit_ok: bool,
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join("qiang.db")
+}
+
+pub(crate) async fn run(args: &CampaignsArgs) -> anyhow::Result<bool> {
+    if let (Some(prefix), Some(folder)) = (&args.start, &args.data) {
+        let measured = start::measure(args.config(folder, prefix)?, args.idle).await?;
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(true);
+    }
+    let report = measure(args).await?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print_text(&report);
+    }
+    Ok(report.audit_ok)
+}
+
+/// What is measured with, and read between the steps.
+struct Meter {
+    folder: PathBuf,
+    server: Option<Server>,
+}
+
+impl Meter {
+    /// Does something, and says what it took.
+    async fn rate<T>(
+        &mut self,
+        count: u64,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<(Rate, T)> {
+        let before = match &mut self.server {
+            Some(server) => Some(server.work().await?),
+            None => None,
+        };
+        let (started, cpu_before) = (Instant::now(), cpu_seconds()?);
+        let done = work.await?;
+        let (seconds, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds()? - cpu_before);
+        let (mut redis_cpu_us, mut redis_calls) = (None, None);
+        if let (Some(server), Some(before)) = (&mut self.server, before) {
+            let after = server.work().await?;
+            redis_cpu_us = Some((after.cpu_seconds - before.cpu_seconds) * 1e6 / count as f64);
+            redis_calls = Some((after.calls - before.calls) as f64 / count as f64);
+        }
+        let rate = Rate {
+            count,
+            seconds,
+            per_second: count as f64 / seconds,
+            cpu_us: cpu * 1e6 / count as f64,
+            redis_cpu_us,
+            redis_calls,
+        };
+        Ok((rate, done))
+    }
+
+    /// Bytes of the file and what stands beside it.
+    fn file_bytes(&self) -> anyhow::Result<f64> {
+        let mut bytes = 0;
+        for entry in std::fs::read_dir(&self.folder)? {
+            bytes += entry?.metadata()?.len();
+        }
+        Ok(bytes as f64)
+    }
+
+    async fn redis_bytes(&mut self) -> anyhow::Result<Option<f64>> {
+        match &mut self.server {
+            Some(server) => Ok(Some(server.used_bytes().await?)),
+            None => Ok(None),
+        }
+    }
+}
+
+async fn measure(args: &CampaignsArgs) -> anyhow::Result<Report> {
+    let (folder, _temporary) = fixture::folder(args.data.as_deref())?;
+    ensure!(!file(&folder).exists(), "{} has data", folder.display());
+    let prefix = format!("qiang-bench-{:016x}", rand::random::<u64>());
+    let server = match &args.redis {
+        Some(url) => Some(Server::connect(url).await?),
+        None => None,
+    };
+    let mut meter = Meter { folder, server };
+    let per_packet = |bytes: f64| bytes / f64::from(args.packets);
+
+    let backend = Backend::open(&args.config(&meter.folder, &prefix)?).await?;
+    let redis_before = meter.redis_bytes().await?;
+    let (file, packets) = (file(&meter.folder), u64::from(args.packets));
+    let asked = Packets::new(args.packets, args.shares)?;
+    asked.fund(&backend).await?;
+    let (created, ids) = meter
+        .rate(packets, asked.create_all(&backend, args.in_flight))
+        .await?;
+    let (opened_settled, ()) = meter.rate(packets, backend.settle(SETTLE_MAX)).await?;
+    let redis_created = meter.redis_bytes().await?;
+    backend.close().await?;
+    let file_created = meter.file_bytes()?;
+
+    let start = start::in_child(args, &meter.folder, &prefix)?;
+
+    let backend = Backend::open(&args.config(&meter.folder, &prefix)?).await?;
+    let claims = args.claims();
+    let claiming = load::claim_all(&backend, &ids, claims, args.in_turn);
+    let (claimed, ()) = meter.rate(claims, claiming).await?;
+    let (settled, ()) = meter.rate(claims, backend.settle(SETTLE_MAX)).await?;
+    let redis_claimed = meter.redis_bytes().await?;
+    backend.close().await?;
+    backend.erase().await?;
+    let file_settled = meter.file_bytes()?;
+    let audited = tokio::task::spawn_blocking(move || qiang_audit::audit(&file)).await??;
+    let redis_bytes = |after: Option<f64>| Some(per_packet(after? - redis_before?));
+    Ok(Report {
+        engine: if args.redis.is_some() {
+            "redis"
+        } else {
+            "embedded"
+        },
+        packets: args.packets,
+        shares: args.shares,
+        created,
+        opened_settled,
+        start,
+        claimed,
+        settled,
+        file_bytes_per_packet: (per_packet(file_created), per_packet(file_settled)),
+        redis_bytes_per_packet: redis_bytes(redis_created).zip(redis_bytes(redis_claimed)),
+        audit_ok: audited.ok,
+    })
+}
+
+fn print_text(report: &Report) {
+    let print = |what: &str, rate: &Rate| {
+        print!(
+            "{what}: {} in {:.2} s, {:.0} a second, {:.1} µs of processor time each",
+            rate.count, rate.seconds, rate.per_second, rate.cpu_us
+        );
+        match (rate.redis_cpu_us, rate.redis_calls) {
+            (Some(cpu), Some(calls)) => println!("; Redis {cpu:.1} µs, {calls:.2} calls each"),
+            _ => println!(),
+        }
+    };
+    let (packets, shares, start) = (report.packets, report.shares, &report.start);
+    println!("{packets} packets of {shares} shares, {}:", report.engine);
+    print("created, durable and open", &report.created);
+    print("their openings settled behind that", &report.opened_settled);
+    print("claimed", &report.claimed);
+    print("settled behind that", &report.settled);
+    println!(
+        "start with all of them live: {:.2} s until it serves, {:.0} bytes of memory a packet; idle {:.2} % of a core",
+        start.seconds,
+        start.bytes_per_packet(packets),
+        start.idle_percent
+    );
+    let (created, settled) = report.file_bytes_per_packet;
+    println!("file: {created:.0} bytes a packet, {settled:.0} with the claims");
+    if let Some((created, claimed)) = report.redis_bytes_per_packet {
+        println!("Redis: {created:.0} bytes a packet, {claimed:.0} with the claims");
+    }
+    println!("audit {}", if report.audit_ok { "ok" } else { "BROKEN" });
+}

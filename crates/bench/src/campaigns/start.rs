@@ -1,0 +1,72 @@
+//! A start of a node with all packets live, in a process of its own: the memory of the one that made them has seen
+//! their making.
+
+use std::{
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+use qiang_node::{Backend, Config, Server};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use super::CampaignsArgs;
+use crate::process::{cpu_seconds, resident_bytes};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Start {
+    /// From the begin until it serves.
+    pub(super) seconds: f64,
+    cpu_seconds: f64,
+    memory_bytes: u64,
+    /// Processor time while nobody asks for anything, in percent of a core.
+    pub(super) idle_percent: f64,
+}
+
+impl Start {
+    pub(super) fn bytes_per_packet(&self, packets: u32) -> f64 {
+        self.memory_bytes as f64 / f64::from(packets)
+    }
+}
+
+pub(super) fn in_child(args: &CampaignsArgs, folder: &Path, prefix: &str) -> anyhow::Result<Start> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child
+        .args(["campaigns", "--start", prefix, "--data"])
+        .arg(folder);
+    child.args(["--idle", &args.idle.to_string()]);
+    child.args(["--partitions", &args.partitions.to_string()]);
+    if let Some(redis) = &args.redis {
+        child.args(["--redis", redis]);
+    }
+    let output = child.output()?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the start failed: {complaint}");
+    serde_json::from_slice(&output.stdout).context("the start said something else")
+}
+
+/// Starts a node here, and watches it do nothing.
+pub(super) async fn measure(config: Config, idle_seconds: u32) -> anyhow::Result<Start> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let (memory_before, cpu_before) = (resident_bytes()?, cpu_seconds()?);
+    let started = Instant::now();
+    let backend = Backend::open(&config).await?;
+    let running = Server::start(config, backend, listener).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let cpu_started = cpu_seconds()?;
+    // What a start leaves behind is done by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let memory_bytes = resident_bytes()?.saturating_sub(memory_before);
+    let (watched, cpu_idle) = (Instant::now(), cpu_seconds()?);
+    tokio::time::sleep(Duration::from_secs(idle_seconds.into())).await;
+    let idle = (cpu_seconds()? - cpu_idle) / watched.elapsed().as_secs_f64();
+    running.shutdown().await?;
+    Ok(Start {
+        seconds,
+        cpu_seconds: cpu_started - cpu_before,
+        memory_bytes,
+        idle_percent: idle * 100.0,
+    })
+}

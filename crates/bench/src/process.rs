@@ -1,0 +1,29 @@
+//! What the kernel says of this process.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+/// Processor time that it has used, in hundredths of a second.
+pub(crate) fn cpu_seconds() -> anyhow::Result<f64> {
+    let stat =
+        fs::read_to_string("/proc/self/stat").context("CPU time is measured on Linux only")?;
+    // The second field, the program's name, ends with the last closing parenthesis; user and system time are the
+    // 14th and the 15th.
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let times = behind_name.split_ascii_whitespace().skip(11).take(2);
+    let ticks: f64 = times.map(str::parse::<f64>).sum::<Result<_, _>>()?;
+    Ok(ticks / 100.0)
+}
+
+/// Its memory that is in use, without pages of files.
+pub(crate) fn resident_bytes() -> anyhow::Result<u64> {
+    let status =
+        fs::read_to_string("/proc/self/status").context("memory is measured on Linux only")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.context("no RssAnon in /proc")?;
+    let kib: u64 = kib.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib * 1_024)
+}
