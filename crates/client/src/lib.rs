@@ -39,6 +39,7 @@
 
 mod accounts;
 mod answers;
+mod audits;
 mod builder;
 mod call;
 mod campaigns;
@@ -61,6 +62,7 @@ mod words;
 
 pub use self::{
     answers::*,
+    audits::Audit,
     builder::Builder,
     campaigns::{Listing, Seen},
     claims::Claimed,

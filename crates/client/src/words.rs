@@ -48,6 +48,17 @@ macro_rules! words {
 }
 
 words! {
+    /// How an audit stands.
+    AuditStatus {
+        /// It has not ended.
+        Running = "running",
+        /// Every check holds.
+        Ok = "ok",
+        /// A check does not hold.
+        Broken = "broken",
+        /// It could not be made.
+        Failed = "failed",
+    }
     /// Where a campaign is in its life.
     Phase {
         /// It is being made.

@@ -78,6 +78,8 @@ fn answers_are_as_documented() {
     check::<Webhook>("redriveWebhook", "200", None);
     check::<Webhook>("rotateSecret", "200", None);
     check::<WebhookTest>("testWebhook", "200", None);
+    check::<Audit>("startAudit", "201", None);
+    check::<Audit>("getAudit", "200", None);
 }
 
 #[test]
@@ -98,6 +100,7 @@ fn words_are_as_documented() {
     check::<PlaceState>("PlaceState", &document);
     check::<PaymentOutcome>("PaymentOutcome", &document);
     check::<CreationResult>("CreationResult", &document);
+    check::<AuditStatus>("AuditStatus", &document);
     check::<PostingKind>("PostingKind", &document);
     check::<UserAccount>("UserAccount", &document);
     check::<Requirement>("Requirement", &document);

@@ -188,6 +188,8 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         print!("{}", report.text());
     }
     if !args.exit {
+        // Its verdict, check by check, is on the operators' desk.
+        client(&local, "shop", "admin")?.start_audit().await?;
         print_links(&local, &packet, &sale)?;
         local.serve_on().await?;
     } else {
@@ -286,6 +288,7 @@ fn print_pages(local: &LocalService, packet: &CampaignId, sale: &CampaignId) {
     eprintln!("  red packet     {base}/p/{packet}");
     eprintln!("  sale           {base}/s/{sale}");
     eprintln!("  charts         {base}/admin/live, signed in as an operator");
+    eprintln!("  audit          {base}/admin/operation, the same");
 }
 
 /// Lets whoever sits at a terminal open a page first.
