@@ -33,7 +33,7 @@ use crate::{
     audience::Draws,
     campaign_cache::CampaignMeta,
     extract::{MaybeCaller, Param, Params},
-    places::{UNBUFFERED, accepts_stream},
+    places::{UNBUFFERED, accepts_stream, last_event_id},
     problem::{Problem, ProblemBody, ProblemKind},
     red_packets::ShareBody,
     watched::{self, Telling, View, Views},
@@ -209,12 +209,9 @@ pub(crate) async fn watch(
         }
         _ => false,
     };
+    let after = last_event_id(&headers)?.unwrap_or(from.after);
     let permit = Arc::clone(&app.watching.watchers).try_acquire_owned();
     let permit = permit.map_err(|_| Problem::from(ProblemKind::Overloaded))?;
-    let last = headers
-        .get("last-event-id")
-        .and_then(|id| id.to_str().ok()?.parse().ok());
-    let after = last.unwrap_or(from.after);
     let watch = app.watched.watch(id, |views| {
         let watcher = Watcher {
             app: Arc::clone(&app),

@@ -19,7 +19,7 @@ use crate::{
     auth::{Caller, Scope},
     extract::Params,
     last_minutes::FiguresBody,
-    places::{UNBUFFERED, accepts_stream},
+    places::{UNBUFFERED, accepts_stream, last_event_id},
     problem::{Problem, ProblemBody, ProblemKind},
 };
 
@@ -54,9 +54,7 @@ pub(crate) async fn read(
     caller: Caller,
 ) -> Result<Response, Problem> {
     caller.require(Scope::ReadAny)?;
-    let last = headers.get("last-event-id");
-    let last = last.and_then(|id| id.to_str().ok()?.parse().ok());
-    let after = u64::from(last.unwrap_or(from.after));
+    let after = u64::from(last_event_id(&headers)?.unwrap_or(from.after));
     let caching = (header::CACHE_CONTROL, "no-store");
     if !accepts_stream(&headers) {
         let (figures, _) = app.last_minutes.after(after);

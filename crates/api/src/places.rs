@@ -179,6 +179,16 @@ fn no_place() -> Problem {
     Problem::new(ProblemKind::NoPlace, detail)
 }
 
+/// What a client of a stream has had last, by `Last-Event-ID`; none where it has had nothing.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Result<Option<u32>, Problem> {
+    let Some(id) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    let number = id.to_str().ok().and_then(|id| id.parse().ok());
+    let bad = || Problem::new(ProblemKind::BadRequest, "Last-Event-ID is no number");
+    number.map(Some).ok_or_else(bad)
+}
+
 pub(crate) fn accepts_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).into_iter();
     accepted

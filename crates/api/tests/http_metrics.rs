@@ -93,6 +93,15 @@ async fn what_a_node_does_is_told_second_by_second() {
          Accept: text/event-stream\r\nLast-Event-ID: {last}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
+    // What is no number is no place to go on from.
+    let request = request.replace(&format!("-ID: {last}"), "-ID: x");
+    let mut other = TcpStream::connect(service.addr).await.unwrap();
+    other.write_all(request.as_bytes()).await.unwrap();
+    let (text, _) = read_to_end(&mut other, Duration::from_secs(10)).await;
+    assert!(
+        text.starts_with("HTTP/1.1 400 ") && text.contains("Last-Event-ID"),
+        "{text}"
+    );
     while figures().await.len() < told.len() + 3 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
