@@ -147,7 +147,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the file, creating or migrating it as needed, rebuilds the book from its log, and starts the writer.
+    /// Opens the file, creating or migrating it as needed, replays what is not settled, and starts the writer.
     ///
     /// # Errors
     /// When the file cannot be opened, is in use by another process, is newer than this program, or is damaged.
