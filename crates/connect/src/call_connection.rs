@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::{
     directory::Directory,
     error::{ConnectError, is_transient, no_answer, refused, unavailable},
-    keys::{KeySpace, PARTITIONS_MAX, SCRIPT_KEYS},
+    keys::{KeySpace, PARTITIONS_MAX},
     options::Options,
     partition::Partition,
     reply::ScriptReply,
@@ -395,11 +395,13 @@ impl CallConnection {
         (how, script): (&str, &str),
     ) -> Cmd {
         let mut command = redis::cmd(how);
-        command.arg(script).arg(SCRIPT_KEYS);
+        command.arg(script).arg(call.script.keys);
         let (context, partition) = (&self.context, &self.partition);
         for key in context
             .keys
             .of_script(partition.id, &self.name, call.campaign)
+            .into_iter()
+            .take(call.script.keys)
         {
             command.arg(key);
         }

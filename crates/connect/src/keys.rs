@@ -9,7 +9,9 @@
 //!   as calls state it, while they are carried out; until then `since` when nodes have been reporting, and
 //!   `alive_from`, the sighting from which on a node is waited for. `halted` is the reason while nothing is granted,
 //!   `lost_from` and `lost_to` are the entries that were lost. `past` is the epochs that this one continues, each with
-//!   its last entry.
+//!   its last entry. Of campaigns that have left: no entry behind `left` is about any of them, and none was created
+//!   after `left_created`, in milliseconds. `enrolled` is 1 once those that an earlier release has closed are in
+//!   `closed`.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.
@@ -32,6 +34,8 @@
 //!   campaign; `P:{pNN}:c:ID:place:USER`, string: the number of the user's last place and what became of it, until that
 //!   is forgotten.
 //! - `P:{pNN}:agenda`, sorted set: campaigns by the milliseconds at which a tick has something to do for them.
+//! - `P:{pNN}:closed`, sorted set: campaigns that are closed, by the milliseconds from which on they are kept a while.
+//! - `P:{pNN}:retirer`, string: which process takes them out; it expires unless that process renews it.
 //! - `P:{pNN}:call:NODE:CONNECTION`, string: number and reply of the connection's last call, for 60 s, so that a call
 //!   that is sent again is not carried out again.
 //! - `P:{pNN}:mark:NODE:CONNECTION`, string: written before a `WAIT`, which only waits for what its own connection
@@ -42,6 +46,7 @@
 //!   `repaired` is the epoch of the last repair that wrote the numbers. `stock` is that of a spread sale, in its first
 //!   part. `opens` is the start of the window if it was changed, `starts` what grants are dated from; `terms` is the
 //!   revision of window, limit and price, and `behind` is 1 in the first part while others may have earlier ones.
+//!   `touched` is the last entry about it, once it is closed.
 //! - `P:{pNN}:c:ID:sums`, hash: the sums of the last 1000, 2000, … of these shares.
 //! - `P:{pNN}:c:ID:users`, hash: user → share, milliseconds after the start, key; for a sale: user → units held, orders
 //!   given back, newest order, keys and their orders; `+` before the first key where further ones are in `keys`.
@@ -65,8 +70,8 @@ use qiang_core::{
 /// The most partitions there may be.
 pub const PARTITIONS_MAX: u16 = 1_000;
 
-/// How many keys every script takes.
-pub const SCRIPT_KEYS: usize = 14;
+/// How many keys there are for scripts. Each takes those up to the last one that it names.
+pub const SCRIPT_KEYS: usize = 17;
 
 /// Builds the keys of one installation.
 #[derive(Debug, Clone)]
@@ -87,6 +92,7 @@ macro_rules! keys_of_a_partition {
 impl KeySpace {
     keys_of_a_partition! {
         partition nodes log released queue doing dead lease agenda kept offers repairs reconciler waiting decider
+        closed retirer
     }
 
     /// Keys that begin with this prefix.
@@ -156,7 +162,7 @@ impl KeySpace {
         format!("{}:*:agenda:news", self.prefix)
     }
 
-    /// The keys of every script, in their order.
+    /// The keys of scripts, in their order.
     pub fn of_script(
         &self,
         partition: PartitionId,
@@ -179,6 +185,9 @@ impl KeySpace {
             self.queue(partition),
             of_campaign(":keys"),
             of_campaign(":admissions"),
+            self.closed(partition),
+            of_campaign(":plan"),
+            of_campaign(":entered"),
         ]
     }
 

@@ -64,6 +64,8 @@ pub struct Options {
     pub retain: Duration,
     /// Bytes that the logs of all partitions may take together while they keep what is settled.
     pub retain_bytes: u64,
+    /// How long campaigns stay that are closed.
+    pub keep_closed: Duration,
     /// How long a new term waits for a node that was alive and says nothing.
     pub term_grace: Duration,
     /// How long an order keeps its units after its hold, for payments that are reported late; no longer than the hold.
@@ -100,6 +102,7 @@ impl Default for Options {
             try_for: Duration::from_secs(10),
             retain: Duration::ZERO,
             retain_bytes: 1 << 28,
+            keep_closed: Duration::from_secs(24 * 3_600),
             term_grace: Duration::from_secs(2),
             payment_grace: Duration::ZERO,
             clock: None,

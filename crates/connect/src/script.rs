@@ -16,6 +16,8 @@ pub struct Script {
     pub text: String,
     /// Of the text, in hexadecimal digits: the name that Redis calls it by.
     pub sha1: String,
+    /// How many of the keys it is given: those up to the last one that it names.
+    pub keys: usize,
 }
 
 impl Script {
@@ -24,7 +26,18 @@ impl Script {
     pub fn new(name: &'static str, parts: &[&str]) -> Self {
         let text = parts.concat();
         let sha1 = sha1_smol::Sha1::from(&text).digest().to_string();
-        Self { name, text, sha1 }
+        let code = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("--"));
+        let named = code.flat_map(|line| line.split("KEYS[").skip(1));
+        let numbers = named.filter_map(|rest| rest.split(']').next()?.parse().ok());
+        let keys = numbers.max().unwrap_or(0);
+        Self {
+            name,
+            text,
+            sha1,
+            keys,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod keys;
 pub mod packets;
 pub mod reconcile;
 pub mod repair;
+pub mod retirement;
 pub mod settlement;
 pub mod waiting;
 pub mod webhooks;

@@ -14,6 +14,7 @@ use qiang_control::{
     host::Host,
     reconcile::{ReconcileMonitor, Reconciliation},
     repair,
+    retirement::Retirement,
     settlement::{Options as SettlementOptions, Position, Settlement, SettlementMonitor},
 };
 use qiang_core::{
@@ -23,7 +24,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{
         Claimed, Clock, Engine, EngineError, EventLog, GateAnswers, Ledger, QuarantineCount,
-        RepairEngine, Transport, TransportStatus,
+        RepairEngine, RetireEngine as _, Transport, TransportStatus,
     },
     reconcile::PartitionFindings,
 };
@@ -173,6 +174,9 @@ impl Distributed {
             let leftovers = Leftovers::of(config.redis.options());
             monitoring.start("unused transports", Leftovers::SCHEDULE, leftovers);
         }
+        engine.recall_from(Arc::clone(&ledger));
+        let retirement = Retirement::new(Arc::new(engine.clone()), Arc::clone(&ledger));
+        monitoring.start("retirement", Retirement::SCHEDULE, retirement);
         repair::start_all(&monitoring, &repairing, &ledger, config.redis.repair);
         let findings = config.redis.reconcile_options().map(|options| {
             let findings = Arc::<ReconcileMonitor>::default();

@@ -11,7 +11,7 @@ use qiang_core::{
     id::CampaignId,
     ports::{
         Clock, Engine as _, EventLog as _, Ledger, RepairEngine as _, RepairRecord, RepairState,
-        WithheldRecord,
+        RetireEngine as _, WithheldRecord,
     },
     reconcile::{Difference, DifferenceKind},
 };
@@ -59,6 +59,7 @@ impl Maintenance {
         let ledger = backend.ledger();
         let positions = ledger.positions().await?;
         let engine = RedisEngine::attach(config.redis_options(), &positions).await?;
+        engine.recall_from(Arc::clone(&ledger));
         Ok(Self {
             engine,
             backend,

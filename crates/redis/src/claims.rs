@@ -43,7 +43,8 @@ pub(crate) async fn decide(
 ) {
     let meta = match node.partitions.meta(campaign).await {
         Ok(Some(meta)) if meta.kind == kind => meta,
-        Ok(_) => return answer_all(batch, Ok(Outcome::UnknownCampaign)),
+        Ok(None) => return node.recall_for(campaign, batch, answer_unknown),
+        Ok(Some(_)) => return answer_unknown(batch),
         Err(error) => return answer_all(batch, Err(error)),
     };
     let (mut here, mut elsewhere) = (batch, Vec::new());
@@ -80,7 +81,7 @@ pub(crate) async fn decide(
     };
     match connection.call(&call).await {
         Ok(reply) if reply.is_ok() => answer(node, &meta, partition, reply, here),
-        Ok(_) => answer_all(here, Ok(Outcome::UnknownCampaign)),
+        Ok(_) => node.recall_for(campaign, here, answer_unknown),
         Err(error @ EngineError::Unavailable { .. }) if memory_full(&error).is_some() => {
             answer_all(here, Err(EngineError::Overloaded));
         }
@@ -195,6 +196,10 @@ async fn pull(
         }
         Err(error) => answer_all(short, Err(error)),
     }
+}
+
+fn answer_unknown(batch: Vec<PendingClaim>) {
+    answer_all(batch, Ok(Outcome::UnknownCampaign));
 }
 
 /// Gives all claims the same answer, which is not a grant.

@@ -73,11 +73,11 @@ impl Node {
 
     /// Raises or lowers the stock of a sale in its first part; what that part lacks for it comes from the others first.
     async fn set_stock(&self, campaign: CampaignId, stock: u64) -> Result<Tally, EngineError> {
-        let meta = self.partitions.meta(campaign).await?;
+        let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         if meta.parts > 1 {
             // A part that is still to be opened gets its share of the stock that the campaign was made with.
-            self.partitions.part_tallies(&meta).await?;
+            self.part_tallies(&meta).await?;
         }
         let home = self.partitions.home(campaign);
         // Where there are replicas, they have it before anybody is told, whatever the campaign asks for.
@@ -96,6 +96,9 @@ impl Node {
                 .await;
             self.invalidate(campaign);
             let reply = reply?;
+            if self.is_back(campaign, &reply).await? {
+                continue;
+            }
             match (reply.status.as_str(), reply.text().as_str()) {
                 ("refused", phase) => {
                     let from = tally::phase(phase).unwrap_or(Phase::Closed);
@@ -137,7 +140,7 @@ impl Node {
         campaign: CampaignId,
         action: CampaignAction,
     ) -> Result<Tally, EngineError> {
-        let meta = self.partitions.meta(campaign).await?;
+        let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         // A part that fails keeps none of the others from being paused or closed.
         let mut parts = Vec::with_capacity(usize::from(meta.parts));
@@ -183,7 +186,7 @@ impl Node {
     }
 
     pub(crate) async fn tally(&self, campaign: CampaignId) -> Result<Option<Tally>, EngineError> {
-        let Some(meta) = self.partitions.meta(campaign).await? else {
+        let Some(meta) = self.meta(campaign).await? else {
             return Ok(None);
         };
         if meta.parts == 1
@@ -192,14 +195,26 @@ impl Node {
             return Ok(Some(tally));
         }
         // Units that are moving are in no part: their transfers are finished until there are none.
-        let mut parts = self.partitions.part_tallies(&meta).await?;
+        let mut parts = self.part_tallies(&meta).await?;
         for _ in 0..MOVES_MAX {
             if meta.parts == 1 || !self.partitions.finish_transfers(&meta).await? {
                 break;
             }
-            parts = self.partitions.part_tallies(&meta).await?;
+            parts = self.part_tallies(&meta).await?;
         }
         Ok(tally::sum(&parts))
+    }
+
+    /// The numbers of every part, once those are back that have left.
+    pub(crate) async fn part_tallies(
+        &self,
+        meta: &CampaignMeta,
+    ) -> Result<Vec<PartTally>, EngineError> {
+        let parts = self.partitions.part_tallies(meta).await;
+        if parts.is_err() && self.recall(meta.id).await? {
+            return self.partitions.part_tallies(meta).await;
+        }
+        parts
     }
 
     /// Does what is due in a partition, where no report of a payment was taken before `since`: none means until now. A

@@ -237,9 +237,21 @@ impl Gate {
             return Ok(None);
         }
         let holders = self.holders.load(partitions, meta, &terms, &before).await?;
-        let after = partitions.part_tallies(meta).await?;
+        let after = partitions.part_tallies(meta).await;
         let stamp = |part: &PartTally| (part.version, part.tally.grants);
-        let is_unchanged = before.iter().map(stamp).eq(after.iter().map(stamp));
+        let is_unchanged =
+            |after: &Vec<PartTally>| before.iter().map(stamp).eq(after.iter().map(stamp));
+        let is_over =
+            |after: &Vec<PartTally>| after.iter().any(|part| part.tally.phase == Phase::Closed);
+        if !after
+            .as_ref()
+            .is_ok_and(|after| is_unchanged(after) || !is_over(after))
+        {
+            // The campaign may have left while they were read: then not all of them are known.
+            self.holders.forget(meta.id);
+        }
+        let after = after?;
+        let is_unchanged = is_unchanged(&after);
         let versions = after.iter().map(|part| part.version);
         Ok(is_unchanged.then(|| Inactive {
             state,

@@ -5,8 +5,8 @@
 //! are combined into the next one. `lua/` has the scripts.
 //!
 //! Connections are those of `qiang-connect`. Modules import only those before them: scripts; meta, reply, record;
-//! clock, partitions; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate, node; claims,
-//! orders, open, commands, offer, rebuild; tasks, engine, log, repair, waiting.
+//! clock, partitions; waiting_lines; tally, transfer, kept, snapshot; places, batcher, admission, gate, recalls, node;
+//! claims, orders, open, commands, offer, rebuild; tasks, engine, log, repair, recall, retire, waiting.
 
 mod admission;
 mod batcher;
@@ -27,9 +27,12 @@ mod orders;
 mod partitions;
 mod places;
 mod rebuild;
+mod recall;
+mod recalls;
 mod record;
 mod repair;
 mod reply;
+mod retire;
 mod scripts;
 mod snapshot;
 mod tally;

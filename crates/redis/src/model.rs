@@ -2,6 +2,8 @@
 //!
 //! Two nodes take turns at one partition. Claims that come together for one campaign go to Redis in one call, so that
 //! a batch meets what the batches, payments and restarts before it have left. The script cache is flushed now and then.
+//! In half of the histories every campaign that is closed leaves Redis after each step, and comes back from a ledger
+//! when something is asked of it.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -14,15 +16,21 @@ use std::{
 
 use proptest::{prelude::*, test_runner::Config};
 use qiang_connect::CallConnection;
+use qiang_control::settlement::settle_once;
 use qiang_core::{
     book::{Book, Claim, Command, Grace, Setup},
     event::{Entry, PartitionId},
-    ports::{Engine as _, EngineError, EventLog as _, Ticket},
+    money::Money,
+    ports::{
+        AccountStore as _, CampaignStore as _, Engine as _, EngineError, EventLog as _,
+        RetireEngine as _, Ticket,
+    },
     time::Timestamp,
 };
+use qiang_embedded::SqliteLedger;
 use qiang_testkit::{
     ManualClock,
-    campaign::{OPENS, Target},
+    campaign::{OPENS, OWNER, Target, user},
     histories::{self, Request, Transition},
     servers::redis::{Options as ServerOptions, Standalone},
 };
@@ -50,19 +58,53 @@ struct World {
     setups: Vec<Setup>,
     book: Book,
     log: Vec<Entry>,
+    /// Where closed campaigns go, if they do.
+    ledger: Option<(Arc<SqliteLedger>, tempfile::TempDir)>,
+    retired: u64,
 }
 
-async fn node(prefix: &str, clock: &Arc<ManualClock>) -> RedisEngine {
+/// A ledger that has these campaigns.
+async fn ledger(
+    clock: &Arc<ManualClock>,
+    setups: &[Setup],
+) -> (Arc<SqliteLedger>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let ledger = SqliteLedger::open(&path, clock.clone()).unwrap();
+    for setup in setups {
+        let minor = setup.campaign.funded_minor();
+        if minor > 0 {
+            let money = Money::new(minor, setup.campaign.currency());
+            let id = setup.campaign.id.uuid();
+            ledger.deposit(id, &user(OWNER), money).await.unwrap();
+        }
+        ledger.create(setup).await.unwrap();
+    }
+    (Arc::new(ledger), folder)
+}
+
+async fn node(
+    prefix: &str,
+    clock: &Arc<ManualClock>,
+    ledger: Option<&(Arc<SqliteLedger>, tempfile::TempDir)>,
+) -> RedisEngine {
     let options = Options {
         urls: vec![server().url()],
         prefix: prefix.to_owned(),
         partitions: 1,
         payment_grace: GRACE,
         clock: Some(clock.clone()),
+        // The whole log is compared at the end, and campaigns leave at once.
+        retain: Duration::from_secs(3_600),
+        keep_closed: Duration::ZERO,
         ..Options::default()
     };
     let connected = RedisEngine::connect(options, &[]).await;
-    connected.unwrap_or_else(|error| panic!("{error:?}"))
+    let engine = connected.unwrap_or_else(|error| panic!("{error:?}"));
+    if let Some((ledger, _)) = ledger {
+        engine.recall_from(ledger.clone());
+    }
+    engine
 }
 
 fn connection(node: &RedisEngine) -> CallConnection {
@@ -70,18 +112,26 @@ fn connection(node: &RedisEngine) -> CallConnection {
 }
 
 impl World {
-    async fn new() -> Self {
+    async fn new(retires: bool) -> Self {
         static HISTORIES: AtomicU64 = AtomicU64::new(0);
         let prefix = format!("model{}", HISTORIES.fetch_add(1, Ordering::Relaxed));
         let clock = ManualClock::new(OPENS);
-        let nodes = [node(&prefix, &clock).await, node(&prefix, &clock).await];
+        let setups = histories::setups();
+        let ledger = match retires {
+            true => Some(ledger(&clock, &setups).await),
+            false => None,
+        };
+        let start = || node(&prefix, &clock, ledger.as_ref());
+        let nodes = [start().await, start().await];
         Self {
             connections: nodes.iter().map(connection).collect(),
             prefix,
             clock,
             nodes,
             turn: 0,
-            setups: histories::setups(),
+            setups,
+            ledger,
+            retired: 0,
             book: Book::with_grace(Grace {
                 ms: GRACE.as_millis() as i64,
                 ..Grace::default()
@@ -163,7 +213,7 @@ impl World {
                 flushed.unwrap();
                 let turn = self.turn % 2;
                 self.nodes[turn].abort();
-                self.nodes[turn] = node(&self.prefix, &self.clock).await;
+                self.nodes[turn] = node(&self.prefix, &self.clock, self.ledger.as_ref()).await;
                 self.connections[turn] = connection(&self.nodes[turn]);
             }
         }
@@ -172,6 +222,23 @@ impl World {
     async fn tick(&mut self) {
         let events_max = EVENTS_MAX;
         self.command(Command::Tick { events_max }).await;
+    }
+
+    /// Has everything leave that is over, if it does.
+    async fn retire(&mut self) {
+        let Some((ledger, _)) = &self.ledger else {
+            return;
+        };
+        let engine = &self.nodes[self.turn % 2];
+        loop {
+            let step = settle_once(engine, &**ledger, PARTITION, usize::MAX).await;
+            let step = step.unwrap();
+            if step.settled == step.head {
+                break;
+            }
+        }
+        let retired = engine.retire(PARTITION, &**ledger).await.unwrap();
+        self.retired += retired.campaigns;
     }
 
     /// Log and numbers of both are the same.
@@ -220,49 +287,52 @@ proptest! {
     fn redis_does_what_the_book_says(
         transitions in prop::collection::vec(histories::transition(), 1..40),
     ) {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let mut world = World::new().await;
-            for transition in transitions {
-                world.step(transition).await;
-                world.look().await;
-            }
-            for node in &world.nodes {
-                node.abort();
-            }
-        });
+        run(transitions, false);
+    }
+
+    #[test]
+    fn nobody_can_tell_that_campaigns_have_left(
+        transitions in prop::collection::vec(histories::transition(), 1..40),
+    ) {
+        run(transitions, true);
     }
 }
 
-/// Two sales with holds of two minutes and of one, and a tick between the time that the claim noted for the second and
-/// the one that holds with the grace.
-#[tokio::test]
-async fn a_tick_may_come_to_campaigns_in_another_order() {
-    let claim = |campaign, user| histories::CommandDraft::Claim {
-        campaign,
-        mistaken: false,
-        user,
-        quantity: 1,
-        key: None,
-    };
-    let mut world = World::new().await;
-    for transition in [
-        Transition::Open(0),
-        Transition::Open(1),
-        Transition::Batch(vec![claim(0, 0)]),
-        Transition::Wait(30_001),
-        Transition::Batch(vec![claim(1, 2)]),
-        Transition::Wait(60_000),
-        Transition::Wait(60_000),
-    ] {
-        world.step(transition).await;
-        world.look().await;
-    }
-    for node in &world.nodes {
-        node.abort();
-    }
+/// How many campaigns have left in all histories.
+static RETIRED: AtomicU64 = AtomicU64::new(0);
+
+fn run(transitions: Vec<Transition>, retires: bool) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut world = World::new(retires).await;
+        for transition in transitions {
+            world.step(transition).await;
+            world.retire().await;
+            world.look().await;
+        }
+        RETIRED.fetch_add(world.retired, Ordering::Relaxed);
+        for node in &world.nodes {
+            node.abort();
+        }
+    });
+}
+
+/// Histories are such that campaigns do leave, and come back: each is asked for after every step.
+#[test]
+fn campaigns_leave_in_such_histories() {
+    let open = |campaign| Transition::Open(campaign);
+    let opened: Vec<_> = (0..histories::setups().len()).map(open).collect();
+    let wait = || Transition::Wait(20 * 60_000);
+    run(
+        opened
+            .into_iter()
+            .chain([wait(), wait(), wait(), wait()])
+            .collect(),
+        true,
+    );
+    assert!(RETIRED.load(Ordering::Relaxed) >= histories::setups().len() as u64);
 }

@@ -26,6 +26,7 @@ use crate::{
     meta::CampaignMeta,
     partitions::Partitions,
     places::Admission,
+    recalls::Recalls,
     scripts::ADMIT,
     transfer::Pulls,
 };
@@ -42,6 +43,7 @@ pub(crate) struct Node {
     pub(crate) gate: Arc<Gate>,
     pub(crate) rooms: WaitingRooms,
     pub(crate) pulls: Pulls,
+    pub(crate) recalls: Recalls,
     /// One connection a partition for reading the log.
     pub(crate) readers: Vec<Mutex<CallConnection>>,
     /// One a partition.
@@ -79,6 +81,7 @@ impl Node {
             )),
             rooms,
             pulls: Pulls::new(Arc::clone(&partitions)),
+            recalls: Recalls::new(partitions.list().len()),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
@@ -331,10 +334,11 @@ impl Node {
         arguments: Arguments<'_>,
     ) -> Result<ScriptReply, EngineError> {
         let campaign = (meta.id, meta.ack);
-        let reply = self
-            .partitions
-            .change(partition, script, campaign, arguments)
-            .await;
+        let change = || {
+            let partitions = &self.partitions;
+            partitions.change(partition, script, campaign, arguments)
+        };
+        let reply = self.call_back(meta.id, change).await;
         self.invalidate(meta.id);
         reply
     }

@@ -14,7 +14,8 @@ use qiang_core::{
     admission::AdmissionRatio,
     book::Setup,
     campaign::{Campaign, Rules},
-    event::PartitionId,
+    event::{PartitionId, Seq},
+    id::CampaignId,
     ports::EngineError,
     split::SplitRule,
     time::Timestamp,
@@ -24,6 +25,9 @@ use qiang_core::{
 const CHUNK: usize = 1_000;
 /// After how many shares a sum of what is left is kept; as in the scripts.
 const SUM_EVERY: usize = 1_000;
+
+const LEDGER_BEHIND: &str =
+    "the ledger does not have all that has left Redis: the campaign may have been open";
 
 /// What one part gets of a campaign.
 struct Part {
@@ -67,9 +71,25 @@ impl Node {
         for index in (0..parts).rev() {
             let part = Part::of(setup, index, parts);
             let partition = self.partitions.of_part(id, index);
-            self.open_part(partition, setup, &part).await?;
+            if self.open_part(partition, setup, &part, 0).await? {
+                continue;
+            }
+            // It may have been open, and be over for so long that it has left.
+            match self.unopened_upto(partition, id).await? {
+                Some(upto) if self.open_part(partition, setup, &part, upto).await? => {}
+                Some(_) => return Err(unavailable(LEDGER_BEHIND)),
+                None => self.remove_plan(id).await?,
+            }
         }
         self.partitions.meta(id).await.map(drop)
+    }
+
+    /// A campaign that has left needs none.
+    async fn remove_plan(&self, campaign: CampaignId) -> Result<(), EngineError> {
+        let home = self.partitions.home(campaign);
+        let mut del = redis::cmd("DEL");
+        del.arg(self.partitions.keys().plan(home, campaign));
+        self.partitions.query::<i64>(home, &del).await.map(drop)
     }
 
     /// Over how many partitions the campaign is spread, as the first node to open it has decided.
@@ -85,12 +105,16 @@ impl Node {
             .await
     }
 
+    /// Opens a part of which the ledger has nothing up to an entry, 0 where that is not known. False where it must be
+    /// known up to a later one.
     async fn open_part(
         &self,
         partition: PartitionId,
         setup: &Setup,
         part: &Part,
-    ) -> Result<(), EngineError> {
+        unopened_upto: Seq,
+    ) -> Result<bool, EngineError> {
+        let created_ms = setup.campaign.created_at.as_millis();
         let sums = sums_of(&part.shares);
         for (chunk, shares) in part.shares.chunks(CHUNK).enumerate() {
             let offset = chunk * CHUNK;
@@ -98,22 +122,28 @@ impl Node {
                 .iter()
                 .filter(|(at, _, _)| (offset..offset + shares.len()).contains(at))
                 .collect();
-            self.step(partition, &WARM, setup, &|command| {
-                command.arg(offset).arg(here.len());
-                for (_, place, sum) in &here {
-                    command.arg(place).arg(sum);
-                }
-                for (number, amount) in shares {
-                    command.arg(share_text(*number, *amount));
-                }
-                command
-            })
-            .await?;
+            let warmed = self
+                .step(partition, &WARM, setup, &|command| {
+                    command.arg(created_ms).arg(unopened_upto);
+                    command.arg(offset).arg(here.len());
+                    for (_, place, sum) in &here {
+                        command.arg(place).arg(sum);
+                    }
+                    for (number, amount) in shares {
+                        command.arg(share_text(*number, *amount));
+                    }
+                    command
+                })
+                .await?;
+            if !warmed {
+                return Ok(false);
+            }
         }
         let place = (part.parts, part.index);
         let campaign = (&setup.campaign, setup.campaign.window.starts_at());
         let fields = fields_of(campaign, place, part.supply, part.funded_minor);
         self.step(partition, &OPEN, setup, &|command| {
+            command.arg(created_ms).arg(unopened_upto);
             command.arg(part.shares.len()).arg(&fields)
         })
         .await
@@ -125,18 +155,21 @@ impl Node {
         script: &'static Script,
         setup: &Setup,
         arguments: Arguments<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let campaign = (setup.campaign.id, setup.campaign.ack);
         let reply = self
             .partitions
             .change(partition, script, campaign, arguments)
             .await?;
+        if reply.status == "left" {
+            return Ok(false);
+        }
         if !reply.is_ok() {
             let (name, status) = (script.name, &reply.status);
             let reason = format!("{name} was answered {status} {}", reply.text());
             return Err(unavailable(reason));
         }
-        Ok(())
+        Ok(true)
     }
 }
 

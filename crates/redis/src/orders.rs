@@ -8,7 +8,7 @@ use crate::{
     reply,
     scripts::{CANCEL, ORDER, PAY, TAKE_BACK},
 };
-use qiang_connect::{Script, unreadable};
+use qiang_connect::{Arguments, Script, unreadable};
 use qiang_core::{
     book::{OrderView, PaymentOutcome, Refusal, Reply},
     event::{Event, PartitionId},
@@ -101,12 +101,12 @@ impl Node {
         let Some((meta, partition)) = self.issuer(order).await? else {
             return Ok(None);
         };
-        let reply = self
-            .partitions
-            .call(partition, &ORDER, meta.id, None, &|command| {
-                command.arg(order.number)
-            })
-            .await?;
+        let arguments: Arguments<'_> = &|command| command.arg(order.number);
+        let read = || {
+            let partitions = &self.partitions;
+            partitions.call(partition, &ORDER, meta.id, None, arguments)
+        };
+        let reply = self.call_back(meta.id, read).await?;
         match reply.found(Refusal::UnknownOrder) {
             Ok(text) => reply::order(&meta, &text).map(Some).ok_or_else(unreadable),
             Err(_) => Ok(None),
@@ -118,7 +118,7 @@ impl Node {
         &self,
         order: OrderId,
     ) -> Result<Option<(Arc<CampaignMeta>, PartitionId)>, EngineError> {
-        let meta = self.partitions.meta(order.campaign).await?;
+        let meta = self.meta(order.campaign).await?;
         Ok(meta.map(|meta| {
             let partition = self.partitions.of_order(&meta, order.number);
             (meta, partition)

@@ -1,9 +1,9 @@
 //! All partitions of an installation and where campaigns are, over the connections to them.
 
-use std::{collections::HashMap, ops::Deref, sync::Arc};
+use std::{collections::HashMap, ops::Deref, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
-use qiang_connect::{Connections, home_of, part_of, unavailable};
+use qiang_connect::{Connections, eval_at_maxmemory, home_of, part_of, unavailable};
 use qiang_core::{
     campaign::AckLevel,
     event::PartitionId,
@@ -19,6 +19,14 @@ use crate::{
 
 /// Campaigns that a node remembers; past that many, all are forgotten and read again as they are asked for.
 const CAMPAIGNS_MAX: usize = 65_536;
+/// Takes a lease, or keeps it.
+const LEAD: &str = "local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1";
+
 /// All partitions, as this node sees them, and the campaigns that they have.
 pub(crate) struct Partitions {
     connections: Connections,
@@ -110,6 +118,44 @@ impl Partitions {
         }
         known.insert(campaign, Arc::clone(&meta));
         Ok(Some(meta))
+    }
+
+    /// Whether this process has a lease of a partition, from now on for so long. Another one may have it.
+    pub(crate) async fn leads(
+        &self,
+        partition: PartitionId,
+        key: String,
+        lease: Duration,
+    ) -> Result<bool, EngineError> {
+        let mut lead = eval_at_maxmemory(LEAD, &[key]);
+        lead.arg(&self.context.node)
+            .arg(lease.as_millis().max(1) as u64);
+        let leads: i64 = self.query_unfenced(partition, &lead).await?;
+        Ok(leads == 1)
+    }
+
+    /// Whether a partition has a campaign, or a part of it.
+    pub(crate) async fn has_part(
+        &self,
+        campaign: CampaignId,
+        partition: PartitionId,
+    ) -> Result<bool, EngineError> {
+        let mut exists = redis::cmd("EXISTS");
+        exists.arg(self.keys().campaign(partition, campaign));
+        let exists: i64 = self.query_unfenced(partition, &exists).await?;
+        Ok(exists > 0)
+    }
+
+    /// The place of a partition's part among so many; none where it has none.
+    pub(crate) fn index_of(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        parts: u16,
+    ) -> Option<(u16, u16)> {
+        let (home, count) = (self.home(campaign).0, self.options().partitions);
+        let index = (partition.0 + count - home) % count;
+        (index < parts).then_some((parts, index))
     }
 
     /// Stops granting on a partition by hand, on all nodes.

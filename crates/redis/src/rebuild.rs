@@ -1,6 +1,7 @@
 //! The writes of a repair: rows, numbers and entries, each in one script that is refused once somebody else repairs.
 
 mod lines;
+mod numbers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,8 +21,10 @@ use qiang_core::{
 };
 use redis::ToRedisArgs;
 
-pub(crate) use self::lines::records;
-use self::lines::*;
+pub(crate) use self::{
+    lines::{Rows, records},
+    numbers::Numbers,
+};
 use crate::{
     meta::CampaignMeta,
     offer::Loss,
@@ -47,8 +50,6 @@ const FLAGS: &str = "#!lua flags=allow-oom\n";
 const CHUNK: usize = 1_000;
 /// A buyer's row of so many bytes of keys takes no more; further ones are in a hash. As in `claim_sale.lua`.
 const KEYS_BYTES_MAX: usize = 1_024;
-/// Who an order belongs to whose number was given to somebody whom nobody knows. It is cancelled, and has no units.
-const NOBODY: &str = "-";
 
 /// A record of the log: how many entries, milliseconds, kind, what it holds.
 pub(crate) type NewRecord = (usize, i64, &'static str, String);
@@ -187,11 +188,7 @@ impl<'a> Rebuild<'a> {
                 .map(|(user, _)| user.as_str())
                 .collect();
             self.put_all(&of("users"), "del", &removed).await?;
-            let rows = repair.changed.iter().filter_map(|number| {
-                let row = repair.rows.grants.get(number)?;
-                Some([row.user.to_string(), share_line(meta, *number, row)])
-            });
-            let rows: Vec<String> = rows.flatten().collect();
+            let rows = Rows::of_packet(meta, repair).users;
             self.put_all(&of("users"), "set", &rows).await?;
         }
         let ready = before.is_none_or(|before| before.part.shares != repair.shares);
@@ -212,33 +209,12 @@ impl<'a> Rebuild<'a> {
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
-        let rows = &repair.rows;
-        let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
-        let (mut orders, mut payments) = (Vec::new(), Vec::new());
-        for number in &repair.changed {
-            let Some(row) = rows.grants.get(number) else {
-                continue;
-            };
-            users.insert(&row.user);
-            orders.extend([number.to_string(), order_line(meta, *number, row, rows)]);
-            for (payment, outcome) in rows.payments_of(*number) {
-                let field = format!("{number}\t{payment}");
-                payments.extend([field, outcome_word(outcome).to_owned()]);
-            }
-        }
-        // Numbers that were given to somebody whom nobody knows are not given again.
-        let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
-        for number in numbers.filter(|number| !rows.grants.contains_key(number)) {
-            let line = format!("c\t0\t{NOBODY}\t0\t0\t0\t");
-            orders.extend([number.to_string(), line]);
-        }
-        self.put_all(&of("orders"), "set", &orders).await?;
-        self.put_all(&of("payments"), "set", &payments).await?;
-        let buyers = Buyers::of(rows, &users);
-        self.put_all(&of("keys"), "set", &buyers.further_keys)
-            .await?;
-        self.put_all(&of("users"), "set", &buyers.rows).await?;
-        self.put_all(&of("users"), "del", &buyers.gone).await
+        let rows = Rows::of_sale(meta, facts, repair);
+        self.put_all(&of("orders"), "set", &rows.orders).await?;
+        self.put_all(&of("payments"), "set", &rows.payments).await?;
+        self.put_all(&of("keys"), "set", &rows.keys).await?;
+        self.put_all(&of("users"), "set", &rows.users).await?;
+        self.put_all(&of("users"), "del", &rows.gone).await
     }
 
     /// Makes the shares ready beside the old ones, and the sums of the last 1000, 2000, … of them.
@@ -275,80 +251,7 @@ impl<'a> Rebuild<'a> {
     ) -> Result<(), EngineError> {
         let keys = self.partitions.keys();
         let of = |rest: &str| keys.of_campaign(self.partition, meta.id, rest);
-        let rows = &repair.rows;
-        let held = rows.grants.iter();
-        let mut held = held
-            .filter(|(_, row)| facts.kind == CampaignKind::Sale && row.state == OrderState::Held);
-        let oldest = held.next();
-        let first = match oldest {
-            Some((number, _)) => facts.ordinal_of(*number),
-            None => repair.numbered + 1,
-        };
-        let last = rows.grants.values().map(|row| row.granted_at).max();
-        let given = fields.iter();
-        let mut all: BTreeMap<&str, String> = given
-            .map(|(field, value)| (field.as_str(), value.clone()))
-            .collect();
-        let phase = match rows.phase {
-            Phase::Closed => "c",
-            Phase::Paused => "p",
-            _ => "s",
-        };
-        all.insert("phase", phase.to_owned());
-        for (field, value) in [
-            ("supply", repair.supply),
-            ("remaining", repair.remaining),
-            ("granted", repair.granted),
-            ("grants", repair.numbered.into()),
-            ("returned", repair.returned),
-            ("first", first.into()),
-        ] {
-            all.insert(field, value.to_string());
-        }
-        all.insert("funded", repair.funded_minor.to_string());
-        all.insert("refunded", repair.refunded_minor.to_string());
-        all.insert("last", last.unwrap_or_default().as_millis().to_string());
-        if facts.kind == CampaignKind::RedPacket && !facts.fixed_shares {
-            let money = repair.funded_minor - rows.amount_minor() - repair.refunded_minor;
-            all.insert("money", money.to_string());
-        }
-        // A part of a spread campaign withholds what is withheld now, and a closed one nothing; otherwise that comes on
-        // top.
-        let (is_spread, is_over) = (facts.parts > 1, rows.phase == Phase::Closed);
-        if repair.withheld.units > 0 || is_spread || is_over {
-            let field = |name: &str| all.get(name).map_or("", String::as_str);
-            let (units, minor, mut shares) = match before.filter(|_| field("withheld").is_empty()) {
-                _ if is_spread || is_over => (0, 0, String::new()),
-                Some(before) => {
-                    let (units, minor) = before.withheld;
-                    (units, minor, before.withheld_shares.clone())
-                }
-                // An earlier repair had withheld them, and Redis has lost that.
-                None => {
-                    let units = field("withheld").parse().unwrap_or(0);
-                    let minor = field("withheld_minor").parse().unwrap_or(0);
-                    (units, minor, field("withheld_shares").to_owned())
-                }
-            };
-            for (number, amount) in &repair.withheld.shares {
-                shares.push_str(&share_text(*number, *amount));
-                shares.push('\n');
-            }
-            all.insert("withheld", (units + repair.withheld.units).to_string());
-            all.insert(
-                "withheld_minor",
-                (minor + repair.withheld.amount_minor).to_string(),
-            );
-            all.insert("withheld_shares", shares);
-        }
-        let end = (!is_over).then_some(meta.window.ends_at());
-        // Other parts are to follow the terms of this one at once.
-        let leads = all.get("behind").is_some_and(|behind| behind == "1");
-        let due = end
-            .into_iter()
-            .chain(leads.then(Timestamp::default))
-            .chain(oldest.map(|(_, row)| row.granted_at.plus_millis(facts.hold_ms)))
-            .min();
+        let numbers = Numbers::of(meta, facts, before, fields, repair);
         let mut script_keys = vec![
             keys.partition(self.partition),
             keys.agenda(self.partition),
@@ -357,19 +260,20 @@ impl<'a> Rebuild<'a> {
             of("sums"),
             of("shares:repair"),
             of("sums:repair"),
+            keys.closed(self.partition),
         ];
-        if is_spread {
+        if facts.parts > 1 {
             script_keys.push(keys.transfers(self.partition, meta.id));
         }
+        let now = self.partitions.time(self.partition).await?;
         let mut args = vec![
             self.token().to_owned(),
             meta.id.to_string(),
-            due.map_or_else(String::new, |due| due.as_millis().to_string()),
+            numbers.due_ms(),
             u8::from(ready).to_string(),
+            now.as_millis().to_string(),
         ];
-        for (field, value) in all {
-            args.extend([field.to_owned(), value]);
-        }
+        args.extend(numbers.fields.into_iter().flatten());
         self.expect_ok(PART, &script_keys, &args).await
     }
 

@@ -22,7 +22,7 @@ mod journal;
 mod operator;
 mod parts;
 mod sample;
-mod sides;
+pub(crate) mod sides;
 mod spread;
 mod stock;
 mod terms;
@@ -30,7 +30,7 @@ mod terms;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use qiang_connect::{PartitionState, new_epoch, unavailable};
+use qiang_connect::{PartitionState, new_epoch};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
@@ -45,6 +45,7 @@ use crate::{
     engine::RedisEngine,
     offer::Loss,
     rebuild::{Noted, Rebuild},
+    snapshot::of_ledger,
 };
 
 /// For how long a repair belongs to a process that was not heard of.
@@ -271,8 +272,4 @@ fn by_campaign(entries: Vec<Entry>) -> BTreeMap<CampaignId, Vec<Entry>> {
         campaigns.entry(entry.campaign).or_default().push(entry);
     }
     campaigns
-}
-
-fn of_ledger(error: LedgerError) -> EngineError {
-    unavailable(format!("the ledger: {error}"))
 }

@@ -36,8 +36,11 @@ macro_rules! scripts {
 scripts! {
     CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "claim_packet";
     CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
-    WARM = "warm", "prelude", "warm";
-    OPEN = "open", "prelude", "open";
+    WARM = "warm", "prelude", "unopened", "warm";
+    OPEN = "open", "prelude", "unopened", "open";
+    RETIRE = "retire", AT_MAXMEMORY "prelude", "retire";
+    RECALL_ROWS = "recall_rows", AT_MAXMEMORY "prelude", "recall", "recall_rows";
+    RECALL_END = "recall_end", AT_MAXMEMORY "prelude", "recall", "recall_end";
     PAY = "pay", AT_MAXMEMORY "prelude", "campaign", "pay";
     CANCEL = "cancel", AT_MAXMEMORY "prelude", "campaign", "cancel";
     TAKE_BACK = "take_back", AT_MAXMEMORY "prelude", "campaign", "take_back";

@@ -471,3 +471,7 @@ impl SettledSnapshot {
         }
     }
 }
+
+pub(crate) fn of_ledger(error: LedgerError) -> EngineError {
+    unavailable(format!("the ledger: {error}"))
+}

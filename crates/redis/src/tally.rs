@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 
 use crate::{meta::CampaignMeta, partitions::Partitions, scripts::TALLY};
-use qiang_connect::{SCRIPT_KEYS, eval, unavailable};
+use qiang_connect::{eval, unavailable};
 use qiang_core::{
     campaign::{Phase, Tally, Terms},
     event::PartitionId,
@@ -157,7 +157,8 @@ impl Partitions {
         let home = self.home(meta.id);
         let keys = self.keys().of_script(home, "reads", meta.id);
         let mut command = redis::cmd("EVAL_RO");
-        command.arg(&TALLY.text).arg(SCRIPT_KEYS).arg(&keys);
+        command.arg(&TALLY.text).arg(TALLY.keys);
+        command.arg(&keys[..TALLY.keys]);
         // A replica may be behind: only the epoch is checked.
         command
             .arg(format!("epoch {}", self.get(home).epoch()?))

@@ -36,13 +36,14 @@ impl Node {
         campaign: CampaignId,
         change: &TermsChange,
     ) -> Result<Tally, EngineError> {
-        let meta = self.partitions.meta(campaign).await?;
+        let meta = self.meta(campaign).await?;
         let meta = meta.ok_or(Refusal::UnknownCampaign)?;
         if meta.parts > 1 {
             // A part that is still to be opened gets the terms that the campaign was made with.
-            self.partitions.part_tallies(&meta).await?;
+            self.part_tallies(&meta).await?;
         }
-        let reply = self.decide_terms(&meta, change, None).await?;
+        let decide = || self.decide_terms(&meta, change, None);
+        let reply = self.call_back(campaign, decide).await?;
         let rules = |error| Err(Refusal::Rules(error).into());
         match (reply.status.as_str(), reply.text().as_str()) {
             ("refused", phase) => {

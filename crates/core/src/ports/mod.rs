@@ -13,6 +13,7 @@ mod payout;
 mod reconcile;
 mod repair;
 mod repair_record;
+mod retire;
 mod sample;
 mod transport;
 mod waiting;
@@ -40,6 +41,7 @@ pub use self::{
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},
+    retire::{RetireEngine, Retired},
     sample::{Sample, SampleCursor, SampleEngine},
     transport::{Delivery, DeliveryTag, Received, Transport, TransportStatus},
     waiting::{LineHead, Lines, WaitingMonitor, WaitingRoom, WaitingRoomStore},

@@ -34,6 +34,7 @@ pub struct RedisConfig {
     pub try_for_ms: u64,
     pub retain_ms: u64,
     pub retain_bytes: u64,
+    pub keep_closed_ms: u64,
     pub term_grace_ms: u64,
     #[serde(with = "RepairModeName")]
     pub repair: RepairMode,
@@ -98,6 +99,7 @@ impl RedisConfig {
             try_for: Duration::from_millis(self.try_for_ms),
             retain: Duration::from_millis(self.retain_ms),
             retain_bytes: self.retain_bytes,
+            keep_closed: Duration::from_millis(self.keep_closed_ms),
             term_grace: Duration::from_millis(self.term_grace_ms),
             payment_grace: Duration::ZERO,
             clock: None,

@@ -70,6 +70,10 @@ impl KeptHolders {
         Ok(holders)
     }
 
+    pub(super) fn forget(&self, campaign: CampaignId) {
+        self.0.lock().remove(&campaign);
+    }
+
     fn keep(&self, campaign: CampaignId, holders: &Arc<Holders>) {
         let mut kept = self.0.lock();
         let sizes = kept.values().map(|kept| kept.fingerprints.len());

@@ -2,7 +2,7 @@
 -- `put` changes some of them, and `finish` writes what has changed, the log and the agenda.
 -- KEYS as in prelude.lua
 -- ARGV as in prelude.lua
--- Replies: {"unknown", ""}
+-- Replies: {"unknown", "campaign"} where it is not here
 -- luacheck: read globals seq now int append
 -- luacheck: ignore 211
 local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'grants', 'returned', 'refunded', 'last',
@@ -10,7 +10,7 @@ local fields = {'kind', 'phase', 'starts', 'ends', 'remaining', 'granted', 'gran
   'terms', 'behind'}
 local values = redis.call('HMGET', KEYS[5], unpack(fields))
 if not values[1] then
-  return {'unknown', ''}
+  return {'unknown', 'campaign'}
 end
 local c = {}
 for i, field in ipairs(fields) do
@@ -189,6 +189,7 @@ local function close()
   end
   gate = true
   redis.call('UNLINK', KEYS[6], KEYS[7])
+  redis.call('ZADD', KEYS[15], int(now), ARGV[6])
 end
 
 -- Numbers and texts of so many orders, from this one on.
@@ -274,5 +275,8 @@ local function finish()
   end
   if #events > 0 then
     append(#events, now, 'e', table.concat(events, '\n'))
+    if c.phase == 'c' then
+      redis.call('HSET', KEYS[5], 'touched', int(seq))
+    end
   end
 end

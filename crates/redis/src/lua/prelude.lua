@@ -3,7 +3,8 @@
 -- nothing is decided twice, however long a packet was delayed.
 -- KEYS[1] partition, KEYS[2] log, KEYS[3] call, KEYS[4] agenda, KEYS[5] campaign, KEYS[6] shares, KEYS[7] sums,
 -- KEYS[8] users, KEYS[9] orders, KEYS[10] payments, KEYS[11] transfers,
--- KEYS[12] queue, KEYS[13] keys, KEYS[14] admissions: the same for every script, see keys.rs
+-- KEYS[12] queue, KEYS[13] keys, KEYS[14] admissions, KEYS[15] closed, KEYS[16] plan, KEYS[17] entered: the same for
+-- every script, see keys.rs; each is given those up to the last one that it names
 -- ARGV[1..2] as in fence.lua, ARGV[3] milliseconds, or empty for Redis' clock,
 -- ARGV[4] the number of this call on its connection, ARGV[5] "1" when it is sent again, ARGV[6] the campaign
 -- Replies: the kept {"ok", text, head}. Where a reply has a third part, it is the last entry of the log, on which the

@@ -1,9 +1,10 @@
 -- Puts a repaired campaign's numbers in place, and the shares that were made ready beside the old ones. Doing it again
 -- changes nothing.
 -- KEYS[1] partition, KEYS[2] agenda, KEYS[3] campaign, KEYS[4] shares, KEYS[5] sums, KEYS[6] shares made ready,
--- KEYS[7] sums made ready, KEYS[8] transfers of a spread campaign's part: what was moving is among its numbers again
+-- KEYS[7] sums made ready, KEYS[8] closed, KEYS[9] transfers of a spread campaign's part: what was moving is among its
+-- numbers again
 -- ARGV[1] the repairer's token, ARGV[2] the campaign, ARGV[3] when something is due, or empty, ARGV[4] "1" if shares
--- were made ready, ARGV[5..] fields and values
+-- were made ready, ARGV[5] milliseconds, ARGV[6..] fields and values
 -- Replies: {"ok", ""}, {"gone", ""} when another one repairs
 local p = redis.call('HMGET', KEYS[1], 'halted', 'repairer')
 local server = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
@@ -18,10 +19,17 @@ if ARGV[4] == '1' then
     end
   end
 end
-if KEYS[8] then
-  redis.call('UNLINK', KEYS[8])
+if KEYS[9] then
+  redis.call('UNLINK', KEYS[9])
 end
-redis.call('HSET', KEYS[3], unpack(ARGV, 5))
+redis.call('HSET', KEYS[3], unpack(ARGV, 6))
+if redis.call('HGET', KEYS[3], 'phase') == 'c' then
+  -- The entries that the repair appends are about it.
+  redis.call('HDEL', KEYS[3], 'touched')
+  redis.call('ZADD', KEYS[8], ARGV[5], ARGV[2])
+else
+  redis.call('ZREM', KEYS[8], ARGV[2])
+end
 redis.call('HINCRBY', KEYS[3], 'version', 1)
 if ARGV[3] == '' then
   redis.call('ZREM', KEYS[2], ARGV[2])

@@ -2,13 +2,74 @@
 
 use super::*;
 
-/// What Redis keeps of buyers, as fields and values.
-pub(super) struct Buyers {
-    pub(super) rows: Vec<String>,
-    /// Keys that find no room in their rows.
-    pub(super) further_keys: Vec<String>,
-    /// Users who have no order any more.
+/// Who an order belongs to whose number was given to somebody whom nobody knows. It is cancelled, and has no units.
+const NOBODY: &str = "-";
+
+/// What Redis keeps of a part's rows, as fields and values.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) users: Vec<String>,
+    pub(crate) orders: Vec<String>,
+    pub(crate) payments: Vec<String>,
+    /// Keys of orders that find no room in their buyers' rows.
+    pub(crate) keys: Vec<String>,
+    /// Users who have nothing any more.
     pub(super) gone: Vec<String>,
+}
+
+impl Rows {
+    /// Those of a packet that a repair has changed.
+    pub(crate) fn of_packet(meta: &CampaignMeta, repair: &Repair) -> Self {
+        let users = repair.changed.iter().filter_map(|number| {
+            let row = repair.rows.grants.get(number)?;
+            Some([row.user.to_string(), share_line(meta, *number, row)])
+        });
+        Self {
+            users: users.flatten().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same of a sale, and of all users who have one of them.
+    pub(crate) fn of_sale(meta: &CampaignMeta, facts: &PartFacts, repair: &Repair) -> Self {
+        let rows = &repair.rows;
+        let mut users: BTreeSet<&UserId> = repair.removed.iter().map(|(user, _)| user).collect();
+        let (mut orders, mut payments) = (Vec::new(), Vec::new());
+        for number in &repair.changed {
+            let Some(row) = rows.grants.get(number) else {
+                continue;
+            };
+            users.insert(&row.user);
+            orders.extend([number.to_string(), order_line(meta, *number, row, rows)]);
+            for (payment, outcome) in rows.payments_of(*number) {
+                let field = format!("{number}\t{payment}");
+                payments.extend([field, outcome_word(outcome).to_owned()]);
+            }
+        }
+        // Numbers that were given to somebody whom nobody knows are not given again.
+        let numbers = (1..=repair.numbered).map(|ordinal| facts.number_of(ordinal));
+        for number in numbers.filter(|number| !rows.grants.contains_key(number)) {
+            let line = format!("c\t0\t{NOBODY}\t0\t0\t0\t");
+            orders.extend([number.to_string(), line]);
+        }
+        let buyers = Buyers::of(rows, &users);
+        Self {
+            users: buyers.rows,
+            orders,
+            payments,
+            keys: buyers.further_keys,
+            gone: buyers.gone,
+        }
+    }
+}
+
+/// What Redis keeps of buyers, as fields and values.
+struct Buyers {
+    rows: Vec<String>,
+    /// Keys that find no room in their rows.
+    further_keys: Vec<String>,
+    /// Users who have no order any more.
+    gone: Vec<String>,
 }
 
 #[derive(Default)]
@@ -20,7 +81,7 @@ struct Buyer {
 }
 
 impl Buyers {
-    pub(super) fn of(rows: &PartRows, users: &BTreeSet<&UserId>) -> Self {
+    fn of(rows: &PartRows, users: &BTreeSet<&UserId>) -> Self {
         let (mut buyers, mut further_keys) = (BTreeMap::<&UserId, Buyer>::new(), Vec::new());
         for (number, row) in &rows.grants {
             let user = &row.user;
@@ -66,15 +127,15 @@ impl Buyers {
     }
 }
 
-pub(super) fn offset(meta: &CampaignMeta, at: Timestamp) -> i64 {
+fn offset(meta: &CampaignMeta, at: Timestamp) -> i64 {
     at.millis_since(meta.origin)
 }
 
-pub(super) fn key_of(row: &GrantRow) -> &str {
+fn key_of(row: &GrantRow) -> &str {
     row.key.as_ref().map_or("", |key| key.as_str())
 }
 
-pub(super) fn share_line(meta: &CampaignMeta, number: u32, row: &GrantRow) -> String {
+fn share_line(meta: &CampaignMeta, number: u32, row: &GrantRow) -> String {
     let share = share_text(number, row.amount_minor);
     let line = format!("{share}\t{}", offset(meta, row.granted_at));
     match &row.key {
@@ -83,12 +144,7 @@ pub(super) fn share_line(meta: &CampaignMeta, number: u32, row: &GrantRow) -> St
     }
 }
 
-pub(super) fn order_line(
-    meta: &CampaignMeta,
-    number: u32,
-    row: &GrantRow,
-    rows: &PartRows,
-) -> String {
+fn order_line(meta: &CampaignMeta, number: u32, row: &GrantRow, rows: &PartRows) -> String {
     let state = match row.state {
         OrderState::Held => "h",
         OrderState::Paid => "p",
@@ -127,7 +183,7 @@ pub(crate) fn records(meta: &CampaignMeta, events: &[(Timestamp, Event)]) -> Vec
     records
 }
 
-pub(super) fn line_of(meta: &CampaignMeta, at: Timestamp, event: &Event) -> (&'static str, String) {
+fn line_of(meta: &CampaignMeta, at: Timestamp, event: &Event) -> (&'static str, String) {
     let Event::Granted {
         number,
         user,

@@ -75,11 +75,7 @@ impl RedisEngine {
         campaign: CampaignId,
         partition: PartitionId,
     ) -> Result<bool, EngineError> {
-        let partitions = &self.node.partitions;
-        let mut exists = redis::cmd("EXISTS");
-        exists.arg(partitions.keys().campaign(partition, campaign));
-        let exists: i64 = partitions.query_unfenced(partition, &exists).await?;
-        Ok(exists > 0)
+        self.node.partitions.has_part(campaign, partition).await
     }
 
     /// Ends the halt of a partition that was halted by hand, or whose loss somebody takes as it is: nothing is

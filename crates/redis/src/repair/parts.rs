@@ -106,18 +106,6 @@ impl Partitions {
         Ok(parts.and_then(|(parts, _)| self.index_of(partition, campaign, parts)))
     }
 
-    /// The place of a partition's part among so many; none where it has none.
-    pub(super) fn index_of(
-        &self,
-        partition: PartitionId,
-        campaign: CampaignId,
-        parts: u16,
-    ) -> Option<(u16, u16)> {
-        let (home, count) = (self.home(campaign).0, self.options().partitions);
-        let index = (partition.0 + count - home) % count;
-        (index < parts).then_some((parts, index))
-    }
-
     /// Reads all parts of a spread campaign but those that are repaired, so that no unit is missed: nothing leaves any
     /// of them while they are read, and what was sent from or to a part that is repaired is not on its way any more.
     pub(super) async fn elsewhere(

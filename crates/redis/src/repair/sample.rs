@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
-use qiang_connect::{eval_at_maxmemory, part_of, unavailable};
+use qiang_connect::{part_of, unavailable};
 use qiang_core::{
     campaign::{CampaignKind, Phase},
     event::PartitionId,
@@ -25,12 +25,6 @@ use crate::{
 
 /// With more entries in flight nothing is compared: most differences would be among them.
 const IN_FLIGHT_MAX: u64 = 10_000;
-const LEAD: &str = "local owner = redis.call('GET', KEYS[1])
-if owner and owner ~= ARGV[1] then
-  return 0
-end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1";
 
 /// Rows of both sides: whatever number is in one was looked for in the other.
 struct Page {
@@ -72,11 +66,8 @@ impl SampleEngine for RedisEngine {
         lease: Duration,
     ) -> Result<bool, EngineError> {
         let partitions = &self.node.partitions;
-        let mut lead = eval_at_maxmemory(LEAD, &[partitions.keys().reconciler(partition)]);
-        lead.arg(&partitions.context.node)
-            .arg(lease.as_millis().max(1) as u64);
-        let leads: i64 = partitions.query_unfenced(partition, &lead).await?;
-        Ok(leads == 1)
+        let key = partitions.keys().reconciler(partition);
+        partitions.leads(partition, key, lease).await
     }
 
     async fn sample(
@@ -142,6 +133,9 @@ impl<'a> Reader<'a> {
         };
         let settled = ledger.settled_part(campaign, partition).await;
         let settled = settled.map_err(of_ledger)?;
+        if head.is_none() && settled.as_ref().is_some_and(|it| it.phase == Phase::Closed) {
+            return Ok(None); // It has left.
+        }
         let known = settled.as_ref().map(|it| it.record.campaign.kind());
         let kind = known.or(head.as_ref().map(|head| head.facts.kind));
         let (Some((parts, index)), Some(kind)) = (place, kind) else {

@@ -34,25 +34,25 @@ pub struct Inspection {
 }
 
 /// A part of a campaign from both sides.
-pub(super) struct BothSides {
-    pub(super) campaign: Campaign,
-    pub(super) facts: PartFacts,
-    pub(super) meta: CampaignMeta,
+pub(crate) struct BothSides {
+    pub(crate) campaign: Campaign,
+    pub(crate) facts: PartFacts,
+    pub(crate) meta: CampaignMeta,
     /// What Redis has; or, where it has nothing, what the part had when it was opened.
-    pub(super) engine: EnginePart,
-    pub(super) ledger: PartRows,
+    pub(crate) engine: EnginePart,
+    pub(crate) ledger: PartRows,
     /// What has gone back to the owner, where the ledger has closed it.
-    pub(super) closed: Option<GoneBack>,
+    pub(crate) closed: Option<GoneBack>,
     /// Number and amount of the shares, of all parts, that nobody has in the ledger.
-    pub(super) free: Vec<(u32, i64)>,
+    pub(crate) free: Vec<(u32, i64)>,
     /// Fields of the campaign's hash for one that Redis has lost.
-    pub(super) fields: Vec<(&'static str, String)>,
-    pub(super) snapshot: Option<PartSnapshot>,
+    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) snapshot: Option<PartSnapshot>,
     /// The last change of a sale's terms that the ledger has settled: `campaign` has these terms.
-    pub(super) settled_revision: Seq,
+    pub(crate) settled_revision: Seq,
     /// Units of a spread campaign's part that are withheld as before.
-    pub(super) withheld: u64,
-    pub(super) now: Timestamp,
+    pub(crate) withheld: u64,
+    pub(crate) now: Timestamp,
 }
 
 impl BothSides {
@@ -130,8 +130,16 @@ impl RedisEngine {
         let Some(place) = place else {
             return Ok(None);
         };
+        let has_none = snapshot.is_none();
         let known = settled(ledger, campaign, partition, place).await;
         let known = known.map_err(of_ledger)?;
+        if has_none
+            && known
+                .as_ref()
+                .is_some_and(|known| known.rows.phase == Phase::Closed)
+        {
+            return Ok(None); // It has left.
+        }
         let engine = snapshot.map_or_else(
             || PartRows::new(Phase::Draft),
             |snapshot| snapshot.part.rows,
@@ -143,7 +151,11 @@ impl RedisEngine {
 }
 
 /// A part of which Redis has nothing, as it was before anything was granted.
-fn lost_part((parts, index): (u16, u16), known: SettledSnapshot, now: Timestamp) -> BothSides {
+pub(crate) fn lost_part(
+    (parts, index): (u16, u16),
+    known: SettledSnapshot,
+    now: Timestamp,
+) -> BothSides {
     let settled_revision = known.settled.record.terms_revision;
     let origin = known.settled.record.first_start;
     let campaign = known.settled.record.campaign;

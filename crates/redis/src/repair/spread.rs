@@ -108,6 +108,13 @@ impl RedisEngine {
             let end = *evidence[*place].end.lock().await;
             lost.push((held[*place].rebuild.partition, end));
         }
+        for index in 0..parts {
+            let other = partitions.of_part(campaign, index);
+            if lost.iter().all(|(lost, _)| *lost != other) {
+                // One that has left is read like the others.
+                self.node.recall_part(ledger, other, campaign).await?;
+            }
+        }
         let elsewhere = partitions
             .elsewhere(rebuild.token(), &part.campaign, parts, &lost)
             .await?;

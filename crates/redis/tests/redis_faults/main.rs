@@ -28,6 +28,7 @@ mod reconcile;
 mod repair;
 mod repair_spread;
 mod replicas;
+mod retirement;
 mod scripts;
 mod sentinels;
 mod setup;

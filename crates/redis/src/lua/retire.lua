@@ -1,0 +1,53 @@
+-- Takes a closed campaign, or a part of one, out, once nothing happens to it any more by itself and the ledger has
+-- everything of it. What is left of one that was being brought back, and is not here, goes as well.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] up to which entry the ledger is settled, ARGV[8] when the campaign was created,
+-- ARGV[9] units granted and returned, and minor units refunded, as the ledger has them; empty where it has those of
+-- other parts as well, ARGV[10] how many orders of a sale's part the ledger has, empty for a packet, ARGV[11] when it
+-- is looked at again, in milliseconds, if it stays; a day later where the ledger will not have more of it by itself
+-- Replies: {"ok", ""}, {"stays", the reason}
+-- luacheck: read globals seq int
+local c = redis.call('HMGET', KEYS[5], 'phase', 'kind', 'first', 'grants', 'behind', 'frozen', 'touched', 'granted',
+  'returned', 'refunded')
+local phase, settled = c[1], tonumber(ARGV[7])
+
+local function reason()
+  if c[2] == 'sale' and tonumber(c[3]) <= tonumber(c[4]) then
+    return 'held'
+  elseif c[5] == '1' or redis.call('HLEN', KEYS[11]) > 0 then
+    return 'moving'
+  elseif not c[7] then
+    -- It was closed by an earlier release, or by a repair, whose entries follow.
+    redis.call('HSET', KEYS[5], 'touched', int(seq))
+    return 'unsettled'
+  elseif tonumber(c[7]) > settled then
+    return 'unsettled'
+  elseif ARGV[9] ~= '' and ARGV[9] ~= c[8] .. ' ' .. c[9] .. ' ' .. c[10] or ARGV[10] ~= '' and ARGV[10] ~= c[4] then
+    return 'differs'
+  elseif c[6] then
+    -- Another part is being repaired, and its repairer reads this one.
+    local time = redis.call('TIME')
+    local millis = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+    return millis < tonumber(string.match(c[6], '^%d+')) and 'frozen'
+  end
+end
+
+if phase and phase ~= 'c' then
+  -- A failover has taken the close back. The next one has it here again.
+  redis.call('ZREM', KEYS[15], ARGV[6])
+  return {'stays', 'open'}
+end
+local why = phase and reason()
+if why then
+  redis.call('ZADD', KEYS[15], int(ARGV[11] + (why == 'differs' and 86400000 or 0)), ARGV[6])
+  return {'stays', why}
+end
+if phase then
+  local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
+  redis.call('HSET', KEYS[1], 'left', int(math.max(settled, tonumber(left[1] or 0))),
+    'left_created', int(math.max(tonumber(ARGV[8]), tonumber(left[2] or 0))))
+end
+redis.call('UNLINK', KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13], KEYS[14], KEYS[16],
+  KEYS[17])
+redis.call('ZREM', KEYS[15], ARGV[6])
+return {'ok', ''}

@@ -1,0 +1,13 @@
+-- Refuses to take up a campaign that may have been here, may have closed and may have left: one that was created before
+-- another one that has left, unless the ledger has nothing of it up to an entry behind which nothing has left.
+-- KEYS as in prelude.lua
+-- ARGV[1..6] as in prelude.lua, ARGV[7] when it was created, in milliseconds, ARGV[8] up to which entry the ledger has
+-- nothing of it, as far as that is known
+-- Replies: {"ok", ""} where it is here, {"left", entry} where that has to be known up to this entry
+if redis.call('EXISTS', KEYS[5]) == 1 then
+  return {'ok', ''}
+end
+local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
+if left[1] and tonumber(ARGV[7]) <= tonumber(left[2]) and tonumber(ARGV[8]) < tonumber(left[1]) then
+  return {'left', left[1]}
+end

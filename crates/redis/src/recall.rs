@@ -1,0 +1,316 @@
+//! Campaigns that have left Redis come back from the ledger when somebody asks for one.
+//!
+//! The rows come first, in as many calls as they need, and nobody finds anything under them. The hash comes last, and
+//! only where all of them are in place. So a node that dies in between leaves nothing that counts, and what it leaves
+//! goes with the next campaigns that leave. Two nodes that bring the same campaign back write the same rows.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use qiang_connect::{Arguments, Script, ScriptReply, unavailable};
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Phase},
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{EngineError, Ledger},
+    reconcile::{Repair, Survey},
+    time::Timestamp,
+};
+
+use crate::{
+    batcher::PendingClaim,
+    meta::CampaignMeta,
+    node::Node,
+    rebuild::{Numbers, Rows},
+    repair::sides::{BothSides, lost_part},
+    scripts::{RECALL_END, RECALL_ROWS},
+    snapshot::{SettledSnapshot, of_ledger, settled_rows},
+};
+
+/// How often one is begun again because somebody else was faster.
+const ATTEMPTS_MAX: usize = 5;
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Fields that one call writes.
+const CHUNK: usize = 1_000;
+/// So long a campaign stays that was brought back, if closed ones are kept for longer.
+const RECALLED: Duration = Duration::from_secs(600);
+/// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
+const BEGUN_MS: i64 = 60_000;
+
+/// What an attempt came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// It is there.
+    There,
+    /// Somebody else has changed something meanwhile, or the ledger is behind.
+    Again,
+}
+
+impl Node {
+    /// A campaign's meta, once it is brought back if it has left; none if no engine has ever taken it up.
+    pub(crate) async fn meta(
+        &self,
+        campaign: CampaignId,
+    ) -> Result<Option<Arc<CampaignMeta>>, EngineError> {
+        let known = self.partitions.meta(campaign).await?;
+        if known.is_some() || !self.recall(campaign).await? {
+            return Ok(known);
+        }
+        self.partitions.meta(campaign).await
+    }
+
+    /// Has claims decided of a campaign that Redis does not have: once it is back, if it has left. Others are answered
+    /// by what is given for a campaign that nobody knows.
+    pub(crate) fn recall_for(
+        self: &Arc<Self>,
+        campaign: CampaignId,
+        batch: Vec<PendingClaim>,
+        unknown: impl FnOnce(Vec<PendingClaim>) + Send + 'static,
+    ) {
+        if self.recalls.ledger().is_none() {
+            return unknown(batch);
+        }
+        let count = batch.len();
+        if !self.recalls.enter_claims(count) {
+            return refuse(batch, &EngineError::Overloaded);
+        }
+        let node = Arc::clone(self);
+        tokio::spawn(async move {
+            let recalled = node.recall(campaign).await;
+            node.recalls.leave_claims(count);
+            match recalled {
+                Ok(true) => batch.into_iter().for_each(|it| node.resubmit(it)),
+                Ok(false) => unknown(batch),
+                Err(error) => refuse(batch, &error),
+            }
+        });
+    }
+
+    /// Calls a script of a campaign, again where it does not find the campaign because that had left, and is back.
+    pub(crate) async fn call_back<F: Future<Output = Result<ScriptReply, EngineError>>>(
+        &self,
+        campaign: CampaignId,
+        call: impl Fn() -> F,
+    ) -> Result<ScriptReply, EngineError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let reply = call().await?;
+            if !self.is_back(campaign, &reply).await? {
+                return Ok(reply);
+            }
+        }
+        Err(unavailable(format!(
+            "campaign {campaign} leaves as soon as it is back"
+        )))
+    }
+
+    /// Whether a script has not found a campaign because it had left, and it is back: then it is to be called again.
+    pub(crate) async fn is_back(
+        &self,
+        campaign: CampaignId,
+        reply: &ScriptReply,
+    ) -> Result<bool, EngineError> {
+        let is_missing = reply.status == "unknown" && reply.text == b"campaign";
+        Ok(is_missing && self.recall(campaign).await?)
+    }
+
+    /// Sees to it that Redis has a campaign that has left. False where nobody has it.
+    pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
+        let Some(ledger) = self.recalls.ledger() else {
+            return Ok(false);
+        };
+        let turn = self.recalls.enter(campaign);
+        let recalled = {
+            let _guard = turn.lock().await;
+            self.recall_in_turn(&**ledger, campaign).await
+        };
+        self.recalls.leave(campaign);
+        recalled
+    }
+
+    async fn recall_in_turn(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+    ) -> Result<bool, EngineError> {
+        let home = self.partitions.home(campaign);
+        let known = ledger.settled_part(campaign, home).await;
+        let known = known.map_err(of_ledger)?;
+        let Some(known) = known.filter(|known| known.record.phase == Phase::Closed) else {
+            // It may have been opened, and settled, since Redis was asked.
+            return self.partitions.has_part(campaign, home).await;
+        };
+        let _permit = self.recalls.permit(home).await;
+        for index in (0..known.parts).rev() {
+            let partition = self.partitions.of_part(campaign, index);
+            self.recall_part(ledger, partition, campaign).await?;
+        }
+        Ok(true)
+    }
+
+    /// Brings one part back, if it is not there and the ledger has closed it.
+    pub(crate) async fn recall_part(
+        &self,
+        ledger: &dyn Ledger,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<(), EngineError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if self.partitions.has_part(campaign, partition).await? {
+                return Ok(());
+            }
+            // Before anything else is read: all of that is of then, or of later.
+            let upto = ledger.settled(partition).await.map_err(of_ledger)?;
+            let known = ledger.settled_part(campaign, partition).await;
+            let known = known.map_err(of_ledger)?;
+            let Some(known) = known.filter(|known| known.phase == Phase::Closed) else {
+                return Ok(());
+            };
+            let kind = known.record.campaign.kind();
+            let rows = settled_rows(ledger, campaign, kind).await;
+            let rows = rows.map_err(of_ledger)?;
+            let place = self.partitions.index_of(partition, campaign, known.parts);
+            let place = place.ok_or_else(|| unavailable("a part is in another partition"))?;
+            let now = Timestamp::from_millis(self.now_ms(partition).await?);
+            let part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
+            if self.put_back(partition, &part, upto).await? == Attempt::There {
+                self.invalidate(campaign);
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(unavailable(format!(
+            "campaign {campaign} has left Redis, and the ledger does not have all of it at the moment"
+        )))
+    }
+
+    async fn put_back(
+        &self,
+        partition: PartitionId,
+        part: &BothSides,
+        upto: Seq,
+    ) -> Result<Attempt, EngineError> {
+        let (meta, facts, repair) = (&part.meta, &part.facts, united(part));
+        let rows = match facts.kind {
+            CampaignKind::RedPacket => Rows::of_packet(meta, &repair),
+            CampaignKind::Sale => Rows::of_sale(meta, facts, &repair),
+        };
+        let kept_ms = self.partitions.options().keep_closed.as_millis() as i64;
+        let now_ms = part.now.as_millis();
+        // With the numbers of their keys among those of scripts.
+        let rows = [
+            (8, &rows.users),
+            (9, &rows.orders),
+            (10, &rows.payments),
+            (13, &rows.keys),
+        ];
+        for (key, values) in &rows {
+            for chunk in values.chunks(CHUNK) {
+                let reply = self
+                    .step_back(partition, &RECALL_ROWS, meta.id, &|command| {
+                        command.arg(upto).arg(now_ms + BEGUN_MS).arg(key).arg(chunk)
+                    })
+                    .await?;
+                if let Some(attempt) = attempt_of(&reply)? {
+                    return Ok(attempt);
+                }
+            }
+        }
+        let own = part.fields.iter();
+        let own = own.map(|(field, value)| ((*field).to_owned(), value.clone()));
+        let fields: Vec<_> = own.chain(terms_of(part)).collect();
+        let numbers = Numbers::of(meta, facts, None, &fields, &repair);
+        let fields = numbers.fields.iter();
+        let fields: Vec<_> = fields
+            .filter(|[field, _]| !field.starts_with("withheld"))
+            .flatten()
+            .collect();
+        let from_ms = now_ms - (kept_ms - kept_ms.min(RECALLED.as_millis() as i64));
+        let reply = self
+            .step_back(partition, &RECALL_END, meta.id, &|command| {
+                command.arg(upto).arg(from_ms).arg(numbers.due_ms());
+                for (_, values) in &rows {
+                    command.arg(values.len() / 2);
+                }
+                command.arg(&fields)
+            })
+            .await?;
+        Ok(attempt_of(&reply)?.unwrap_or(Attempt::There))
+    }
+
+    async fn step_back(
+        &self,
+        partition: PartitionId,
+        script: &'static Script,
+        campaign: CampaignId,
+        arguments: Arguments<'_>,
+    ) -> Result<ScriptReply, EngineError> {
+        let asks = Some(AckLevel::Memory);
+        self.partitions
+            .call(partition, script, campaign, asks, arguments)
+            .await
+    }
+
+    /// Up to which entry the ledger has nothing of a campaign's part; none where it has.
+    pub(crate) async fn unopened_upto(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+    ) -> Result<Option<Seq>, EngineError> {
+        let Some(ledger) = self.recalls.ledger() else {
+            // Nothing ever leaves.
+            return Ok(Some(Seq::MAX));
+        };
+        let upto = ledger.settled(partition).await.map_err(of_ledger)?;
+        let known = ledger.settled_part(campaign, partition).await;
+        let known = known.map_err(of_ledger)?;
+        let is_unopened = known.is_none_or(|known| known.phase == Phase::Draft);
+        Ok(is_unopened.then_some(upto))
+    }
+}
+
+/// A part as it is written, from what the ledger has of it.
+fn united(part: &BothSides) -> Repair {
+    Survey {
+        facts: part.facts,
+        engine: part.engine.clone(),
+        ledger: part.ledger.clone(),
+        closed: part.closed,
+        ledger_is_ahead: false,
+        in_flight: &[],
+        kept: &[],
+        unnamed: 0,
+        accounted: BTreeSet::new(),
+        withheld: 0,
+        now: part.now,
+    }
+    .repair()
+}
+
+/// What the hash says of terms that were changed.
+fn terms_of(part: &BothSides) -> Vec<(String, String)> {
+    if part.settled_revision == 0 {
+        return Vec::new();
+    }
+    let opens = part.campaign.window.starts_at().as_millis();
+    let revision = part.settled_revision.to_string();
+    vec![
+        ("opens".to_owned(), opens.to_string()),
+        ("terms".to_owned(), revision),
+    ]
+}
+
+/// What has become of an attempt, if it ends with this reply.
+fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
+    match (reply.status.as_str(), reply.text().as_str()) {
+        ("ok", "here") => Ok(Some(Attempt::There)),
+        ("ok", _) => Ok(None),
+        ("stale" | "gap", _) => Ok(Some(Attempt::Again)),
+        (status, text) => Err(unavailable(format!("Redis answered {status} {text}"))),
+    }
+}
+
+fn refuse(batch: Vec<PendingClaim>, error: &EngineError) {
+    for pending in batch {
+        pending.answer.send(Err(error.clone()));
+    }
+}

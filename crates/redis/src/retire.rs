@@ -1,0 +1,252 @@
+//! Closed campaigns leave Redis once the ledger has everything of them and they were kept for a while.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt as _, stream};
+use qiang_connect::eval_at_maxmemory;
+use qiang_core::{
+    campaign::{AckLevel, CampaignKind, Phase},
+    event::{PartitionId, Seq},
+    id::CampaignId,
+    ports::{CampaignQuery, EngineError, Ledger, RetireEngine, Retired, SettledPart},
+    time::Timestamp,
+};
+
+use crate::{engine::RedisEngine, scripts::RETIRE, snapshot::of_ledger};
+
+const ENROL: &str = include_str!("lua/enrol.lua");
+/// Campaigns of a partition that are looked at by one step.
+const SLICE: usize = 256;
+/// So many of them at a time.
+const AT_A_TIME: usize = 8;
+/// When one is looked at again that cannot go.
+const AGAIN_MS: i64 = 60_000;
+/// Rows that are read from the ledger at a time.
+const ROWS_PAGE: u32 = 10_000;
+/// Entries in quarantine that are read at a time.
+const QUARANTINE_PAGE: u32 = 1_000;
+
+#[async_trait]
+impl RetireEngine for RedisEngine {
+    fn recall_from(&self, ledger: Arc<dyn Ledger>) {
+        self.node.recalls.read_from(ledger);
+    }
+
+    async fn leads_retiring(
+        &self,
+        partition: PartitionId,
+        lease: Duration,
+    ) -> Result<bool, EngineError> {
+        let partitions = &self.node.partitions;
+        let key = partitions.keys().retirer(partition);
+        partitions.leads(partition, key, lease).await
+    }
+
+    async fn retire(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<Retired, EngineError> {
+        let node = &self.node;
+        if !node.partitions.get(partition).is_open() {
+            return Ok(Retired::default());
+        }
+        self.enrol(partition, ledger).await?;
+        let kept_ms = node.partitions.options().keep_closed.as_millis() as i64;
+        let now_ms = node.now_ms(partition).await?;
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command
+            .arg(node.partitions.keys().closed(partition))
+            .arg("-inf")
+            .arg(now_ms - kept_ms)
+            .arg("LIMIT")
+            .arg(0)
+            .arg(SLICE);
+        let due: Vec<String> = node.partitions.query(partition, &command).await?;
+        if due.is_empty() {
+            return Ok(Retired::default());
+        }
+        // In this order: what is closed by then has everything that is settled by now.
+        let settled = ledger.settled(partition).await.map_err(of_ledger)?;
+        let quarantined = quarantined(partition, ledger).await?;
+        let looks: Vec<_> = due
+            .iter()
+            .filter_map(|id| id.parse::<CampaignId>().ok())
+            .map(|campaign| {
+                self.retire_one(
+                    (partition, campaign),
+                    ledger,
+                    settled,
+                    &quarantined,
+                    now_ms - kept_ms,
+                )
+            })
+            .collect();
+        let mut looks = stream::iter(looks).buffer_unordered(AT_A_TIME);
+        let mut retired = Retired {
+            campaigns: 0,
+            more: due.len() >= SLICE,
+        };
+        while let Some(has_left) = looks.next().await {
+            retired.campaigns += u64::from(has_left?);
+        }
+        Ok(retired)
+    }
+}
+
+impl RedisEngine {
+    /// Notes some campaigns that an earlier release has closed, unless that is done.
+    async fn enrol(&self, partition: PartitionId, ledger: &dyn Ledger) -> Result<(), EngineError> {
+        let (node, keys) = (&self.node, self.node.partitions.keys());
+        let Some((kind, after)) = node.recalls.enrolling(partition) else {
+            return Ok(());
+        };
+        let mut get = redis::cmd("HGET");
+        get.arg(keys.partition(partition)).arg("enrolled");
+        let done: Option<String> = node.partitions.query(partition, &get).await?;
+        if done.is_some() {
+            node.recalls.enrolled(partition, None);
+            return Ok(());
+        }
+        let now_ms = node.now_ms(partition).await?;
+        let query = CampaignQuery {
+            kind,
+            owner: None,
+            product_id: None,
+            phase: Some(Phase::Closed),
+            now: Timestamp::from_millis(now_ms),
+            archived: true,
+            after,
+            limit: SLICE as u32,
+        };
+        let page = ledger.list(&query).await.map_err(of_ledger)?;
+        let ids: Vec<_> = page.iter().map(|record| record.campaign.id).collect();
+        let next = match (kind, ids.last().filter(|_| ids.len() == SLICE)) {
+            (kind, Some(last)) => Some((kind, Some(*last))),
+            (CampaignKind::RedPacket, None) => Some((CampaignKind::Sale, None)),
+            (CampaignKind::Sale, None) => None,
+        };
+        let campaigns = ids.iter().map(|id| keys.campaign(partition, *id));
+        let own = [keys.partition(partition), keys.closed(partition)];
+        let script_keys: Vec<_> = own.into_iter().chain(campaigns).collect();
+        let mut enrol = eval_at_maxmemory(ENROL, &script_keys);
+        enrol.arg(now_ms).arg(u8::from(next.is_none()));
+        for id in &ids {
+            enrol.arg(id.to_string());
+        }
+        let _: i64 = node.partitions.query(partition, &enrol).await?;
+        node.recalls.enrolled(partition, next);
+        Ok(())
+    }
+
+    async fn retire_one(
+        &self,
+        (partition, campaign): (PartitionId, CampaignId),
+        ledger: &dyn Ledger,
+        settled: Seq,
+        quarantined: &BTreeSet<CampaignId>,
+        due_ms: i64,
+    ) -> Result<bool, EngineError> {
+        let known = ledger.settled_part(campaign, partition).await;
+        let known = known.map_err(of_ledger)?;
+        // All parts are to be closed: while one is not, units may come back to it from another.
+        let known = known.filter(|known| {
+            known.record.phase == Phase::Closed && !quarantined.contains(&campaign)
+        });
+        let partitions = &self.node.partitions;
+        let again_ms = due_ms + AGAIN_MS;
+        let Some(known) = known else {
+            let mut later = redis::cmd("ZADD");
+            let key = partitions.keys().closed(partition);
+            later
+                .arg(key)
+                .arg("XX")
+                .arg(again_ms)
+                .arg(campaign.to_string());
+            let _: i64 = partitions.query(partition, &later).await?;
+            return Ok(false);
+        };
+        let created_ms = known.record.campaign.created_at.as_millis();
+        let orders = match known.record.campaign.kind() {
+            CampaignKind::RedPacket => String::new(),
+            CampaignKind::Sale => {
+                let place = partitions.index_of(partition, campaign, known.parts);
+                count_orders(ledger, campaign, place).await?.to_string()
+            }
+        };
+        let asks = Some(AckLevel::Memory);
+        let reply = partitions
+            .call(partition, &RETIRE, campaign, asks, &|command| {
+                command.arg(settled).arg(created_ms).arg(numbers_of(&known));
+                command.arg(&orders).arg(again_ms)
+            })
+            .await?;
+        if reply.text() == "differs" {
+            tracing::error!(
+                partition = partition.0,
+                %campaign,
+                "the ledger does not have all that Redis has of a campaign that is over: it stays in Redis"
+            );
+        }
+        Ok(reply.is_ok())
+    }
+}
+
+/// What Redis must have of a part, if the ledger can say it.
+fn numbers_of(known: &SettledPart) -> String {
+    let record = &known.record;
+    match known.parts {
+        1 => format!(
+            "{} {} {}",
+            record.granted, record.returned, record.refunded_minor
+        ),
+        _ => String::new(),
+    }
+}
+
+/// How many orders the ledger has of a sale's part: fewer than Redis has numbered where one was discarded, or where a
+/// repair could not say whose it was.
+async fn count_orders(
+    ledger: &dyn Ledger,
+    campaign: CampaignId,
+    place: Option<(u16, u16)>,
+) -> Result<u64, EngineError> {
+    let (parts, index) = place.map_or((1, 0), |(parts, index)| {
+        (u32::from(parts), u32::from(index))
+    });
+    let (mut count, mut after) = (0, 0);
+    loop {
+        let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await;
+        let page = page.map_err(of_ledger)?;
+        let own = page.iter().filter(|row| (row.number - 1) % parts == index);
+        count += own.count() as u64;
+        match page.last() {
+            Some(last) if page.len() == ROWS_PAGE as usize => after = last.number,
+            _ => return Ok(count),
+        }
+    }
+}
+
+/// Campaigns of which the ledger does not have all that it has passed.
+async fn quarantined(
+    partition: PartitionId,
+    ledger: &dyn Ledger,
+) -> Result<BTreeSet<CampaignId>, EngineError> {
+    let (mut campaigns, mut after) = (BTreeSet::new(), (partition, 0));
+    loop {
+        let page = ledger.list_quarantined(Some(after), QUARANTINE_PAGE).await;
+        let page = page.map_err(of_ledger)?;
+        let is_last = page.len() < QUARANTINE_PAGE as usize;
+        for it in page {
+            if it.partition != partition {
+                return Ok(campaigns);
+            }
+            after.1 = it.entry.seq;
+            campaigns.insert(it.entry.campaign);
+        }
+        if is_last {
+            return Ok(campaigns);
+        }
+    }
+}
