@@ -142,7 +142,7 @@ fn nobody_can_tell_that_a_campaign_was_away() {
     let mut scene = Scene::new(KEPT);
     let packet = scene.create(red_packet(1_000, 5, SplitRule::Lazy { min: 1 }).setup(1));
     let sale = scene.create(sale(5).limit(3).hold_ms(60 * MINUTE_MS).setup(2));
-    let share = scene.grant(packet.one("a"));
+    let share = scene.grant(keyed(packet.one("a"), "one"));
     let first = scene.grant(keyed(sale.one("a"), "one"));
     let second = scene.grant(keyed(sale.one("a"), "two"));
     scene.command(pay(sale, first.number, "p1")).unwrap();
@@ -161,6 +161,12 @@ fn nobody_can_tell_that_a_campaign_was_away() {
         );
         // A retry is a replay, by the user and by the key.
         assert_eq!(scene.claim(packet.one("a")), Outcome::AlreadyGranted(share));
+        // No share is found by its key, which the rows do not have.
+        let several = Claim {
+            quantity: 2,
+            ..keyed(packet.one("a"), "one")
+        };
+        assert_eq!(scene.claim(several), Outcome::AlreadyGranted(share));
         let again = scene.claim(keyed(sale.one("a"), "two"));
         assert_eq!(again, Outcome::AlreadyGranted(second));
         let reused = Claim {

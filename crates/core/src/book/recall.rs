@@ -58,7 +58,7 @@ pub struct FormerGrant<'a> {
     pub amount_minor: i64,
     /// Since when.
     pub granted_at: Timestamp,
-    /// The claim's key, if it had one.
+    /// The claim's key, if it had one and is for an order: no share is found by its key.
     pub key: Option<&'a IdempotencyKey>,
     /// Where an order stands; [`OrderState::Held`] for a share.
     pub state: OrderState,

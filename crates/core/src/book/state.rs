@@ -158,30 +158,29 @@ impl State {
         })
     }
 
-    /// The grant that this claim repeats: the one made under the same key, or, where a user can have only one,
-    /// the one that still has its units. An order does not answer another key than its own: that key would mean the
-    /// order for ever, and nothing could say so once the units are back. Shares never come back.
+    /// The grant that this claim repeats. A user's share answers whatever the user asks the packet for: shares never
+    /// come back, and no key of theirs is in the ledger. An order answers its own key, and a claim without a key where a
+    /// user can have only one order, as long as that has its units. It does not answer another key than its own: that
+    /// key would mean the order for ever, and nothing could say so once the units are back.
     fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, Refusal> {
         if found.newest == 0 {
             return Ok(None);
         }
-        if let Some(key) = &claim.key {
-            let same = self.grants.under(found, key);
-            if let Some((number, row)) = same {
-                return if row.quantity == claim.quantity {
-                    Ok(Some(self.grant(number, row)))
-                } else {
-                    Err(Refusal::KeyReused)
-                };
+        let newest = (found.newest, self.grants.row(found.newest));
+        let repeated = match (&claim.key, self.campaign.kind()) {
+            (_, CampaignKind::RedPacket) => Some(newest),
+            (Some(key), CampaignKind::Sale) => match self.grants.under(found, key) {
+                Some((_, row)) if row.quantity != claim.quantity => {
+                    return Err(Refusal::KeyReused);
+                }
+                same => same,
+            },
+            (None, CampaignKind::Sale) => {
+                let only_one = self.campaign.per_user_limit() == 1;
+                Some(newest).filter(|(_, row)| only_one && self.keeps_units(row))
             }
-        }
-        let row = self.grants.row(found.newest);
-        let only_one = self.campaign.per_user_limit() == 1;
-        let may_answer = claim.key.is_none() || self.campaign.kind() == CampaignKind::RedPacket;
-        Ok(
-            (only_one && may_answer && self.keeps_units(row))
-                .then(|| self.grant(found.newest, row)),
-        )
+        };
+        Ok(repeated.map(|(number, row)| self.grant(number, row)))
     }
 
     pub(super) fn keeps_units(&self, row: &Row) -> bool {

@@ -18,19 +18,13 @@ local held = redis.call('HMGET', KEYS[8], unpack(users, first + 1, first + n))
 local out, got, takers, taken = {}, {}, {}, 0
 for i = 1, n do
   local user, row = users[first + i], held[i]
-  local quantity, key = '1', ''
-  if step == 3 then
-    quantity, key = ARGV[6 + 3 * i], ARGV[7 + 3 * i]
-  end
   if row then
-    local reused = quantity ~= '1' and key ~= '' and string.match(row, '^[^\t]*\t[^\t]*\t(.*)$') == key
-    out[i] = reused and 'K' or 'A' .. row
+    out[i] = 'A' .. row
   elseif got[user] then
-    local reused = quantity ~= '1' and key ~= '' and ARGV[7 + 3 * takers[got[user]]] == key
-    out[i] = reused and 'K' or got[user]
+    out[i] = got[user]
   elseif refusal then
     out[i] = refusal
-  elseif quantity ~= '1' then
+  elseif step == 3 and ARGV[6 + 3 * i] ~= '1' then
     out[i] = 'L0'
   elseif taken >= left then
     out[i] = 'S0'
