@@ -6,6 +6,9 @@ use std::process::Command;
 use qiang_testkit::servers::redis::{Options, Standalone};
 use serde_json::Value;
 
+/// A node that stood still for longer asks whoever decides again, however slow the machine is that stood still.
+const PAUSE_S: f64 = 0.4;
+
 /// Runs it on a small crowd; gives what it printed and its exit code.
 fn admission(line: &str) -> (Value, i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_qiang-bench"))
@@ -21,8 +24,8 @@ fn admission(line: &str) -> (Value, i32) {
     )
 }
 
-fn check(line: &str) {
-    let (measured, code) = admission(line);
+fn check(line: &str, nodes: u64) {
+    let (measured, code) = admission(&format!("{line} --at-least 50"));
     assert_eq!(
         (code, &measured["ok"]),
         (0, &Value::Bool(true)),
@@ -32,15 +35,18 @@ fn check(line: &str) {
     let count = |name: &str| measured[name].as_u64().unwrap();
     let without = count("answered_at_once") + count("answered_after_waiting");
     assert_eq!(without + count("decided"), 60_000, "{measured}");
-    assert!(without >= 59_400, "{measured}");
+    // One in a hundred, and, after each pause of a node, one and a half for a unit, in two calls.
+    let pauses = (measured["seconds"].as_f64().unwrap() / PAUSE_S) as u64;
+    let let_in = 600 + nodes * 300 * pauses;
+    assert!(count("decided") <= let_in, "{measured}");
 }
 
 #[test]
 fn a_crowd_is_answered_without_whoever_decides() {
-    check("");
+    check("", 1);
     let redis = Standalone::start(&Options::new());
     for nodes in [1, 3] {
-        check(&format!("--redis {} --nodes {nodes}", redis.url()));
+        check(&format!("--redis {} --nodes {nodes}", redis.url()), nodes);
     }
 }
 
