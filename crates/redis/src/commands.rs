@@ -233,25 +233,26 @@ impl Node {
         }
         let since = &mut ticking.since;
         let since = *since.insert(since.unwrap_or(now).min(now));
-        let (mut more, mut failures, mut first) = (false, 0, None);
+        let (mut more, mut passed_over, mut first) = (false, 0, None);
         loop {
-            // Those that fail stay due: they are passed over.
-            let before = failures;
-            let due = self.due(partition, now_ms, failures).await?;
+            // Those of which nothing was done stay due: they are passed over.
+            let before = passed_over;
+            let due = self.due(partition, now_ms, passed_over).await?;
             for campaign in &due {
                 match self
                     .tick_campaign(partition, *campaign, (events_max, since))
                     .await
                 {
-                    Ok(has_more) => more |= has_more,
+                    Ok(Some(has_more)) => more |= has_more,
+                    Ok(None) => passed_over += 1,
                     Err(error) => {
-                        failures += 1;
+                        passed_over += 1;
                         first.get_or_insert(error);
                     }
                 }
             }
             let is_full = due.len() >= DUE_MAX;
-            if !is_full || failures == before {
+            if !is_full || passed_over == before {
                 more |= is_full;
                 break;
             }
@@ -291,16 +292,18 @@ impl Node {
         Ok(due.iter().filter_map(|id| id.parse().ok()).collect())
     }
 
+    /// Does what is due for a campaign's part; whether there is more, and none where nobody knows the campaign.
     async fn tick_campaign(
         &self,
         partition: PartitionId,
         campaign: CampaignId,
         (events_max, since): (usize, Timestamp),
-    ) -> Result<bool, EngineError> {
+    ) -> Result<Option<bool>, EngineError> {
         let grace_ms = self.partitions.options().payment_grace.as_millis() as u64;
-        let Some(meta) = self.partitions.meta(campaign).await? else {
+        // The home may have left, while an order of this part was still held.
+        let Some(meta) = self.meta(campaign).await? else {
             // A part that is open before its home is: the campaign is not known yet.
-            return Ok(false);
+            return Ok(None);
         };
         let mut left = events_max;
         for _ in 0..TICK_CALLS_MAX {
@@ -317,7 +320,7 @@ impl Node {
                 self.partitions
                     .finish_transfers_from(&meta, partition)
                     .await?;
-                return Ok(true);
+                return Ok(Some(true));
             }
             let text = reply.text();
             let (events, more) = text.split_once(' ').unwrap_or(("0", "0"));
@@ -326,10 +329,10 @@ impl Node {
             }
             left = left.saturating_sub(events.parse().unwrap_or(0));
             if more == "0" || left == 0 {
-                return Ok(more != "0");
+                return Ok(Some(more != "0"));
             }
         }
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Takes a partition through a call that writes, without granting anything.

@@ -156,16 +156,12 @@ impl RedisEngine {
         });
         let partitions = &self.node.partitions;
         let again_ms = due_ms + AGAIN_MS;
-        let Some(known) = known else {
-            let mut later = redis::cmd("ZADD");
-            let key = partitions.keys().closed(partition);
-            later
-                .arg(key)
-                .arg("XX")
-                .arg(again_ms)
-                .arg(campaign.to_string());
-            let _: i64 = partitions.query(partition, &later).await?;
-            return Ok(false);
+        let known = match known {
+            Some(known) if !self.is_waited_for(partition, &known).await? => known,
+            _ => {
+                self.look_later(partition, campaign, again_ms).await?;
+                return Ok(false);
+            }
         };
         let created_ms = known.record.campaign.created_at.as_millis();
         let orders = match known.record.campaign.kind() {
@@ -190,6 +186,40 @@ impl RedisEngine {
             );
         }
         Ok(reply.is_ok())
+    }
+
+    /// Whether this is a campaign's first part, and another one is here: the first one leaves last, because what the
+    /// campaign is stands there, and a tick needs it as long as a hold of any part may expire.
+    async fn is_waited_for(
+        &self,
+        partition: PartitionId,
+        known: &SettledPart,
+    ) -> Result<bool, EngineError> {
+        let (partitions, campaign) = (&self.node.partitions, known.record.campaign.id);
+        if partitions.home(campaign) != partition {
+            return Ok(false);
+        }
+        for part in 1..known.parts {
+            let other = partitions.of_part(campaign, part);
+            if partitions.has_part(campaign, other).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn look_later(
+        &self,
+        partition: PartitionId,
+        campaign: CampaignId,
+        at_ms: i64,
+    ) -> Result<(), EngineError> {
+        let partitions = &self.node.partitions;
+        let mut later = redis::cmd("ZADD");
+        later.arg(partitions.keys().closed(partition));
+        later.arg("XX").arg(at_ms).arg(campaign.to_string());
+        let later = partitions.query::<i64>(partition, &later);
+        later.await.map(drop)
     }
 }
 

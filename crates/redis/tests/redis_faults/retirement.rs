@@ -2,6 +2,7 @@
 //! and nothing is granted twice.
 
 mod races;
+mod siblings;
 
 use std::{sync::Arc, time::Duration};
 
@@ -103,22 +104,41 @@ impl Scene {
         }
     }
 
-    /// Has whatever can leave do so, by this node; how many parts have left.
+    /// Has whatever can leave do so, by this node; how many parts have left. The first part of a spread campaign leaves
+    /// when it is looked at behind the others.
     async fn retire(&self, node: usize) -> u64 {
         let node = &self.harness.nodes[node];
         let mut count = 0;
-        for partition in node.partitions() {
-            let retired = node.retire(partition, &*self.ledger).await.unwrap();
-            count += retired.campaigns;
+        for _ in 0..2 {
+            for partition in node.partitions() {
+                let retired = node.retire(partition, &*self.ledger).await.unwrap();
+                count += retired.campaigns;
+            }
+            for setup in &self.harness.setups {
+                if setup.campaign.supply() == u64::from(STOCK) {
+                    self.look_again(shared().primary(), Target::of(setup));
+                }
+            }
         }
         count
+    }
+
+    /// The partition of a campaign's first part, and the other one.
+    fn home_and_other(&self, target: Target) -> [PartitionId; 2] {
+        let (home, _) = self.harness.nodes[0].home_position(target.id);
+        [home, PartitionId(1 - home.0)]
+    }
+
+    /// A key of a partition.
+    fn key(&self, partition: PartitionId, rest: &str) -> String {
+        let prefix = &self.harness.options.prefix;
+        format!("{prefix}:{{p{:02}}}:{rest}", partition.0)
     }
 
     /// Has closed campaigns be looked at again at once that could not leave.
     fn look_again(&self, server: &Server, target: Target) {
         for partition in self.harness.nodes[0].partitions() {
-            let prefix = &self.harness.options.prefix;
-            let key = format!("{prefix}:{{p{:02}}}:closed", partition.0);
+            let key = self.key(partition, "closed");
             let words = ["ZADD", &key, "XX", "0", &target.id.to_string()];
             blocking(|| server.call(&words).unwrap());
         }
@@ -360,10 +380,9 @@ async fn what_is_not_over_stays() {
 }
 
 fn closed_keys(scene: &Scene) -> Vec<String> {
-    let prefix = &scene.harness.options.prefix;
     let partitions = scene.harness.nodes[0].partitions().into_iter();
     partitions
-        .map(|partition| format!("{prefix}:{{p{:02}}}:closed", partition.0))
+        .map(|partition| scene.key(partition, "closed"))
         .collect()
 }
 

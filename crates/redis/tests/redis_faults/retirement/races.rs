@@ -183,14 +183,13 @@ async fn a_part_is_repaired_when_the_other_one_has_left() {
     let tally = scene.tally(target).await;
     let orders = scene.orders(target, &numbers(&answers)).await;
     scene.settle().await;
-    let [gone, lost] = [PartitionId(0), PartitionId(1)];
+    let [lost, gone] = scene.home_and_other(target);
     let node = &scene.harness.nodes[0];
     assert_eq!(
         node.retire(gone, &*scene.ledger).await.unwrap().campaigns,
         1
     );
-    let prefix = &scene.harness.options.prefix;
-    let agenda = format!("{prefix}:{{p01}}:agenda");
+    let agenda = scene.key(lost, "agenda");
     // As if a failover had lost the close.
     call(&["ZADD", &agenda, "1", &target.id.to_string()]);
     let united = node.unite(lost, &*scene.ledger).await.unwrap();
