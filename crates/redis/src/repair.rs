@@ -5,8 +5,10 @@
 //!    same spread campaigns (`group.rs`). The partitions are halted, so nothing else is written.
 //! 2. All nodes have put what they answered past the end of the log into `kept` (`offer.rs`), or have been silent
 //!    for longer than the grace.
-//! 3. What the log still has is settled. The ledger writes the repair down, and its position moves past everything that
-//!    is lost: whoever still brings one of the lost entries finds it settled.
+//! 3. What the log still has is settled. A ledger that is then behind what has left Redis was set back, and has as open
+//!    what was over: it is taken at its word only where an operator asks for the repair. The ledger writes the repair
+//!    down, and its position moves past everything that is lost: whoever still brings one of the lost entries finds it
+//!    settled.
 //! 4. Every live campaign of the partition is read on both sides and united by [`qiang_core::reconcile`]. The ledger
 //!    writes down what is withheld (`journal.rs`). Rows that Redis lacks are written, then the campaign's numbers, then
 //!    entries that neither log nor ledger has. What a part of a spread campaign has follows from what the others have
@@ -30,7 +32,7 @@ mod terms;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use qiang_connect::{PartitionState, new_epoch};
+use qiang_connect::{PartitionState, new_epoch, unavailable};
 use qiang_core::{
     event::{Entry, PartitionId, Seq},
     id::CampaignId,
@@ -101,7 +103,7 @@ impl RepairEngine for RedisEngine {
         let Some(held) = self.hold(group, at_once).await? else {
             return Ok(RepairState::Waiting);
         };
-        let repaired = self.repair_held(&held, ledger).await;
+        let repaired = self.repair_held(&held, ledger, at_once).await;
         if repaired.is_err() {
             // Whoever comes next need not wait for this one.
             self.give_up(&held).await;
@@ -195,6 +197,29 @@ impl RedisEngine {
             journal: Journal::read(ledger, partition, &noted.epoch).await?,
             noted,
         })
+    }
+
+    /// Refuses a ledger that was set back behind what has left the partition, and that the log cannot bring there: it
+    /// would have campaigns granted anew that were over, and nobody else knows what they had granted.
+    async fn check_ledger(
+        &self,
+        partition: PartitionId,
+        ledger: &dyn Ledger,
+    ) -> Result<(), EngineError> {
+        let settled = self.settle_rest(partition, ledger).await?;
+        let mut get = redis::cmd("HGET");
+        get.arg(self.node.partitions.keys().partition(partition))
+            .arg("left");
+        let left = self.node.partitions.query_unfenced(partition, &get);
+        let left: Option<Seq> = left.await?;
+        match left.filter(|left| settled < *left) {
+            None => Ok(()),
+            Some(left) => Err(unavailable(format!(
+                "the ledger has partition {} up to entry {settled}, and campaigns have left Redis with entries up to \
+                 {left}: restore a later ledger, or take this one at its word with qiang partition repair {}",
+                partition.0, partition.0
+            ))),
+        }
     }
 
     /// Settles what the log still has behind the ledger's position, as far as it follows without a gap; returns the

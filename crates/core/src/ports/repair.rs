@@ -51,7 +51,7 @@ pub trait RepairEngine: EventLog {
     async fn has_lost(&self, partition: PartitionId) -> Result<bool, EngineError>;
 
     /// Repairs a partition if something is lost. With `at_once` nobody is waited for: what nodes have not said by now
-    /// counts as unknown.
+    /// counts as unknown; and a ledger that was set back behind what has left the engine is taken at its word.
     ///
     /// # Errors
     /// When the engine or the ledger does not answer, or when they hold what cannot be repaired. The partition stays

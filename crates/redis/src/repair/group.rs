@@ -126,6 +126,7 @@ impl RedisEngine {
         &self,
         held: &[Held<'_>],
         ledger: &dyn Ledger,
+        at_once: bool,
     ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
         let renew = async {
             loop {
@@ -137,7 +138,7 @@ impl RedisEngine {
             }
         };
         tokio::select! {
-            reports = self.repair_all(held, ledger) => reports,
+            reports = self.repair_all(held, ledger, at_once) => reports,
             lost = renew => lost,
         }
     }
@@ -146,8 +147,15 @@ impl RedisEngine {
         &self,
         held: &[Held<'_>],
         ledger: &dyn Ledger,
+        at_once: bool,
     ) -> Result<BTreeMap<PartitionId, RepairReport>, EngineError> {
         let began = tokio::time::Instant::now();
+        if !at_once {
+            // Before the ledger's position moves past it.
+            for held in held {
+                self.check_ledger(held.rebuild.partition, ledger).await?;
+            }
+        }
         let mut evidence = Vec::new();
         for held in held {
             let Held { rebuild, loss, all } = held;

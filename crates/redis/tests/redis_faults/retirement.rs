@@ -1,10 +1,15 @@
 //! Closed campaigns leave Redis once they are settled, and nobody can tell: whoever asks later gets what he got before,
 //! and nothing is granted twice.
 
+mod ledgers;
 mod races;
 mod siblings;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use qiang_control::settlement::settle_once;
 use qiang_core::{
@@ -40,21 +45,25 @@ const ENTRIES_MAX: usize = 4_096;
 struct Scene {
     harness: Harness,
     ledger: Arc<SqliteLedger>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+/// A ledger with nothing but money.
+async fn new_ledger(path: &Path) -> Arc<SqliteLedger> {
+    let ledger = SqliteLedger::open(path, ManualClock::new(OPENS)).unwrap();
+    let total = Money::new(1_000_000, currency());
+    let id = uuid::Uuid::from_u128(1);
+    ledger.deposit(id, &user(OWNER), total).await.unwrap();
+    Arc::new(ledger)
 }
 
 impl Scene {
     async fn new(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ledger.db");
-        let ledger = Arc::new(SqliteLedger::open(&path, ManualClock::new(OPENS)).unwrap());
-        let total = Money::new(1_000_000, currency());
-        let id = uuid::Uuid::from_u128(1);
-        ledger.deposit(id, &user(OWNER), total).await.unwrap();
+        let ledger = new_ledger(&folder.path().join("ledger.db")).await;
         let options = Options {
             spread_from: STOCK,
             spread_over: 2,
-            keep_closed: Duration::ZERO,
             // Logs are read at the end.
             retain: Duration::from_secs(3_600),
             ..options
@@ -66,7 +75,7 @@ impl Scene {
         Self {
             harness,
             ledger,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -96,6 +105,22 @@ impl Scene {
 
     async fn command(&self, node: usize, command: Command) -> Result<Reply, EngineError> {
         self.harness.nodes[node].submit(command).await
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Another ledger that has what has happened so far, and gets no more.
+    async fn ledger_as_of_now(&self, name: &str) -> Arc<SqliteLedger> {
+        let ledger = new_ledger(&self.path(name)).await;
+        for setup in &self.harness.setups {
+            ledger.create(setup).await.unwrap();
+        }
+        for partition in self.harness.nodes[0].partitions() {
+            settle(&self.harness.nodes[0], &ledger, partition).await;
+        }
+        ledger
     }
 
     async fn settle(&self) {
@@ -206,8 +231,12 @@ fn close(target: Target) -> Command {
     Command::Act { campaign, action }
 }
 
+/// Closed campaigns leave at once.
 fn here() -> Options {
-    options(shared().url())
+    Options {
+        keep_closed: Duration::ZERO,
+        ..options(shared().url())
+    }
 }
 
 /// A sale: what was answered stands, late payments are owed back, a paid order can be returned, and all of it is

@@ -1,0 +1,112 @@
+//! Ledgers that do not have everything of what has left, or cannot say it: nobody is told anything for sure by them,
+//! and nothing is granted again.
+
+use qiang_core::{
+    event::Seq,
+    ports::{RepairEngine as _, RepairState, SettlementStore as _},
+    time::Timestamp,
+};
+use qiang_redis::PartitionState;
+
+use super::*;
+use crate::harness::{node, wait_for};
+
+/// When campaigns were made: before now by any clock.
+const LONG_AGO: Timestamp = Timestamp::from_millis(1_577_836_800_000);
+/// More milliseconds than an hour, and fewer than a day.
+const HOURS_MS: i64 = 20 * 3_600_000;
+
+fn call(words: &[&str]) {
+    blocking(|| shared().primary().call(words).unwrap());
+}
+
+/// A sale of one part that is over and has left.
+async fn left(scene: &mut Scene) -> Target {
+    let target = scene.open(sale(5)).await;
+    let answers = scene.harness.ask_all(vec![target.one("ann")]).await;
+    let number = numbers(&answers)[0];
+    scene
+        .command(0, pay(target, number, "first"))
+        .await
+        .unwrap();
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    assert_eq!(scene.retire(0).await, 1);
+    target
+}
+
+/// A node that brings campaigns back from another ledger.
+async fn reading(scene: &Scene, ledger: &Arc<SqliteLedger>) -> RedisEngine {
+    let node = node(&scene.harness.options, &[]).await;
+    node.recall_from(ledger.clone());
+    node
+}
+
+fn is_lacking<T: std::fmt::Debug>(answer: Result<T, EngineError>) {
+    let said = answer.as_ref().err().map(ToString::to_string);
+    let is_lacking = said.is_some_and(|said| said.contains("does not have all of it"));
+    assert!(is_lacking, "{answer:?}");
+}
+
+/// A partition has lost something: none of its entries, but nobody knows.
+async fn lose(scene: &Scene, partition: PartitionId) {
+    let key = scene.key(partition, "partition");
+    let seq = blocking(|| shared().primary().call(&["HGET", &key, "seq"]).unwrap());
+    let seq: Seq = seq.text().unwrap().parse().unwrap();
+    let (from, to) = ((seq + 1).to_string(), seq.to_string());
+    let fields = ["halted", "a loss", "lost_from", &from, "lost_to", &to];
+    call(&[&["HSET", &key][..], &fields].concat());
+    call(&["HDEL", &key, "open"]);
+    for node in &scene.harness.nodes {
+        wait_for("the halt", || {
+            matches!(node.state(partition), PartitionState::Halted { .. })
+        })
+        .await;
+    }
+}
+
+/// A ledger was set back to before a campaign was sold, closed and left, and the log does not go back as far. Then
+/// something is lost, and that is repaired by itself: the campaign is not opened again by such a ledger, until an
+/// operator asks for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_by_itself_opens_nothing_that_has_left() {
+    let mut scene = Scene::new(here()).await;
+    let target = scene.open(sale(5)).await;
+    let old = scene.ledger_as_of_now("old.db").await;
+    let users = ["ann", "bob", "cec", "dan", "eve"].map(|user| target.one(user));
+    let answers = scene.harness.ask_all(users.into()).await;
+    for number in numbers(&answers) {
+        scene
+            .command(0, pay(target, number, "first"))
+            .await
+            .unwrap();
+    }
+    scene.command(0, close(target)).await.unwrap();
+    scene.settle().await;
+    assert_eq!(scene.retire(0).await, 1);
+    let [home, _] = scene.home_and_other(target);
+    call(&["XTRIM", &scene.key(home, "log"), "MAXLEN", "0"]);
+    let position = old.settled(home).await.unwrap();
+    lose(&scene, home).await;
+    let node = &scene.harness.nodes[0];
+    let refused = loop {
+        match node.repair(home, &*old, false).await {
+            // The nodes are still to say what they have answered.
+            Ok(RepairState::Waiting) => tokio::time::sleep(Duration::from_millis(20)).await,
+            repaired => break repaired,
+        }
+    };
+    let said = refused.as_ref().err().map(ToString::to_string);
+    assert!(
+        said.is_some_and(|said| said.contains("restore a later ledger")),
+        "{refused:?}"
+    );
+    assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
+    assert_eq!(old.settled(home).await.unwrap(), position);
+    let repaired = node.repair(home, &*old, true).await;
+    assert!(
+        matches!(repaired, Ok(RepairState::Repaired(_))),
+        "{repaired:?}"
+    );
+    assert!(node.has_part(target.id, home).await.unwrap());
+}
