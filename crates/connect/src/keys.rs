@@ -10,8 +10,8 @@
 //!   `alive_from`, the sighting from which on a node is waited for. `halted` is the reason while nothing is granted,
 //!   `lost_from` and `lost_to` are the entries that were lost. `past` is the epochs that this one continues, each with
 //!   its last entry. Of campaigns that have left: no entry behind `left` is about any of them, and none was created
-//!   after `left_created`, in milliseconds. `enrolled` is 1 once those that an earlier release has closed are in
-//!   `closed`.
+//!   after `left_created`, in milliseconds. The end of a halt raises both to what there was by then. `enrolled` is 1
+//!   once those that an earlier release has closed are in `closed`.
 //! - `P:{pNN}:nodes`, hash: node → milliseconds of its last sighting, the term in which it has reported, the last entry
 //!   it has observed.
 //! - `P:{pNN}:log`, stream: the log. A record holds the entries of one step; its id is the sequence number of the last.

@@ -25,6 +25,13 @@ local past = string.gsub(p[5] or '', '%?', seq)
 if epoch ~= '' then
   past = past .. ' ' .. epoch .. ':' .. (ARGV[8] or seq)
 end
+-- A campaign that is not here may have left in what was lost, and so may what was known of it. So it is brought back or
+-- opened only from a ledger that is settled up to here, where it was created by now: by clocks that may be ahead.
+local AHEAD_S = 600
+local left = redis.call('HMGET', KEYS[1], 'left', 'left_created')
+local created = (tonumber(redis.call('TIME')[1]) + 1 + AHEAD_S) * 1000
+redis.call('HSET', KEYS[1], 'left', int(math.max(tonumber(seq), tonumber(left[1] or 0))),
+  'left_created', int(math.max(created, tonumber(left[2] or 0))))
 local term, server = int(tonumber(p[3] or 0) + 1), string.sub(own, 1, 8)
 local open = table.concat({ARGV[2], term, server}, '.')
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'epoch', ARGV[2], 'seq', seq, 'term', term, 'server', own, 'began', seq,

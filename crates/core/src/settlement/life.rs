@@ -45,6 +45,9 @@ impl Life {
             }
             self.parts = parts;
             self.opened = true;
+        } else if self.phase == Phase::Closed {
+            // What was left of it went back to the owner: nothing is granted of it again.
+            return Err(self.contradiction("is opened again"));
         }
         self.phase = Phase::Scheduled;
         self.changed = true;

@@ -185,6 +185,19 @@ fn units_that_come_back_after_the_close_are_the_owners() {
 }
 
 #[test]
+fn what_is_closed_is_not_opened_again() {
+    let in_phase = |phase| KnownCampaign {
+        phase,
+        ..known(3, SALE, CampaignKind::Sale)
+    };
+    let reason = refused(&[(SALE, "opened 1")], &[in_phase(Phase::Closed)], &[]);
+    assert!(reason.contains("is opened again"), "{reason}");
+    let campaigns = [in_phase(Phase::Draft)];
+    let entries = entries(&[(SALE, "opened 1")]);
+    assert!(Plan::of(PartitionId(0), &entries, &campaigns, &[]).is_ok());
+}
+
+#[test]
 fn contradictions_are_refused() {
     let check = |texts: &[(&str, &str)], orders: &[KnownOrder], why: &str| {
         let reason = refused(texts, &both(), orders);

@@ -11,10 +11,5 @@ end
 if tostring(lost[2]) .. '-' .. tostring(lost[3]) ~= ARGV[7] then
   return {'more', ''}
 end
-if ARGV[1] == '' then
-  -- A new state does not know what has left: whatever was created before now may have.
-  redis.call('HSET', KEYS[1], 'left', redis.call('HGET', KEYS[1], 'seq') or '0', 'left_created',
-    redis.call('TIME')[1] .. '000')
-end
 redis.call('RPUSH', KEYS[4], ARGV[6])
 redis.call('LTRIM', KEYS[4], -1000, -1)

@@ -110,3 +110,63 @@ async fn a_repair_by_itself_opens_nothing_that_has_left() {
     );
     assert!(node.has_part(target.id, home).await.unwrap());
 }
+
+/// Redis was set back to before a campaign was made, and the loss is repaired, or taken as it is. Meanwhile the
+/// campaign was sold, closed and had left: it is not opened again by a node that has read it as a draft.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_had_left_in_what_is_lost_is_not_opened_again() {
+    for is_repaired in [true, false] {
+        let mut scene = Scene::new(here()).await;
+        let mut setup = open_now(sale(5)).setup(1);
+        setup.campaign.created_at = LONG_AGO;
+        scene.ledger.create(&setup).await.unwrap();
+        let open = Command::Open(Box::new(setup.clone()));
+        scene.command(0, open.clone()).await.unwrap();
+        let target = Target::of(&setup);
+        scene.harness.setups.push(setup);
+        scene.command(0, close(target)).await.unwrap();
+        scene.settle().await;
+        assert_eq!(scene.retire(0).await, 1);
+        let [home, _] = scene.home_and_other(target);
+        call(&[
+            "HDEL",
+            &scene.key(home, "partition"),
+            "left",
+            "left_created",
+        ]);
+        let node = &scene.harness.nodes[0];
+        if is_repaired {
+            let united = node.unite(home, &*scene.ledger).await;
+            assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
+        } else {
+            node.halt(home, "by hand").await.unwrap();
+            assert_eq!(node.resume_as_it_is(home, &*scene.ledger).await, Ok(true));
+        }
+        let opened = scene.command(1, open).await;
+        assert_eq!(opened, Ok(Reply::Opened));
+        assert_eq!(scene.keys_of(shared().primary(), target), [""; 0]);
+        let late = scene.harness.nodes[0].claim(target.one("late")).await;
+        assert_eq!(late.unwrap().outcome, Outcome::Ended);
+    }
+}
+
+/// A node has read the ledger, and was held up. Meanwhile the campaign came back by another one, a payment was owed
+/// back, and Redis has lost both: what the first one has read counts no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_before_a_loss_is_not_brought_back_behind_it() {
+    let mut scene = Scene::new(here()).await;
+    let target = left(&mut scene).await;
+    let old = scene.ledger_as_of_now("old.db").await;
+    scene.command(0, pay(target, 1, "late")).await.unwrap();
+    scene.settle().await;
+    let [home, _] = scene.home_and_other(target);
+    for key in scene.keys_of(shared().primary(), target) {
+        call(&["UNLINK", &key]);
+    }
+    let united = scene.harness.nodes[0].unite(home, &*scene.ledger).await;
+    assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
+    let late = reading(&scene, &old).await;
+    is_lacking(late.order(target.order(1)).await);
+    let order = scene.order(target, 1).await.grant.order.unwrap();
+    assert_eq!(order.refunds_due, 1);
+}
