@@ -9,7 +9,7 @@ use qiang_core::{
     campaign::{AckLevel, CampaignKind, Phase},
     event::{PartitionId, Seq},
     id::CampaignId,
-    ports::{CampaignQuery, EngineError, Ledger, RetireEngine, Retired, SettledPart},
+    ports::{CampaignQuery, EngineError, Ledger, LedgerError, RetireEngine, Retired, SettledPart},
     time::Timestamp,
 };
 
@@ -22,6 +22,8 @@ const SLICE: usize = 256;
 const AT_A_TIME: usize = 8;
 /// When one is looked at again that cannot go.
 const AGAIN_MS: i64 = 60_000;
+/// The same where the ledger has it in a way that cannot be read.
+const DAMAGED_AGAIN_MS: i64 = 86_400_000;
 /// Rows that are read from the ledger at a time.
 const ROWS_PAGE: u32 = 10_000;
 /// Entries in quarantine that are read at a time.
@@ -52,7 +54,8 @@ impl RetireEngine for RedisEngine {
         if !node.partitions.get(partition).is_open() {
             return Ok(Retired::default());
         }
-        self.enrol(partition, ledger).await?;
+        // What cannot be read of one campaign holds up no other: the first error is returned at the end.
+        let mut first = self.enrol(partition, ledger).await.err();
         let kept_ms = node.partitions.options().keep_closed.as_millis() as i64;
         let now_ms = node.now_ms(partition).await?;
         let mut command = redis::cmd("ZRANGEBYSCORE");
@@ -65,7 +68,7 @@ impl RetireEngine for RedisEngine {
             .arg(SLICE);
         let due: Vec<String> = node.partitions.query(partition, &command).await?;
         if due.is_empty() {
-            return Ok(Retired::default());
+            return first.map_or_else(|| Ok(Retired::default()), Err);
         }
         // In this order: what is closed by then has everything that is settled by now.
         let settled = ledger.settled(partition).await.map_err(of_ledger)?;
@@ -88,10 +91,13 @@ impl RetireEngine for RedisEngine {
             campaigns: 0,
             more: due.len() >= SLICE,
         };
-        while let Some(has_left) = looks.next().await {
-            retired.campaigns += u64::from(has_left?);
+        while let Some(looked) = looks.next().await {
+            match looked {
+                Ok(has_left) => retired.campaigns += u64::from(has_left),
+                Err(error) => drop(first.get_or_insert(error)),
+            }
         }
-        Ok(retired)
+        first.map_or(Ok(retired), Err)
     }
 }
 
@@ -148,29 +154,32 @@ impl RedisEngine {
         quarantined: &BTreeSet<CampaignId>,
         due_ms: i64,
     ) -> Result<bool, EngineError> {
-        let known = ledger.settled_part(campaign, partition).await;
-        let known = known.map_err(of_ledger)?;
-        // All parts are to be closed: while one is not, units may come back to it from another.
-        let known = known.filter(|known| {
-            known.record.phase == Phase::Closed && !quarantined.contains(&campaign)
-        });
-        let partitions = &self.node.partitions;
-        let again_ms = due_ms + AGAIN_MS;
-        let known = match known {
-            Some(known) if !self.is_waited_for(partition, &known).await? => known,
-            _ => {
-                self.look_later(partition, campaign, again_ms).await?;
-                return Ok(false);
+        let (partitions, again_ms) = (&self.node.partitions, due_ms + AGAIN_MS);
+        if self.is_waited_for(partition, campaign).await? {
+            self.look_later(partition, campaign, again_ms).await?;
+            return Ok(false);
+        }
+        let place = |parts| partitions.index_of(partition, campaign, parts);
+        let known = match closed_part(ledger, (partition, campaign), place).await {
+            Ok(known) => known.filter(|_| !quarantined.contains(&campaign)),
+            Err(error) => {
+                // Otherwise it would be the first one of the next step again.
+                let is_damaged = matches!(error, LedgerError::Damaged { .. });
+                let at_ms = if is_damaged {
+                    due_ms + DAMAGED_AGAIN_MS
+                } else {
+                    again_ms
+                };
+                self.look_later(partition, campaign, at_ms).await?;
+                return Err(of_ledger(error));
             }
+        };
+        let Some((known, orders)) = known else {
+            self.look_later(partition, campaign, again_ms).await?;
+            return Ok(false);
         };
         let created_ms = known.record.campaign.created_at.as_millis();
-        let orders = match known.record.campaign.kind() {
-            CampaignKind::RedPacket => String::new(),
-            CampaignKind::Sale => {
-                let place = partitions.index_of(partition, campaign, known.parts);
-                count_orders(ledger, campaign, place).await?.to_string()
-            }
-        };
+        let orders = orders.map_or_else(String::new, |orders| orders.to_string());
         let asks = Some(AckLevel::Memory);
         let reply = partitions
             .call(partition, &RETIRE, campaign, asks, &|command| {
@@ -188,20 +197,31 @@ impl RedisEngine {
         Ok(reply.is_ok())
     }
 
-    /// Whether this is a campaign's first part, and another one is here: the first one leaves last, because what the
-    /// campaign is stands there, and a tick needs it as long as a hold of any part may expire.
+    /// Whether a campaign's part stays for now, by what is read without the ledger: an order of it is held; or it is
+    /// the first part, and another one is here. The first one leaves last, because what the campaign is stands there,
+    /// and a tick needs it as long as a hold of any part may expire.
     async fn is_waited_for(
         &self,
         partition: PartitionId,
-        known: &SettledPart,
+        campaign: CampaignId,
     ) -> Result<bool, EngineError> {
-        let (partitions, campaign) = (&self.node.partitions, known.record.campaign.id);
-        if partitions.home(campaign) != partition {
-            return Ok(false);
+        let partitions = &self.node.partitions;
+        let mut get = redis::cmd("HMGET");
+        get.arg(partitions.keys().campaign(partition, campaign));
+        get.arg(&["first", "grants", "parts", "kind"]);
+        type Fields = (Option<u64>, Option<u64>, Option<u16>, Option<String>);
+        let (first, grants, parts, kind): Fields = partitions.query(partition, &get).await?;
+        let is_sale = kind.as_deref() == Some(CampaignKind::Sale.name());
+        let oldest = first.zip(grants).filter(|_| is_sale);
+        if oldest.is_some_and(|(first, grants)| first <= grants) {
+            return Ok(true);
         }
-        for part in 1..known.parts {
+        let is_first = partitions.home(campaign) == partition;
+        for part in 1..parts.filter(|_| is_first).unwrap_or(1) {
             let other = partitions.of_part(campaign, part);
-            if partitions.has_part(campaign, other).await? {
+            // What one has that does not answer is not known.
+            let is_open = partitions.get(other).is_open();
+            if !is_open || partitions.has_part(campaign, other).await? {
                 return Ok(true);
             }
         }
@@ -235,25 +255,32 @@ fn numbers_of(known: &SettledPart) -> String {
     }
 }
 
-/// How many orders the ledger has of a sale's part: fewer than Redis has numbered where one was discarded, or where a
-/// repair could not say whose it was.
-async fn count_orders(
+/// A part of a campaign that the ledger has as closed, with the number of its orders if that is a sale: fewer than
+/// Redis has numbered where a repair could not say whose one was. None while another part is not closed: units may come
+/// back to this one from there. `place` is that of the part among so many.
+async fn closed_part(
     ledger: &dyn Ledger,
-    campaign: CampaignId,
-    place: Option<(u16, u16)>,
-) -> Result<u64, EngineError> {
-    let (parts, index) = place.map_or((1, 0), |(parts, index)| {
+    (partition, campaign): (PartitionId, CampaignId),
+    place: impl Fn(u16) -> Option<(u16, u16)>,
+) -> Result<Option<(SettledPart, Option<u64>)>, LedgerError> {
+    let known = ledger.settled_part(campaign, partition).await?;
+    let Some(known) = known.filter(|known| known.record.phase == Phase::Closed) else {
+        return Ok(None);
+    };
+    if known.record.campaign.kind() == CampaignKind::RedPacket {
+        return Ok(Some((known, None)));
+    }
+    let (parts, index) = place(known.parts).map_or((1, 0), |(parts, index)| {
         (u32::from(parts), u32::from(index))
     });
     let (mut count, mut after) = (0, 0);
     loop {
-        let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await;
-        let page = page.map_err(of_ledger)?;
+        let page = ledger.settled_rows(campaign, after, ROWS_PAGE).await?;
         let own = page.iter().filter(|row| (row.number - 1) % parts == index);
         count += own.count() as u64;
         match page.last() {
             Some(last) if page.len() == ROWS_PAGE as usize => after = last.number,
-            _ => return Ok(count),
+            _ => return Ok(Some((known, Some(count)))),
         }
     }
 }

@@ -170,3 +170,59 @@ async fn what_was_read_before_a_loss_is_not_brought_back_behind_it() {
     let order = scene.order(target, 1).await.grant.order.unwrap();
     assert_eq!(order.refunds_due, 1);
 }
+
+/// A campaign that cannot be read keeps no other from leaving, and is looked at again much later. Nor does a list of
+/// campaigns with such a one in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_campaign_that_cannot_be_read_holds_up_no_other() {
+    let mut scene = Scene::new(here()).await;
+    let mut targets = Vec::new();
+    // Some in each partition, and the one that cannot be read is the first to be looked at in its own.
+    for _ in 0..6 {
+        let target = scene.open(sale(5)).await;
+        scene.command(0, close(target)).await.unwrap();
+        targets.push(target);
+    }
+    let node = &scene.harness.nodes[0];
+    for partition in node.partitions() {
+        // The walk over campaigns of an earlier release begins with packets.
+        let retired = node.retire(partition, &*scene.ledger).await.unwrap();
+        assert_eq!(retired.campaigns, 0, "they are not settled");
+    }
+    scene.settle().await;
+    let bad = targets[0];
+    let [home, _] = scene.home_and_other(bad);
+    let is_beside = |other: &Target| scene.home_and_other(*other)[0] == home;
+    assert!(targets[1..].iter().any(is_beside));
+    let file = rusqlite::Connection::open(scene.path("ledger.db")).unwrap();
+    let changed = file.execute(
+        "UPDATE campaigns SET currency = '?' WHERE id = ?1",
+        [bad.id.to_string()],
+    );
+    assert_eq!(changed, Ok(1));
+    let closed = scene.key(home, "closed");
+    let id = bad.id.to_string();
+    for target in &targets {
+        scene.look_again(shared().primary(), *target);
+    }
+    for partition in node.partitions() {
+        let retired = node.retire(partition, &*scene.ledger).await;
+        // The walk over campaigns of an earlier release meets it for either.
+        assert!(retired.is_err(), "{retired:?}");
+    }
+    for target in &targets[1..] {
+        assert_eq!(scene.keys_of(shared().primary(), *target), [""; 0]);
+    }
+    assert!(!scene.keys_of(shared().primary(), bad).is_empty());
+    let (score, now) = blocking(|| {
+        let server = shared().primary();
+        let score = server.call(&["ZSCORE", &closed, &id]).unwrap();
+        let now = server.call(&["TIME"]).unwrap();
+        let seconds: i64 = now.array()[0].text().unwrap().parse().unwrap();
+        (
+            score.text().unwrap().parse::<i64>().unwrap(),
+            1_000 * seconds,
+        )
+    });
+    assert!(score > now + HOURS_MS, "{score} at {now}");
+}
