@@ -4,25 +4,32 @@
 //! number of parts is written down before the first part opens, so that a node with another configuration that
 //! finishes the work spreads the campaign alike. The home part opens last: only then is the campaign known.
 
+use std::time::Duration;
+
 use crate::{
     node::Node,
+    recall::Unopened,
     reply::share_text,
-    scripts::{OPEN, WARM},
+    scripts::{OPEN, PLAN, WARM},
 };
-use qiang_connect::{Arguments, Script, unavailable};
+use qiang_connect::{Script, ScriptReply, unavailable};
 use qiang_core::{
     admission::AdmissionRatio,
     book::Setup,
     campaign::{Campaign, Rules},
-    event::{PartitionId, Seq},
-    id::CampaignId,
+    event::PartitionId,
     ports::EngineError,
     split::SplitRule,
     time::Timestamp,
 };
+use redis::Cmd;
 
 /// Shares put in place by one call.
 const CHUNK: usize = 1_000;
+/// How often a step is tried, as of a ledger that is settled further each time.
+const ATTEMPTS_MAX: usize = 5;
+/// The pause before the ledger is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
 /// After how many shares a sum of what is left is kept; as in the scripts.
 const SUM_EVERY: usize = 1_000;
 
@@ -66,55 +73,51 @@ impl Node {
     /// Takes a campaign up.
     pub(crate) async fn open(&self, setup: &Setup) -> Result<(), EngineError> {
         let id = setup.campaign.id;
-        let parts = self.plan(setup).await?;
+        let Some(parts) = self.plan(setup).await? else {
+            return Ok(());
+        };
         // The home part, which is the first, comes last.
         for index in (0..parts).rev() {
             let part = Part::of(setup, index, parts);
-            let partition = self.partitions.of_part(id, index);
-            if self.open_part(partition, setup, &part, 0).await? {
-                continue;
-            }
-            // It may have been open, and be over for so long that it has left.
-            match self.unopened_upto(partition, id).await? {
-                Some(upto) if self.open_part(partition, setup, &part, upto).await? => {}
-                Some(_) => return Err(unavailable(LEDGER_BEHIND)),
-                None => self.remove_plan(id).await?,
-            }
+            self.open_part(self.partitions.of_part(id, index), setup, &part)
+                .await?;
         }
         self.partitions.meta(id).await.map(drop)
     }
 
-    /// A campaign that has left needs none.
-    async fn remove_plan(&self, campaign: CampaignId) -> Result<(), EngineError> {
-        let home = self.partitions.home(campaign);
-        let mut del = redis::cmd("DEL");
-        del.arg(self.partitions.keys().plan(home, campaign));
-        self.partitions.query::<i64>(home, &del).await.map(drop)
+    /// Over how many partitions the campaign is spread, as the first node to open it has decided; none if it has left.
+    ///
+    /// This is asked of the home before anything is opened: what has left there may never have been in the other
+    /// partitions over which it would be spread today, and they would take it for new.
+    async fn plan(&self, setup: &Setup) -> Result<Option<u16>, EngineError> {
+        let (id, parts) = (
+            setup.campaign.id,
+            self.partitions.parts_for(&setup.campaign),
+        );
+        let mut unopened = Unopened::default();
+        let home = self.partitions.home(id);
+        let planned = self
+            .step(home, &PLAN, setup, &mut unopened, &|command, unopened| {
+                // Some parts may be open already, and Redis may have lost the plan.
+                command.arg(unopened.parts.unwrap_or(parts));
+            })
+            .await?;
+        match planned.map(|reply| reply.text().parse().ok()) {
+            Some(Some(parts)) => Ok(Some(parts)),
+            // It is here.
+            Some(None) => Ok(self.partitions.meta(id).await?.map(|meta| meta.parts)),
+            None => Ok(None),
+        }
     }
 
-    /// Over how many partitions the campaign is spread, as the first node to open it has decided.
-    async fn plan(&self, setup: &Setup) -> Result<u16, EngineError> {
-        let parts = self.partitions.parts_for(&setup.campaign);
-        let home = self.partitions.home(setup.campaign.id);
-        let key = self.partitions.keys().plan(home, setup.campaign.id);
-        let mut set = redis::cmd("SET");
-        set.arg(&key).arg(parts).arg("NX");
-        let _: Option<String> = self.partitions.query(home, &set).await?;
-        self.partitions
-            .query(home, redis::cmd("GET").arg(&key))
-            .await
-    }
-
-    /// Opens a part of which the ledger has nothing up to an entry, 0 where that is not known. False where it must be
-    /// known up to a later one.
+    /// Opens a part, unless it has been open, and is over for so long that it has left.
     async fn open_part(
         &self,
         partition: PartitionId,
         setup: &Setup,
         part: &Part,
-        unopened_upto: Seq,
-    ) -> Result<bool, EngineError> {
-        let created_ms = setup.campaign.created_at.as_millis();
+    ) -> Result<(), EngineError> {
+        let mut unopened = Unopened::default();
         let sums = sums_of(&part.shares);
         for (chunk, shares) in part.shares.chunks(CHUNK).enumerate() {
             let offset = chunk * CHUNK;
@@ -123,8 +126,7 @@ impl Node {
                 .filter(|(at, _, _)| (offset..offset + shares.len()).contains(at))
                 .collect();
             let warmed = self
-                .step(partition, &WARM, setup, &|command| {
-                    command.arg(created_ms).arg(unopened_upto);
+                .step(partition, &WARM, setup, &mut unopened, &|command, _| {
                     command.arg(offset).arg(here.len());
                     for (_, place, sum) in &here {
                         command.arg(place).arg(sum);
@@ -132,44 +134,62 @@ impl Node {
                     for (number, amount) in shares {
                         command.arg(share_text(*number, *amount));
                     }
-                    command
                 })
                 .await?;
-            if !warmed {
-                return Ok(false);
+            if warmed.is_none() {
+                return Ok(());
             }
         }
         let place = (part.parts, part.index);
         let campaign = (&setup.campaign, setup.campaign.window.starts_at());
         let fields = fields_of(campaign, place, part.supply, part.funded_minor);
-        self.step(partition, &OPEN, setup, &|command| {
-            command.arg(created_ms).arg(unopened_upto);
-            command.arg(part.shares.len()).arg(&fields)
+        self.step(partition, &OPEN, setup, &mut unopened, &|command, _| {
+            command.arg(part.shares.len()).arg(&fields);
         })
         .await
+        .map(drop)
     }
 
+    /// One step of opening; none if the campaign has left. Where it may have, that is asked of the ledger, and the step
+    /// is done again; another campaign may leave meanwhile, and the ledger has to be asked once more.
     async fn step(
         &self,
         partition: PartitionId,
         script: &'static Script,
         setup: &Setup,
-        arguments: Arguments<'_>,
-    ) -> Result<bool, EngineError> {
+        unopened: &mut Unopened,
+        arguments: &(dyn Fn(&mut Cmd, Unopened) + Send + Sync),
+    ) -> Result<Option<ScriptReply>, EngineError> {
         let campaign = (setup.campaign.id, setup.campaign.ack);
-        let reply = self
-            .partitions
-            .change(partition, script, campaign, arguments)
-            .await?;
-        if reply.status == "left" {
-            return Ok(false);
+        let created_ms = setup.campaign.created_at.as_millis();
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 1 {
+                // The ledger was asked, and has not had enough.
+                tokio::time::sleep(PAUSE).await;
+            }
+            let known = *unopened;
+            let reply = self
+                .partitions
+                .change(partition, script, campaign, &|command| {
+                    command.arg(created_ms).arg(known.upto);
+                    arguments(command, known);
+                    command
+                })
+                .await?;
+            if reply.is_ok() {
+                return Ok(Some(reply));
+            }
+            if reply.status != "left" {
+                let (name, status) = (script.name, &reply.status);
+                let reason = format!("{name} was answered {status} {}", reply.text());
+                return Err(unavailable(reason));
+            }
+            match self.unopened(partition, setup.campaign.id).await? {
+                Some(found) => *unopened = found,
+                None => return Ok(None),
+            }
         }
-        if !reply.is_ok() {
-            let (name, status) = (script.name, &reply.status);
-            let reason = format!("{name} was answered {status} {}", reply.text());
-            return Err(unavailable(reason));
-        }
-        Ok(true)
+        Err(unavailable(LEDGER_BEHIND))
     }
 }
 

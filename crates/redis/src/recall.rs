@@ -37,6 +37,15 @@ const RECALLED: Duration = Duration::from_secs(600);
 /// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
 const BEGUN_MS: i64 = 60_000;
 
+/// That a ledger does not have a campaign's part as open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Unopened {
+    /// Up to which entry; 0 where it was not asked.
+    pub(crate) upto: Seq,
+    /// Over how many partitions the campaign is spread, if other parts are open.
+    pub(crate) parts: Option<u16>,
+}
+
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
@@ -250,21 +259,26 @@ impl Node {
             .await
     }
 
-    /// Up to which entry the ledger has nothing of a campaign's part; none where it has.
-    pub(crate) async fn unopened_upto(
+    /// What the ledger knows of a campaign's part that it does not have as open; none where it has been.
+    pub(crate) async fn unopened(
         &self,
         partition: PartitionId,
         campaign: CampaignId,
-    ) -> Result<Option<Seq>, EngineError> {
+    ) -> Result<Option<Unopened>, EngineError> {
         let Some(ledger) = self.recalls.ledger() else {
             // Nothing ever leaves.
-            return Ok(Some(Seq::MAX));
+            let (upto, parts) = (Seq::MAX, None);
+            return Ok(Some(Unopened { upto, parts }));
         };
         let upto = ledger.settled(partition).await.map_err(of_ledger)?;
         let known = ledger.settled_part(campaign, partition).await;
-        let known = known.map_err(of_ledger)?;
-        let is_unopened = known.is_none_or(|known| known.phase == Phase::Draft);
-        Ok(is_unopened.then_some(upto))
+        let Some(known) = known.map_err(of_ledger)? else {
+            return Ok(Some(Unopened { upto, parts: None }));
+        };
+        // One that is over has no parts that are still to be opened, whatever it would be spread over today.
+        let is_unopened = known.phase == Phase::Draft && known.record.phase != Phase::Closed;
+        let parts = (known.parts > 1).then_some(known.parts);
+        Ok(is_unopened.then_some(Unopened { upto, parts }))
     }
 }
 

@@ -36,6 +36,7 @@ macro_rules! scripts {
 scripts! {
     CLAIM_PACKET = "claim_packet", "prelude", "lazy", "batch", "claim_packet";
     CLAIM_SALE = "claim_sale", "prelude", "batch", "claim_sale";
+    PLAN = "plan", "prelude", "unopened", "plan";
     WARM = "warm", "prelude", "unopened", "warm";
     OPEN = "open", "prelude", "unopened", "open";
     RETIRE = "retire", AT_MAXMEMORY "prelude", "retire";

@@ -2,6 +2,7 @@
 //! and nothing is granted twice.
 
 mod ledgers;
+mod openings;
 mod races;
 mod siblings;
 
