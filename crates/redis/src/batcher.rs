@@ -26,6 +26,8 @@ pub(crate) struct PendingClaim {
     /// When it was submitted, in milliseconds of the node's own time.
     pub(crate) since_ms: u64,
     pub(crate) admission: Admission,
+    /// How often its campaign was brought back for it.
+    pub(crate) recalls: u8,
 }
 
 /// What one call can decide together.
@@ -198,6 +200,7 @@ mod tests {
             answer,
             since_ms,
             admission: Admission::Asked,
+            recalls: 0,
         };
         (pending, ticket)
     }

@@ -158,6 +158,7 @@ impl World {
                 claim: claim.clone(),
                 answer,
                 since_ms: 0,
+                recalls: 0,
             });
             tickets.push(ticket);
         }

@@ -118,6 +118,7 @@ impl Node {
             answer,
             since_ms: self.now_ms.load(Ordering::Relaxed),
             admission: Admission::Asked,
+            recalls: 0,
         };
         // Those who wait for a place count as its partition's.
         let room = QUEUED_MAX.saturating_sub(self.queued());

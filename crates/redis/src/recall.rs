@@ -30,6 +30,8 @@ use crate::{
 const ATTEMPTS_MAX: usize = 5;
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often claims are submitted again because their campaign was brought back.
+const RESUBMITS_MAX: u8 = 20;
 /// Fields that one call writes.
 const CHUNK: usize = 1_000;
 /// So long a campaign stays that was brought back, if closed ones are kept for longer.
@@ -85,10 +87,16 @@ impl Node {
         }
         let node = Arc::clone(self);
         tokio::spawn(async move {
-            let recalled = node.recall(campaign).await;
+            let again = batch.iter().map(|it| it.recalls).max().unwrap_or(0);
+            let recalled = node.recall_again(campaign, again).await;
             node.recalls.leave_claims(count);
             match recalled {
-                Ok(true) => batch.into_iter().for_each(|it| node.resubmit(it)),
+                Ok(true) => {
+                    for mut pending in batch {
+                        pending.recalls += 1;
+                        node.resubmit(pending);
+                    }
+                }
                 Ok(false) => unknown(batch),
                 Err(error) => refuse(batch, &error),
             }
@@ -107,9 +115,19 @@ impl Node {
                 return Ok(reply);
             }
         }
-        Err(unavailable(format!(
-            "campaign {campaign} leaves as soon as it is back"
-        )))
+        Err(leaving(campaign))
+    }
+
+    /// As [`recall`](Self::recall), for claims that were submitted again so many times because it was not there after
+    /// all.
+    async fn recall_again(&self, campaign: CampaignId, again: u8) -> Result<bool, EngineError> {
+        if again >= RESUBMITS_MAX {
+            return Err(leaving(campaign));
+        }
+        if again > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        self.recall(campaign).await
     }
 
     /// Whether a script has not found a campaign because it had left, and it is back: then it is to be called again.
@@ -122,7 +140,8 @@ impl Node {
         Ok(is_missing && self.recall(campaign).await?)
     }
 
-    /// Sees to it that Redis has a campaign that has left. False where nobody has it.
+    /// Sees to it that Redis has a campaign that has left. False where nobody has it: neither Redis nor a ledger that
+    /// has everything of what has left.
     pub(crate) async fn recall(&self, campaign: CampaignId) -> Result<bool, EngineError> {
         let Some(ledger) = self.recalls.ledger() else {
             return Ok(false);
@@ -130,7 +149,8 @@ impl Node {
         let turn = self.recalls.enter(campaign);
         let recalled = {
             let _guard = turn.lock().await;
-            self.recall_in_turn(&**ledger, campaign).await
+            // On the heap: it is deep, rare, and under all that is asked.
+            Box::pin(self.recall_in_turn(&**ledger, campaign)).await
         };
         self.recalls.leave(campaign);
         recalled
@@ -142,37 +162,95 @@ impl Node {
         campaign: CampaignId,
     ) -> Result<bool, EngineError> {
         let home = self.partitions.home(campaign);
-        let known = ledger.settled_part(campaign, home).await;
-        let known = known.map_err(of_ledger)?;
-        let Some(known) = known.filter(|known| known.record.phase == Phase::Closed) else {
-            // It may have been opened, and settled, since Redis was asked.
-            return self.partitions.has_part(campaign, home).await;
+        for _ in 0..ATTEMPTS_MAX {
+            // Before anything else is read: all of that is of then, or of later.
+            let upto = ledger.settled(home).await.map_err(of_ledger)?;
+            let known = ledger.settled_part(campaign, home).await;
+            let known = known.map_err(of_ledger)?;
+            let found = match known.filter(|known| known.record.phase == Phase::Closed) {
+                Some(known) => {
+                    let parts = Box::pin(self.recall_parts(ledger, campaign, known.parts)).await?;
+                    parts.then_some(true)
+                }
+                None => self.is_here(campaign, upto).await?,
+            };
+            if let Some(is_here) = found {
+                return Ok(is_here);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(lacking(campaign))
+    }
+
+    /// Whether Redis has a campaign that a ledger, which was settled up to an entry before, does not have as closed: it
+    /// may have been opened, and settled, since Redis was asked. None where it, or a part of it, may have left.
+    async fn is_here(&self, campaign: CampaignId, upto: Seq) -> Result<Option<bool>, EngineError> {
+        let home = self.partitions.home(campaign);
+        if !self.partitions.has_part(campaign, home).await? {
+            let is_behind = self.is_behind(home, upto).await?;
+            return Ok((!is_behind).then_some(false));
+        }
+        let Some(meta) = self.partitions.meta(campaign).await? else {
+            return Ok(None);
         };
+        // The home opens last. So whoever has not found another part misses one that has left or is lost.
+        for partition in self.partitions.of_campaign(&meta) {
+            if !self.partitions.has_part(campaign, partition).await? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(true))
+    }
+
+    /// Whether something has left a partition of which a ledger that is settled up to an entry does not have all.
+    async fn is_behind(&self, partition: PartitionId, upto: Seq) -> Result<bool, EngineError> {
+        let mut get = redis::cmd("HGET");
+        get.arg(self.partitions.keys().partition(partition));
+        let left = self.partitions.query(partition, get.arg("left"));
+        let left: Option<Seq> = left.await?;
+        Ok(left.is_some_and(|left| upto < left))
+    }
+
+    /// Brings back what is missing of a campaign's parts. False where the ledger has not closed one of these.
+    async fn recall_parts(
+        &self,
+        ledger: &dyn Ledger,
+        campaign: CampaignId,
+        parts: u16,
+    ) -> Result<bool, EngineError> {
+        let home = self.partitions.home(campaign);
         let _permit = self.recalls.permit(home).await;
-        for index in (0..known.parts).rev() {
+        for index in (0..parts).rev() {
             let partition = self.partitions.of_part(campaign, index);
-            self.recall_part(ledger, partition, campaign).await?;
+            if !self.recall_part(ledger, partition, campaign).await? {
+                return Ok(false);
+            }
         }
         Ok(true)
     }
 
-    /// Brings one part back, if it is not there and the ledger has closed it.
+    /// Brings one part back, if it is not here and the ledger has closed it. False where the ledger, which has
+    /// everything that has left, has not: then it was never here, or is lost.
     pub(crate) async fn recall_part(
         &self,
         ledger: &dyn Ledger,
         partition: PartitionId,
         campaign: CampaignId,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         for _ in 0..ATTEMPTS_MAX {
             if self.partitions.has_part(campaign, partition).await? {
-                return Ok(());
+                return Ok(true);
             }
             // Before anything else is read: all of that is of then, or of later.
             let upto = ledger.settled(partition).await.map_err(of_ledger)?;
             let known = ledger.settled_part(campaign, partition).await;
             let known = known.map_err(of_ledger)?;
             let Some(known) = known.filter(|known| known.phase == Phase::Closed) else {
-                return Ok(());
+                if !self.is_behind(partition, upto).await? {
+                    return Ok(false);
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
             };
             let kind = known.record.campaign.kind();
             let rows = settled_rows(ledger, campaign, kind).await;
@@ -183,13 +261,11 @@ impl Node {
             let part = lost_part(place, SettledSnapshot::of(known, &rows, place), now);
             if self.put_back(partition, &part, upto).await? == Attempt::There {
                 self.invalidate(campaign);
-                return Ok(());
+                return Ok(true);
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Err(unavailable(format!(
-            "campaign {campaign} has left Redis, and the ledger does not have all of it at the moment"
-        )))
+        Err(lacking(campaign))
     }
 
     async fn put_back(
@@ -321,6 +397,16 @@ fn attempt_of(reply: &ScriptReply) -> Result<Option<Attempt>, EngineError> {
         ("stale" | "gap", _) => Ok(Some(Attempt::Again)),
         (status, text) => Err(unavailable(format!("Redis answered {status} {text}"))),
     }
+}
+
+fn leaving(campaign: CampaignId) -> EngineError {
+    unavailable(format!("campaign {campaign} leaves as soon as it is back"))
+}
+
+fn lacking(campaign: CampaignId) -> EngineError {
+    unavailable(format!(
+        "campaign {campaign} has left Redis, and the ledger does not have all of it at the moment"
+    ))
 }
 
 fn refuse(batch: Vec<PendingClaim>, error: &EngineError) {

@@ -56,6 +56,7 @@ fn enter(
             answer,
             since_ms: 0,
             admission: Admission::Asked,
+            recalls: 0,
         });
         tickets.push(ticket);
     }

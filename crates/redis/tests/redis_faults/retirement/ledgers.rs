@@ -171,6 +171,66 @@ async fn what_was_read_before_a_loss_is_not_brought_back_behind_it() {
     assert_eq!(order.refunds_due, 1);
 }
 
+/// A ledger was set back to before the close: it does not say that there is no such campaign, nor that it has ended. A
+/// spread one may have left one of its partitions alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_a_ledger_from_before_the_close_nothing_is_said() {
+    for stock in [STOCK - 1, STOCK] {
+        let mut scene = Scene::new(here()).await;
+        let target = scene.open(sale(stock).hold_ms(HOLD_MS)).await;
+        let claims = (0..USERS).map(|n| target.one(&name(n)));
+        let answers = scene.harness.ask_all(claims.collect()).await;
+        for number in numbers(&answers) {
+            scene
+                .command(0, pay(target, number, "first"))
+                .await
+                .unwrap();
+        }
+        let old = scene.ledger_as_of_now("old.db").await;
+        scene.command(0, close(target)).await.unwrap();
+        scene.settle().await;
+        let [home, other] = scene.home_and_other(target);
+        let leaves = if stock == STOCK { other } else { home };
+        let node = &scene.harness.nodes[0];
+        let retired = node.retire(leaves, &*scene.ledger).await.unwrap();
+        assert_eq!(retired.campaigns, 1);
+        // Parts number their orders in turn.
+        let is_there = |number: u32| stock != STOCK || number % 2 == 0;
+        let gone = answers.iter().find(|(_, claimed)| {
+            let grant = claimed.outcome.grant();
+            grant.is_some_and(|grant| is_there(grant.number))
+        });
+        let (claim, claimed) = gone.unwrap();
+        let number = claimed.outcome.grant().unwrap().number;
+        let late = reading(&scene, &old).await;
+        is_lacking(late.order(target.order(number)).await);
+        is_lacking(late.submit(pay(target, number, "second")).await);
+        is_lacking(late.submit(cancel(target, number)).await);
+        is_lacking(late.claim(claim.clone()).await);
+        // By the other ledger everything is as it was.
+        let again = scene.harness.nodes[1].claim(claim.clone()).await.unwrap();
+        assert_eq!(again.outcome.grant().unwrap().number, number);
+    }
+}
+
+/// A part is repaired, and the other one has left. By a ledger from before the close that one was never opened, and
+/// would still have all of its units: it is not taken for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_that_has_left_is_not_taken_for_a_draft_by_a_repair() {
+    let mut scene = Scene::new(here()).await;
+    let target = scene.open(sale(STOCK).hold_ms(HOLD_MS)).await;
+    let old = scene.ledger_as_of_now("old.db").await;
+    scene.lead(target, true).await;
+    scene.settle().await;
+    let [home, other] = scene.home_and_other(target);
+    let node = &scene.harness.nodes[0];
+    let retired = node.retire(other, &*scene.ledger).await.unwrap();
+    assert_eq!(retired.campaigns, 1);
+    is_lacking(node.unite(home, &*old).await);
+    let united = node.repair(home, &*scene.ledger, true).await;
+    assert!(matches!(united, Ok(RepairState::Repaired(_))), "{united:?}");
+}
+
 /// A campaign that cannot be read keeps no other from leaving, and is looked at again much later. Nor does a list of
 /// campaigns with such a one in it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
