@@ -2,7 +2,8 @@
 //!
 //! At its `maxmemory` Redis refuses a script at its first write that may take memory, unless the script says that it
 //! wants none of that. Those that grant or open something are refused; [`AT_MAXMEMORY`] is for those that end what has
-//! begun: they free memory, or take little, and nothing could be settled or given back without them.
+//! begun: they free memory, or take little, and nothing could be settled or given back without them. A campaign that is
+//! brought back may take more, for ten minutes: a payment that came late has to find its order.
 
 #[cfg(test)]
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@
 //! revision that they have seen. If the node dies in between, a tick of the first part does the same.
 
 use futures_util::future::join_all;
-use qiang_connect::{ScriptReply, unavailable, unreadable};
+use qiang_connect::{Arguments, ScriptReply, unavailable, unreadable};
 use qiang_core::{
     book::Refusal,
     campaign::{
@@ -93,23 +93,21 @@ impl Node {
         first: &PartTally,
     ) -> Result<(), EngineError> {
         let terms = first.tally.terms.ok_or_else(unreadable)?;
-        let window = terms.window;
-        let reply = self
-            .partitions
-            .change(
-                part,
-                &FOLLOW_TERMS,
-                (meta.id, self.terms_ack(meta)),
-                &|command| {
-                    command
-                        .arg(first.revision)
-                        .arg(window.starts_at().as_millis())
-                        .arg(window.ends_at().as_millis())
-                        .arg(terms.per_user_limit)
-                        .arg(terms.unit_price_minor)
-                },
-            )
-            .await;
+        let (window, campaign) = (terms.window, (meta.id, self.terms_ack(meta)));
+        let arguments: Arguments<'_> = &|command| {
+            command
+                .arg(first.revision)
+                .arg(window.starts_at().as_millis())
+                .arg(window.ends_at().as_millis())
+                .arg(terms.per_user_limit)
+                .arg(terms.unit_price_minor)
+        };
+        // It may have closed, and left, before it has followed.
+        let follow = || {
+            let partitions = &self.partitions;
+            partitions.change(part, &FOLLOW_TERMS, campaign, arguments)
+        };
+        let reply = self.call_back(meta.id, follow).await;
         self.invalidate(meta.id);
         let text = reply?.found(Refusal::UnknownCampaign)?;
         let phase = PartTally::parse(&text).map(|part| part.tally.phase);

@@ -50,4 +50,5 @@ end
 redis.call('UNLINK', KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[13], KEYS[14], KEYS[16],
   KEYS[17])
 redis.call('ZREM', KEYS[15], ARGV[6])
+redis.call('ZREM', KEYS[4], ARGV[6])
 return {'ok', ''}

@@ -432,6 +432,14 @@ async fn what_an_earlier_release_has_closed_leaves() {
             server.call(&["UNLINK", &key]).unwrap();
         }
     });
+    // Whatever a tick was to do.
+    let [home, _] = scene.home_and_other(target);
+    let (agenda, id) = (scene.key(home, "agenda"), target.id.to_string());
+    blocking(|| {
+        server
+            .call(&["ZADD", &agenda, "9000000000000", &id])
+            .unwrap()
+    });
     // It is noted; then it is found to have no entry of its own; a minute later it leaves.
     let mut left = 0;
     for _ in 0..4 {
@@ -440,6 +448,8 @@ async fn what_an_earlier_release_has_closed_leaves() {
     }
     assert_eq!(left, 1);
     assert_eq!(scene.keys_of(server, target), [""; 0]);
+    let due = blocking(|| server.call(&["ZSCORE", &agenda, &id]).unwrap());
+    assert_eq!(due.text(), None);
 }
 
 /// Who opens drafts may have read them long ago: what has been open, is over and has left is not opened again.
