@@ -41,6 +41,7 @@ mod terms;
 mod ticking;
 mod transfer;
 mod transport;
+mod unopened;
 mod waiting;
 mod waiting_lines;
 

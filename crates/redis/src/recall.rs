@@ -24,6 +24,7 @@ use crate::{
     repair::sides::{BothSides, lost_part},
     scripts::{RECALL_END, RECALL_ROWS},
     snapshot::{SettledSnapshot, of_ledger, settled_rows},
+    unopened::Unopened,
 };
 
 /// How often one is begun again because somebody else was faster.
@@ -38,15 +39,6 @@ const CHUNK: usize = 1_000;
 const RECALLED: Duration = Duration::from_secs(600);
 /// So long rows stay, beyond what closed campaigns are kept, that somebody has begun to bring back.
 const BEGUN_MS: i64 = 60_000;
-
-/// That a ledger does not have a campaign's part as open.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Unopened {
-    /// Up to which entry; 0 where it was not asked.
-    pub(crate) upto: Seq,
-    /// Over how many partitions the campaign is spread, if other parts are open.
-    pub(crate) parts: Option<u16>,
-}
 
 /// What an attempt came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -159,8 +159,8 @@ impl State {
     }
 
     /// The grant that this claim repeats. A user's share answers whatever the user asks the packet for: shares never
-    /// come back, and no key of theirs is in the ledger. An order answers its own key, and a claim without a key where a
-    /// user can have only one order, as long as that has its units. It does not answer another key than its own: that
+    /// come back, and no key of theirs is in the ledger. An order answers its own key, and a claim without a key where
+    /// a user can have only one order, as long as that has its units. It does not answer another key than its own: that
     /// key would mean the order for ever, and nothing could say so once the units are back.
     fn replay(&self, claim: &Claim, found: Found) -> Result<Option<Grant>, Refusal> {
         if found.newest == 0 {

@@ -269,12 +269,7 @@ fn a_user_has_one_share_however_often_and_whatever_is_asked() {
     let Outcome::Granted(first) = fixture.claim_with(&setup, "a", 1, Some("k1")).unwrap() else {
         panic!()
     };
-    for (quantity, key) in [
-        (1, None),
-        (1, Some("k1")),
-        (1, Some("k2")),
-        (2, Some("k1")),
-    ] {
+    for (quantity, key) in [(1, None), (1, Some("k1")), (1, Some("k2")), (2, Some("k1"))] {
         assert_eq!(
             fixture.claim_with(&setup, "a", quantity, key),
             Ok(Outcome::AlreadyGranted(first))

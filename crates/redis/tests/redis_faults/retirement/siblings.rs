@@ -19,7 +19,7 @@ async fn held_in_the_other(scene: &mut Scene) -> (Target, u32) {
         let claim = vec![target.one(&name(n))];
         let number = numbers(&scene.harness.ask_all(claim).await)[0];
         // The first part numbers its orders 1, 3, 5 and so on.
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             held = Some(number);
             break;
         }
