@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, Uri},
+    http::{HeaderMap, StatusCode, Uri},
     response::Response,
 };
 use qiang_core::{
@@ -27,7 +27,7 @@ use crate::{
     paging::{NumberPage, PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{self, RequirementList},
-    wire::{self, Location, MoneyBody, StateBody, Text, When},
+    wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When},
 };
 
 /// What idempotency keys of red packets are used for.
@@ -374,15 +374,20 @@ pub(crate) async fn create(
 }
 
 /// A red packet: its commitment and its state.
+///
+/// The entity tag stands for what the caller may see of it, but for `now`; an answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     operation_id = "getRedPacket",
-    params(("id" = String, Path, description = "The red packet's id")),
-    responses((status = 200, body = RedPacketBody), (status = 404, body = ProblemBody), NoAnswer))]
+    params(("id" = String, Path, description = "The red packet's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = RedPacketBody), (status = 304, description = "It is as it was with the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     caller: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<RedPacketBody>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let (mut record, mut tally) = app.record(id, CampaignKind::RedPacket).await?;
     let closed = tally.phase == Phase::Closed && record.phase != Phase::Closed;
     let claimed = tally.granted == record.campaign.supply() && record.granted != tally.granted;
@@ -392,7 +397,7 @@ pub(crate) async fn get(
         (record, tally) = app.record(id, CampaignKind::RedPacket).await?;
     }
     let body = RedPacketBody::new(record, &tally, &app, &caller).await?;
-    Ok(Json(body))
+    Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 
 /// Who got what.

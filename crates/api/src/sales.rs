@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
 use qiang_core::{
     admission::AdmissionRatio,
     book::{Command, Reply},
@@ -27,7 +32,7 @@ use crate::{
     extract::{self, Call, Key, Param},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
     requirements::{RequirementList, list},
-    wire::{self, Location, MoneyBody, StateBody, Text, When, nullable},
+    wire::{self, Location, MoneyBody, OWN_CACHING, StateBody, Text, When, nullable},
 };
 
 /// A sale to open.
@@ -249,17 +254,23 @@ pub(crate) async fn create(
 }
 
 /// A sale and its state.
+///
+/// The entity tag stands for everything but `now`; an answer 304 has the server's time in `Date`.
 #[utoipa::path(get, path = "/v1/sales/{id}", tag = "sales",
     operation_id = "getSale",
-    params(("id" = String, Path, description = "The sale's id")),
-    responses((status = 200, body = SaleBody), (status = 404, body = ProblemBody), NoAnswer))]
+    params(("id" = String, Path, description = "The sale's id"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the caller has")),
+    responses((status = 200, body = SaleBody), (status = 304, description = "It is as it was with the tag"),
+        (status = 404, body = ProblemBody), NoAnswer))]
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     _: Caller,
     Param(id): Param<CampaignId>,
-) -> Result<Json<SaleBody>, Problem> {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let (record, tally) = app.record(id, CampaignKind::Sale).await?;
-    Ok(Json(SaleBody::new(record, &tally, &app).await?))
+    let body = SaleBody::new(record, &tally, &app).await?;
+    Ok(wire::tagged(&headers, OWN_CACHING, &body))
 }
 
 /// What to change about a sale: its stock, or its terms; and what people see of it. What is absent stays.

@@ -3,7 +3,11 @@
 
 use std::{fmt, io::Write as _, str::FromStr};
 
-use axum::http::{HeaderName, StatusCode, header};
+use axum::{
+    Json,
+    http::{HeaderMap, HeaderName, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use jiff::{
     Timestamp as Calendar,
     fmt::{
@@ -42,6 +46,53 @@ pub(crate) type Location = Option<[(HeaderName, String); 1]>;
 /// Where that is which an answer of this status is about.
 pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Location {
     (status == StatusCode::CREATED).then(|| [(header::LOCATION, path())])
+}
+
+/// What caches may do with what depends on who asks: the caller's own keeps it, and asks each time whether it is current.
+pub(crate) const OWN_CACHING: &str = "private, no-cache";
+
+/// A body with its entity tag; 304 and no body where the request names that tag.
+pub(crate) fn tagged(asked: &HeaderMap, caching: &str, body: &impl Serialize) -> Response {
+    let Ok(json) = serde_json::to_string(body) else {
+        return Json(body).into_response(); // which fails as well, and says so
+    };
+    let etag = etag(&json);
+    let kept = [
+        (header::CACHE_CONTROL, caching),
+        (header::ETAG, etag.as_str()),
+    ];
+    match has_tag(asked, &etag) {
+        true => (StatusCode::NOT_MODIFIED, kept).into_response(),
+        false => (kept, [(header::CONTENT_TYPE, "application/json")], json).into_response(),
+    }
+}
+
+/// A weak entity tag of a body, of everything but the fields `now`. It is the same on every node.
+pub(crate) fn etag(json: &str) -> String {
+    // No text within has this: its quotation marks are escaped there.
+    let mut parts = json.split("\"now\":\"");
+    let mut hash = Sha256::new();
+    hash.update(parts.next().unwrap_or_default());
+    for part in parts {
+        hash.update(part.trim_start_matches(|char| char != '"'));
+    }
+    let bytes = hash.finalize();
+    let hex: String = (bytes.iter().take(8))
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("W/\"{hex}\"")
+}
+
+/// Whether a request names an entity tag, or any, as one that the caller has (RFC 9110, 13.1.2). Tags are compared
+/// without regard to whether they are weak.
+fn has_tag(headers: &HeaderMap, etag: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let wanted = opaque(etag);
+    let lists = headers.get_all(header::IF_NONE_MATCH).into_iter();
+    lists
+        .filter_map(|list| list.to_str().ok())
+        .flat_map(|list| list.split(','))
+        .any(|tag| tag.trim() == "*" || opaque(tag) == wanted)
 }
 
 /// A type of the core that is written as its text.
@@ -237,29 +288,6 @@ impl StateBody {
             ends_at: When(window.ends_at()),
             now: When(now),
         }
-    }
-
-    /// A weak entity tag of everything but the time. It is the same on every node.
-    pub(crate) fn etag(&self) -> String {
-        let Self {
-            phase,
-            supply,
-            granted,
-            remaining,
-            returned,
-            starts_at,
-            ends_at,
-            now: _,
-        } = self;
-        let text =
-            format!("{phase} {supply} {granted} {remaining} {returned} {starts_at} {ends_at}");
-        let hash = Sha256::digest(text);
-        let hex: String = hash
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        format!("W/\"{hex}\"")
     }
 }
 

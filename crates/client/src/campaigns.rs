@@ -68,6 +68,15 @@ pub struct Seen {
     pub etag: String,
 }
 
+/// What was read, and the entity tag that stands for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tagged<T> {
+    /// What was read.
+    pub value: T,
+    /// To ask again whether it has changed.
+    pub etag: String,
+}
+
 impl Client {
     /// Opens a sale. Scope `campaigns:write`.
     ///
@@ -84,6 +93,18 @@ impl Client {
     /// See [`Error`].
     pub async fn sale(&self, id: &CampaignId) -> Result<Sale, Error> {
         self.json(Call::get(Kind::Sale.path(id))).await
+    }
+
+    /// A sale and its entity tag; none if it is as it was with the tag that is given.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn sale_unless(
+        &self,
+        id: &CampaignId,
+        etag: Option<&str>,
+    ) -> Result<Option<Tagged<Sale>>, Error> {
+        self.unless(Kind::Sale.path(id), etag).await
     }
 
     /// Changes a sale: all of it, or nothing. What is so already stays. Scope `campaigns:write`.
@@ -139,6 +160,18 @@ impl Client {
         self.json(Call::get(Kind::RedPacket.path(id))).await
     }
 
+    /// A red packet as the caller may see it and its entity tag; none if it is as it was with the tag that is given.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn red_packet_unless(
+        &self,
+        id: &CampaignId,
+        etag: Option<&str>,
+    ) -> Result<Option<Tagged<RedPacket>>, Error> {
+        self.unless(Kind::RedPacket.path(id), etag).await
+    }
+
     /// Red packets, page after page as the stream is read.
     pub fn red_packets(
         &self,
@@ -179,7 +212,16 @@ impl Client {
         id: &CampaignId,
         etag: Option<&str>,
     ) -> Result<Option<Seen>, Error> {
-        let mut call = Call::get(path(id, "state"));
+        let tagged = self.unless(path(id, "state"), etag).await?;
+        Ok(tagged.map(|Tagged { value, etag }| Seen { state: value, etag }))
+    }
+
+    async fn unless<T: DeserializeOwned>(
+        &self,
+        path: String,
+        etag: Option<&str>,
+    ) -> Result<Option<Tagged<T>>, Error> {
+        let mut call = Call::get(path);
         if let Some(etag) = etag {
             call = call.header(IF_NONE_MATCH, etag)?;
         }
@@ -188,9 +230,9 @@ impl Client {
             return Ok(None);
         }
         let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-        let etag = etag.ok_or_else(|| Error::Answer("a state without a tag".to_owned()))?;
-        Ok(Some(Seen {
-            state: read(&answer)?,
+        let etag = etag.ok_or_else(|| Error::Answer("an answer without a tag".to_owned()))?;
+        Ok(Some(Tagged {
+            value: read(&answer)?,
             etag: etag.to_owned(),
         }))
     }

@@ -64,7 +64,7 @@ pub use self::{
     answers::*,
     audits::Audit,
     builder::Builder,
-    campaigns::{Listing, Seen},
+    campaigns::{Listing, Seen, Tagged},
     claims::Claimed,
     client::Client,
     error::Error,

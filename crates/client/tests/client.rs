@@ -213,6 +213,12 @@ async fn a_sale_its_orders_and_its_changes() {
         .unwrap()
         .unwrap();
     assert_eq!(newer.state.granted, 1);
+    let sale_of = async |tag| ann.sale_unless(&sale.id, tag).await.unwrap();
+    let tagged = sale_of(None).await.unwrap();
+    assert_eq!(tagged.value.state.granted, 1);
+    assert_eq!(sale_of(Some(&*tagged.etag)).await, None);
+    ann.order(&sale.id, &NewOrder::units(1)).await.unwrap();
+    assert!(sale_of(Some(&*tagged.etag)).await.is_some());
     service.stop().await;
 }
 
