@@ -208,6 +208,8 @@ words! {
         OrderReturned = "order.returned",
         /// A payment arrived that buys nothing: it is owed to the buyer.
         OrderRefundDue = "order.refund_due",
+        /// What was owed for an order was paid back, all of it or a part.
+        OrderRefunded = "order.refunded",
         /// A campaign was closed.
         CampaignClosed = "campaign.closed",
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use qiang_core::{
     id::OrderId,
     ports::{Action, LedgerError, Owed, PaidOut, Payout, PayoutStore},
-    rows::{AccountKey, OUTSIDE, PostingRow, Purpose, Spend, owed_of, paid_out_of},
+    rows::{AccountKey, EventRow, OUTSIDE, PostingRow, Purpose, Spend, owed_of, paid_out_of},
     time::Timestamp,
 };
 
@@ -16,6 +16,7 @@ use crate::{
     error::{StoreError, raced},
     pool::Mode,
     sql_ledger::SqlLedger,
+    webhooks,
 };
 
 const PAID_OUT: Statement = sql!(both include_str!("sql/paid_out.sql"));
@@ -97,6 +98,10 @@ pub(crate) async fn pay_out<D: Dialect>(
     raced(D::execute(conn, &ENTER_PAYOUT, &values).await)?;
     let posting = PostingRow::direct(seq, kind, (debit, credit), minor, campaign, now);
     post::<D>(conn, &[PostingRow { number, ..posting }]).await?;
+    let told = EventRow::refunded(seq, now, &spend, &reference);
+    if let (Payout::Refund { order, .. }, Some(told)) = (payout, told) {
+        webhooks::tell_direct::<D>(conn, order.campaign, told).await?;
+    }
     Ok(PaidOut {
         amount: spend.amount,
         at: now,

@@ -4,7 +4,7 @@ use qiang_core::{
     id::OrderId,
     ports::{Action, Owed, PaidOut, Payout},
     rows::{
-        AccountKey, OUTSIDE, OwedColumns, PaidOutColumns, PostingRow, Purpose, Spend, owed_of,
+        AccountKey, EventRow, OUTSIDE, OwedColumns, PaidOutColumns, PostingRow, Purpose, Spend, owed_of,
         paid_out_of,
     },
     time::Timestamp,
@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     accounts::{Accounts, balance, next_direct, post},
-    actions, discards,
+    actions, discards, webhooks,
 };
 use crate::error::StoreError;
 
@@ -67,6 +67,10 @@ pub(crate) fn pay_out(
     post(conn, &[PostingRow { number, ..posting }])?;
     if let Some(action) = by {
         actions::enter(conn, action)?;
+    }
+    let told = EventRow::refunded(seq, now, &spend, &reference);
+    if let (Payout::Refund { order, .. }, Some(told)) = (payout, told) {
+        webhooks::tell_direct(conn, order.campaign, told)?;
     }
     Ok(PaidOut {
         amount: spend.amount,
