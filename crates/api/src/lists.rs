@@ -126,6 +126,25 @@ pub(crate) async fn red_packets(
     Ok(with_link(&uri, next, Json(body)))
 }
 
+impl Caller {
+    /// Whose campaigns are listed: the caller's own unless others' are asked for, or everybody's (none).
+    pub(crate) fn lists(
+        &self,
+        owner: Option<Text<UserId>>,
+        all: bool,
+    ) -> Result<Option<UserId>, Problem> {
+        let owner = match (owner, all) {
+            (Some(_), true) => return Err(Problem::invalid("either `owner` or `all`")),
+            (None, true) => None,
+            (owner, false) => Some(owner.map_or_else(|| self.user.clone(), |owner| owner.0)),
+        };
+        if owner.as_ref() != Some(&self.user) {
+            self.require(Scope::ReadAny)?;
+        }
+        Ok(owner)
+    }
+}
+
 async fn records(
     app: &App,
     caller: &Caller,
@@ -137,14 +156,7 @@ async fn records(
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
         Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown))
     });
-    let owner = match (list.owner, list.all) {
-        (Some(_), true) => return Err(Problem::invalid("either `owner` or `all`")),
-        (None, true) => None,
-        (owner, false) => Some(owner.map_or_else(|| caller.user.clone(), |owner| owner.0)),
-    };
-    if owner.as_ref() != Some(&caller.user) {
-        caller.require(Scope::ReadAny)?;
-    }
+    let owner = caller.lists(list.owner, list.all)?;
     let settled = app.settled().await?;
     let query = CampaignQuery {
         kind,

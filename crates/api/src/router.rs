@@ -100,6 +100,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(payouts::reverse))
         .routes(routes!(payouts::withdraw))
         .routes(routes!(payouts::refunds, payouts::refund))
+        .routes(routes!(payouts::owed))
         .routes(routes!(session::begin, session::get, session::end))
         .routes(routes!(actions::list))
         .routes(routes!(campaigns::state))

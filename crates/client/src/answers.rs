@@ -393,6 +393,19 @@ bodies! {
         /// Whether everything that happened before the request is in it. If not, ask again.
         settled: bool,
     }
+    /// An order that something is still owed for.
+    OwedOrder {
+        /// The order.
+        order: OrderId,
+        /// The buyer.
+        user: UserId,
+        /// All that ever was owed.
+        due: Money,
+        /// What of it was paid back.
+        refunded: Money,
+        /// What is still owed.
+        left: Money,
+    }
     /// An invitation to a campaign. Whoever holds it may take part.
     Invitation {
         /// What a claim shows.

@@ -185,12 +185,27 @@ async fn a_sale_its_orders_and_its_changes() {
 
     while !operator.refunds(&two).await.unwrap().settled {}
     assert_eq!(operator.refunds(&two).await.unwrap().due, yuan(1_000));
+    let owed: Vec<_> = operator
+        .owed_orders(None, false)
+        .try_collect()
+        .await
+        .unwrap();
+    let [owed] = &owed[..] else {
+        panic!("{owed:?}")
+    };
+    assert_eq!((&owed.order, owed.left), (&two, yuan(1_000)));
     let back = NewPayment::with_defaults("r-1".to_owned(), yuan(1_000));
     for _ in 0..2 {
         let refund = operator.refund_order(&two, &back).await.unwrap();
         assert_eq!((refund.order, refund.amount), (two.clone(), yuan(1_000)));
     }
     assert_eq!(operator.refunds(&two).await.unwrap().refunded, yuan(1_000));
+    let owed: Vec<_> = operator
+        .owed_orders(None, true)
+        .try_collect()
+        .await
+        .unwrap();
+    assert_eq!(owed, []);
 
     let mut change = SaleChange::with_defaults();
     (change.stock, change.description) = (Some(7), Some(None));

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 21] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -37,6 +37,7 @@ const MIGRATIONS: [&str; 20] = [
     include_str!("../migrations/0018_histories.sql"),
     include_str!("../migrations/0019_open_mark.sql"),
     include_str!("../migrations/0020_live_set.sql"),
+    include_str!("../migrations/0021_owed.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

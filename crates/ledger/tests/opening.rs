@@ -75,7 +75,7 @@ async fn an_older_schema_is_brought_up_to_date<S: Server>() {
         false => {
             "ALTER TABLE orders DROP COLUMN key; DROP INDEX campaigns_packets; DROP INDEX campaigns_owner; \
              DROP INDEX orders_of_user; DROP INDEX postings_in; DROP INDEX postings_out; \
-             DROP INDEX payments_reference; DROP INDEX idempotency_keys_purge"
+             DROP INDEX payments_reference; DROP INDEX accounts_owed; DROP INDEX idempotency_keys_purge"
         }
     };
     S::execute(&url, column).await;

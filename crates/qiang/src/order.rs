@@ -66,6 +66,16 @@ enum OrderCommand {
         /// The order's id.
         order: OrderId,
     },
+    /// List the orders that something is still owed for, of your own sales.
+    #[command(after_help = "Example: qiang order owed --all")]
+    Owed {
+        /// Of sales of this seller.
+        #[arg(long, value_name = "SELLER")]
+        owner: Option<UserId>,
+        /// Of everybody's sales.
+        #[arg(long, conflicts_with = "owner")]
+        all: bool,
+    },
     /// Record that what is owed was paid back. The same reference again changes nothing.
     #[command(
         after_help = "Example: qiang order refund 01932c07-8e5a-7a3c-9f1e-2b7c5d4e6f80-3 --reference back-5 \
@@ -168,6 +178,15 @@ async fn carry_out(command: &OrderCommand, service: &Service) -> anyhow::Result<
                 };
                 format!("{order}: {due} owed in all, {refunded} of it paid back{late}")
             });
+        }
+        OrderCommand::Owed { owner, all } => {
+            let orders = client.owed_orders(owner.as_ref(), *all);
+            let heading = "owed          of all        order";
+            let line = |it: &qiang_client::OwedOrder| {
+                let (left, due) = (it.left.to_string(), it.due.to_string());
+                format!("{left:<12}  {due:<12}  {}  {}", it.order, it.user)
+            };
+            return service.print_all(heading, orders, line).await;
         }
         OrderCommand::Refund {
             order,

@@ -23,6 +23,7 @@ fn of_one(schema: &str, property: &str) -> Option<Value> {
         ("Grant", "hold_until") => json!("2026-11-21T12:15:00.000Z"),
         ("PaymentReport", "order") => json!(ORDER),
         ("Shares", "next") => json!(3),
+        ("OwedOrders", "next") => json!(ORDER),
         ("SaleChange", "stock") => json!(20),
         ("NewOrder", "quantity") => json!(1),
         ("Credentials", "passphrase") => json!("芝麻开门"),

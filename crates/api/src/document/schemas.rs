@@ -263,6 +263,7 @@ fn complete_text(property: &str, text: &mut Map<String, Value>) {
         }
         "order" => set("pattern", json!(ORDER_ID)),
         "after" => match format.as_deref() {
+            Some("order-id") => set("pattern", json!(ORDER_ID)),
             Some("order-place") => set("pattern", json!(ORDER_PLACE)),
             Some("posting-place") => set("pattern", json!(POSTING_PLACE)),
             Some("entry-place") => set("pattern", json!(ENTRY_PLACE)),

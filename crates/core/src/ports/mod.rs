@@ -37,7 +37,7 @@ pub use self::{
     },
     log::EventLog,
     operator::{NodeSighting, OperatorEngine, PartitionView},
-    payout::{Owed, PaidOut, Payout, PayoutKind, PayoutStore},
+    payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},
     repair_record::{NumberRange, RepairRecord, RepairStore, WithheldRecord},

@@ -29,6 +29,7 @@ impl Schema for Postgres {
         include_str!("../../migrations/postgres/0015_keys_purged.sql"),
         include_str!("../../migrations/postgres/0016_webhooks.sql"),
         include_str!("../../migrations/postgres/0017_histories.sql"),
+        include_str!("../../migrations/postgres/0018_owed.sql"),
     ];
 
     async fn version(conn: &mut PgConnection) -> Result<i64> {
