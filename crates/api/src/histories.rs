@@ -19,7 +19,7 @@ use crate::{
     extract::{Param, Params, TwoParams},
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{MoneyBody, Text, When},
+    wire::{Id, MoneyBody, Text, When},
 };
 
 /// Which page of a user's claims.
@@ -370,7 +370,7 @@ pub(crate) async fn postings(
 pub(crate) async fn deposit(
     State(app): State<Arc<App>>,
     caller: Caller,
-    TwoParams(user, id): TwoParams<UserId, Uuid>,
+    TwoParams(user, Id(id)): TwoParams<UserId, Id>,
 ) -> Result<Json<DepositRecordBody>, Problem> {
     if caller.user != user {
         caller.require(Scope::ReadAny)?;

@@ -26,7 +26,7 @@ use crate::{
     fingerprint::key_use,
     paging::{PAGE_DEFAULT, PAGE_MAX, cut, limit, with_link},
     problem::{NoAnswer, Problem, ProblemBody, ProblemKind},
-    wire::{self, Location, MoneyBody, Text},
+    wire::{self, Id, Location, MoneyBody, Text},
 };
 
 /// What was paid back to the buyer of an order.
@@ -363,7 +363,7 @@ pub(crate) async fn withdraw(
 pub(crate) async fn reverse(
     State(app): State<Arc<App>>,
     caller: Caller,
-    TwoParams(user, deposit): TwoParams<UserId, Uuid>,
+    TwoParams(user, Id(deposit)): TwoParams<UserId, Id>,
     Key(key): Key,
 ) -> Result<(StatusCode, Location, Json<ReversalBody>), Problem> {
     caller.require(Scope::Deposit)?;

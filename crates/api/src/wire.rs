@@ -25,6 +25,7 @@ use qiang_core::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use crate::request_id::RequestId;
 
@@ -109,6 +110,25 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
         text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// An id that the service has made: a UUID of version 7 in the one form in which it is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Id(pub(crate) Uuid);
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Id {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let id = text.parse::<CampaignId>();
+        id.map(|id| Self(id.uuid()))
+            .map_err(|_| "an id is a UUID of version 7, in small letters and with its hyphens")
     }
 }
 
