@@ -116,7 +116,7 @@ pub(crate) async fn red_packets(
     Params(list): Params<List>,
 ) -> Result<Response, Problem> {
     if list.product_id.is_some() {
-        return Err(Problem::invalid("a red packet has no product"));
+        return Err(Problem::invalid("a red packet has no product").of("product_id"));
     }
     let (records, page) = records(&app, &caller, list, CampaignKind::RedPacket).await?;
     let packet = |record| ListedRedPacket::new(record, &app);
@@ -134,7 +134,11 @@ impl Caller {
         all: bool,
     ) -> Result<Option<UserId>, Problem> {
         let owner = match (owner, all) {
-            (Some(_), true) => return Err(Problem::invalid("either `owner` or `all`")),
+            (Some(_), true) => {
+                return Err(Problem::invalid("either `owner` or `all`")
+                    .of("owner")
+                    .of("all"));
+            }
             (None, true) => None,
             (owner, false) => Some(owner.map_or_else(|| self.user.clone(), |owner| owner.0)),
         };
@@ -154,7 +158,7 @@ async fn records(
     let limit = limit(list.limit, PAGE_DEFAULT, PAGE_MAX)?;
     let phase = list.phase.as_deref().map(|name| {
         let unknown = "a phase is draft, scheduled, live, paused, ended or closed";
-        Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown))
+        Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown).of("phase"))
     });
     let owner = caller.lists(list.owner, list.all)?;
     let settled = app.settled().await?;

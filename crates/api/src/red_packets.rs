@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use qiang_core::{
-    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally},
+    campaign::{AckLevel, CampaignKind, Details, Phase, RedPacket, Rules, Tally, check_title},
     id::CampaignId,
     money::Currency,
     ports::{CampaignRecord, GrantRecord},
@@ -86,11 +86,13 @@ impl RedPacketRequest {
             let detail = format!("a red packet has at most {shares_max} shares here");
             return Err(Problem::invalid_at("#/shares", detail));
         }
-        Ok(Split::new(
-            self.total.amount,
-            self.shares,
-            self.split.rule()?,
-        )?)
+        let rule = self.split.rule();
+        let split = rule.and_then(|rule| Ok(Split::new(self.total.amount, self.shares, rule)?));
+        // A title alone is found with the rest: so a batch hears of all of that at once.
+        split.map_err(|problem| match check_title(&self.title) {
+            Err(title) => problem.and(title.into()),
+            Ok(()) => problem,
+        })
     }
 
     /// The campaign to be made, which counts against what its sender may make.

@@ -13,7 +13,7 @@ use qiang_core::{
     book::{Command, Reply},
     campaign::{
         AckLevel, CampaignKind, Description, Details, DetailsChange, ImageUrl, Phase, Rules, Sale,
-        Tally, TermsChange,
+        Tally, TermsChange, check_title,
     },
     id::{CampaignId, ProductId, UserId},
     money::{Currency, Money},
@@ -215,10 +215,19 @@ pub(crate) async fn create(
     app.check_ack(request.ack)?;
     let hold_ms = i64::from(request.hold_seconds.unwrap_or(HOLD_S)) * 1_000;
     let limit = request.per_user_limit.unwrap_or(1);
-    let sale = Sale::new(request.stock, limit, request.unit_price.money(), hold_ms)?;
-    let sale = match request.admission_percent {
+    let price = request.unit_price.money();
+    let ratio = request.admission_percent.map(AdmissionRatio::of_percent);
+    let faults = Sale::faults(request.stock, limit, price, hold_ms)
+        .chain(check_title(&request.title).err())
+        .map(Problem::from);
+    let no_ratio = ratio.and_then(Result::err).map(Problem::from);
+    if let Some(problem) = faults.chain(no_ratio).reduce(Problem::and) {
+        return Err(problem);
+    }
+    let sale = Sale::new(request.stock, limit, price, hold_ms)?;
+    let sale = match ratio {
         None => sale,
-        Some(percent) => sale.with_admission(AdmissionRatio::of_percent(percent)?),
+        Some(ratio) => sale.with_admission(ratio?),
     };
     app.limits.check_creation(&caller.user, 0)?;
     let draft = Draft {

@@ -68,7 +68,8 @@ pub(crate) async fn begin(
 ) -> Result<Response, Problem> {
     let token = headers.get(header::AUTHORIZATION).and_then(bearer);
     let token = token.ok_or_else(|| {
-        Problem::bad_request("a session begins with a token: send `Authorization: Bearer <token>`")
+        let detail = "a session begins with a token: send `Authorization: Bearer <token>`";
+        Problem::bad_request(detail).of("Authorization")
     })?;
     if token.len() > TOKEN_BYTES_MAX {
         let detail =

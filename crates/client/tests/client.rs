@@ -442,7 +442,7 @@ async fn a_problem_names_the_fields_and_the_request() {
         problem
             .errors
             .iter()
-            .any(|field| field.pointer == "#/hold_seconds"),
+            .any(|field| field.pointer.as_deref() == Some("#/hold_seconds")),
         "{problem:?}"
     );
     let text = error.to_string();

@@ -136,7 +136,11 @@ impl Rules {
     }
 }
 
-fn check_title(title: &str) -> Result<(), CampaignError> {
+/// Refuses a title that nobody could read.
+///
+/// # Errors
+/// [`CampaignError::Title`] or [`CampaignError::TitleControl`].
+pub fn check_title(title: &str) -> Result<(), CampaignError> {
     if title.chars().count() > TITLE_CHARS_MAX || title.chars().all(is_blank) {
         Err(CampaignError::Title)
     } else if title.chars().any(is_control) {
