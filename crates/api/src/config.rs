@@ -93,6 +93,7 @@ pub struct ServerConfig {
     pub hsts_max_age_s: u32,
     pub cors_origins: String,
     pub noop_route: bool,
+    pub docs: bool,
 }
 
 impl ServerConfig {

@@ -170,9 +170,11 @@ pub(crate) fn router(app: Arc<App>, served: Served) -> Result<Router, UsageError
     if app.config.server.noop_route {
         router = router.route("/v1/noop/{id}/claims", post(claims::noop));
     }
+    if app.config.server.docs {
+        router = router.merge(docs());
+    }
     let router = router
         .method_not_allowed_fallback(method_not_allowed)
-        .merge(docs())
         .fallback(not_found)
         .with_state(app);
     Ok(match cors {

@@ -195,6 +195,31 @@ impl Engine for Held {
     }
 }
 
+/// What has changed nothing is no change that may have happened: whoever reads comes again.
+#[tokio::test]
+async fn a_read_that_takes_too_long_is_overloaded_and_a_change_uncertain() {
+    let asked = Arc::<Mutex<Vec<Question>>>::default();
+    let service = Service::start_with(|config, backend| {
+        config.server.request_timeout_ms = 300;
+        let engine = &mut backend.ports.engine;
+        *engine = Arc::new(Held(Arc::clone(engine), Arc::clone(&asked)));
+    })
+    .await;
+    let operator = service.operator();
+    // It is made, and the answer waits for its numbers.
+    let made = service.post("/v1/sales", &operator, common::sale(5)).await;
+    made.assert_problem(503, "uncertain");
+    let id = asked.lock()[0].0;
+    let paths = [format!("/v1/campaigns/{id}/state"), format!("/v1/sales/{id}")];
+    for path in paths {
+        let read = service.get(&path, &operator).await;
+        read.assert_problem(503, "overloaded");
+        assert_eq!(read.header("retry-after"), "1");
+    }
+    assert_eq!(made.header("retry-after"), "1");
+    service.stop().await;
+}
+
 /// On Redis each question is a call of a script on the primary, and anybody may ask.
 #[tokio::test]
 async fn a_crowd_of_readers_asks_the_engine_once_at_a_time() {

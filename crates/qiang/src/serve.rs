@@ -43,6 +43,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         overrides.push(("server.drain_delay_ms", "0".to_owned()));
         // Nobody else is on a loopback address; several developers' services have a port each.
         overrides.push(("admin.listen", "server".to_owned()));
+        overrides.push(("server.docs", "true".to_owned()));
         let mut config = args.backend.load(&overrides)?;
         let token = run::make_development_key(&mut config, &UserId::new(DEV_USER)?)?;
         let scheme = match config.server.tls_certificate_file.as_os_str().is_empty() {
