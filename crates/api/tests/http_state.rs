@@ -210,7 +210,10 @@ async fn a_read_that_takes_too_long_is_overloaded_and_a_change_uncertain() {
     let made = service.post("/v1/sales", &operator, common::sale(5)).await;
     made.assert_problem(503, "uncertain");
     let id = asked.lock()[0].0;
-    let paths = [format!("/v1/campaigns/{id}/state"), format!("/v1/sales/{id}")];
+    let paths = [
+        format!("/v1/campaigns/{id}/state"),
+        format!("/v1/sales/{id}"),
+    ];
     for path in paths {
         let read = service.get(&path, &operator).await;
         read.assert_problem(503, "overloaded");
