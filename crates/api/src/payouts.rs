@@ -257,8 +257,8 @@ pub(crate) async fn refund(
     Ok((status, location, Json(body)))
 }
 
-/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own, sellers those of their sales;
-/// others' are seen with the scope `read:any`.
+/// What the buyer of an order is owed, and what of it was paid back. Buyers see their own, and sellers those of their
+/// sales; others' are seen with the scope `read:any`.
 #[utoipa::path(get, path = "/v1/orders/{id}/refunds", tag = "orders",
     operation_id = "getRefunds", security(("bearer" = []), ("bearer" = ["read:any"])),
     params(("id" = String, Path, description = "The order's id")),
@@ -284,7 +284,7 @@ pub(crate) async fn refunds(
     }))
 }
 
-/// Orders that something is still owed for, in the order of their sales: those of the caller's own sales; of others' with
+/// Orders that something is still owed for, in the order of their sales: those of the caller's own sales; others' with
 /// the scope `read:any`.
 #[utoipa::path(get, path = "/v1/refunds", tag = "orders", params(OwedList),
     operation_id = "listOwedOrders", security(("bearer" = []), ("bearer" = ["read:any"])),

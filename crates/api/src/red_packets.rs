@@ -377,7 +377,8 @@ pub(crate) async fn create(
 
 /// A red packet: its commitment and its state.
 ///
-/// The entity tag stands for what the caller may see of it, but for `now`; an answer 304 has the server's time in `Date`.
+/// The entity tag stands for what the caller may see of it, but for `now`; an answer 304 has the server's time in
+/// `Date`.
 #[utoipa::path(get, path = "/v1/red-packets/{id}", tag = "red packets",
     operation_id = "getRedPacket",
     params(("id" = String, Path, description = "The red packet's id"),

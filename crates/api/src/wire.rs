@@ -49,7 +49,8 @@ pub(crate) fn location(status: StatusCode, path: impl FnOnce() -> String) -> Loc
     (status == StatusCode::CREATED).then(|| [(header::LOCATION, path())])
 }
 
-/// What caches may do with what depends on who asks: the caller's own keeps it, and asks each time whether it is current.
+/// What caches may do with what depends on who asks: the caller's own keeps it, and asks each time whether it is still
+/// so.
 pub(crate) const OWN_CACHING: &str = "private, no-cache";
 
 /// A body with its entity tag; 304 and no body where the request names that tag.

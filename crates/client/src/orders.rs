@@ -37,8 +37,8 @@ impl Client {
         self.json(Call::get(path(id, "/refunds"))).await
     }
 
-    /// The orders that something is still owed for, page after page as the stream is read: of the caller's own sales, of
-    /// those of `seller`, or with `all` of everybody's. Others' with the scope `read:any`.
+    /// The orders that something is still owed for, page after page as the stream is read: of the caller's own sales,
+    /// of those of `seller`, or with `all` of everybody's. Others' with the scope `read:any`.
     pub fn owed_orders(
         &self,
         seller: Option<&UserId>,
