@@ -33,6 +33,7 @@ mod replay;
 mod standalone;
 mod task;
 mod thread;
+mod under_way;
 mod waiting;
 mod webhook_host;
 mod writer;
@@ -64,12 +65,14 @@ use self::{
     file::FileKind,
     gate_counters::GateCounters,
     log::Refs,
+    pace::BACKLOG_MAX,
     positions::Positions,
-    queue::Queue,
+    queue::{PushError, Queue},
     reader::Readers,
     recall::{Errand, RecallThread},
     task::Task,
     thread::WriterThread,
+    under_way::UnderWay,
     writer::Writer,
 };
 
@@ -89,8 +92,9 @@ struct Shared {
     /// The last log entry that is committed.
     committed: AtomicU64,
     positions: Positions,
-    /// Why nothing is granted, while nothing is.
+    /// Why nothing is granted, while nothing is. The queue is halted meanwhile.
     stopped: RwLock<Option<String>>,
+    under_way: UnderWay,
     /// Why settlement does not go on, while it does not.
     stuck: RwLock<Option<String>>,
     gate_answers: GateCounters,
@@ -105,8 +109,21 @@ impl Shared {
         }
     }
 
+    /// Stops granting. Everything that waits, and everything that comes before granting goes on, is refused at once:
+    /// the writer may be busy for long with what it has to repair.
     fn stop(&self, reason: &str) {
         *self.stopped.write() = Some(reason.to_owned());
+        let unavailable = EngineError::unavailable(reason);
+        for task in self.queue.halt() {
+            task.refuse(&unavailable);
+        }
+    }
+
+    /// Why a task is refused that was not queued.
+    fn refusal(&self, error: PushError) -> EngineError {
+        let reason = self.stopped.read().clone();
+        let reason = reason.filter(|_| error == PushError::Halted);
+        reason.map_or_else(|| error.into(), EngineError::unavailable)
     }
 
     fn resume(&self, book: Book) {
@@ -114,6 +131,8 @@ impl Shared {
         self.committed.store(book.head(), Ordering::Release);
         *shared = book;
         *self.stopped.write() = None;
+        drop(shared);
+        self.queue.resume();
     }
 }
 
@@ -125,6 +144,11 @@ pub struct EmbeddedOptions {
     /// How long a campaign stays in memory that nobody asks for, once the ledger has everything of it. Who asks again
     /// waits until it is read: a few tens of microseconds for a packet, about a second for a million orders.
     pub keep_idle: Duration,
+    /// How long a commit may be without progress before whatever is submitted is refused as unavailable.
+    pub commit_hangs_after: Duration,
+    /// Unsettled entries past which every batch is followed by as much settlement, and more. Where settlement is stuck,
+    /// claims are refused past it, and a quarter above it everything that appends to the log.
+    pub backlog_max: u64,
 }
 
 impl Default for EmbeddedOptions {
@@ -132,6 +156,8 @@ impl Default for EmbeddedOptions {
         Self {
             grace: Grace::default(),
             keep_idle: Duration::from_secs(600),
+            commit_hangs_after: Duration::from_secs(2),
+            backlog_max: BACKLOG_MAX,
         }
     }
 }
@@ -144,6 +170,7 @@ pub struct Embedded {
     clock: Arc<dyn Clock>,
     readers: Arc<Readers>,
     writer: Arc<WriterThread>,
+    commit_hangs_after: Duration,
 }
 
 impl Embedded {
@@ -175,12 +202,13 @@ impl Embedded {
             book: RwLock::new(book),
             positions: Positions::default(),
             stopped: RwLock::new(None),
+            under_way: UnderWay::new(),
             stuck: RwLock::new(None),
             quarantined: RwLock::default(),
             gate_answers: GateCounters::default(),
         });
         let readers = Arc::new(Readers::new(path));
-        let writer = Writer::new(path, &shared, &clock, (conn, refs), options.keep_idle)?;
+        let writer = Writer::new(path, &shared, &clock, (conn, refs), options)?;
         let recalls = RecallThread::start(path, &shared, &clock)?;
         let queues = Arc::clone(&shared);
         let writer = WriterThread::start(
@@ -201,6 +229,7 @@ impl Embedded {
             clock,
             readers,
             writer: Arc::new(writer),
+            commit_hangs_after: options.commit_hangs_after,
         })
     }
 
@@ -252,7 +281,7 @@ impl Embedded {
         )
     }
 
-    /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to a bound.
+    /// Why settlement is stuck, if it is. Granting goes on meanwhile, up to [`EmbeddedOptions::backlog_max`].
     pub fn stuck(&self) -> Option<String> {
         self.shared.stuck.read().clone()
     }

@@ -278,6 +278,7 @@ impl Config {
                 ..self.grace()
             },
             keep_idle: Duration::from_millis(self.engine.keep_idle_ms.into()),
+            ..EmbeddedOptions::default()
         }
     }
 

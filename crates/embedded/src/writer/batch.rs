@@ -1,6 +1,10 @@
 //! One batch: decided in the book, committed in one transaction, then answered.
 
-use std::{collections::HashMap, sync::atomic::Ordering, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use qiang_core::{
     book::{Book, Claim, Command, Refusal, Reply},
@@ -240,11 +244,12 @@ impl Writer {
     }
 
     fn commit(&mut self, now: Timestamp, decided: &mut [Decided]) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let commit = shared.under_way.begin();
         let Self {
             conn,
             refs,
             entries,
-            shared,
             ..
         } = self;
         let (mut moved, mut opens) = (Vec::new(), Vec::new());
@@ -260,6 +265,7 @@ impl Writer {
                         opens: &mut opens,
                     };
                     run_job(job.as_mut(), &mut context)?;
+                    commit.gets_on();
                 }
                 Decided::Probe(_) => probe = true,
                 Decided::Claim(..) | Decided::Command(..) | Decided::Look(..) => {}
@@ -276,7 +282,9 @@ impl Writer {
             }
         }
         log::append(&tx, refs, entries)?;
+        commit.gets_on();
         tx.commit()?;
+        drop(commit);
         if let Some(last) = entries.last() {
             shared.committed.store(last.seq, Ordering::Release);
         }

@@ -25,14 +25,14 @@ use qiang_core::{
     event::{Entry, Seq},
     id::CampaignId,
     outcome::Outcome,
-    ports::{Answer, Claimed, Clock, EngineError},
+    ports::{Answer, Claimed, Clock},
 };
 use rusqlite::Connection;
 
 use self::absent::Absent;
 use crate::{
-    PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace, queue::Taken,
-    task::Task,
+    EmbeddedOptions, PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace,
+    queue::Taken, task::Task,
 };
 
 /// How long the writer sleeps when there is nothing to do and nothing due.
@@ -76,9 +76,10 @@ impl Writer {
         shared: &Arc<Shared>,
         clock: &Arc<dyn Clock>,
         (conn, refs): (Connection, Refs),
-        keep_idle: Duration,
+        options: EmbeddedOptions,
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
+        let head = shared.committed.load(Ordering::Acquire);
         shared.positions.advance(PARTITION, settled);
         let mut writer = Self {
             path: path.to_owned(),
@@ -88,10 +89,10 @@ impl Writer {
             refs,
             settled,
             checkpointed: settled,
-            pace: Pace::new(),
+            pace: Pace::new(options.backlog_max, (head, settled)),
             entries: Vec::new(),
             held_back: Vec::new(),
-            absent: Absent::new(keep_idle),
+            absent: Absent::new(options.keep_idle),
             parked: VecDeque::new(),
             last_ack: None,
             repair_at: None,
@@ -110,10 +111,6 @@ impl Writer {
             let reason = "the writer failed; restart the service".to_owned();
             tracing::error!(reason, "stopped granting for good");
             shared.stop(&reason);
-            let unavailable = EngineError::Unavailable { reason };
-            for task in shared.queue.abort() {
-                task.refuse(&unavailable);
-            }
         }
     }
 
@@ -125,11 +122,10 @@ impl Writer {
                 .queue
                 .take(&mut inbox, self.pace.expected(), self.wait_max())
             {
-                Taken::Tasks if self.repair_at.is_some() || self.settlement_is_too_far_behind() => {
-                    self.refuse_all(&mut inbox);
-                }
+                // Nothing is taken while granting has stopped: the queue is halted.
                 Taken::Tasks => {
                     let tasks = inbox.len();
+                    self.refuse_too_far_behind(&mut inbox);
                     self.batch(&mut inbox, &mut decided);
                     self.pace.served(tasks);
                 }
@@ -149,9 +145,11 @@ impl Writer {
             return repair_at.saturating_duration_since(Instant::now());
         }
         if let Some(again_at) = self.settle_again_at {
-            return again_at
-                .saturating_duration_since(Instant::now())
-                .min(self.until_due());
+            let again = again_at.saturating_duration_since(Instant::now());
+            return match self.may_tick() {
+                true => again.min(self.until_due()),
+                false => again,
+            };
         }
         if self.backlog() > 0 {
             return if self.pace.is_idle() {
@@ -175,14 +173,22 @@ impl Writer {
         self.shared.committed.load(Ordering::Acquire) - self.settled
     }
 
+    fn follow(&mut self) {
+        let head = self.shared.committed.load(Ordering::Acquire);
+        self.pace.follow(head, self.settled);
+    }
+
     /// What the time has made due, repair, and settlement.
     fn housekeeping(&mut self) {
         if self.repair_at.is_some() {
             self.try_repair();
             return;
         }
-        self.tick();
-        if self.repair_at.is_none() && self.may_settle() {
+        if self.may_tick() {
+            self.tick();
+        }
+        self.follow();
+        while self.repair_at.is_none() && self.may_settle() {
             let started = Instant::now();
             match self.settle_slice() {
                 Ok(()) => self.settling_goes_on(),
@@ -190,7 +196,11 @@ impl Writer {
                 Err(error) => self.settling_is_stuck(&error),
             }
             self.pace.settled(started.elapsed());
+            self.follow();
             self.checkpoint_in_the_quiet();
+            if !self.pace.owes() {
+                break;
+            }
         }
         self.count_quarantine();
         self.retire_idle();

@@ -1,4 +1,4 @@
-//! Fail-stop: stopping when a commit fails, refusing requests meanwhile, and repairing.
+//! Fail-stop: stopping when a commit fails, and repairing. Meanwhile the queue refuses requests by itself.
 
 use std::{
     sync::atomic::Ordering,
@@ -34,11 +34,9 @@ impl Writer {
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
     }
 
+    /// Refuses what is left of a batch in which granting stopped.
     pub(super) fn refuse_all(&self, inbox: &mut Vec<Task>) {
-        let stopped = self.shared.stopped.read().clone();
-        let reason = stopped.unwrap_or_else(|| {
-            "settlement is stuck and the log may run no further ahead of it".to_owned()
-        });
+        let reason = self.shared.stopped.read().clone().unwrap_or_default();
         let unavailable = EngineError::Unavailable { reason };
         for task in inbox.drain(..) {
             task.refuse(&unavailable);

@@ -1,6 +1,9 @@
 //! Settlement between batches.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use qiang_core::{
     campaign::AckLevel,
@@ -17,7 +20,7 @@ use crate::{
     error::StoreError,
     ledger::{self, settle},
     log,
-    pace::BACKLOG_MAX,
+    task::Task,
 };
 
 /// How long settlement rests after a failure.
@@ -55,9 +58,31 @@ impl Writer {
         self.settle_again_at = Some(Instant::now() + SETTLE_AGAIN_AFTER);
     }
 
-    /// Settlement is stuck, and the log has run ahead of the ledger as far as it may.
-    pub(super) fn settlement_is_too_far_behind(&self) -> bool {
-        self.settle_again_at.is_some() && self.backlog() > BACKLOG_MAX
+    /// Where settlement is stuck and the log has run ahead of the ledger as far as it may, refuses claims, and a
+    /// readiness probe with them. What buyers and operators do about grants goes on, up to a second bound; what may
+    /// help settlement, always.
+    pub(super) fn refuse_too_far_behind(&self, inbox: &mut Vec<Task>) {
+        let backlog = self.backlog();
+        if self.settle_again_at.is_none() || !self.pace.is_behind(backlog) {
+            return;
+        }
+        let is_far_behind = self.pace.is_far_behind(backlog);
+        let reason = "settlement is stuck and the log may run no further ahead of it";
+        let unavailable = EngineError::unavailable(reason);
+        let is_refused = |task: &mut Task| match task {
+            Task::Claim(..) | Task::Probe(_) => true,
+            Task::Command(..) => is_far_behind,
+            Task::Ledger(job) => is_far_behind && job.entries() == 0,
+            Task::Look(..) | Task::Recalled(..) => false,
+        };
+        for task in inbox.extract_if(.., is_refused) {
+            task.refuse(&unavailable);
+        }
+    }
+
+    /// Whether the time may still append to the log.
+    pub(super) fn may_tick(&self) -> bool {
+        self.settle_again_at.is_none() || !self.pace.is_far_behind(self.backlog())
     }
 
     /// Settles the next entries of the log. The first one that the ledger refuses goes into quarantine; what follows it
@@ -106,9 +131,13 @@ impl Writer {
         &mut self,
         work: impl FnOnce(&Connection) -> Result<Seq, StoreError>,
     ) -> Result<Seq, StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let commit = shared.under_way.begin();
         let tx = self.conn.unchecked_transaction()?;
         let settled = work(&tx)?;
+        commit.gets_on();
         tx.commit()?;
+        drop(commit);
         self.settled = settled;
         self.shared.positions.advance(PARTITION, settled);
         while let Some((_, answer, outcome)) =
