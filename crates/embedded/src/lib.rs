@@ -69,6 +69,7 @@ use self::{
     positions::Positions,
     queue::{PushError, Queue},
     reader::Readers,
+    rebuild::Rebuilt,
     recall::{Errand, RecallThread},
     task::Task,
     thread::WriterThread,
@@ -149,6 +150,11 @@ pub struct EmbeddedOptions {
     /// Unsettled entries past which every batch is followed by as much settlement, and more. Where settlement is stuck,
     /// claims are refused past it, and a quarter above it everything that appends to the log.
     pub backlog_max: u64,
+    /// Answers that may wait for the ledger, for campaigns that ask for it. Past that their claims are refused as
+    /// overload.
+    pub ledger_waits_max: usize,
+    /// How long each of them waits. Then it is not known whether it is kept.
+    pub ledger_wait: Duration,
 }
 
 impl Default for EmbeddedOptions {
@@ -158,6 +164,8 @@ impl Default for EmbeddedOptions {
             keep_idle: Duration::from_secs(600),
             commit_hangs_after: Duration::from_secs(2),
             backlog_max: BACKLOG_MAX,
+            ledger_waits_max: 65_536,
+            ledger_wait: Duration::from_secs(10),
         }
     }
 }
@@ -194,7 +202,7 @@ impl Embedded {
         let lock = file::lock(path)?;
         let conn = file::open_writer(path, FileKind::Engine, clock.now())?;
         let mut refs = Refs::default();
-        let book = rebuild::rebuild(&conn, &mut refs, options.grace)?;
+        let Rebuilt { book, places } = rebuild::rebuild(&conn, &mut refs, options.grace)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(QUEUED_TASKS_MAX),
             recalls: Queue::new(QUEUED_TASKS_MAX),
@@ -208,7 +216,7 @@ impl Embedded {
             gate_answers: GateCounters::default(),
         });
         let readers = Arc::new(Readers::new(path));
-        let writer = Writer::new(path, &shared, &clock, (conn, refs), options)?;
+        let writer = Writer::new(path, &shared, &clock, (conn, refs, places), options)?;
         let recalls = RecallThread::start(path, &shared, &clock)?;
         let queues = Arc::clone(&shared);
         let writer = WriterThread::start(

@@ -17,6 +17,9 @@ const LOAD_MIN: usize = 16;
 const LOAD_PER_SETTLE: u32 = 199;
 /// The same where claims come singly, and the writer has time to spare.
 const FEW_PER_SETTLE: u32 = 9;
+/// The same where somebody waits for the ledger: settlement has a quarter of the time, and no more, so that whoever
+/// asks for the ledger does not slow everybody else.
+const AWAITED_PER_SETTLE: u32 = 3;
 /// Entries settled in one transaction by an idle writer. Larger slices cost less an entry.
 const IDLE_SLICE: usize = 512;
 /// The same under load: about a millisecond.
@@ -35,6 +38,8 @@ pub(crate) struct Pace {
     seen: (Seq, Seq),
     /// Past the bound: entries to settle before the next batch.
     owed: u64,
+    /// Whether answers wait for settlement.
+    awaited: bool,
     idle: bool,
     last_batch: usize,
     last_slice_ended: Instant,
@@ -48,6 +53,7 @@ impl Pace {
             backlog_max,
             seen: (head, settled),
             owed: 0,
+            awaited: false,
             idle: false,
             last_batch: 0,
             last_slice_ended: Instant::now(),
@@ -77,8 +83,9 @@ impl Pace {
     }
 
     /// Where the log ends, and up to where it is settled. Past the bound, a quarter more than what was appended is
-    /// owed.
-    pub(crate) fn follow(&mut self, head: Seq, settled: Seq) {
+    /// owed. And whether answers wait for settlement.
+    pub(crate) fn follow(&mut self, head: Seq, settled: Seq, awaited: bool) {
+        self.awaited = awaited;
         let appended = head.saturating_sub(self.seen.0);
         let done = settled.saturating_sub(self.seen.1);
         self.owed = match self.is_behind(head - settled) {
@@ -104,13 +111,18 @@ impl Pace {
     }
 
     pub(crate) fn may_settle(&self, backlog: u64) -> bool {
-        let serve_per_settle = if self.is_loaded() {
-            LOAD_PER_SETTLE
-        } else {
-            FEW_PER_SETTLE
-        };
-        let rested = self.last_slice_ended.elapsed() >= self.last_slice_took * serve_per_settle;
+        let rested = self.last_slice_ended.elapsed() >= self.rest();
         self.idle || rested || self.is_behind(backlog)
+    }
+
+    /// How long the next slice has to wait, where claims come.
+    fn rest(&self) -> Duration {
+        let serve_per_settle = match (self.awaited, self.is_loaded()) {
+            (true, _) => AWAITED_PER_SETTLE,
+            (false, true) => LOAD_PER_SETTLE,
+            (false, false) => FEW_PER_SETTLE,
+        };
+        self.last_slice_took * serve_per_settle
     }
 
     /// How many entries the next slice may settle.
@@ -120,7 +132,7 @@ impl Pace {
             owed.max(IDLE_SLICE)
         } else if owed > LOAD_SLICE {
             owed
-        } else if self.is_loaded() {
+        } else if self.is_loaded() || self.awaited {
             LOAD_SLICE
         } else {
             FEW_SLICE
@@ -165,6 +177,22 @@ mod tests {
         check(4_096, LOAD_SLICE, 3_584);
     }
 
+    #[test]
+    fn whoever_waits_for_the_ledger_gets_a_share_of_the_time_and_no_more() {
+        let took = Duration::from_secs(60);
+        for (batch, rest, slice) in [(1, took * 9, FEW_SLICE), (4_096, took * 199, LOAD_SLICE)] {
+            let mut pace = Pace::new(BACKLOG_MAX, (0, 0));
+            pace.served(batch);
+            pace.settled(took);
+            assert_eq!((pace.rest(), pace.slice()), (rest, slice));
+            pace.follow(9, 0, true);
+            assert_eq!((pace.rest(), pace.slice()), (took * 3, LOAD_SLICE));
+            assert!(!pace.may_settle(9), "it has not rested");
+            pace.follow(9, 0, false);
+            assert_eq!((pace.rest(), pace.slice()), (rest, slice));
+        }
+    }
+
     /// The backlog after so many batches, each of as many entries, if it was so much at first.
     fn backlog_after(batches: usize, entries: u64, at_first: u64) -> u64 {
         let (mut head, mut settled) = (at_first, 0);
@@ -173,10 +201,10 @@ mod tests {
         for _ in 0..batches {
             head += entries;
             pace.served(entries as usize);
-            pace.follow(head, settled);
+            pace.follow(head, settled, false);
             while pace.may_settle(head - settled) {
                 settled += (pace.slice() as u64).min(head - settled);
-                pace.follow(head, settled);
+                pace.follow(head, settled, false);
                 if !pace.owes() {
                     break;
                 }

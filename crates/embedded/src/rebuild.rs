@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use qiang_core::{
     book::{Book, Grace},
+    campaign::AckLevel,
     event::Entry,
     id::CampaignId,
     time::Timestamp,
@@ -19,7 +20,15 @@ use crate::{
     log::Refs,
     recall::{self, Loaded},
     replay::contradiction,
+    writer::{Place, place_of},
 };
+
+/// What a file gives.
+pub(crate) struct Rebuilt {
+    pub(crate) book: Book,
+    /// Unsettled grants that the ledger has to confirm, in their order.
+    pub(crate) places: Vec<Place>,
+}
 
 /// Begins at the settled position and replays the log behind it, with the campaigns that it is about. A contradiction
 /// is damage; a campaign that this program cannot read is left out.
@@ -27,7 +36,7 @@ pub(crate) fn rebuild(
     conn: &Connection,
     refs: &mut Refs,
     grace: Grace,
-) -> Result<Book, StoreError> {
+) -> Result<Rebuilt, StoreError> {
     let (settled, head) = (settle::position(conn, PARTITION)?, log::head(conn)?);
     if settled > head {
         return Err(StoreError::damaged(format!(
@@ -40,13 +49,17 @@ pub(crate) fn rebuild(
     let mut tail = Tail {
         conn,
         book,
+        places: Vec::new(),
         unreadable: HashSet::new(),
         failed: None,
     };
     log::read(conn, refs, settled, usize::MAX, |entry| tail.replay(&entry))?;
     match tail.failed {
         Some(error) => Err(error),
-        None => Ok(tail.book),
+        None => Ok(Rebuilt {
+            book: tail.book,
+            places: tail.places,
+        }),
     }
 }
 
@@ -54,6 +67,7 @@ pub(crate) fn rebuild(
 struct Tail<'a> {
     conn: &'a Connection,
     book: Book,
+    places: Vec<Place>,
     unreadable: HashSet<CampaignId>,
     failed: Option<StoreError>,
 }
@@ -76,7 +90,11 @@ impl Tail<'_> {
             }
         });
         match checked {
-            Ok(()) => self.book.replay(entry),
+            Ok(()) => {
+                self.book.replay(entry);
+                let ack = || self.book.ack(entry.campaign).unwrap_or(AckLevel::Fsync);
+                self.places.extend(place_of(entry, ack));
+            }
             Err(error) => self.failed = Some(error),
         }
     }

@@ -16,7 +16,7 @@ use qiang_core::{
     time::Timestamp,
 };
 
-use super::{PARTITION, Writer};
+use super::{PARTITION, Writer, parked::ack_of};
 use crate::{
     error::StoreError,
     file,
@@ -144,6 +144,8 @@ impl Writer {
         let mut book = self.shared.book.write();
         let mut admission = BatchAdmission::default();
         let mut claims = 0;
+        let committed = self.shared.committed.load(Ordering::Acquire);
+        self.parked.begin();
         for task in inbox.drain(..) {
             if admission.holds_back(&book, &task) {
                 self.held_back.push(task);
@@ -151,6 +153,18 @@ impl Writer {
             }
             decided.push(match task {
                 Task::Claim(claim, answer) => {
+                    let ack = ack_of(&book, claim.campaign, &mut self.last_ack);
+                    if ack == AckLevel::Ledger && !self.parked.expect() {
+                        // Too many wait for the ledger: only what it has is answered.
+                        let outcome = book.peek(now, &claim, committed);
+                        let outcome = outcome.filter(|outcome| self.parked.is_settled(outcome));
+                        let Some(outcome) = outcome else {
+                            answer.send(Err(EngineError::Overloaded));
+                            continue;
+                        };
+                        decided.push(Decided::Claim(Ok(outcome), answer));
+                        continue;
+                    }
                     let outcome = book.claim(now, &claim, &mut self.entries);
                     if outcome == Ok(Outcome::UnknownCampaign) && !book.has(claim.campaign) {
                         let id = claim.campaign;
@@ -288,11 +302,13 @@ impl Writer {
         if let Some(last) = entries.last() {
             shared.committed.store(last.seq, Ordering::Release);
         }
-        entries.clear();
+        self.note_places();
+        self.entries.clear();
         if let Some((_, settled)) = moved.last() {
             self.settled = *settled;
             self.shared.positions.advance(PARTITION, *settled);
             self.count_quarantine_at = Some(Instant::now());
+            self.answer_settled();
         }
         Ok(())
     }
@@ -304,10 +320,11 @@ impl Writer {
                 Decided::Claim(Err(refusal), answer) => answer.send(Err(refusal.into())),
                 Decided::Claim(Ok(outcome), answer) => {
                     match outcome.grant().map(|grant| self.ack_of(grant.campaign)) {
-                        Some(AckLevel::Ledger) if self.settled < head => {
-                            self.parked.push_back((head, answer, outcome))
+                        Some(AckLevel::Ledger) => {
+                            if let Some(answer) = self.parked.park(answer, outcome) {
+                                answer.send(self.in_ledger(outcome));
+                            }
                         }
-                        Some(AckLevel::Ledger) => answer.send(self.in_ledger(outcome)),
                         ack => {
                             // The commit gives more than some campaigns ask for.
                             let ack = ack.map_or(AckLevel::Fsync, |ack| ack.max(AckLevel::Fsync));
@@ -334,14 +351,7 @@ impl Writer {
     }
 
     fn ack_of(&mut self, id: CampaignId) -> AckLevel {
-        match self.last_ack {
-            Some((last, ack)) if last == id => ack,
-            _ => {
-                let ack = self.shared.book.read().ack(id).unwrap_or(AckLevel::Fsync);
-                self.last_ack = Some((id, ack));
-                ack
-            }
-        }
+        ack_of(&self.shared.book.read(), id, &mut self.last_ack)
     }
 
     /// Does what the time has made due: ends of windows, expired holds.

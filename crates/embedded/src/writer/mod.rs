@@ -9,11 +9,11 @@
 
 mod absent;
 mod batch;
+mod parked;
 mod repair;
 mod settling;
 
 use std::{
-    collections::VecDeque,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
@@ -24,12 +24,12 @@ use qiang_core::{
     campaign::AckLevel,
     event::{Entry, Seq},
     id::CampaignId,
-    outcome::Outcome,
-    ports::{Answer, Claimed, Clock},
+    ports::Clock,
 };
 use rusqlite::Connection;
 
-use self::absent::Absent;
+pub(crate) use self::parked::{Place, place_of};
+use self::{absent::Absent, parked::Parked};
 use crate::{
     EmbeddedOptions, PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace,
     queue::Taken, task::Task,
@@ -59,8 +59,8 @@ pub(crate) struct Writer {
     held_back: Vec<Task>,
     /// What is about campaigns that the book does not have.
     absent: Absent,
-    /// Grants whose campaign asks for the ledger's commit, in the order of the log.
-    parked: VecDeque<(Seq, Answer<Claimed>, Outcome)>,
+    /// Grants whose campaign asks for the ledger's commit.
+    parked: Parked,
     last_ack: Option<(CampaignId, AckLevel)>,
     /// While nothing is granted: when to try to repair.
     repair_at: Option<Instant>,
@@ -75,7 +75,7 @@ impl Writer {
         path: &Path,
         shared: &Arc<Shared>,
         clock: &Arc<dyn Clock>,
-        (conn, refs): (Connection, Refs),
+        (conn, refs, places): (Connection, Refs, Vec<Place>),
         options: EmbeddedOptions,
     ) -> Result<Self, StoreError> {
         let settled = ledger::settle::position(&conn, PARTITION)?;
@@ -93,7 +93,7 @@ impl Writer {
             entries: Vec::new(),
             held_back: Vec::new(),
             absent: Absent::new(options.keep_idle),
-            parked: VecDeque::new(),
+            parked: Parked::new(options.ledger_waits_max, options.ledger_wait, places),
             last_ack: None,
             repair_at: None,
             settle_again_at: None,
@@ -124,10 +124,17 @@ impl Writer {
             {
                 // Nothing is taken while granting has stopped: the queue is halted.
                 Taken::Tasks => {
-                    let tasks = inbox.len();
+                    let (tasks, parked) = (inbox.len(), self.parked.total);
                     self.refuse_too_far_behind(&mut inbox);
                     self.batch(&mut inbox, &mut decided);
-                    self.pace.served(tasks);
+                    // Whoever waits for the ledger does not ask again before it is settled.
+                    let waiting = (self.parked.total - parked) as usize;
+                    let answered = tasks.saturating_sub(waiting);
+                    if answered == 0 && self.shared.queue.len() == 0 {
+                        self.pace.idle();
+                    } else {
+                        self.pace.served(answered);
+                    }
                 }
                 Taken::Nothing => self.pace.idle(),
                 Taken::Closed => break,
@@ -175,7 +182,8 @@ impl Writer {
 
     fn follow(&mut self) {
         let head = self.shared.committed.load(Ordering::Acquire);
-        self.pace.follow(head, self.settled);
+        self.pace
+            .follow(head, self.settled, !self.parked.is_empty());
     }
 
     /// What the time has made due, repair, and settlement.
@@ -187,6 +195,7 @@ impl Writer {
         if self.may_tick() {
             self.tick();
         }
+        self.parked.expire();
         self.follow();
         while self.repair_at.is_none() && self.may_settle() {
             let started = Instant::now();

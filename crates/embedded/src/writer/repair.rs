@@ -13,7 +13,7 @@ use crate::{
     file::{self, FileKind},
     ledger,
     log::Refs,
-    rebuild,
+    rebuild::{self, Rebuilt},
     task::Task,
 };
 
@@ -26,9 +26,7 @@ impl Writer {
         tracing::error!(reason, "stopped granting: a commit failed");
         self.entries.clear();
         self.shared.stop(&reason);
-        for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::uncertain(reason.clone())));
-        }
+        self.parked.fail(&reason);
         // Nothing of this was decided.
         self.absent.refuse_all(&EngineError::unavailable(reason));
         self.repair_at = Some(Instant::now() + REPAIR_EVERY);
@@ -71,8 +69,9 @@ impl Writer {
             since: self.clock.now(),
             ..self.shared.book.read().grace()
         };
-        let book = rebuild::rebuild(&self.conn, &mut refs, grace)?;
+        let Rebuilt { book, places } = rebuild::rebuild(&self.conn, &mut refs, grace)?;
         self.refs = refs;
+        self.parked.replace(places);
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
         // A commit that failed may have been kept.
         self.count_quarantine_at = Some(Instant::now());

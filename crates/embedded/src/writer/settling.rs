@@ -34,7 +34,7 @@ impl Writer {
         let due = self
             .settle_again_at
             .is_none_or(|again_at| again_at <= Instant::now());
-        backlog > 0 && due && (self.pace.may_settle(backlog) || !self.parked.is_empty())
+        backlog > 0 && due && self.pace.may_settle(backlog)
     }
 
     pub(super) fn settling_goes_on(&mut self) {
@@ -51,9 +51,7 @@ impl Writer {
         if self.settle_again_at.is_none() {
             tracing::error!(reason, after = self.settled, "settlement is stuck");
         }
-        for (_, answer, _) in self.parked.drain(..) {
-            answer.send(Err(EngineError::uncertain(reason.clone())));
-        }
+        self.parked.fail(&reason);
         *self.shared.stuck.write() = Some(reason);
         self.settle_again_at = Some(Instant::now() + SETTLE_AGAIN_AFTER);
     }
@@ -140,11 +138,7 @@ impl Writer {
         drop(commit);
         self.settled = settled;
         self.shared.positions.advance(PARTITION, settled);
-        while let Some((_, answer, outcome)) =
-            self.parked.pop_front_if(|parked| parked.0 <= settled)
-        {
-            answer.send(self.in_ledger(outcome));
-        }
+        self.answer_settled();
         Ok(settled)
     }
 
