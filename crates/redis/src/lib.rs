@@ -41,7 +41,7 @@ mod terms;
 mod ticking;
 mod transfer;
 mod transport;
-mod unopened;
+mod unconfirmed;
 mod waiting;
 mod waiting_lines;
 

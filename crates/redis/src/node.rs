@@ -29,6 +29,7 @@ use crate::{
     recalls::Recalls,
     scripts::ADMIT,
     transfer::Pulls,
+    unconfirmed::Unconfirmed,
 };
 
 /// Claims that may wait on one node; more are turned away as overload. A partition may have as many of them waiting as
@@ -52,6 +53,8 @@ pub(crate) struct Node {
     given_up: Vec<AtomicBool>,
     /// One a partition.
     kept: Vec<KeptAnswers>,
+    /// Grants that the ledger has to confirm.
+    pub(crate) unconfirmed: Unconfirmed,
     /// Claims that wait in all batchers.
     queued: AtomicUsize,
     stopping: AtomicBool,
@@ -73,6 +76,7 @@ impl Node {
                 .iter()
                 .map(|_| KeptAnswers::default())
                 .collect(),
+            unconfirmed: Unconfirmed::default(),
             batchers: partitions.list().iter().map(batcher).collect(),
             given_up: partitions.list().iter().map(flag).collect(),
             gate: Arc::new(Gate::new(
