@@ -264,9 +264,10 @@ impl Writer {
             conn,
             refs,
             entries,
+            known,
             ..
         } = self;
-        let (mut moved, mut opens) = (Vec::new(), Vec::new());
+        let (mut moved, mut opens, mut forgets) = (Vec::new(), Vec::new(), false);
         let tx = conn.unchecked_transaction()?;
         let mut probe = false;
         for task in decided {
@@ -277,13 +278,18 @@ impl Writer {
                         now,
                         moved: &mut moved,
                         opens: &mut opens,
+                        forgets: &mut forgets,
                     };
                     run_job(job.as_mut(), &mut context)?;
+                    forgets |= job.entries() > 0;
                     commit.gets_on();
                 }
                 Decided::Probe(_) => probe = true,
                 Decided::Claim(..) | Decided::Command(..) | Decided::Look(..) => {}
             }
+        }
+        if forgets {
+            known.clear();
         }
         if probe {
             file::probe(&tx, now)?;

@@ -31,8 +31,14 @@ use rusqlite::Connection;
 pub(crate) use self::parked::{Place, place_of};
 use self::{absent::Absent, parked::Parked};
 use crate::{
-    EmbeddedOptions, PARTITION, Shared, error::StoreError, file, ledger, log::Refs, pace::Pace,
-    queue::Taken, task::Task,
+    EmbeddedOptions, PARTITION, Shared,
+    error::StoreError,
+    file,
+    ledger::{self, known::KnownCampaigns},
+    log::Refs,
+    pace::Pace,
+    queue::Taken,
+    task::Task,
 };
 
 /// How long the writer sleeps when there is nothing to do and nothing due.
@@ -51,6 +57,8 @@ pub(crate) struct Writer {
     conn: Connection,
     refs: Refs,
     settled: Seq,
+    /// What settlement has read of campaigns.
+    known: KnownCampaigns,
     /// How far it was settled at the last checkpoint of the write-ahead log.
     checkpointed: Seq,
     pace: Pace,
@@ -88,6 +96,7 @@ impl Writer {
             conn,
             refs,
             settled,
+            known: KnownCampaigns::default(),
             checkpointed: settled,
             pace: Pace::new(options.backlog_max, (head, settled)),
             entries: Vec::new(),

@@ -71,6 +71,7 @@ impl Writer {
         };
         let Rebuilt { book, places } = rebuild::rebuild(&self.conn, &mut refs, grace)?;
         self.refs = refs;
+        self.known.clear();
         self.parked.replace(places);
         self.settled = ledger::settle::position(&self.conn, PARTITION)?;
         // A commit that failed may have been kept.

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use super::{CHECKPOINT_ENTRIES, PARTITION, Writer};
 use crate::{
     error::StoreError,
-    ledger::{self, settle},
+    ledger::{self, known::KnownCampaigns, settle},
     log,
     task::Task,
 };
@@ -94,7 +94,9 @@ impl Writer {
         let mut bisect = Bisect::new(&entries);
         loop {
             let part = bisect.part();
-            match self.advance(|conn| settle::settle(conn, PARTITION, part)) {
+            let settle =
+                |conn: &_, known: &mut _| settle::settle_knowing(conn, PARTITION, part, known);
+            match self.advance(settle) {
                 Ok(settled) if bisect.settled(settled) => {}
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_io() => return Err(error),
@@ -115,7 +117,7 @@ impl Writer {
         let now = self.clock.now();
         // Grants that wait for this entry are answered by what is in quarantine.
         self.count_quarantine_at = Some(Instant::now());
-        self.advance(|conn| settle::quarantine(conn, now, PARTITION, entry, reason))?;
+        self.advance(|conn, _| settle::quarantine(conn, now, PARTITION, entry, reason))?;
         tracing::error!(
             entry = entry.seq,
             reason,
@@ -127,12 +129,12 @@ impl Writer {
     /// Does some work in a transaction that moves the position, and answers the grants that waited for it.
     fn advance(
         &mut self,
-        work: impl FnOnce(&Connection) -> Result<Seq, StoreError>,
+        work: impl FnOnce(&Connection, &mut KnownCampaigns) -> Result<Seq, StoreError>,
     ) -> Result<Seq, StoreError> {
         let shared = Arc::clone(&self.shared);
         let commit = shared.under_way.begin();
         let tx = self.conn.unchecked_transaction()?;
-        let settled = work(&tx)?;
+        let settled = work(&tx, &mut self.known)?;
         commit.gets_on();
         tx.commit()?;
         drop(commit);
