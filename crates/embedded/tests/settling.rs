@@ -1,7 +1,8 @@
-//! The writer settles with what it remembers of campaigns.
+//! What the writer does besides deciding: it settles with what it remembers of campaigns, and does with each batch what
+//! the time has made due.
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use qiang_core::{
     book::{CampaignAction, Command},
@@ -17,7 +18,7 @@ use qiang_core::{
 use qiang_embedded::Embedded;
 use qiang_testkit::{
     ManualClock,
-    campaign::{Builder, OPENS, Target, sale},
+    campaign::{Builder, HOLD_MS, OPENS, Target, sale},
 };
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -27,6 +28,7 @@ const STOCK: u32 = 10;
 
 struct Case {
     _folder: TempDir,
+    clock: Arc<ManualClock>,
     embedded: Embedded,
     target: Target,
 }
@@ -34,12 +36,14 @@ struct Case {
 impl Case {
     async fn new(sale: Builder) -> Self {
         let folder = TempDir::new().unwrap();
+        let clock = ManualClock::new(OPENS);
         let path = folder.path().join("qiang.db");
-        let embedded = Embedded::open(&path, ManualClock::new(OPENS)).unwrap();
+        let embedded = Embedded::open(&path, Arc::clone(&clock) as _).unwrap();
         let setup = sale.setup(1);
         embedded.create(&setup).await.unwrap();
         let case = Self {
             _folder: folder,
+            clock,
             embedded,
             target: Target::of(&setup),
         };
@@ -135,5 +139,17 @@ async fn a_new_webhook_is_told_what_is_settled_next() {
     assert_eq!(case.claim("c").await, "granted");
     let told = case.embedded.webhook_events(0, 100).await.unwrap().len();
     assert_eq!(told, 1);
+    case.embedded.close();
+}
+
+/// The unit of a hold that is over goes to whoever comes first, and not to whoever comes behind the next tick.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_is_done_with_the_batch() {
+    let case = Case::new(sale(1)).await;
+    for n in 0..20 {
+        assert_eq!(case.claim(&format!("u{n}")).await, "granted", "{n}");
+        assert_eq!(case.claim(&format!("late-{n}")).await, "sold_out", "{n}");
+        case.clock.advance(HOLD_MS);
+    }
     case.embedded.close();
 }

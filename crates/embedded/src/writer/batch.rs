@@ -9,7 +9,7 @@ use std::{
 use qiang_core::{
     book::{Book, Claim, Command, Refusal, Reply},
     campaign::AckLevel,
-    event::Seq,
+    event::{Entry, Seq},
     id::CampaignId,
     outcome::Outcome,
     ports::{Answer, Claimed, EngineError, Probed},
@@ -112,14 +112,15 @@ impl Writer {
     fn decide_and_answer(&mut self, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
         let now = self.clock.now();
         let ticks = |task: &Task| matches!(task, Task::Command(Command::Tick { .. }, _));
-        if inbox.iter().any(ticks)
+        let is_due = self.may_tick() && self.is_due(now);
+        if (is_due || inbox.iter().any(ticks))
             && let Err(error) = self.recall_due(now)
         {
             self.stop(&error);
             self.refuse_all(inbox);
             return;
         }
-        self.decide(now, inbox, decided);
+        self.decide((now, is_due), inbox, decided);
         let writes = |task: &Decided| matches!(task, Decided::Ledger(_) | Decided::Probe(_));
         let needs_commit = !self.entries.is_empty() || decided.iter().any(writes);
         let committed = if needs_commit {
@@ -140,8 +141,17 @@ impl Writer {
         }
     }
 
-    fn decide(&mut self, now: Timestamp, inbox: &mut Vec<Task>, decided: &mut Vec<Decided>) {
+    /// Decides what the time has made due, if something is, and then the tasks.
+    fn decide(
+        &mut self,
+        (now, is_due): (Timestamp, bool),
+        inbox: &mut Vec<Task>,
+        decided: &mut Vec<Decided>,
+    ) {
         let mut book = self.shared.book.write();
+        if is_due {
+            tick_in(&mut book, now, &mut self.entries);
+        }
         let mut admission = BatchAdmission::default();
         let mut claims = 0;
         let committed = self.shared.committed.load(Ordering::Acquire);
@@ -360,28 +370,32 @@ impl Writer {
         ack_of(&self.shared.book.read(), id, &mut self.last_ack)
     }
 
-    /// Does what the time has made due: ends of windows, expired holds.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let due = self.shared.book.read().next_due();
+        due.is_some_and(|due| due <= now)
+    }
+
+    /// Does what the time has made due while no batch did: ends of windows, expired holds.
     pub(super) fn tick(&mut self) {
         let now = self.clock.now();
-        let due = self.shared.book.read().next_due();
-        if due.is_none_or(|due| due > now) {
+        if !self.is_due(now) {
             return;
         }
         if let Err(error) = self.recall_due(now) {
             self.stop(&error);
             return;
         }
-        let events_max = TICK_EVENTS_MAX;
-        let command = Command::Tick { events_max };
-        let ticked = {
-            let mut book = self.shared.book.write();
-            book.apply(now, &command, &mut self.entries)
-        };
-        debug_assert!(ticked.is_ok(), "a tick is never refused");
+        tick_in(&mut self.shared.book.write(), now, &mut self.entries);
         if let Err(error) = self.commit(now, &mut []) {
             self.stop(&error);
         }
     }
+}
+
+fn tick_in(book: &mut Book, now: Timestamp, entries: &mut Vec<Entry>) {
+    let events_max = TICK_EVENTS_MAX;
+    let ticked = book.apply(now, &Command::Tick { events_max }, entries);
+    debug_assert!(ticked.is_ok(), "a tick is never refused");
 }
 
 impl Decided {
