@@ -32,7 +32,7 @@ use crate::{
     event::{Entry, Event, Seq},
     id::{CampaignId, OrderId},
     outcome::Outcome,
-    time::Timestamp,
+    time::{JUMP_MS_MAX, Timestamp},
 };
 
 /// How long an order keeps its units after its hold, unpaid: for reports of payments that were made in time and come
@@ -152,8 +152,7 @@ impl Book {
             }) => (found, amount_minor),
             Err(refusal) => return Err(refusal),
         };
-        // Grants of one campaign are never dated backwards, even if the clock jumps: holds end in the order of numbers.
-        let at = now.max(state.last_granted_at());
+        let at = date_of(now, state.last_granted_at());
         let grant = state.record_grant(
             found,
             &NewGrant {
@@ -268,6 +267,16 @@ impl Book {
         };
         self.replay(&entry);
         log.push(entry);
+    }
+}
+
+/// The date of a grant behind one that was made at `last`. A clock that is set back a little dates nothing backwards.
+/// One that is set back further has been wrong: before, when it dated a grant far ahead, which dates no later ones. Holds
+/// end in the order of numbers all the same: those behind such a grant when it leaves, or its date has come.
+fn date_of(now: Timestamp, last: Timestamp) -> Timestamp {
+    match last.millis_since(now) <= JUMP_MS_MAX {
+        true => now.max(last),
+        false => now,
     }
 }
 

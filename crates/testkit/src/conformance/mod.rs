@@ -191,6 +191,7 @@ macro_rules! engine_conformance {
             clock::a_clock_that_jumps_breaks_nothing,
             clock::closed_stays_closed_when_the_clock_goes_back,
             clock::a_holder_has_the_grant_whatever_the_clock_says,
+            clock::a_grant_in_a_glitch_dates_no_later_ones,
             gate::the_gate_says_what_a_claim_would,
             gate::the_gate_keeps_to_itself_what_is_not_kept,
             gate::a_probe_is_answered_and_leaves_no_trace,

@@ -232,6 +232,38 @@ fn an_order_expires_when_the_grace_behind_its_hold_is_over() {
     }
 }
 
+/// Grants are not dated backwards by a clock that is set back a little, and not ahead by one that was ahead for a while.
+#[test]
+fn a_grant_in_a_glitch_dates_no_later_ones() {
+    let setup = sale(1, 5, 1);
+    let mut fixture = Fixture::with(std::slice::from_ref(&setup));
+    // When it is, and how the grant is dated.
+    let minute = 60_000;
+    for (user, now, dated) in [
+        ("a", 1_000, 1_000),
+        ("b", 10 * minute, 10 * minute),
+        ("c", 2_000, 2_000),
+        ("d", 2_000 - minute, 2_000),
+        ("e", 1_999 - minute, 1_999 - minute),
+    ] {
+        fixture.now = START + minute + now;
+        let outcome = fixture.claim(&setup, user);
+        let granted_at = outcome.grant().map(|grant| grant.granted_at);
+        assert_eq!(granted_at, Some(at(START + minute + dated)), "{user}");
+    }
+    // The holds behind the one that is dated ahead end once it has left.
+    fixture.now = START + 3 * minute;
+    fixture.tick();
+    assert_eq!(state(&fixture, &setup, 1).0, OrderState::Expired);
+    assert_eq!(state(&fixture, &setup, 3).0, OrderState::Held);
+    let order = fixture.order(&setup, 2);
+    fixture.apply(Command::Cancel { order }).unwrap();
+    fixture.tick();
+    for number in 3..=5 {
+        assert_eq!(state(&fixture, &setup, number).0, OrderState::Expired);
+    }
+}
+
 #[test]
 fn the_time_of_a_payment_decides_whether_the_hold_was_kept() {
     use PaymentOutcome::{Paid, RefundDue, Reinstated};
