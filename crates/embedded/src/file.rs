@@ -11,12 +11,13 @@ use qiang_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
+    downtimes,
     error::StoreError,
     open_mark::{self, beside},
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 21] = [
+const MIGRATIONS: [&str; 22] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -38,6 +39,7 @@ const MIGRATIONS: [&str; 21] = [
     include_str!("../migrations/0019_open_mark.sql"),
     include_str!("../migrations/0020_live_set.sql"),
     include_str!("../migrations/0021_owed.sql"),
+    include_str!("../migrations/0022_downtimes.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
@@ -120,7 +122,10 @@ pub(crate) fn open_writer(
     open_mark::check_complete(path)?;
     drop(open_private(path)?); // SQLite gives the files beside it the same permissions
     let conn = prepare(Connection::open(path)?, path, kind)?;
-    probe(&conn, now)?;
+    match kind {
+        FileKind::Engine => downtimes::end(&conn, now)?,
+        FileKind::Ledger => probe(&conn, now)?,
+    }
     open_mark::mark_open(&conn, path)?;
     Ok(conn)
 }

@@ -11,6 +11,7 @@
 mod account_host;
 mod clock;
 pub mod copies;
+mod downtimes;
 mod engine;
 mod error;
 mod file;

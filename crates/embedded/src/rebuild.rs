@@ -13,7 +13,7 @@ use qiang_core::{
 use rusqlite::{Connection, Row};
 
 use crate::{
-    PARTITION,
+    PARTITION, downtimes,
     error::StoreError,
     ledger::{campaigns, settle},
     log,
@@ -31,7 +31,8 @@ pub(crate) struct Rebuilt {
 }
 
 /// Begins at the settled position and replays the log behind it, with the campaigns that it is about. A contradiction
-/// is damage; a campaign that this program cannot read is left out.
+/// is damage; a campaign that this program cannot read is left out. Where the grace counts from the start, so do
+/// downtimes; whoever does what is due while no node runs counts neither.
 pub(crate) fn rebuild(
     conn: &Connection,
     refs: &mut Refs,
@@ -44,6 +45,11 @@ pub(crate) fn rebuild(
         )));
     }
     let mut book = Book::with_grace(grace);
+    if grace.since > Timestamp::default() {
+        for downtime in downtimes::all(conn)? {
+            book.was_down(downtime);
+        }
+    }
     book.begin_at(settled);
     expect_dues(conn, &mut book)?;
     let mut tail = Tail {
@@ -128,13 +134,10 @@ fn expect_dues(conn: &Connection, book: &mut Book) -> Result<(), StoreError> {
          (SELECT campaign, min(number) AS number FROM orders WHERE state = 'held' GROUP BY campaign) h \
          JOIN orders o ON o.campaign = h.campaign AND o.number = h.number JOIN campaigns c ON c.ref = h.campaign",
     )?;
-    let grace = book.grace();
     for row in windows.query_map([], due)?.chain(holds.query_map([], due)?) {
         let (id, at, hold_ms): (String, i64, Option<i64>) = row?;
         let (id, at) = (campaigns::campaign_id(&id)?, Timestamp::from_millis(at));
-        let due = hold_ms.map_or(at, |hold_ms| {
-            grace.expires_at(hold_ms, at.plus_millis(hold_ms))
-        });
+        let due = hold_ms.map_or(at, |hold_ms| book.expires_at(at, hold_ms));
         book.expect(due, id);
     }
     Ok(())

@@ -47,6 +47,8 @@ const IDLE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// thousand pages, some six milliseconds. It leaves room in that log for the first few hundred thousand claims of a
 /// peak.
 const CHECKPOINT_ENTRIES: u64 = 10_000;
+/// How often an engine that commits nothing says that it is up, while something is due some time.
+const UP_EVERY: Duration = Duration::from_secs(10);
 /// How long no claim may have come before the writer settles with all its time.
 const IDLE_BEFORE_SETTLING: Duration = Duration::from_millis(2);
 
@@ -74,6 +76,8 @@ pub(crate) struct Writer {
     repair_at: Option<Instant>,
     /// When to try again to settle what could not be settled.
     settle_again_at: Option<Instant>,
+    /// When it was looked at last whether anything is committed, and the last entry then.
+    up_at: (Instant, Seq),
     /// When to count what is in quarantine; none while nothing is.
     count_quarantine_at: Option<Instant>,
 }
@@ -106,6 +110,7 @@ impl Writer {
             last_ack: None,
             repair_at: None,
             settle_again_at: None,
+            up_at: (Instant::now(), head),
             count_quarantine_at: Some(Instant::now()),
         };
         writer.count_quarantine();
@@ -152,6 +157,10 @@ impl Writer {
         }
         self.settle_parked();
         if self.repair_at.is_none() {
+            if let Err(error) = file::probe(&self.conn, self.clock.now()) {
+                let reason = error.chain();
+                tracing::warn!(reason, "the next start will not know until when it was up");
+            }
             file::checkpoint_at_close(&self.conn);
         }
     }
@@ -189,6 +198,25 @@ impl Writer {
         self.shared.committed.load(Ordering::Acquire) - self.settled
     }
 
+    /// Holds stand still from when the engine was up last, as the next start finds it.
+    fn say_that_it_is_up(&mut self) {
+        if self.up_at.0.elapsed() < UP_EVERY || self.repair_at.is_some() {
+            return;
+        }
+        let head = self.shared.committed.load(Ordering::Acquire);
+        let (_, before) = std::mem::replace(&mut self.up_at, (Instant::now(), head));
+        if head > before || self.shared.book.read().next_due().is_none() {
+            return;
+        }
+        let said = {
+            let _commit = self.shared.under_way.begin();
+            file::probe(&self.conn, self.clock.now())
+        };
+        if let Err(error) = said {
+            self.stop(&error);
+        }
+    }
+
     fn follow(&mut self) {
         let head = self.shared.committed.load(Ordering::Acquire);
         self.pace
@@ -222,5 +250,6 @@ impl Writer {
         }
         self.count_quarantine();
         self.retire_idle();
+        self.say_that_it_is_up();
     }
 }

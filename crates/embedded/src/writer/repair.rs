@@ -9,6 +9,7 @@ use qiang_core::{book::Grace, ports::EngineError};
 
 use super::{PARTITION, Writer};
 use crate::{
+    downtimes,
     error::StoreError,
     file::{self, FileKind},
     ledger,
@@ -62,7 +63,7 @@ impl Writer {
     /// Reopens the file, proves that it takes a commit, and rebuilds the book from it.
     pub(super) fn repair(&mut self) -> Result<(), StoreError> {
         self.conn = file::reopen_writer(&self.path, FileKind::Engine)?;
-        file::probe(&self.conn, self.clock.now())?;
+        downtimes::end(&self.conn, self.clock.now())?;
         let mut refs = Refs::default();
         // While it was stopped no report of a payment was taken.
         let grace = Grace {
