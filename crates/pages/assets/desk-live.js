@@ -22,6 +22,8 @@ const SELDOM_MS = 5_000;
 
 /** @type {Figure[]} */
 let figures = [];
+/** Who has taken them. */
+let taker = "";
 const drawEnds = areas(element("ends"), NAMES.map((name) => ({ color: ENDS[name] })));
 const drawLatency = lines(element("latency"), [{ color: "#2e8b57" }, { color: "#e08a00", dashes: "6 3" },
   { color: "#c8102e", dashes: "2 2" }]);
@@ -75,10 +77,11 @@ function fillTable() {
   }));
 }
 
-/** @param {Figure[]} more */
-function take(more) {
-  // A node that was started again counts from the beginning.
-  if (more[0] && more[0].number <= (figures.at(-1)?.number ?? 0)) figures = [];
+/** @param {{ process: string, figures: Figure[] }} more */
+function take({ process, figures: more }) {
+  // A node that was started again, or another one behind a balancer, has counted for itself.
+  if (process !== taker) figures = [];
+  taker = process;
   figures = [...figures, ...more].slice(-WIDE);
   const isSoon = isCalm.matches && performance.now() - drawnAt < SELDOM_MS;
   if (!isHeld && !isSoon) draw();
@@ -88,7 +91,7 @@ function begin() {
   const events = new EventSource("/v1/figures");
   events.addEventListener("figures", (event) => {
     show(element("outcome"), "");
-    take(JSON.parse(event.data).figures);
+    take(JSON.parse(event.data));
   });
   events.addEventListener("error", () => {
     show(element("outcome"), say("live_lost"));

@@ -3,10 +3,9 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Service, assertAccessible, launch, person, picture, says, until } from "./stage.mjs";
+import { Service, assertAccessible, freePort, launch, person, picture, says, until } from "./stage.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -158,17 +157,6 @@ test("operation with the keyboard alone, on a phone, in Chinese", async () => {
   assert.deepEqual(ada.faults, []);
   await ada.context.close();
 });
-
-/** A port that nobody listens on. @returns {Promise<number>} */
-function freePort() {
-  return new Promise((done) => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => done(typeof address === "object" ? address?.port ?? 0 : 0));
-    });
-  });
-}
 
 test("a partition on Redis that has halted is resumed, and repaired", async () => {
   const port = String(await freePort());

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, mkdirSync } from "node:fs";
 import { createRequire } from "node:module";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -133,4 +134,15 @@ export async function says(page, selector, text) {
   const said = async () => (await page.locator(selector).first().textContent({ timeout: 1_000 })) ?? "";
   const told = async () => `${selector} says ${await said()} and not ${text}`;
   await until(async () => (await said()).includes(text), told);
+}
+
+/** A port that nobody listens on. @returns {Promise<number>} */
+export function freePort() {
+  return new Promise((done) => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => done(typeof address === "object" ? address?.port ?? 0 : 0));
+    });
+  });
 }
