@@ -26,6 +26,12 @@ use qiang_node::{
 const TOTAL_MINOR: i64 = 100_000;
 /// Who sends it.
 const SENDER: &str = "sender";
+/// Over how many seconds the crowd comes where people watch.
+const WATCHED_S: u32 = 20;
+/// Who may win at most where people watch, unless they say so.
+const WATCHED_SUPPLY: u32 = 5_000;
+/// Shares and units otherwise.
+const SUPPLY: u32 = 100;
 /// How long the ledger may take to catch up before the demonstration gives up.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
@@ -35,12 +41,13 @@ pub(crate) struct DemoArgs {
     /// Users; each claims a share of the packet and a unit of the sale.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     users: u32,
-    /// Shares of the red packet of ¥1,000.00.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    shares: u32,
-    /// Units in the flash sale.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    stock: u32,
+    /// Shares of the red packet of ¥1,000.00: 100, or one for every second user (5,000 at most) where the crowd comes
+    /// over a time.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    shares: Option<u32>,
+    /// Units in the flash sale: the same.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    stock: Option<u32>,
     /// Connections that the users share.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     connections: u32,
@@ -61,9 +68,10 @@ pub(crate) struct DemoArgs {
     /// Where RabbitMQ is, for `--transport rabbitmq`.
     #[arg(long, value_name = "URL", default_value = "amqp://127.0.0.1:5672")]
     rabbitmq: String,
-    /// Let the crowd come over so many seconds instead of at once, to be watched in a browser. On a terminal it waits
-    /// for Enter.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    /// Let the crowd come over so many seconds, to be watched in a browser; 0: at once. On a terminal it waits for
+    /// Enter. Without this option it comes by itself, on a terminal over 20 seconds, and elsewhere, or with `--exit` or
+    /// `--json`, at once.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(..=3_600))]
     over: Option<u32>,
     /// End after the report instead of serving on.
     #[arg(long)]
@@ -71,6 +79,26 @@ pub(crate) struct DemoArgs {
     /// Print one JSON object instead of the report.
     #[arg(long)]
     json: bool,
+}
+
+impl DemoArgs {
+    /// Over how many seconds the crowd comes; none if at once. People at a terminal watch.
+    fn over(&self, is_terminal: bool) -> Option<u32> {
+        let is_watched = is_terminal && !self.exit && !self.json;
+        let over = self.over.or(is_watched.then_some(WATCHED_S));
+        over.filter(|seconds| *seconds > 0)
+    }
+
+    /// Shares of the packet, and units of the sale. Where a crowd comes over a time and takes a hundred, all is over
+    /// before anybody has looked.
+    fn supply(&self, over: Option<u32>) -> (u32, u32) {
+        let usual = match over {
+            Some(_) => (self.users / 2).clamp(1, WATCHED_SUPPLY),
+            None => SUPPLY,
+        };
+        let shares = self.shares.unwrap_or(usual);
+        (shares, self.stock.unwrap_or(usual))
+    }
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
@@ -99,12 +127,15 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         _ => LocalService::start(false).await?,
     };
     let operator = client(&local, "shop", "campaigns:write deposit")?;
-    let packet = open_packet(&local, &operator, args.shares).await?;
-    let sale = open_sale(&operator, args.stock).await?;
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let over = args.over(is_terminal);
+    let (shares, stock) = args.supply(over);
+    let packet = open_packet(&local, &operator, shares).await?;
+    let sale = open_sale(&operator, stock).await?;
 
-    if args.over.is_some() {
-        print_pages(&local, &packet, &sale);
-        wait_for_enter().await?;
+    print_pages(&local, &packet, &sale);
+    if let Some(seconds) = args.over.filter(|seconds| *seconds > 0) {
+        wait_for_enter(seconds).await?;
     }
     let users = (0..args.users).map(|n| {
         Ok(User {
@@ -129,7 +160,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             users: Arc::clone(&users),
             clicks,
             connections: args.connections.min(args.users) as usize,
-            per_second: args.over.map(|seconds| count / f64::from(seconds)),
+            per_second: over.map(|seconds| count / f64::from(seconds)),
             time_max: None,
             keep_grants: true,
         };
@@ -147,27 +178,27 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         r#"{"quantity":1}"#,
         2,
     );
-    let (packet_load, sale_load) = match args.over {
+    let (packet_load, sale_load) = match over {
         // Whoever watches sees both.
         Some(_) => tokio::try_join!(packet_load, sale_load)?,
         None => (packet_load.await?, sale_load.await?),
     };
 
-    let packet_verdict = verdict::judge(&packet_load.seen, u64::from(args.shares))?;
-    let sale_verdict = verdict::judge(&sale_load.seen, u64::from(args.stock))?;
+    let packet_verdict = verdict::judge(&packet_load.seen, u64::from(shares))?;
+    let sale_verdict = verdict::judge(&sale_load.seen, u64::from(stock))?;
     local.settle(SETTLE_MAX).await?;
     let packet_state = operator.red_packet(&packet).await?;
     let sale_state = operator.sale(&sale).await?.state;
     let audited = audit(&local).await?;
     let report = Report {
         packet: Outcome::of(
-            (args.users, args.shares),
+            (args.users, shares),
             (packet_state.state.granted, packet_state.claimed.amount),
             &packet_verdict,
             &packet_load,
         ),
         sale: Outcome::of(
-            (args.users, args.stock),
+            (args.users, stock),
             (sale_state.granted, 0),
             &sale_verdict,
             &sale_load,
@@ -176,7 +207,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         remaining_minor: packet_state.remaining.amount,
         refunded_minor: packet_state.refunded.amount,
         luckiest: luckiest(&packet_verdict),
-        is_open: args.over.is_some(),
+        is_open: over.is_some(),
         shares: packet_verdict.grants.iter().map(|grant| grant.2).collect(),
         audit: audited,
         packet_load,
@@ -190,7 +221,7 @@ async fn demonstrate(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if !args.exit {
         // Its verdict, check by check, is on the operators' desk.
         client(&local, "shop", "admin")?.start_audit().await?;
-        print_links(&local, &packet, &sale)?;
+        print_links(&local, &packet)?;
         local.serve_on().await?;
     } else {
         local.stop().await?;
@@ -281,31 +312,34 @@ async fn audit(local: &LocalService) -> anyhow::Result<qiang_audit::Report> {
     tokio::task::spawn_blocking(move || qiang_audit::audit(&path)).await?
 }
 
-/// Where the race can be watched, and joined.
+/// Where the race can be watched, and joined. What each page asks for, the page for signing in calls the same.
 fn print_pages(local: &LocalService, packet: &CampaignId, sale: &CampaignId) {
     let base = format!("http://{}", local.addr());
     eprintln!("In a browser, as anybody you like:");
     eprintln!("  red packet     {base}/p/{packet}");
     eprintln!("  sale           {base}/s/{sale}");
-    eprintln!("  charts         {base}/admin/live, signed in as an operator");
-    eprintln!("  audit          {base}/admin/operation, the same");
+    eprintln!("Signed in as an operator or an administrator:");
+    eprintln!("  its chart      {base}/admin/packets/{packet} (red packet)");
+    eprintln!("  its chart      {base}/admin/sales/{sale} (sale)");
+    eprintln!("  all charts     {base}/admin/live");
+    eprintln!("Signed in as an administrator:");
+    eprintln!("  audit          {base}/admin/operation");
 }
 
 /// Lets whoever sits at a terminal open a page first.
-async fn wait_for_enter() -> anyhow::Result<()> {
+async fn wait_for_enter(seconds: u32) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
         return Ok(());
     }
-    eprintln!("Press Enter, and the crowd comes.");
+    eprintln!("Press Enter, and the crowd comes over {seconds} seconds.");
     let read = tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new()));
     read.await?.map(drop).context("read from the terminal")
 }
 
-fn print_links(local: &LocalService, packet: &CampaignId, sale: &CampaignId) -> anyhow::Result<()> {
+fn print_links(local: &LocalService, packet: &CampaignId) -> anyhow::Result<()> {
     let base = format!("http://{}", local.addr());
     let token = local.tokens().bearer("you", "claim send")?;
-    eprintln!("Serving on until Ctrl-C.");
-    print_pages(local, packet, sale);
+    eprintln!("Serving on until Ctrl-C: the pages above stay, and /admin/operation has the audit.");
     eprintln!("For programs:");
     eprintln!("  documentation  {base}/docs");
     eprintln!("  metrics        {base}/metrics");
@@ -313,4 +347,38 @@ fn print_links(local: &LocalService, packet: &CampaignId, sale: &CampaignId) -> 
         "Try: curl -X POST {base}/v1/red-packets/{packet}/claims -H 'Authorization: {token}'"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        demo: DemoArgs,
+    }
+
+    #[test]
+    fn people_at_a_terminal_watch_and_programs_do_not_wait() {
+        let check = |words: &[&str], is_terminal, expected, supply| {
+            let line = [&["demo"], words].concat();
+            let args = Line::parse_from(line).demo;
+            let over = args.over(is_terminal);
+            assert_eq!((over, args.supply(over)), (expected, supply), "{words:?}");
+        };
+        check(&[], true, Some(20), (5_000, 5_000));
+        check(&["--users", "60"], true, Some(20), (30, 30));
+        check(&["--users", "1"], true, Some(20), (1, 1));
+        check(&["--over", "0"], true, None, (100, 100));
+        check(&["--over", "7", "--shares", "9"], true, Some(7), (9, 5_000));
+        check(&["--over", "7", "--exit"], false, Some(7), (5_000, 5_000));
+        check(&["--stock", "3"], false, None, (100, 3));
+        for words in [["--exit"], ["--json"]] {
+            check(&words, true, None, (100, 100));
+        }
+        check(&[], false, None, (100, 100));
+    }
 }
