@@ -45,12 +45,25 @@ pub(crate) struct List {
     /// Archived ones as well.
     #[serde(default)]
     archived: bool,
+    /// `oldest` (the default) or `newest` first, by their ids; rounds of a product have the order of their start.
+    #[param(inline)]
+    order: Option<Order>,
     /// Those behind this id: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Text<CampaignId>>,
     /// At most this many; default 50, at most 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
+}
+
+/// In which order campaigns are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// By their ids.
+    Oldest,
+    /// By their ids backwards.
+    Newest,
 }
 
 /// Sales, with their numbers as settled.
@@ -161,11 +174,16 @@ async fn records(
         Phase::of_name(name).ok_or_else(|| Problem::bad_request(unknown).of("phase"))
     });
     let owner = caller.lists(list.owner, list.all)?;
+    if list.order.is_some() && list.product_id.is_some() {
+        let detail = "rounds of a product come in the order in which they start";
+        return Err(Problem::invalid(detail));
+    }
     let settled = app.settled().await?;
     let query = CampaignQuery {
         kind,
         owner,
         product_id: list.product_id.map(|id| id.0),
+        newest_first: list.order == Some(Order::Newest),
         phase: phase.transpose()?,
         now: app.ports.clock.now(),
         archived: list.archived,

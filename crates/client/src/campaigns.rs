@@ -33,6 +33,8 @@ pub struct Listing {
     pub phase: Option<Phase>,
     /// Archived ones as well.
     pub archived: bool,
+    /// The newest first. Not with `product_id`.
+    pub newest_first: bool,
     /// Campaigns in one answer, 1 to 100; default 50. It changes nothing but the number of requests.
     pub page_size: Option<u32>,
 }
@@ -52,6 +54,7 @@ impl Listing {
             ("limit", self.page_size.map(|size| size.to_string())),
             ("all", self.all.then(|| "true".to_owned())),
             ("archived", self.archived.then(|| "true".to_owned())),
+            ("order", self.newest_first.then(|| "newest".to_owned())),
         ];
         let given = given.into_iter();
         let pairs = given.filter_map(|(name, value)| Some(format!("{name}={}", value?)));

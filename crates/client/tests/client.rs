@@ -280,6 +280,14 @@ async fn lists_are_read_page_after_page() {
             .await
             .unwrap();
         assert_eq!(listed, made, "{page_size}");
+        let newest = Listing {
+            newest_first: true,
+            ..listing
+        };
+        let listed = operator.sales(&newest).map_ok(|sale| sale.id);
+        let listed: Vec<_> = listed.try_collect().await.unwrap();
+        let back = made.iter().rev().cloned().collect::<Vec<_>>();
+        assert_eq!(listed, back, "{page_size}");
     }
     let rounds = Listing {
         product_id: Some("p/0".parse().unwrap()),

@@ -166,13 +166,15 @@ pub struct CampaignQuery {
     pub owner: Option<UserId>,
     /// Rounds of this product, in the order in which they open; otherwise campaigns are in the order of their ids.
     pub product_id: Option<ProductId>,
+    /// By their ids backwards: the newest first. Rounds of a product do not come so.
+    pub newest_first: bool,
     /// In this phase, as settled and by this time.
     pub phase: Option<Phase>,
     /// See `phase`.
     pub now: Timestamp,
     /// Archived ones as well.
     pub archived: bool,
-    /// Behind this one.
+    /// Behind this one, in the order of the list.
     pub after: Option<CampaignId>,
     /// At most so many.
     pub limit: u32,
