@@ -197,11 +197,17 @@ test("a partition on Redis that has halted is resumed, and repaired", async () =
     await agree(page, "#repair-1");
     await says(page, "#outcome", "Repaired:");
     await until(async () => ((await page.textContent("#partitions")) ?? "").includes("Partition 1: ready"));
+    // Engine and ledger are held against each other, and it stands there when that was.
+    await agree(page, "#reconcile-1");
+    await says(page, "#outcome", "engine and ledger agree");
+    await says(page, "#outcome", "Compared at");
+    await until(async () => /Compared at .*; all of it at/.test((await page.textContent("#ran-1")) ?? ""));
     await agree(page, "#release-1");
     await says(page, "#outcome", "0 units can be had again");
     await agree(page, "#audit");
     await says(page, "#outcome", "everything holds");
-    for (const what of ["resumed it", "repaired a partition", "gave back what was withheld"]) {
+    const all = ["resumed it", "repaired a partition", "gave back what was withheld", "reconciled a partition"];
+    for (const what of all) {
       await says(page, "#actions", `ada ${what}`);
     }
     await picture(page, "desk-operation-redis");

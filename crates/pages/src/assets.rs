@@ -1,4 +1,4 @@
-//! Styles and scripts. The style stands in each page; the others have URLs with a hash of what they contain, so that
+//! Styles and scripts. Styles stand in the pages; the others have URLs with a hash of what they contain, so that
 //! browsers keep them for good.
 
 use std::sync::LazyLock;
@@ -12,14 +12,17 @@ use sha2::{Digest as _, Sha256};
 
 /// What pages look like.
 pub(crate) const STYLE: &str = include_str!("../assets/qiang.css");
+/// What pages of the desk look like besides.
+pub(crate) const DESK_STYLE: &str = include_str!("../assets/desk.css");
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 17] = [
+const FILES: [(&str, &str, &str); 18] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
+    ("csv.js", SCRIPT, include_str!("../assets/csv.js")),
     ("plot.js", SCRIPT, include_str!("../assets/plot.js")),
     (
         "desk-live.js",

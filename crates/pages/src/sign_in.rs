@@ -33,8 +33,8 @@ struct SignIn<'a> {
     then: &'a str,
     is_development: bool,
     desk: &'static Texts,
-    /// Whether the desk asks who comes.
-    to_desk: bool,
+    /// As what most come who go on there.
+    role: &'static str,
 }
 
 /// A path of this service, where to go on.
@@ -53,7 +53,11 @@ pub(crate) async fn page(State(pages): State<Pages>, asked: Asked, headers: Head
         then,
         is_development: pages.options.development.is_some(),
         desk: Texts::of(frame.language),
-        to_desk: then.starts_with("/admin"),
+        role: match then {
+            "/admin/operation" => "admin",
+            desk if desk.starts_with("/admin") => "operator",
+            _ => "user",
+        },
     };
     frame.answer(&page, StatusCode::OK)
 }
@@ -63,7 +67,7 @@ pub(crate) struct Whoever {
     user: String,
     #[serde(default)]
     then: String,
-    /// user, seller or operator.
+    /// user, seller, operator or admin.
     #[serde(default)]
     role: String,
 }
