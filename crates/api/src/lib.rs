@@ -49,6 +49,7 @@ mod problem;
 mod profile;
 mod quarantine;
 mod readiness;
+mod reconciliation;
 mod red_packet_batch;
 mod red_packets;
 mod refusal;

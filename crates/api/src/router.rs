@@ -26,8 +26,8 @@ use crate::{
     health::{self, Operation},
     histories, invitation, lists, orders, pages, partitions, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, quarantine, red_packet_batch, red_packets, sale_orders, sales, session, tickets,
-    webhooks,
+    profile, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders, sales,
+    session, tickets, webhooks,
 };
 
 /// The document, before the routes are added.
@@ -119,6 +119,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(partitions::list))
         .routes(routes!(partitions::get))
         .routes(routes!(partitions::repair))
+        .routes(routes!(reconciliation::reconcile))
         .routes(routes!(partitions::resume))
         .routes(routes!(partitions::release))
         .routes(routes!(quarantine::list))

@@ -159,7 +159,14 @@ async fn campaigns_are_listed_and_archived() {
             .await
             .assert_problem(403, "forbidden");
     }
-    for query in ["limit=0", "limit=101", "after=1", "phase=over", "order=up", "x=1"] {
+    for query in [
+        "limit=0",
+        "limit=101",
+        "after=1",
+        "phase=over",
+        "order=up",
+        "x=1",
+    ] {
         let refused = service.get(&format!("/v1/sales?{query}"), &operator).await;
         refused.assert_problem(400, "bad-request");
     }

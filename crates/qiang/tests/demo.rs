@@ -46,7 +46,16 @@ async fn press(addr: SocketAddr, cookie: &str, path: &str, body: Value) -> Reply
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_joins_the_crowd_in_a_browser_is_counted_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let few = ["--users", "60", "--connections", "10", "--shares", "100", "--stock", "100"];
+    let few = [
+        "--users",
+        "60",
+        "--connections",
+        "10",
+        "--shares",
+        "100",
+        "--stock",
+        "100",
+    ];
     let args = [&["demo", "--over", "8", "--exit", "--json"], &few[..]].concat();
     let mut demo = common::qiang(folder.path(), &args, &[]).spawn().unwrap();
     let mut lines = BufReader::new(demo.stderr.take().unwrap()).lines();
@@ -140,8 +149,16 @@ async fn every_printed_link_opens_for_whom_it_is_said_to_be() {
     let mut opened = 0;
     for (roles, others, links) in [
         (&["user"][..], &[][..], anybody..operators),
-        (&["operator", "admin"], &["user"], operators..administrators),
-        (&["admin"], &["operator", "user"], administrators..end),
+        (
+            &["operator", "admin"][..],
+            &["user"][..],
+            operators..administrators,
+        ),
+        (
+            &["admin"][..],
+            &["operator", "user"][..],
+            administrators..end,
+        ),
     ] {
         for line in &printed[links] {
             let Some((_, link)) = line.split_once("http://") else {

@@ -67,6 +67,8 @@ pub enum ActionKind {
     Release,
     /// Everything was audited.
     Audit,
+    /// A partition was held against the ledger.
+    Reconcile,
 }
 
 words!(ActionKind {
@@ -88,4 +90,5 @@ words!(ActionKind {
     Repair = "repair",
     Release = "release",
     Audit = "audit",
+    Reconcile = "reconcile",
 });

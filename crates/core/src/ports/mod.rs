@@ -36,7 +36,7 @@ pub use self::{
         SettlementStore,
     },
     log::EventLog,
-    operator::{NodeSighting, OperatorEngine, PartitionView},
+    operator::{NodeSighting, OperatorEngine, PartitionView, Reconciled},
     payout::{Owed, OwedOrder, OwedQuery, PaidOut, Payout, PayoutKind, PayoutStore},
     reconcile::{ReconcileStore, SettledPart, SettledPayment, SettledRow},
     repair::{RepairEngine, RepairReport, RepairState},

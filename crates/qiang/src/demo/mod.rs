@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn people_at_a_terminal_watch_and_programs_do_not_wait() {
         let check = |words: &[&str], is_terminal, expected, supply| {
-            let line = [&["demo"], words].concat();
+            let line = [&["demo"][..], words].concat();
             let args = Line::parse_from(line).demo;
             let over = args.over(is_terminal);
             assert_eq!((over, args.supply(over)), (expected, supply), "{words:?}");
