@@ -19,7 +19,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
 /// Names, media types and contents.
-const FILES: [(&str, &str, &str); 18] = [
+const FILES: [(&str, &str, &str); 19] = [
     ("qiang.js", SCRIPT, include_str!("../assets/qiang.js")),
     ("chart.js", SCRIPT, include_str!("../assets/chart.js")),
     ("csv.js", SCRIPT, include_str!("../assets/csv.js")),
