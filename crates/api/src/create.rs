@@ -50,7 +50,8 @@ pub(crate) struct Draft {
     pub(crate) lasts_ms: i64,
     pub(crate) ack: Option<Text<AckLevel>>,
     pub(crate) requirements: Requirements,
-    pub(crate) rules: Rules,
+    /// Why there are none does not concern who repeats what was created before.
+    pub(crate) rules: Result<Rules, Problem>,
     /// Who may take part and see the draws, as it is kept.
     pub(crate) audience: Option<String>,
     pub(crate) waiting_room: bool,
@@ -81,7 +82,7 @@ impl Draft {
             ack: self.ack.map_or(usual, |ack| ack.0),
             requirements: self.requirements,
             created_at: now,
-            rules: self.rules,
+            rules: self.rules?,
         };
         campaign.check()?;
         Ok(campaign)

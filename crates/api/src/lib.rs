@@ -47,6 +47,7 @@ mod payouts;
 mod places;
 mod problem;
 mod profile;
+mod promises;
 mod quarantine;
 mod readiness;
 mod reconciliation;

@@ -26,8 +26,8 @@ use crate::{
     health::{self, Operation},
     histories, invitation, lists, orders, pages, partitions, payments, payouts, places,
     problem::{Problem, ProblemKind},
-    profile, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders, sales,
-    session, tickets, webhooks,
+    profile, promises, quarantine, reconciliation, red_packet_batch, red_packets, sale_orders,
+    sales, session, tickets, webhooks,
 };
 
 /// The document, before the routes are added.
@@ -82,6 +82,7 @@ fn routes(served: Served) -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tickets::for_sale))
         .routes(routes!(lists::red_packets, red_packets::create))
         .routes(routes!(red_packet_batch::create))
+        .routes(routes!(promises::create))
         .routes(routes!(red_packets::get))
         .routes(routes!(lists::sales, sales::create))
         .routes(routes!(sales::get, sales::change))

@@ -244,7 +244,7 @@ pub(crate) async fn create(
         lasts_ms: SALE_LASTS_MS,
         ack: request.ack,
         requirements: app.requirements(&request.requirements)?,
-        rules: Rules::Sale(sale),
+        rules: Ok(Rules::Sale(sale)),
         audience: AudienceRequest::keep(request.audience.as_ref(), Draws::Everybody).await?,
         waiting_room: request.waiting_room.unwrap_or_default(),
     };

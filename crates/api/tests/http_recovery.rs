@@ -80,11 +80,11 @@ async fn with_a_draft() -> (Service, CampaignId) {
         ack: AckLevel::Fsync,
         requirements: Requirements::default(),
         created_at: now,
-        rules: Rules::RedPacket(RedPacket {
-            split: Split::new(1_000, 2, SplitRule::Equal).unwrap(),
-            currency: "CNY".parse().unwrap(),
-            seed: Seed::from_bytes([7; 32]),
-        }),
+        rules: Rules::RedPacket(RedPacket::new(
+            Split::new(1_000, 2, SplitRule::Equal).unwrap(),
+            "CNY".parse().unwrap(),
+            Seed::from_bytes([7; 32]),
+        )),
     };
     let (id, shares) = (campaign.id, campaign.shares());
     let ledger = ledger.into_inner().unwrap();

@@ -1,6 +1,13 @@
 //! The proof behind commit and reveal: commitments and amounts recomputed from the seeds.
 
-use qiang_core::split::{SPLIT_VERSION, Seed, Split, SplitRule, commit, lazy_amount};
+use qiang_core::{
+    id::CampaignId,
+    money::Currency,
+    split::{
+        Commitment, Entropy, Parts, SPLIT_VERSION, Secret, Seed, Split, SplitRule, commit,
+        commit_to, lazy_amount,
+    },
+};
 use rusqlite::{Connection, Row};
 
 use super::{FileKind, is_of_rows, report::Check};
@@ -14,7 +21,25 @@ struct Packet {
     parts: u16,
     split: Split,
     seed: Seed,
-    commitment: Vec<u8>,
+    commitment: Commitment,
+    binding: Binding,
+}
+
+/// What the commitment says that it binds.
+enum Binding {
+    /// Version 1: seed and split.
+    Split,
+    /// Version 2: these, the campaign's id and its currency.
+    Campaign(CampaignId, Currency),
+}
+
+impl Packet {
+    fn committed(&self) -> Commitment {
+        match self.binding {
+            Binding::Split => commit(&self.seed, &self.split),
+            Binding::Campaign(id, currency) => commit_to(id, currency, &self.seed, &self.split),
+        }
+    }
 }
 
 /// What is published before a packet opens binds its split; its shares, or the amounts of its
@@ -23,7 +48,7 @@ pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Che
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
-         parts FROM campaigns WHERE kind = 'red_packet' ORDER BY ref",
+         commitment_version, secret, entropy, id, currency, parts FROM campaigns WHERE kind = 'red_packet' ORDER BY ref",
     )?;
     let mut rows = statement.query([])?;
     let mut commitments = Check::new("commitments", 0);
@@ -38,7 +63,7 @@ pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Che
     }
 
     for packet in &packets {
-        if packet.commitment != commit(&packet.seed, &packet.split).as_bytes() {
+        if packet.commitment != packet.committed() {
             commitments.offend(format!(
                 "campaign #{}: its commitment is to another split",
                 packet.row
@@ -90,12 +115,33 @@ fn packet(row: &Row<'_>) -> Option<Packet> {
     if row.get("split_version") != Ok(SPLIT_VERSION) {
         return None;
     }
+    let seed = Seed::from_bytes(row.get("seed").ok()?);
+    let (secret, entropy): (Option<[u8; 32]>, Option<[u8; 32]>) =
+        (row.get("secret").ok()?, row.get("entropy").ok()?);
+    // A seed that service and sender made is made of what they added.
+    let is_theirs = match (secret, entropy) {
+        (None, None) => true,
+        (Some(secret), Some(entropy)) => {
+            let (secret, entropy) = (Secret::from_bytes(secret), Entropy::from_bytes(entropy));
+            Parts { secret, entropy }.seed() == seed
+        }
+        _ => false,
+    };
+    let binding = match row.get::<_, Option<u8>>("commitment_version").ok()? {
+        None | Some(1) if secret.is_none() => Binding::Split,
+        Some(2) if is_theirs => Binding::Campaign(
+            row.get::<_, String>("id").ok()?.parse().ok()?,
+            row.get::<_, String>("currency").ok()?.parse().ok()?,
+        ),
+        _ => return None,
+    };
     Some(Packet {
         row: row.get("ref").ok()?,
         parts: row.get("parts").ok()?,
         split: Split::new(row.get("total").ok()?, row.get("supply").ok()?, rule).ok()?,
-        seed: Seed::from_bytes(row.get("seed").ok()?),
-        commitment: row.get("commitment").ok()?,
+        seed,
+        commitment: Commitment::from_bytes(row.get("commitment").ok()?),
+        binding,
     })
 }
 

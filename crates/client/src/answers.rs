@@ -89,6 +89,13 @@ bodies! {
         /// Its numbers.
         state: State,
     }
+    /// What a service promises of a red packet that is to be sent.
+    Promise {
+        /// The id to send it with, within a day.
+        id: CampaignId,
+        /// The SHA-256 over the id and the service's part of the seed.
+        promise: String,
+    }
     /// A red packet.
     RedPacket {
         /// Its id.
@@ -120,8 +127,19 @@ bodies! {
         remaining: Money,
         /// What went back to the sender.
         refunded: Money,
-        /// The SHA-256 over seed and split.
+        /// The SHA-256 over split, id, currency and seed.
         commitment: String,
+        /// 2; 1 for packets of earlier releases, whose commitments bind neither id nor currency.
+        commitment_version: u8,
+        /// What the sender has added to the seed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        entropy: Option<String>,
+        /// What binds the service to its part of the seed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        promise: Option<String>,
+        /// The service's part of the seed, shown with it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        secret: Option<String>,
         /// What the shares are drawn from, once nobody gains by knowing it.
         #[serde(skip_serializing_if = "Option::is_none")]
         seed: Option<String>,

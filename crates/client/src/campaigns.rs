@@ -9,7 +9,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
-    answers::{Invitation, ListedRedPacket, RedPacket, RedPacketResult, Sale, Share, State},
+    answers::{
+        Invitation, ListedRedPacket, Promise, RedPacket, RedPacketResult, Sale, Share, State,
+    },
     call::{Call, read},
     client::Client,
     error::Error,
@@ -134,6 +136,15 @@ impl Client {
     pub async fn create_red_packet(&self, packet: &NewRedPacket) -> Result<RedPacket, Error> {
         let call = Call::post("/v1/red-packets").json(packet)?;
         self.json(call.keyed(self)).await
+    }
+
+    /// Binds the service to its part of the seed of a red packet, before it knows what the sender adds: send the packet
+    /// with this id, this promise and 32 random bytes of one's own. Scope `send`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn promise_red_packet(&self) -> Result<Promise, Error> {
+        self.json(Call::post("/v1/red-packets/promises")).await
     }
 
     /// Sends red packets from the caller's account, 1 to 100 of them in one request; each counts as one that is sent.

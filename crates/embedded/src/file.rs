@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 22] = [
+const MIGRATIONS: [&str; 23] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -40,6 +40,7 @@ const MIGRATIONS: [&str; 22] = [
     include_str!("../migrations/0020_live_set.sql"),
     include_str!("../migrations/0021_owed.sql"),
     include_str!("../migrations/0022_downtimes.sql"),
+    include_str!("../migrations/0023_origin_of_seeds.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;

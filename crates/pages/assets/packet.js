@@ -124,7 +124,7 @@ function packetPage() {
   });
 
   element("check").addEventListener("click", async () => {
-    const { shares, commitment, unhex } = await import("./split.js");
+    const { shares, commitment, madeOf, promise, unhex } = await import("./split.js");
     while (next !== undefined || draws.size < packet.state.granted) {
       const before = draws.size;
       if (!(await readMore()) || draws.size === before) break;
@@ -135,13 +135,19 @@ function packetPage() {
       min: BigInt(packet.split.min ?? 1), max: BigInt(packet.split.max ?? 0),
     };
     const verdict = element("verdict");
-    if (commitment(seed, split) !== packet.commitment) {
+    const bound = packet.commitment_version > 1 ? { id: packet.id, currency: packet.total.currency } : undefined;
+    if (commitment(seed, split, bound) !== packet.commitment) {
       show(verdict, say("proof_bad_commitment"));
+      return;
+    }
+    const { secret = "", entropy } = packet;
+    if (entropy && (promise(packet.id, secret) !== packet.promise || madeOf(secret, entropy) !== packet.seed)) {
+      show(verdict, say("proof_bad_promise"));
       return;
     }
     const promised = shares(seed, split);
     const wrong = [...draws.values()].find((share) => promised[share.number - 1] !== BigInt(share.amount.amount));
-    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say("proof_good", { count: draws.size }));
+    show(verdict, wrong ? say("proof_bad_share", { number: wrong.number }) : say(entropy ? "proof_good_both" : "proof_good", { count: draws.size }));
   });
 
   often(showState);

@@ -8,7 +8,7 @@ async function sendPage() {
   const form = element("send");
   const balance = facts.account?.balances.map(({ available }) => price(available)).join(", ");
   show(element("balance"), balance ? say("balance", { amount: balance }) : "");
-  const { shares } = await import("./split.js");
+  const { hex, shares } = await import("./split.js");
 
   /** The request, or null while it is impossible. */
   const request = () => {
@@ -70,6 +70,25 @@ async function sendPage() {
     clearTimeout(later);
     later = setTimeout(draw, 150);
   });
+  /** @param {string} key */
+  const placeOf = (key) => `qiang:${facts.session?.user}:seed:${key}`;
+
+  /**
+   * What this sender adds to the seed, and what the service had promised before; the same whenever a wish is tried
+   * again. Nothing where the service makes no promises, null where it gave no answer.
+   * @param {string} key
+   */
+  const partsOf = async (key) => {
+    const kept = localStorage.getItem(placeOf(key));
+    if (kept) return JSON.parse(kept);
+    const answer = await ask("POST", "/v1/red-packets/promises");
+    if (!answer) return null;
+    const entropy = hex(crypto.getRandomValues(new Uint8Array(32)));
+    const parts = answer.status === 200 ? { ...answer.body, entropy } : {};
+    localStorage.setItem(placeOf(key), JSON.stringify(parts));
+    return parts;
+  };
+
   let isSending = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -78,13 +97,15 @@ async function sendPage() {
     isSending = true;
     // The same wish until it is answered, or changed.
     const intent = wish(`send:${JSON.stringify(wanted)}`);
-    const answer = await ask("POST", "/v1/red-packets", { body: wanted, key: intent.key });
+    const parts = await partsOf(intent.key);
+    const answer = parts && await ask("POST", "/v1/red-packets", { body: { ...wanted, ...parts }, key: intent.key });
     isSending = false;
     if (!answer) {
       show(element("status"), say("gave_up"));
       return;
     }
     intent.forget();
+    localStorage.removeItem(placeOf(intent.key));
     if (answer.status >= 300) {
       show(element("status"), explain(answer));
       return;

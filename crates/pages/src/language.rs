@@ -109,8 +109,16 @@ texts! {
     seed: "Seed", "种子";
     check: "Check", "验证";
     proof_good:
-        "True: the fingerprint fits, and all {count} draws are what it promised.",
-        "属实：指纹吻合，全部 {count} 份都与承诺一致。";
+        "The fingerprint fits, and all {count} draws follow from the seed. The service has chosen the seed alone.",
+        "指纹吻合，全部 {count} 份都由种子得出。种子由系统单独选定。";
+    proof_good_both:
+        "The fingerprint fits, and all {count} draws follow from the seed, which neither the service nor the sender \
+        could choose alone.",
+        "指纹吻合，全部 {count} 份都由种子得出，而种子由系统与发红包的人共同生成，任何一方都无法单独选定。";
+    proof_bad_promise: "The seed is not made of what service and sender gave.", "种子与系统和发红包的人所给的不符。";
+    proof_limits:
+        "This does not show who opened it or when, nor that service and sender are strangers to each other.",
+        "这不能证明是谁在何时拆开的，也不能证明系统与发红包的人没有串通。";
     proof_bad_commitment: "The fingerprint does not fit the seed.", "指纹与种子不符。";
     proof_bad_share: "Draw {number} is not what was promised.", "第 {number} 份与承诺不符。";
     amount: "Amount", "金额";

@@ -45,7 +45,7 @@ fn of_any(property: &str) -> Option<Value> {
         "order" => json!(ORDER),
         "idempotency_key" => json!(KEY),
         "reference" => json!(PAYMENT),
-        "commitment" => json!(hash),
+        "commitment" | "promise" => json!(hash),
         "phase" => json!("live"),
         "ack" => json!("fsync"),
         "rule" => json!("double_average"),

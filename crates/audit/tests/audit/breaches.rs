@@ -435,6 +435,16 @@ fn breaches() -> Vec<(&'static str, &'static [&'static str], String)> {
             sql("UPDATE campaigns SET seed = zeroblob(32) WHERE ref = @normal"),
         ),
         (
+            "a commitment that binds no packet",
+            &["commitments"],
+            sql("UPDATE campaigns SET commitment_version = 1 WHERE ref = @normal"),
+        ),
+        (
+            "entropy that did not make the seed",
+            &["commitments"],
+            sql("UPDATE campaigns SET secret = zeroblob(32), entropy = zeroblob(32) WHERE ref = @normal"),
+        ),
+        (
             "another seed of a lazy packet",
             &["commitments", "draws_recomputed"],
             sql("UPDATE campaigns SET seed = zeroblob(32) WHERE ref = @lazy"),

@@ -23,7 +23,8 @@ use crate::error::StoreError;
 
 /// What [`row_of`] reads.
 pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, \
-     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, unit_price, hold_ms, \
+     supply, per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment_version, secret, \
+     entropy, unit_price, hold_ms, \
      requirements, admission, phase, granted, returned, refunded, terms_revision, \
      coalesce((SELECT t.starts_at FROM sale_terms t WHERE t.campaign = campaigns.ref AND t.revision = 0), starts_at) \
      AS first_start, product_id, description, image_url, archived_at \
@@ -105,10 +106,10 @@ fn enter_details(
 fn insert(conn: &Connection, campaign: &Campaign) -> Result<Option<i64>, StoreError> {
     let mut statement = conn.prepare_cached(
         "INSERT INTO campaigns (id, kind, owner, title, currency, ack, starts_at, ends_at, created_at, supply, \
-         per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, unit_price, \
-         hold_ms, requirements, admission, phase) \
+         per_user_limit, total, split_rule, split_min, split_max, split_version, seed, commitment, \
+         commitment_version, secret, entropy, unit_price, hold_ms, requirements, admission, phase) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, \
-         ?22, 'draft') \
+         ?22, ?23, ?24, ?25, 'draft') \
          ON CONFLICT (id) DO NOTHING RETURNING ref",
     )?;
     let row = NewCampaign::of(campaign);
@@ -208,6 +209,9 @@ pub(crate) fn row_of(row: &Row<'_>) -> rusqlite::Result<CampaignRow> {
         split_max: row.get("split_max")?,
         split_version: row.get("split_version")?,
         seed: row.get("seed")?,
+        commitment_version: row.get("commitment_version")?,
+        secret: row.get("secret")?,
+        entropy: row.get("entropy")?,
         unit_price: row.get("unit_price")?,
         hold_ms: row.get("hold_ms")?,
         requirements: row.get("requirements")?,

@@ -1,5 +1,6 @@
 //! `qiang split`: split a total, look at the distribution, and check a published split.
 
+mod binding;
 mod draw;
 mod params;
 mod svg;

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use qiang_core::split::{Commitment, Seed, commit, verify};
+use qiang_core::split::{Commitment, Seed};
 use serde::Deserialize;
 
-use super::params::ParamArgs;
+use super::{
+    binding::{BindingArgs, PartsArgs},
+    params::ParamArgs,
+};
 
 /// Check a revealed seed, and the shares if given, against a published commitment.
 ///
@@ -17,6 +20,10 @@ use super::params::ParamArgs;
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     params: ParamArgs,
+    #[command(flatten)]
+    binding: BindingArgs,
+    #[command(flatten)]
+    parts: PartsArgs,
     /// The revealed seed, 64 hexadecimal digits
     #[arg(long, value_name = "HEX")]
     seed: Seed,
@@ -45,11 +52,17 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
         None => Some(args.share.clone()),
     };
 
-    let committed = verify(&split, &args.seed, &args.commitment);
+    let parts = args.parts.check(&args.binding, &args.seed);
+    match parts {
+        None => {}
+        Some(None) => writeln!(out, "promise     kept, and the seed is made of both parts")?,
+        Some(Some(fault)) => writeln!(out, "promise     not kept: {fault}")?,
+    }
+    let ours = args.binding.commit(&args.seed, &split);
+    let committed = ours == args.commitment;
     if committed {
         writeln!(out, "commitment  matches")?;
     } else {
-        let ours = commit(&args.seed, &split);
         writeln!(
             out,
             "commitment  does not match: this seed and split commit to {ours}"
@@ -63,7 +76,7 @@ pub(super) fn run(args: &VerifyArgs, out: &mut impl Write) -> anyhow::Result<Exi
         Some(None) => writeln!(out, "shares      match, all {}", split.count())?,
         Some(Some(difference)) => writeln!(out, "shares      do not match: {difference}")?,
     }
-    let matches = committed && difference.flatten().is_none();
+    let matches = committed && parts.flatten().is_none() && difference.flatten().is_none();
     Ok(if matches {
         ExitCode::SUCCESS
     } else {
