@@ -10,7 +10,7 @@ use qiang_core::{
 };
 use rusqlite::{Connection, Row};
 
-use super::{FileKind, is_of_rows, report::Check};
+use super::{is_of_rows, report::Check};
 
 /// How many checks there are here.
 pub(super) const CHECKS: usize = 3;
@@ -44,7 +44,7 @@ impl Packet {
 
 /// What is published before a packet opens binds its split; its shares, or the amounts of its
 /// grants, follow from the seed.
-pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Check; CHECKS]> {
+pub(super) fn checks(conn: &Connection, has_log: bool) -> rusqlite::Result<[Check; CHECKS]> {
     let mut packets = Vec::new();
     let mut statement = conn.prepare(
         "SELECT ref, total, supply, split_rule, split_min, split_max, split_version, seed, commitment, \
@@ -78,7 +78,7 @@ pub(super) fn checks(conn: &Connection, kind: FileKind) -> rusqlite::Result<[Che
             // What the parts of a spread packet drew from is between them: they may have passed money on.
             SplitRule::Lazy { .. } if packet.parts > 1 => (&mut draws, Ok(())),
             SplitRule::Lazy { min } => {
-                let recomputed = recompute_draws(conn, kind, packet, min, &mut draws);
+                let recomputed = recompute_draws(conn, has_log, packet, min, &mut draws);
                 (&mut draws, recomputed)
             }
             _ => {
@@ -170,7 +170,7 @@ fn recompute_shares(conn: &Connection, packet: &Packet, check: &mut Check) -> ru
 /// The amounts drawn at the claims are those that the seed gives, each from what was then left.
 fn recompute_draws(
     conn: &Connection,
-    kind: FileKind,
+    has_log: bool,
     packet: &Packet,
     min: i64,
     check: &mut Check,
@@ -183,12 +183,12 @@ fn recompute_draws(
     }
     let mut left = packet.split.total();
     let mut to_come = packet.split.count();
-    let mut statement = conn.prepare_cached(match kind {
-        FileKind::Engine => {
+    let mut statement = conn.prepare_cached(match has_log {
+        true => {
             "SELECT number, amount FROM temp.log WHERE campaign = ?1 AND kind = 'granted' ORDER BY seq"
         }
         // Without a log, the numbers tell the order.
-        FileKind::Ledger => {
+        false => {
             "SELECT number, amount FROM shares WHERE campaign = ?1 AND user IS NOT NULL ORDER BY number"
         }
     })?;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Migrations in order; the file's `user_version` says how many it has. Append only.
-const MIGRATIONS: [&str; 23] = [
+const MIGRATIONS: [&str; 24] = [
     include_str!("../migrations/0001_init.sql"),
     include_str!("../migrations/0002_ledgers_alone.sql"),
     include_str!("../migrations/0003_set_aside.sql"),
@@ -41,6 +41,7 @@ const MIGRATIONS: [&str; 23] = [
     include_str!("../migrations/0021_owed.sql"),
     include_str!("../migrations/0022_downtimes.sql"),
     include_str!("../migrations/0023_origin_of_seeds.sql"),
+    include_str!("../migrations/0024_archives.sql"),
 ];
 /// The version of the newest schema of files.
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
@@ -48,6 +49,8 @@ pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 const KIND_SINCE: u32 = 2;
 /// The migration that made marks of open files.
 pub(crate) const MARKED_SINCE: u32 = 19;
+/// The migration that made archives.
+pub(crate) const ARCHIVED_SINCE: u32 = 21;
 
 /// Pages in the write-ahead log after which SQLite checkpoints them into the file: 64 MiB at 4 KiB a page. Fewer would
 /// interrupt peak load more often; more would make the first start after a crash slower.
@@ -57,7 +60,7 @@ const CHECKPOINT_PAGES: u32 = 16_384;
 const CACHE_KIB: u32 = 16_384;
 const STATEMENTS_MAX: usize = 64;
 /// How long a reader waits for a lock; the single writer never has to.
-const BUSY_MAX: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// What a file is for. It is written down in the file when it is made, and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 //! See `docs/DATA_MODEL.md` for the tables.
 
 mod account_host;
+mod archive;
 mod clock;
 pub mod copies;
 mod downtimes;
@@ -56,6 +57,7 @@ use qiang_core::{
 };
 
 pub use self::{
+    archive::LogArchives,
     clock::{GuardedClock, SystemClock},
     error::StoreError,
     file::SCHEMA_VERSION,
