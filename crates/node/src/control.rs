@@ -5,7 +5,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use qiang_api::UsageError;
 use qiang_control::{
     discards::Discarder,
@@ -22,12 +22,12 @@ use qiang_core::{
         Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom,
     },
     reconcile::DifferenceKind,
-    time::Timestamp,
     waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
 
 use crate::{
+    archive, backend,
     close::Close,
     config::{Config, EngineKind},
     maintenance::Maintenance,
@@ -57,6 +57,8 @@ pub enum Reconciler {
     Waiting,
     /// Forgets old idempotency keys.
     Keys,
+    /// Archives old entries of the log.
+    Archive,
     /// Tells webhooks what was settled.
     Webhooks,
     /// Compares engine and ledger.
@@ -65,7 +67,7 @@ pub enum Reconciler {
 
 impl Reconciler {
     /// All of them, in the order in which they help each other.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Repair,
         Self::Drafts,
         Self::Due,
@@ -74,6 +76,7 @@ impl Reconciler {
         Self::Discards,
         Self::Packets,
         Self::Keys,
+        Self::Archive,
         Self::Webhooks,
         Self::Reconciliation,
     ];
@@ -90,6 +93,7 @@ impl Reconciler {
             Self::Repair => "repair",
             Self::Waiting => "waiting",
             Self::Keys => "keys",
+            Self::Archive => "archive",
             Self::Webhooks => "webhooks",
             Self::Reconciliation => "reconciliation",
         }
@@ -110,6 +114,7 @@ impl Reconciler {
             Self::Webhooks => "tells the endpoints of webhooks what was settled",
             Self::Repair => "repairs partitions that have lost entries (Redis)",
             Self::Keys => "forgets idempotency keys that are older than `limits.keys_kept_ms`",
+            Self::Archive => "archives the months of the log that are over (embedded)",
             Self::Reconciliation => "compares engine and ledger, changes nothing (Redis)",
         }
     }
@@ -174,17 +179,8 @@ impl ByHand {
         if config.engine.kind == EngineKind::Redis {
             return Ok(Self::Redis(Maintenance::open(config, clock).await?));
         }
-        let path = config.engine.data.clone();
-        ensure!(
-            tokio::fs::try_exists(&path).await?,
-            "there is no file {}: name it with --data",
-            path.display()
-        );
-        let described = format!("open {}", path.display());
-        let options = config.embedded_options(Timestamp::default());
-        let open = move || Embedded::open_with(&path, clock, options);
-        let opening = tokio::task::spawn_blocking(open);
-        Ok(Self::Embedded(opening.await?.context(described)?))
+        let embedded = backend::open_existing(config, clock).await?;
+        Ok(Self::Embedded(embedded))
     }
 
     /// Runs a reconciler once, as this configuration has it; with `dry` it only says what there is to do.
@@ -210,6 +206,16 @@ impl ByHand {
             (Reconciler::Discards, _) => self.discards(dry).await,
             (Reconciler::Keys, _) => self.keys(config.limits.keys_kept_ms).await,
             (Reconciler::Webhooks, _) => self.webhooks(config, dry).await,
+            (Reconciler::Archive, Self::Embedded(embedded)) => {
+                let report = archive::archive_due(config, embedded, dry).await?;
+                let (done, left) = (report.archived.len() as u64, report.left);
+                Ok(RunReport {
+                    found: done + left.len() as u64,
+                    done,
+                    lines: left.iter().map(ToString::to_string).collect(),
+                })
+            }
+            (Reconciler::Archive, Self::Redis(_)) => Err(archive::on_redis().into()),
             (Reconciler::Repair, Self::Redis(redis)) => repair(redis, dry).await,
             (Reconciler::Reconciliation, Self::Redis(redis)) => reconciliation(redis).await,
             (_, Self::Embedded(_)) => {

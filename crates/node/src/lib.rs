@@ -1,5 +1,6 @@
 //! One running node: configuration, and the wiring of engine, ledger, transport and settlement to the HTTP API.
 
+pub mod archive;
 mod audit;
 mod backend;
 mod close;

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use qiang_api::Listeners;
 use qiang_control::{
+    archive::LogArchiver,
     discards::Discarder,
     drafts::DraftOpener,
     host::Host,
@@ -63,6 +64,11 @@ impl Server {
             limits: config.waiting.limits(),
         };
         let keys_kept_ms = config.limits.keys_kept_ms;
+        let archive_after_days = config.engine.archive_after_days;
+        let archiver = backend
+            .archives
+            .clone()
+            .map(|log| LogArchiver::new(log, Arc::clone(&ports.clock), archive_after_days));
         let (ledger, clock) = (Arc::clone(&ports.ledger), Arc::clone(&ports.clock));
         let purger = KeyPurger::new(ledger, clock, keys_kept_ms);
         let told = WebhookPorts {
@@ -81,10 +87,13 @@ impl Server {
         let telling = Host::new("webhooks");
         let deliverer = WebhookDeliverer::new(told);
         telling.start("webhooks", WebhookDeliverer::SCHEDULE, deliverer);
-        // A host of its own: a discard or a purge that does not get on makes no node unready.
+        // A host of its own: a discard, a purge or an archive that does not get on makes no node unready.
         let discarding = Host::new("quarantine");
         discarding.start("discards", Discarder::SCHEDULE, discarder);
         discarding.start("keys", KeyPurger::SCHEDULE, purger);
+        if let Some(archiver) = archiver {
+            discarding.start("archive", LogArchiver::SCHEDULE, archiver);
+        }
         Ok(Running {
             api,
             backend,
@@ -99,7 +108,7 @@ impl Server {
 pub struct Running {
     api: qiang_api::Running,
     backend: Backend,
-    /// Discards what was refused, and forgets old keys.
+    /// Discards what was refused, forgets old keys, and archives old entries.
     discarding: Host,
     /// Tells webhooks. What does not answer makes no node unready either.
     telling: Host,

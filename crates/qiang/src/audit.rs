@@ -35,6 +35,10 @@ pub(crate) struct AuditArgs {
     /// The ledger in a database instead: postgres://USER:PASSWORD@HOST:PORT/DATABASE, or mysql:// or mariadb://.
     #[arg(long, value_name = "URL", value_parser = secret, conflicts_with = "db")]
     ledger: Option<Secret>,
+    /// Where the archives of the file's log are that `qiang archive` has made. Without it they are looked for beside
+    /// the file, and where they were written.
+    #[arg(long, value_name = "DIR", conflicts_with = "ledger")]
+    archives: Option<PathBuf>,
     /// Hold the ledger against the engine on this Redis, too: the server, the Sentinels, or some nodes of the Cluster,
     /// with commas between, as in `redis.urls`. It is only read. What else [redis] says is taken from the
     /// configuration, as `serve` takes it.
@@ -87,7 +91,7 @@ fn report(args: &AuditArgs) -> anyhow::Result<Report> {
     let (file, url) = ledger(args)?;
     block_on(async {
         match (&url, &engine) {
-            (None, None) => qiang_audit::audit(&file),
+            (None, None) => qiang_audit::audit_with(&file, args.archives.as_deref()),
             (Some(url), None) => qiang_audit::audit_ledger(url.expose()).await,
             (None, Some(engine)) => {
                 qiang_audit::audit_beside(LedgerPlace::File(&file), engine).await

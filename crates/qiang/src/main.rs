@@ -1,6 +1,7 @@
 //! The `qiang` program: arguments and printing, one file a command.
 
 mod account;
+mod archive;
 mod audit;
 mod backend;
 mod campaign;
@@ -68,6 +69,7 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     Backup(copies::BackupArgs),
     Restore(copies::RestoreArgs),
+    Archive(archive::ArchiveArgs),
     /// List what the ledger refused and quarantined, and settle it later.
     #[command(subcommand)]
     Settlement(settlement::Settlement),
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
         Command::Migrate(args) => migrate::run(&args),
         Command::Backup(args) => copies::back_up(&args),
         Command::Restore(args) => copies::restore(&args),
+        Command::Archive(args) => archive::run(&args),
         Command::Settlement(command) => settlement::run(&command),
         Command::Partition(command) => partition::run(&command),
         Command::Control(command) => control::run(&command),
