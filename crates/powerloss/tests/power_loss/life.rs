@@ -42,10 +42,6 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     runtime.enable_all().build().unwrap().block_on(future)
 }
 
-pub(crate) fn open(path: &Path) -> Result<Embedded, qiang_embedded::StoreError> {
-    open_at(path, OPENS)
-}
-
 pub(crate) fn open_at(path: &Path, now: Timestamp) -> Result<Embedded, qiang_embedded::StoreError> {
     Embedded::open(path, ManualClock::new(now))
 }
