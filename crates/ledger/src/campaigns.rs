@@ -30,7 +30,7 @@ const DRAFTS: Statement = sql!(
 );
 const AMOUNTS: Statement =
     sql!(both "SELECT amount FROM shares WHERE campaign = $1 ORDER BY number");
-const CLAIMED_PACKETS: Statement = sql!(both include_str!("sql/claimed_packets.sql"));
+const CLAIMED_PACKETS: Statement = sql!("claimed_packets");
 const GRANTED_SHARES: Statement = sql!("granted_shares");
 const SETTLED_ORDERS: Statement = sql!(both include_str!("sql/settled_orders.sql"));
 

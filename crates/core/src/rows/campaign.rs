@@ -242,6 +242,14 @@ pub fn has_fixed_shares(campaign: &Campaign) -> bool {
     packet.is_some_and(|packet| !matches!(packet.split.rule(), SplitRule::Lazy { .. }))
 }
 
+/// The first `limit` of these ids in their order, each once: a page of two lists that have a page each.
+pub fn page_of(mut ids: Vec<String>, limit: u32) -> Vec<String> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids.truncate(limit as usize);
+    ids
+}
+
 /// A campaign with its fixed shares, if they are those of its split.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ pub(crate) use self::value::columns;
 pub use self::{
     account::{AccountKey, DIRECT, OUTSIDE, PostingRow, Purpose},
     action::{ActionColumns, action_of},
-    campaign::{CampaignRow, NewCampaign, has_fixed_shares, setup_of},
+    campaign::{CampaignRow, NewCampaign, has_fixed_shares, page_of, setup_of},
     history::{
         DepositColumns, PaymentColumns, PostingColumns, UserOrderColumns, deposit_of, payment_of,
         posting_of, user_account_of, user_order_of,

@@ -30,6 +30,11 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      AS first_start, product_id, description, image_url, archived_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
+/// The index `campaigns_claimed` has what this finds, and no more.
+const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_claimed \
+     WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
+     AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
+
 /// Enters a campaign once per id: its row, its details, its audience if it has one, its shares, and the packet's total
 /// from the sender into escrow. Returns whether it was not there before.
 pub(crate) fn create(
@@ -154,10 +159,7 @@ pub(crate) fn claimed_packets(
     after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id FROM campaigns WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
-         AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2",
-    )?;
+    let mut statement = conn.prepare_cached(CLAIMED_PACKETS)?;
     let after = after.map(|after| after.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
     ids.map(|id| campaign_id(&id?)).collect()
@@ -267,4 +269,40 @@ pub(super) fn numbered_rows(
         SettledRowColumns::try_from(row)
     })?;
     rows.map(|columns| Ok(SettledRow::of(columns?)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{file::FileKind, ledger::reconcile};
+
+    /// What looks at few campaigns goes through no others, however many there are.
+    #[test]
+    fn what_is_looked_for_again_and_again_is_found_by_an_index_that_has_nothing_else() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("qiang.db");
+        let now = Timestamp::from_millis(0);
+        let conn = crate::file::open_writer(&path, FileKind::Ledger, now).unwrap();
+        let check = |sql: &str, steps: &[&str]| {
+            let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan = statement.query_map(["", "9"], |row| row.get::<_, String>("detail"));
+            let plan: Vec<_> = plan.unwrap().map(Result::unwrap).collect();
+            for step in steps {
+                assert!(plan.iter().any(|it| it.contains(step)), "{step}: {plan:?}");
+            }
+        };
+        check(CLAIMED_PACKETS, &["INDEX campaigns_claimed (ref>?)"]);
+        check(
+            reconcile::NOT_CLOSED,
+            &["INDEX campaigns_not_closed (id>?)"],
+        );
+        let closed = [
+            "INDEX campaigns_holds_end (<expr>>?)",
+            "INDEX orders_held (campaign=?)",
+        ];
+        check(reconcile::CLOSED_WITH_HELD, &closed);
+        let index = "SELECT sql FROM sqlite_schema WHERE name = 'campaigns_claimed'";
+        let index: String = conn.query_row(index, [], |row| row.get(0)).unwrap();
+        assert!(index.contains("granted = supply"), "{index}");
+    }
 }
