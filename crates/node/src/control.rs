@@ -252,13 +252,11 @@ impl ByHand {
     }
 
     async fn drafts(&self, dry: bool) -> anyhow::Result<RunReport> {
-        if dry {
-            let drafts = self.ledger().drafts().await?;
-            let ids = drafts.iter().map(|setup| setup.campaign.id).collect();
-            return Ok(RunReport::list(ids));
+        let mut opener = DraftOpener::new(self.ledger(), self.engine());
+        match dry {
+            true => Ok(RunReport::list(opener.found().await?)),
+            false => Ok(RunReport::all(opener.open_all().await? as u64)),
         }
-        let opener = DraftOpener::new(self.ledger(), self.engine());
-        Ok(RunReport::all(opener.open_all().await? as u64))
     }
 
     async fn packets(&self, dry: bool) -> anyhow::Result<RunReport> {

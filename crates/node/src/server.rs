@@ -21,9 +21,6 @@ use crate::{
     pages,
 };
 
-/// How long the start waits for drafts to be opened. What is not open by then is opened while the node serves.
-const DRAFTS_MAX: Duration = Duration::from_secs(5);
-
 /// Starts nodes.
 #[derive(Debug)]
 pub struct Server;
@@ -33,7 +30,7 @@ impl Server {
     /// caller's business and not looked at.
     ///
     /// # Errors
-    /// When there is no key to check tokens with. A draft that cannot be opened is tried again while the node serves.
+    /// When there is no key to check tokens with. Drafts are opened while the node serves.
     pub async fn start(
         config: Config,
         backend: Backend,
@@ -44,15 +41,6 @@ impl Server {
         let webhooks = config.webhooks.sender()?;
         ports.webhooks = Some(webhooks.clone());
         let opener = DraftOpener::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
-        match tokio::time::timeout(DRAFTS_MAX, opener.open_all()).await {
-            Ok(Ok(0)) => {}
-            Ok(Ok(drafts)) => tracing::info!(drafts, "opened the campaigns that were drafts"),
-            Ok(Err(error)) => {
-                let reason = error.to_string();
-                tracing::error!(reason, "not all drafts are open: trying on while serving");
-            }
-            Err(_) => tracing::error!("drafts take long to open: trying on while serving"),
-        }
         let closer = PacketCloser::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let discarder = Discarder::new(Arc::clone(&ports.ledger), Arc::clone(&ports.engine));
         let in_line = WaitingPorts {

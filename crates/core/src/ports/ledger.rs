@@ -319,8 +319,16 @@ pub trait CampaignStore: Send + Sync + 'static {
     /// A campaign, if the ledger has it.
     async fn campaign(&self, id: CampaignId) -> Result<Option<CampaignRecord>, LedgerError>;
 
-    /// Campaigns that were entered but not yet opened in an engine.
-    async fn drafts(&self) -> Result<Vec<Setup>, LedgerError>;
+    /// Up to `limit` campaigns that were entered and that no engine has opened as far as is settled, in the order of
+    /// their creation: the first ones, or those behind this one.
+    async fn drafts(
+        &self,
+        after: Option<CampaignId>,
+        limit: u32,
+    ) -> Result<Vec<CampaignId>, LedgerError>;
+
+    /// A campaign with its shares, as an engine opens it, if the ledger has it.
+    async fn setup(&self, id: CampaignId) -> Result<Option<Setup>, LedgerError>;
 
     /// Up to `limit` packets that are not closed and whose shares are all settled as claimed, in the order of their
     /// creation: the first ones, or those behind this one.

@@ -30,6 +30,8 @@ pub(crate) const SELECT: &str = "SELECT ref, id, kind, owner, title, currency, a
      AS first_start, product_id, description, image_url, archived_at \
      FROM campaigns LEFT JOIN details ON details.campaign = campaigns.ref";
 
+const DRAFTS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_unopened WHERE phase = 'draft' \
+     AND ref > coalesce((SELECT ref FROM campaigns WHERE id = ?1), 0) ORDER BY ref LIMIT ?2";
 /// The index `campaigns_claimed` has what this finds, and no more.
 const CLAIMED_PACKETS: &str = "SELECT id FROM campaigns INDEXED BY campaigns_claimed \
      WHERE kind = 'red_packet' AND phase <> 'closed' AND granted = supply \
@@ -142,15 +144,21 @@ pub(crate) fn may_open(conn: &Connection, id: CampaignId) -> Result<Option<bool>
     Ok(found.optional()?)
 }
 
-/// Campaigns that no engine has taken up, oldest first, with their shares.
-pub(crate) fn drafts(conn: &Connection) -> Result<Vec<Setup>, StoreError> {
-    let mut statement = conn.prepare(&format!("{SELECT} WHERE phase = 'draft' ORDER BY ref"))?;
-    let rows = statement.query_map([], row_of)?;
-    rows.map(|row| {
-        let row = row?;
-        setup(conn, row.campaign_ref, row.record()?.campaign)
-    })
-    .collect()
+/// Campaigns that no engine has taken up, oldest first.
+pub(crate) fn drafts(
+    conn: &Connection,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    ids_behind(conn, DRAFTS, after, limit)
+}
+
+/// A campaign with its shares.
+pub(crate) fn setup_by_id(conn: &Connection, id: CampaignId) -> Result<Option<Setup>, StoreError> {
+    let mut statement = conn.prepare_cached(&format!("{SELECT} WHERE id = ?1"))?;
+    let row = statement.query_row([id.to_string()], row_of).optional()?;
+    row.map(|row| setup(conn, row.campaign_ref, row.record()?.campaign))
+        .transpose()
 }
 
 /// Packets that are not closed and whose shares are all claimed.
@@ -159,7 +167,17 @@ pub(crate) fn claimed_packets(
     after: Option<CampaignId>,
     limit: u32,
 ) -> Result<Vec<CampaignId>, StoreError> {
-    let mut statement = conn.prepare_cached(CLAIMED_PACKETS)?;
+    ids_behind(conn, CLAIMED_PACKETS, after, limit)
+}
+
+/// A page of ids, in the order in which campaigns were created.
+fn ids_behind(
+    conn: &Connection,
+    sql: &str,
+    after: Option<CampaignId>,
+    limit: u32,
+) -> Result<Vec<CampaignId>, StoreError> {
+    let mut statement = conn.prepare_cached(sql)?;
     let after = after.map(|after| after.to_string());
     let ids = statement.query_map(params![after, limit], |row| row.get::<_, String>(0))?;
     ids.map(|id| campaign_id(&id?)).collect()
@@ -291,6 +309,7 @@ mod tests {
                 assert!(plan.iter().any(|it| it.contains(step)), "{step}: {plan:?}");
             }
         };
+        check(DRAFTS, &["INDEX campaigns_unopened (ref>?)"]);
         check(CLAIMED_PACKETS, &["INDEX campaigns_claimed (ref>?)"]);
         check(
             reconcile::NOT_CLOSED,
