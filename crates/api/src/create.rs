@@ -34,8 +34,8 @@ const CHOSEN_ID_WITHIN_MS: i64 = 24 * 3_600_000;
 /// Shares that are drawn where the request is served: some microseconds.
 const DRAWN_AT_ONCE: u64 = 100;
 
-/// Campaigns that are opened at the same time.
-pub(crate) const OPENED_AT_ONCE: usize = 16;
+/// Campaigns that are opened at the same time: all of a batch, so that an engine can take them up together.
+const OPENED_AT_ONCE: usize = 100;
 
 /// A campaign to be made, as far as it does not depend on the kind.
 pub(crate) struct Draft {

@@ -76,6 +76,7 @@ pub(crate) async fn decide(
             CampaignKind::Sale => &CLAIM_SALE,
         },
         campaign,
+        more_keys: &[],
         arguments: &|command| write(command, &here, plain),
         asks: Some(meta.ack),
     };

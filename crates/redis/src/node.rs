@@ -24,6 +24,7 @@ use crate::{
     gate::Gate,
     kept::KeptAnswers,
     meta::CampaignMeta,
+    openings::Openings,
     partitions::Partitions,
     places::Admission,
     recalls::Recalls,
@@ -45,6 +46,7 @@ pub(crate) struct Node {
     pub(crate) rooms: WaitingRooms,
     pub(crate) pulls: Pulls,
     pub(crate) recalls: Recalls,
+    pub(crate) openings: Openings,
     /// One connection a partition for reading the log.
     pub(crate) readers: Vec<Mutex<CallConnection>>,
     /// One a partition.
@@ -86,6 +88,7 @@ impl Node {
             rooms,
             pulls: Pulls::new(Arc::clone(&partitions)),
             recalls: Recalls::new(partitions.list().len()),
+            openings: Openings::new(partitions.list().len()),
             queued: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             started: Instant::now(),

@@ -120,8 +120,13 @@ impl Partitions {
         let meta = CampaignMeta::read(campaign, &values);
         let unreadable = || format!("the state of campaign {campaign} in Redis cannot be read");
         let meta = Arc::new(meta.ok_or_else(|| unavailable(unreadable()))?);
-        self.metas.write().insert(campaign, Arc::clone(&meta));
+        self.remember(Arc::clone(&meta));
         Ok(Some(meta))
+    }
+
+    /// Notes what a campaign's home says of it.
+    pub(crate) fn remember(&self, meta: Arc<CampaignMeta>) {
+        self.metas.write().insert(meta.id, meta);
     }
 
     /// Whether this process has a lease of a partition, from now on for so long. Another one may have it.

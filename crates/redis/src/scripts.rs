@@ -40,6 +40,7 @@ scripts! {
     PLAN = "plan", "prelude", "unopened", "plan";
     WARM = "warm", "prelude", "unopened", "warm";
     OPEN = "open", "prelude", "unopened", "open";
+    OPEN_MANY = "open_many", "prelude", "open_many";
     RETIRE = "retire", AT_MAXMEMORY "prelude", "retire";
     RECALL_ROWS = "recall_rows", AT_MAXMEMORY "prelude", "recall", "recall_rows";
     RECALL_END = "recall_end", AT_MAXMEMORY "prelude", "recall", "recall_end";
