@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bodies::bodies,
     ids::{CampaignId, Id, IdempotencyKey, OrderId, UserId, WebhookId},
     problem::Problem,
     values::{Money, Timestamp, WebhookSecret},
@@ -12,18 +13,6 @@ use crate::{
         WebhookStatus,
     },
 };
-
-macro_rules! bodies {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => { $(
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-        #[non_exhaustive]
-        pub struct $name { $(
-            $(#[$field_doc])*
-            pub $field: $type,
-        )* }
-    )* };
-}
 
 bodies! {
     /// A campaign's numbers. Always supply = granted + remaining + returned.

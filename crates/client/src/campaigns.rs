@@ -162,7 +162,7 @@ impl Client {
         }
         let body = json!({ "red_packets": red_packets });
         let call = Call::post("/v1/red-packets/batch").json(&body)?;
-        let answer: Results = self.json(call.with_keys_within()).await?;
+        let answer: Results = self.json(call.changing()).await?;
         Ok(answer.results)
     }
 
