@@ -19,18 +19,21 @@ use qiang_control::{
 use qiang_core::{
     book::{Command, Reply},
     ports::{
-        Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState, WaitingRoom,
+        ActionKind, Clock, Discard, Engine, EventLog, Ledger, RepairEngine as _, RepairState,
+        THE_SERVICE, WaitingRoom,
     },
     reconcile::DifferenceKind,
     waiting::WaitingLimits,
 };
 use qiang_embedded::{Embedded, SystemClock};
+use serde_json::json;
 
 use crate::{
     archive, backend,
     close::Close,
     config::{Config, EngineKind},
     maintenance::Maintenance,
+    operator::Operator,
 };
 
 /// Entries that one tick makes due, at most.
@@ -183,7 +186,8 @@ impl ByHand {
         Ok(Self::Embedded(embedded))
     }
 
-    /// Runs a reconciler once, as this configuration has it; with `dry` it only says what there is to do.
+    /// Runs a reconciler once, as this configuration has it. What it may change is written down as asked for by
+    /// somebody; without anybody it only says what there is to do.
     ///
     /// # Errors
     /// When it has no dry run or does not run on this engine, or cannot do what it should.
@@ -191,11 +195,16 @@ impl ByHand {
         &self,
         config: &Config,
         reconciler: Reconciler,
-        dry: bool,
+        by: Option<&Operator>,
     ) -> anyhow::Result<RunReport> {
-        let name = reconciler.name();
+        let (name, dry) = (reconciler.name(), by.is_none());
         if dry && !reconciler.has_dry_run() {
             return Err(UsageError::new(format!("`{name}` has no dry run")).into());
+        }
+        if let Some(by) = by.filter(|_| self.is_changed_by(reconciler)) {
+            let detail = json!({ "reconciler": name });
+            by.record(&*self.ledger(), ActionKind::Run, THE_SERVICE, &detail)
+                .await?;
         }
         match (reconciler, self) {
             (Reconciler::Drafts, _) => self.drafts(dry).await,
@@ -224,6 +233,14 @@ impl ByHand {
                 Err(UsageError::new(line).into())
             }
         }
+    }
+
+    /// Whether a reconciler may change something here.
+    fn is_changed_by(&self, reconciler: Reconciler) -> bool {
+        !matches!(
+            (reconciler, self),
+            (Reconciler::Reconciliation, _) | (Reconciler::Repair, Self::Embedded(_))
+        )
     }
 
     /// Closes the file, or disconnects.

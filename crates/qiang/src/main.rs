@@ -14,6 +14,7 @@ mod demo;
 mod histogram;
 mod migrate;
 mod openapi;
+mod operator;
 mod order;
 mod packet;
 mod packet_file;
